@@ -1,0 +1,80 @@
+"""Finds plug-ins by folder name, by entry point, or by `module:Class`, and makes them from settings."""
+
+from __future__ import annotations
+
+import importlib
+from difflib import get_close_matches
+from importlib import resources
+from importlib.metadata import entry_points
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from evokernel.core.errors import UserError
+
+KINDS = {"backend": "backends", "generator": "generators", "policy": "policies", "executor": "executors", "embedder": "embedders"}
+
+
+def find(kind: str, name: str) -> Any:
+    """The class of a plug-in; imported only now, so a missing dependency never breaks what does not need it."""
+    if ":" in name:
+        module, _, attribute = name.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise UserError(f"{kind} '{name}' cannot be loaded: {error}; write it as module:Class, importable from here") from error
+    for entry in entry_points(group=f"evokernel.{KINDS[kind]}"):
+        if entry.name == name:
+            return entry.load()
+    if name not in names(kind):
+        raise UserError(f"no {kind} called '{name}'{did_you_mean(name, names(kind))}; there are: {', '.join(names(kind))}")
+    try:
+        return importlib.import_module(f"evokernel.{KINDS[kind]}.{name}").plugin
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("evokernel"):
+            raise
+        raise UserError(f"{kind} '{name}' needs the package '{error.name}': pip install 'evokernel[{name}]'") from error
+
+
+def names(kind: str) -> list[str]:
+    """Every plug-in of a kind that ships with the package or is registered as an entry point."""
+    folder = Path(str(resources.files("evokernel"))) / KINDS[kind]
+    shipped = {p.stem for p in folder.iterdir() if not p.name.startswith("_") and ((p / "__init__.py").exists() or p.suffix == ".py")}
+    return sorted({n for n in shipped if has_plugin(folder / n)} | {entry.name for entry in entry_points(group=f"evokernel.{KINDS[kind]}")})
+
+
+def has_plugin(path: Path) -> bool:
+    """Whether a module defines `plugin`, read from its text so that asking imports nothing."""
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    text = file.read_text()
+    return "plugin =" in text or "as plugin" in text
+
+
+def make(kind: str, name: str, **settings: Any) -> Any:
+    """A plug-in made from settings; an unknown one is refused with the list of known ones."""
+    cls = find(kind, name)
+    known = sorted(set(signature(cls).parameters))
+    for setting in settings:
+        if setting not in known:
+            raise UserError(f"{kind} '{name}' has no setting '{setting}'{did_you_mean(setting, known)}; it has: {', '.join(known) or 'none'}")
+    try:
+        return cls(**settings)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{kind} '{name}': {error}") from error
+
+
+def accepts(kind: str, name: str, setting: str) -> bool:
+    """Whether a plug-in's constructor takes this setting."""
+    return setting in signature(find(kind, name)).parameters
+
+
+def folder(kind: str, name: str) -> Path:
+    """Where a plug-in keeps its own files: `knowledge/`, `prompts/`, `samples/`."""
+    module = importlib.import_module(find(kind, name).__module__)
+    return Path(str(module.__file__)).parent
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """` (did you mean 'x'?)` or nothing."""
+    near = get_close_matches(word, known, 1)
+    return f" (did you mean '{near[0]}'?)" if near else ""

@@ -1,0 +1,134 @@
+"""The six seams. A plug-in implements one of these and imports nothing else of ours but `core` (a generator: also `llm`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from evokernel.core.records import Attempt, Candidate, Context, Job, Kind, MemoryItem, Outcome, Profile, Reply, Stage, State, Task
+
+
+class Array(NamedTuple):
+    """A contiguous tensor in memory the judge shares with the child."""
+
+    name: str
+    dtype: str
+    """As in `Tensor.dtype`; `data` holds float16 natively and bfloat16 as uint16."""
+    data: np.ndarray
+
+
+class Arguments(NamedTuple):
+    """One call of a kernel, in the signature's order. Outputs are poisoned before the call."""
+
+    inputs: tuple[Array, ...]
+    """Inputs, then parameters and buffers; mapped read-only."""
+    scalars: tuple[tuple[str, str, float], ...]
+    """Name, kind (`int`, `float`, `bool`), value."""
+    outputs: tuple[Array, ...]
+
+
+class Kernel(Protocol):
+    """A built candidate, alive in a process of its own."""
+
+    def bind(self, arguments: Arguments) -> Callable[[], None]:
+        """A function that runs the kernel once on these arguments, blocking until its outputs are written."""
+
+
+class Backend(Protocol):
+    """`screen`, `build`, `profile` run with the judge; `load` runs with the candidate, in the child.
+
+    The constructor takes the backend's settings. `__init__.py` must import nothing heavy: the child loads it for every candidate.
+    """
+
+    def missing(self) -> str | None:
+        """Why it cannot work here, in words that name the fix; None when it can."""
+
+    def versions(self) -> dict[str, str]:
+        """The toolchain, for the record."""
+
+    def entry(self, task: Task) -> str:
+        """The declaration a candidate must implement, in the backend's own terms."""
+
+    def screen(self, task: Task, candidate: Candidate) -> Iterable[str]:
+        """What is dishonest or out of bounds about the text; nothing when it may be built."""
+
+    def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
+        """Leaves in `workdir` what `load` needs. Raises CandidateError with the compiler's first errors."""
+
+    def load(self, workdir: Path) -> Kernel: ...
+
+    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
+        """What bounds a timed kernel."""
+
+
+class Generator(Protocol):
+    """Writes kernels (G). Chance comes from `Random(f"{seed}/{state.next_id}")`, so that equal runs are equal."""
+
+    def write(self, state: State, context: Context) -> Reply: ...
+
+    def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
+        """What this attempt teaches, in `Reply.text` (with its usage in an empty candidate); None when it writes no lessons."""
+
+
+class Policy(Protocol):
+    """A search strategy (mu)."""
+
+    def choose(self, state: State, memory: MemoryStore) -> Context: ...
+
+    def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
+        """`state` is as it was when the attempt was chosen. Values are kept in memory through `memory.update`."""
+
+
+class Found(NamedTuple):
+    """A search hit."""
+
+    item: MemoryItem
+    similarity: float
+
+
+class Value(NamedTuple):
+    """What an item is worth at a stage, and how often that was learned."""
+
+    q: float = 0.0
+    visits: int = 0
+
+
+class MemoryStore(Protocol):
+    """M with its values. One writer; what it returns is never changed under the reader."""
+
+    def add(self, items: Iterable[MemoryItem]) -> None: ...
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """The items that exist, in the order asked for."""
+
+    def search(
+        self, query: str, k: int, kinds: Sequence[Kind] = (), *, task: str | None = None, bottleneck: str | None = None, feasible: bool | None = None
+    ) -> list[Found]:
+        """The k nearest items of this run's backend, nearest first, ties by age."""
+
+    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
+        """Q of each item; `Value()` for those never learned. `scope` is "" (per item) or a family."""
+
+    def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
+        """Q <- Q + alpha (r - Q) for each item (Eq. 4), with a ledger row each; a second call for the same attempt does nothing."""
+
+
+class Embedder(Protocol):
+    """Text to unit vectors. Vectors of embedders with different `id` are never mixed."""
+
+    id: str
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray: ...
+
+
+class Executor(Protocol):
+    """Takes jobs to wherever the device is."""
+
+    def submit(self, job: Job) -> Future[Outcome]:
+        """The future raises InfraError when nobody could judge the candidate."""
+
+    def close(self) -> None: ...

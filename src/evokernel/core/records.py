@@ -1,0 +1,325 @@
+"""The nouns of the package. Whatever is written to disk or sent to a worker is a Record."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Scalar = bool | int | float | str
+Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
+Kind = Literal["api", "practice", "experience", "trace"]
+Role = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api"]
+
+
+class Record(BaseModel):
+    """Frozen, closed to unknown fields, equal by value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Stage(StrEnum):
+    """Drafting until something is feasible, refining after that."""
+
+    DRAFT = "draft"
+    REFINE = "refine"
+
+
+class Tensor(Record):
+    """One tensor of a signature, at bench size."""
+
+    name: str
+    """A valid C and Python identifier."""
+    dtype: str
+    """`float32`, `float64`, `float16`, `bfloat16`, `int64`, `int32`, `int16`, `int8`, `uint8` or `bool`."""
+    shape: tuple[int, ...]
+
+
+class Number(Record):
+    """One scalar argument: an input that is no tensor, or a number the module was made with."""
+
+    name: str
+    kind: Literal["int", "float", "bool"]
+    value: float
+    """At bench size; the harness passes the value of the size in force."""
+
+
+class Signature(Record):
+    """What a kernel is called with, in this order: inputs, parameters and buffers, scalars, outputs."""
+
+    inputs: tuple[Tensor, ...]
+    params: tuple[Tensor, ...] = ()
+    """Parameters, then buffers, as the module registers them."""
+    scalars: tuple[Number, ...] = ()
+    outputs: tuple[Tensor, ...]
+
+
+class Work(Record):
+    """What a perfect kernel has to do at bench size, counted from the reference."""
+
+    flops: float
+    bytes: float
+    """Inputs and parameters read once, outputs written once."""
+
+
+class Task(Record):
+    """What to compute (x): reference source, what it is called with, how closely it must be matched."""
+
+    id: str
+    """`suite/name`."""
+    family: str
+    """For example `activation`, `matmul`, `normalisation`: what reports group by."""
+    level: int = 1
+    source: str
+    """Python text in KernelBench's format: `Model`, `get_inputs`, `get_init_inputs`."""
+    signature: Signature
+    work: Work
+    sizes: dict[str, dict[str, int]]
+    """Overrides of the module's integer constants for `bench` (none), `small` and `held_out`."""
+    atol: float = Field(default=1e-4, ge=0)
+    """Absolute tolerance, in units of the reference's root mean square."""
+    rtol: float = Field(default=1e-4, ge=0)
+    tags: tuple[str, ...] = ()
+
+
+class Usage(Record):
+    """What one or more model calls cost. None means the service did not say."""
+
+    model: str = ""
+    calls: int = 0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+class Candidate(Record):
+    """Kernel source someone wrote for a task (y): file name to text. No files means the reply held none."""
+
+    backend: str
+    files: dict[str, str]
+    notes: str = ""
+    """What the writer says about it; when there are no files, what was wrong with the reply."""
+    usage: Usage = Usage()
+
+    @property
+    def id(self) -> str:
+        text = self.backend + "".join(f"\0{k}\0{v}" for k, v in sorted(self.files.items()))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def code(self) -> str:
+        """All files as one text, the way a reader sees them."""
+        if len(self.files) == 1:
+            return next(iter(self.files.values()))
+        return "\n".join(f"// {name}\n{text}" for name, text in sorted(self.files.items()))
+
+
+class Reply(Record):
+    """What a generator gives back; kept before anything is verified, so that a crash never pays twice."""
+
+    candidate: Candidate
+    prompt: str = ""
+    text: str = ""
+
+
+class GateResult(Record):
+    """One gate's verdict."""
+
+    gate: str
+    """`write`, `screen`, `build`, `check` or `time`."""
+    passed: bool
+    reason: str = ""
+    """One stable word for counting: `compile_error`, `mismatch`, `timeout`."""
+    detail: str = ""
+    """What the next generation is shown."""
+    seconds: float = 0.0
+
+
+class Profile(Record):
+    """Where the time goes, in words and figures the refining context can match."""
+
+    bottleneck: str
+    """One stable word: `memory`, `compute`, `latency`, `overhead`."""
+    summary: str
+    """One or two sentences for a reader."""
+    figures: dict[str, float] = {}
+
+
+class Outcome(Record):
+    """What the verifier found (o). Gates stop at the first that fails."""
+
+    gates: tuple[GateResult, ...]
+    samples_us: tuple[float, ...] = ()
+    """Every timing, not only their middle: a reward is only as good as the noise around it."""
+    baseline_us: dict[str, tuple[float, ...]] = {}
+    """Samples of each baseline, paired with `samples_us` one to one."""
+    clock: str = ""
+    """What the samples are: `cpu` (time charged to the process), `wall`, `synthetic`, or an estimate's name."""
+    profile: Profile | None = None
+    versions: dict[str, str] = {}
+    """Toolchain that judged it."""
+
+    @cached_property
+    def latency_us(self) -> float | None:
+        return quantile(self.samples_us, 0.25) if self.samples_us else None
+
+    @cached_property
+    def noise(self) -> float | None:
+        """Relative half-width of the middle half of the samples."""
+        low, mid, high = (quantile(self.samples_us, q) for q in (0.25, 0.5, 0.75)) if self.samples_us else (0.0, 0.0, 0.0)
+        return (high - low) / 2 / mid if mid > 0 else None
+
+    def baseline(self, name: str = "eager") -> float | None:
+        """Latency of a baseline measured in the same interleaved run."""
+        samples = self.baseline_us.get(name)
+        return quantile(samples, 0.25) if samples else None
+
+    @property
+    def speedup(self) -> float | None:
+        base = self.baseline()
+        return base / self.latency_us if base and self.latency_us else None
+
+    @property
+    def feasible(self) -> bool:
+        return bool(self.gates) and all(gate.passed for gate in self.gates)
+
+    @property
+    def compiled(self) -> bool:
+        return any(gate.gate == "build" and gate.passed for gate in self.gates)
+
+    @property
+    def failure(self) -> GateResult | None:
+        return next((gate for gate in self.gates if not gate.passed), None)
+
+
+class MemoryItem(Record):
+    """One thing worth showing to a generator (m)."""
+
+    id: str
+    kind: Kind
+    backend: str
+    title: str
+    text: str
+    """What happened or what is so, in words."""
+    code: str = ""
+    """The kernel in full, for a trace: a memory that shows only a summary defeats the method."""
+    key: str = ""
+    """What it is found by: the reference it was written for. Title, text and code are used when empty."""
+    task: str | None = None
+    """The task it came from; None for seed knowledge."""
+    family: str = ""
+    feasible: bool | None = None
+    reason: str = ""
+    latency_us: float | None = None
+    speedup: float | None = None
+    bottleneck: str = ""
+    source: str = ""
+    """Where it comes from: `run/attempt`, or the card's own source note."""
+
+
+class Shown(Record):
+    """A memory item in a context: what it is shown as, and what it was worth at that moment."""
+
+    role: Role
+    item: MemoryItem
+    q: float | None = None
+    """None for items that are not valued (api)."""
+
+
+class Context(Record):
+    """What the policy decided to try next (c)."""
+
+    stage: Stage
+    start: Attempt | None = None
+    """The attempt to refine."""
+    items: tuple[Shown, ...] = ()
+
+
+class Ref(Record):
+    """A `Shown` as the journal keeps it."""
+
+    id: str
+    role: Role
+    q: float | None = None
+
+
+class Attempt(Record):
+    """One turn of the loop (s, c, y, o, r). Everything else in the package is a view of these."""
+
+    id: str
+    """`task/n`, n counting the task's attempts from 0."""
+    run: str
+    task: str
+    round: int
+    """The loop's round it was made in; larger than n when infrastructure trouble cost the task a round."""
+    stage: Stage
+    start: str | None = None
+    """Id of the attempt that was refined."""
+    shown: tuple[Ref, ...] = ()
+    candidate: Candidate
+    outcome: Outcome
+    reward: float
+    """Raw (Eq. 5 or 6); a policy normalises for itself, so an old journal can teach a new policy."""
+    lesson: str = ""
+    """What was learned, in words, when some model wrote it down."""
+    usage: Usage = Usage()
+    """All model calls of this turn."""
+    at: float = 0.0
+    """Seconds since the epoch at which it was finished."""
+
+    @property
+    def trace(self) -> str:
+        """Id of the memory item that holds this attempt's kernel."""
+        return f"{self.run}:{self.id}"
+
+
+class State(Record):
+    """A task and what has been tried on it (s). Derived, never stored."""
+
+    task: Task
+    attempts: tuple[Attempt, ...] = ()
+    round: int = 0
+
+    @cached_property
+    def starts(self) -> tuple[Attempt, ...]:
+        """P(x): every feasible attempt."""
+        return tuple(a for a in self.attempts if a.outcome.feasible)
+
+    @cached_property
+    def best(self) -> Attempt | None:
+        return min(self.starts, key=lambda a: a.outcome.latency_us or float("inf"), default=None)
+
+    @property
+    def last(self) -> Attempt | None:
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def next_id(self) -> str:
+        return f"{self.task.id}/{len(self.attempts)}"
+
+
+class Job(Record):
+    """One verification, complete enough to run on another machine."""
+
+    backend: str
+    settings: Settings = {}
+    """The backend's own."""
+    task: Task
+    candidate: Candidate
+    seed: int = 0
+    timeout_s: float = Field(default=60, gt=0)
+    clock: Literal["auto", "synthetic"] = "auto"
+    baselines: tuple[str, ...] = ("eager",)
+
+
+def quantile(samples: tuple[float, ...], q: float) -> float:
+    """The q-quantile with linear interpolation; the lower quartile is what survives preemption (docs/adr)."""
+    ordered = sorted(samples)
+    at = q * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
