@@ -56,7 +56,8 @@ def make(kind: str, name: str, **settings: Any) -> Any:
     known = sorted(set(signature(cls).parameters))
     for setting in settings:
         if setting not in known:
-            raise UserError(f"{kind} '{name}' has no setting '{setting}'{did_you_mean(setting, known)}; it has: {', '.join(known) or 'none'}")
+            there = ", ".join(known) or "none"
+            raise UserError(f"{kind} '{name}' has no setting '{setting}'{did_you_mean(setting, known)}; it has: {there}")
     try:
         return cls(**settings)
     except (TypeError, ValueError) as error:

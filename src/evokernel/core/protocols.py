@@ -106,7 +106,14 @@ class MemoryStore(Protocol):
         """The items that exist, in the order asked for."""
 
     def search(
-        self, query: str, k: int, kinds: Sequence[Kind] = (), *, task: str | None = None, bottleneck: str | None = None, feasible: bool | None = None
+        self,
+        query: str,
+        k: int,
+        kinds: Sequence[Kind] = (),
+        *,
+        task: str | None = None,
+        bottleneck: str | None = None,
+        feasible: bool | None = None,
     ) -> list[Found]:
         """The k nearest items of this run's backend, nearest first, ties by age."""
 
