@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from enum import StrEnum
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -94,6 +94,19 @@ class Usage(Record):
     tokens_out: int | None = None
     cost_usd: float | None = None
     seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum; unknown when either part is unknown, unless it made no call."""
+        if not (self.calls and other.calls):
+            return self if self.calls else other
+        return Usage(
+            model=self.model if self.model == other.model else f"{self.model}, {other.model}",
+            calls=self.calls + other.calls,
+            tokens_in=known_sum(self.tokens_in, other.tokens_in),
+            tokens_out=known_sum(self.tokens_out, other.tokens_out),
+            cost_usd=known_sum(self.cost_usd, other.cost_usd),
+            seconds=self.seconds + other.seconds,
+        )
 
 
 class Candidate(Record):
@@ -314,6 +327,14 @@ class Job(Record):
     timeout_s: float = Field(default=60, gt=0)
     clock: Literal["auto", "synthetic"] = "auto"
     baselines: tuple[str, ...] = ("eager",)
+
+
+Amount = TypeVar("Amount", int, float)
+
+
+def known_sum(a: Amount | None, b: Amount | None) -> Amount | None:
+    """a + b, or None when either is not known."""
+    return None if a is None or b is None else a + b
 
 
 def quantile(samples: tuple[float, ...], q: float) -> float:

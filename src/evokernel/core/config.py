@@ -1,0 +1,141 @@
+"""A run's settings: one table per part. From defaults, a TOML file and `--set`, refused when unknown."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from evokernel.core.errors import UserError
+from evokernel.core.plugins import did_you_mean
+from evokernel.core.records import Record, Settings
+
+PARTS = ("backend", "generator", "policy", "executor", "embedder")
+Table = dict[str, Any]
+
+
+class RunConfig(Record):
+    """Everything that decides what a run does. Saved, resolved, with the run."""
+
+    id: str = ""
+    """Names the run in its folder and in the memory bank; made from date and time when empty."""
+    tasks: str = "starter"
+    """A suite, `suite/name`, a path or a glob; several separated by commas."""
+    budget: int = Field(default=8, ge=1)
+    """Attempts per task (T)."""
+    workers: int = Field(default=0, ge=0)
+    """Verifications at a time; 0 means one per core."""
+    concurrency: int = Field(default=16, ge=1)
+    """Attempts in flight at a time, waiting for a model or a verifier."""
+    seed: int = 0
+    timeout_s: float = Field(default=60, gt=0)
+    """For one verification."""
+    clock: Literal["auto", "synthetic"] = "auto"
+    """`synthetic` replaces every measured time by a made-up, repeatable one: for tests, never for results."""
+    baselines: tuple[str, ...] = ("eager",)
+    memory: str = "evokernel-memory.db"
+    """Path of the bank; relative to the working folder."""
+    fresh: bool = False
+    """Start from seed knowledge only, in a bank inside the run folder."""
+    backend: Settings = {"name": "cpp"}
+    generator: Settings = {"name": "sweep"}
+    policy: Settings = {"name": "value"}
+    executor: Settings = {"name": "local"}
+    embedder: Settings = {"name": "hash"}
+
+    @field_validator(*PARTS)
+    @classmethod
+    def named(cls, value: Settings) -> Settings:
+        if not isinstance(value.get("name"), str):
+            raise ValueError("needs a name")
+        return value
+
+    def name(self, part: str) -> str:
+        """The plug-in chosen for a part."""
+        return str(getattr(self, part)["name"])
+
+    def settings(self, part: str) -> Settings:
+        """What its constructor is given."""
+        return {key: value for key, value in getattr(self, part).items() if key != "name"}
+
+    @property
+    def cores(self) -> int:
+        return self.workers or usable_cores()
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolve(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any] | None = None, **flags: Any) -> RunConfig:
+    """Defaults, then a TOML file, then flags that are not None, then `--set part.key=value`."""
+    table: Table = dict(base or {})
+    if file:
+        merge(table, read_toml(file))
+    merge(table, {key: value for key, value in flags.items() if value is not None})
+    for text in sets:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text}: write it as --set key=value, for example --set policy.epsilon=0.1")
+        place = {"": literal(value)}
+        for name in reversed(key.strip().split(".")):
+            place = {name: place.pop("") if "" in place else place}
+        merge(table, place)
+    return parse(table)
+
+
+def parse(table: Mapping[str, Any]) -> RunConfig:
+    """Checked settings, or one line that says which setting is wrong."""
+    known = sorted(RunConfig.model_fields)
+    for key in table:
+        if key not in known:
+            raise UserError(f"no setting '{key}'{did_you_mean(key, known)}; there are: {', '.join(known)}")
+    try:
+        return RunConfig.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"setting '{where}' = {first['input']!r}: {first['msg'].lower()}") from error
+
+
+def merge(table: Table, more: Mapping[str, Any]) -> None:
+    """Adds settings; naming another plug-in drops the settings of the one it replaces."""
+    for key, value in more.items():
+        if key in PARTS and isinstance(value, str):
+            value = {"name": value}
+        if key in PARTS and isinstance(value, Mapping):
+            old = table.get(key, RunConfig.model_fields[key].default)
+            table[key] = {**(old if value.get("name", old["name"]) == old["name"] else {}), **value}
+        else:
+            table[key] = value
+
+
+def literal(text: str) -> Any:
+    """A TOML value when it reads as one, the bare text otherwise."""
+    try:
+        return tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def read_toml(path: Path) -> Table:
+    """A settings file, or one line on why it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not valid TOML: {error}") from error
+
+
+def write_toml(table: Mapping[str, Any]) -> str:
+    """Plain values first, then a section per table; JSON's scalars and lists are TOML's."""
+    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, Mapping) and value is not None]
+    sections = [f"\n[{key}]\n{write_toml(value).strip()}" for key, value in table.items() if isinstance(value, Mapping)]
+    return "\n".join([*plain, *sections]) + "\n"

@@ -1,0 +1,131 @@
+"""A run is a folder: `run.toml`, `tasks.jsonl`, `attempts.jsonl`, `incidents.jsonl`, `artifacts/<attempt>/`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from evokernel.core.config import RunConfig, Table, parse, read_toml, write_toml
+from evokernel.core.errors import UserError
+from evokernel.core.journal import Journal, append_event
+from evokernel.core.records import Attempt, Reply, Task
+
+FACTS = ("versions", "hardware")
+
+
+class Run:
+    """Reads a run's folder and, for the one process that holds its lock, writes to it."""
+
+    def __init__(self, folder: Path, config: RunConfig, tasks: list[Task], facts: Mapping[str, Mapping[str, str]]) -> None:
+        self.folder, self.config, self.tasks, self.facts = folder, config, tasks, facts
+        self.journal = Journal(folder / "attempts.jsonl")
+        self.incidents = folder / "incidents.jsonl"
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], facts: Mapping[str, Mapping[str, str]]) -> Run:
+        """A new folder; refuses one that holds a run."""
+        if (folder / "run.toml").exists():
+            raise UserError(f"{folder} already holds a run: resume it with 'evokernel resume {folder}', or choose another folder")
+        run = cls(folder, config, list(tasks), facts)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot make the run folder {folder}: {error.strerror}; give another with --out") from error
+        write_whole(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
+        run.save_config(config)
+        return run
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """An existing run, or one line that says what is wrong with the folder."""
+        if not (folder / "run.toml").is_file():
+            raise UserError(f"{folder} is not a run folder (no run.toml in it); 'evokernel report --list' shows the runs in ./runs")
+        table = read_toml(folder / "run.toml")
+        facts: dict[str, dict[str, str]] = {name: table.pop(name, {}) for name in FACTS}
+        config = parse(table)
+        try:
+            lines = (folder / "tasks.jsonl").read_text().splitlines()
+            tasks = [Task.model_validate_json(line) for line in lines]
+        except (OSError, ValidationError, UnicodeDecodeError) as error:
+            raise UserError(f"{folder / 'tasks.jsonl'} cannot be read ({type(error).__name__}); restore it or start a new run") from error
+        return cls(folder, config, tasks, facts)
+
+    def save_config(self, config: RunConfig) -> None:
+        """Writes settings and facts; also when a resume changes a setting."""
+        self.config = config
+        table: Table = config.model_dump(mode="json")
+        write_whole(self.folder / "run.toml", write_toml({**table, **{name: self.facts.get(name, {}) for name in FACTS}}))
+
+    def attempts(self) -> list[Attempt]:
+        return list(self.journal.read())
+
+    def lock(self) -> None:
+        """Makes this process the only writer; the lock goes with the process."""
+        try:
+            self._lock = (self.folder / "lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{self.folder} is being written by another process; wait for it or stop it first") from error
+        except OSError as error:
+            raise UserError(f"cannot write to {self.folder}: {error.strerror}") from error
+        self.journal.repair()
+
+    def artifacts(self, attempt: str) -> Path:
+        return self.folder / "artifacts" / attempt
+
+    def keep(self, attempt: str, name: str, reply: Reply) -> None:
+        """Stores a reply before anything else is done with it: prompt and text to read, `<name>.json` to resume from."""
+        folder = self.artifacts(attempt)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write to {folder}: {error.strerror}; free some space and resume") from error
+        write_whole(folder / f"{name}.prompt.md", reply.prompt)
+        write_whole(folder / f"{name}.md", reply.text)
+        write_whole(folder / f"{name}.json", reply.model_copy(update={"prompt": "", "text": ""}).model_dump_json())
+
+    def kept(self, attempt: str, name: str) -> Reply | None:
+        """What `keep` stored, if it got that far."""
+        folder = self.artifacts(attempt)
+        try:
+            bare = Reply.model_validate_json((folder / f"{name}.json").read_text())
+            return bare.model_copy(update={"text": (folder / f"{name}.md").read_text()})
+        except (OSError, ValidationError):
+            return None
+
+    def incident(self, task: str, round: int, what: str, at: float) -> None:
+        append_event(self.incidents, task=task, round=round, what=what, at=at)
+
+
+def new_id(parts: Sequence[str]) -> str:
+    """A name that sorts by time and does not repeat: `20260102-030405-cpp-sweep-1a2b`."""
+    return "-".join([time.strftime("%Y%m%d-%H%M%S"), *parts, secrets.token_hex(2)])
+
+
+def write_whole(path: Path, text: str) -> None:
+    """All of the text or nothing, on disk when it returns."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except OSError:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror or error}; free some space or make the folder writable, then resume"
+        ) from error

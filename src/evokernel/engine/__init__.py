@@ -1,0 +1,1 @@
+"""The loop and the rewards: the paper's algorithm and nothing else."""

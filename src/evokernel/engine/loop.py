@@ -1,0 +1,158 @@
+"""EvoKernel's algorithm: choose a context, write a kernel, verify it, learn.
+
+Choosing and learning happen on one thread, in task order; only `attempt` runs in parallel, and it touches nothing shared. So memory and values need no lock, and a run with the same seed and replies is the same run whatever the number of workers.
+A resumed run is the same loop: an attempt the journal already holds is learned again instead of made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+
+from evokernel.core.errors import InfraError, StopRun
+from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
+from evokernel.core.records import Attempt, Candidate, Context, GateResult, Job, MemoryItem, Outcome, Ref, Reply, State, Task, Usage
+from evokernel.core.run import Run
+from evokernel.engine.reward import reward
+
+log = logging.getLogger(__name__)
+
+
+class Stopped(Exception):
+    """The attempt was not begun, because the run is stopping."""
+
+
+@dataclass
+class Engine:
+    """One run: its parts, and what has been tried so far."""
+
+    run: Run
+    generator: Generator
+    policy: Policy
+    memory: MemoryStore
+    executor: Executor
+    distill: Callable[[Task, Attempt], list[MemoryItem]]
+    notify: Callable[[str, str], None] = lambda task, phase: None
+    """Told, from any thread, that a task's attempt entered a phase: `write`, `verify`, `lesson`, or "" when it waits."""
+    clock: Callable[[], float] = time.time
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set it to finish the attempts in flight and end the run."""
+    why_stopped: str = ""
+    history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Gives every task its budget of attempts, a round at a time, and yields each as it is learned from."""
+        recorded = {attempt.id: attempt for attempt in self.run.journal.read()}
+        budget, tasks = self.run.config.budget, self.run.tasks
+        with ThreadPoolExecutor(self.run.config.concurrency) as pool:
+            for round in count():
+                states = [self.state(task, round) for task in tasks if len(self.history[task.id]) < budget]
+                if not states or self.stop.is_set():
+                    return
+                plans = [(state, recorded.get(state.next_id) or self.policy.choose(state, self.memory)) for state in states]  # mu(c | s, M)
+                made = 0
+                for state, attempt in zip(states, pool.map(self.settle, plans), strict=True):
+                    if isinstance(attempt, Stopped):
+                        return  # what comes after the gap stays unlearned: its reply is kept, and task order holds on resume
+                    if attempt is None:
+                        continue
+                    if attempt.id not in recorded:
+                        self.run.journal.append(attempt)
+                    self.policy.learn(state, attempt, self.memory)  # Q <- Q + alpha (r - Q), Eq. 4
+                    self.memory.add(self.distill(state.task, attempt))  # M <- M + (s, a, r), Eq. 1
+                    self.history[state.task.id].append(attempt)
+                    made += 1
+                    yield attempt
+                if not made and not any(attempt.round > round for attempt in recorded.values()):
+                    raise InfraError(f"a whole round gave no attempt; the reasons are in {self.run.incidents}")
+
+    def state(self, task: Task, round: int) -> State:
+        return State(task=task, attempts=tuple(self.history[task.id]), round=round)
+
+    def settle(self, plan: tuple[State, Context | Attempt]) -> Attempt | Stopped | None:
+        """The recorded attempt, a new one, or None when infrastructure trouble (then or now) took this round from the task."""
+        state, chosen = plan
+        if isinstance(chosen, Attempt):
+            return chosen if chosen.round <= state.round else None
+        if self.stop.is_set():
+            return Stopped()
+        try:
+            return self.attempt(state, chosen)
+        except StopRun as reached:
+            self.why_stopped = str(reached)
+            self.stop.set()
+            return Stopped()
+        except InfraError as error:
+            if self.stop.is_set():
+                return Stopped()
+            log.warning("%s: no attempt in round %d: %s", state.task.id, state.round, error)
+            self.run.incident(state.task.id, state.round, str(error), self.clock())
+            return None
+        finally:
+            self.notify(state.task.id, "")
+
+    def attempt(self, state: State, context: Context) -> Attempt:
+        reply = self.write(state, context)  # G(y | s, c)
+        outcome = self.verify(state, reply.candidate)  # V(x, y)
+        lesson = self.reflect(state, reply.candidate, outcome)
+        return Attempt(
+            id=state.next_id,
+            run=self.run.config.id,
+            task=state.task.id,
+            round=state.round,
+            stage=context.stage,
+            start=context.start and context.start.id,
+            shown=tuple(Ref(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
+            candidate=reply.candidate,
+            outcome=outcome,
+            reward=reward(context.stage, outcome, state.best),
+            lesson=lesson.text if lesson else "",
+            usage=reply.candidate.usage + (lesson.candidate.usage if lesson else Usage()),
+            at=self.clock(),
+        )
+
+    def write(self, state: State, context: Context) -> Reply:
+        """The kept reply of an attempt that was cut short, or a new one, kept before anything else happens."""
+        if kept := self.run.kept(state.next_id, "reply"):
+            return kept
+        self.notify(state.task.id, "write")
+        reply = self.generator.write(state, context)
+        self.run.keep(state.next_id, "reply", reply)
+        return reply
+
+    def verify(self, state: State, candidate: Candidate) -> Outcome:
+        if not candidate.files:
+            return Outcome(gates=(GateResult(gate="write", passed=False, reason="no_code", detail=candidate.notes),))
+        self.notify(state.task.id, "verify")
+        return self.executor.submit(self.job(state, candidate)).result()
+
+    def reflect(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
+        """A lesson in words, where the generator writes them; kept like a reply."""
+        if kept := self.run.kept(state.next_id, "lesson"):
+            return kept
+        self.notify(state.task.id, "lesson")
+        lesson = self.generator.lesson(state, candidate, outcome)
+        if lesson:
+            self.run.keep(state.next_id, "lesson", lesson)
+        return lesson
+
+    def job(self, state: State, candidate: Candidate) -> Job:
+        config = self.run.config
+        seed = int.from_bytes(hashlib.sha256(f"{config.seed}/{state.next_id}".encode()).digest()[:6], "big")
+        return Job(
+            backend=config.name("backend"),
+            settings=config.settings("backend"),
+            task=state.task,
+            candidate=candidate,
+            seed=seed,
+            timeout_s=config.timeout_s,
+            clock=config.clock,
+            baselines=config.baselines,
+        )

@@ -1,0 +1,1 @@
+"""Where verification happens: on this machine, or wherever a command leads."""

@@ -1,0 +1,53 @@
+"""Reads Jobs on stdin, one JSON line each, and writes what `verify` found on stdout, one line each.
+
+The same program serves a local pipe, ssh, a container or a queue. It ends when its stdin does, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from queue import SimpleQueue
+from typing import TextIO
+
+from evokernel.core.errors import InfraError, UserError
+from evokernel.core.records import Job
+from evokernel.verify import verify
+
+
+def answer(line: str) -> str:
+    """One job to one line: an Outcome, or whose fault it is that there is none."""
+    try:
+        return json.dumps({"outcome": verify(Job.model_validate_json(line)).model_dump(mode="json")})
+    except InfraError as error:
+        return json.dumps({"infra": str(error)})
+    except UserError as error:
+        return json.dumps({"user": str(error)})
+
+
+def feed(jobs: SimpleQueue[str], source: TextIO, once: bool) -> None:
+    """Hands jobs on; the end of the source means that whoever asked is gone."""
+    for line in source:
+        jobs.put(line)
+        if once:
+            return
+    os._exit(0)
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
+    once = "--once" in sys.argv
+    jobs: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=feed, args=(jobs, sys.stdin, once), daemon=True).start()
+    while True:
+        answers.write(answer(jobs.get()) + "\n")
+        answers.flush()
+        if once:
+            return
+
+
+if __name__ == "__main__":
+    main()
