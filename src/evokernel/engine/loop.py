@@ -1,6 +1,7 @@
 """EvoKernel's algorithm: choose a context, write a kernel, verify it, learn.
 
-Choosing and learning happen on one thread, in task order; only `attempt` runs in parallel, and it touches nothing shared. So memory and values need no lock, and a run with the same seed and replies is the same run whatever the number of workers.
+Choosing and learning happen on one thread, in task order; only `attempt` runs in parallel, and it touches nothing shared. So memory
+and values need no lock, and a run with the same seed and replies is the same run whatever the number of workers.
 A resumed run is the same loop: an attempt the journal already holds is learned again instead of made again.
 """
 
