@@ -232,6 +232,12 @@ class MemoryItem(Record):
     bottleneck: str = ""
     source: str = ""
     """Where it comes from: `run/attempt`, or the card's own source note."""
+    parent: str = ""
+    """For a trace: id of the trace it was refined from, so that what descends from a revoked kernel can be found."""
+    apis: tuple[str, ...] = ()
+    """For a card: the API names it explains, found by exact look-up in retrieved code."""
+    bundle: bool = False
+    """For a card: part of the backend's static bundle, shown with every draft."""
 
 
 class Shown(Record):
