@@ -1,0 +1,41 @@
+"""Records: what is equal, what is derived, what is not known."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evokernel.core.records import Candidate, GateResult, Outcome, Usage, quantile
+
+
+def test_a_candidate_is_known_by_its_files():
+    a = Candidate(backend="cpp", files={"kernel.cpp": "x"}, notes="one")
+    assert a.id == Candidate(backend="cpp", files={"kernel.cpp": "x"}, notes="two").id
+    assert a.id != Candidate(backend="cpp", files={"kernel.cpp": "y"}).id
+
+
+def test_an_outcome_without_gates_is_not_feasible():
+    assert not Outcome(gates=()).feasible
+    assert Outcome(gates=()).latency_us is None
+    failed = Outcome(gates=(GateResult(gate="build", passed=True), GateResult(gate="check", passed=False, reason="mismatch")))
+    assert failed.compiled
+    assert failed.failure.reason == "mismatch"
+
+
+def test_speedup_is_unknown_without_a_baseline():
+    passed = (GateResult(gate="time", passed=True),)
+    assert Outcome(gates=passed, samples_us=(1.0, 2.0)).speedup is None
+    assert Outcome(gates=passed, samples_us=(2.0, 2.0), baseline_us={"eager": (6.0, 6.0)}).speedup == 3
+
+
+def test_unknown_cost_stays_unknown():
+    known = Usage(model="m", calls=1, tokens_in=10, tokens_out=2, cost_usd=0.5)
+    assert (known + Usage()).cost_usd == 0.5
+    assert (known + known).cost_usd == 1.0
+    assert (known + Usage(model="m", calls=1)).cost_usd is None
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=50), st.floats(0, 1))
+def test_quantile_stays_within_its_samples(samples, q):
+    found = quantile(tuple(samples), q)
+    assert min(samples) * (1 - 1e-12) <= found <= max(samples) * (1 + 1e-12)
+    assert quantile(tuple(samples), 0.0) == min(samples)
+    assert quantile(tuple(samples), 1.0) == max(samples)
