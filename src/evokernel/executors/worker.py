@@ -27,26 +27,21 @@ def answer(line: str) -> str:
         return json.dumps({"user": str(error)})
 
 
-def feed(jobs: SimpleQueue[str], source: TextIO, once: bool) -> None:
+def feed(jobs: SimpleQueue[str], source: TextIO) -> None:
     """Hands jobs on; the end of the source means that whoever asked is gone."""
     for line in source:
         jobs.put(line)
-        if once:
-            return
     os._exit(0)
 
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
-    once = "--once" in sys.argv
     jobs: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=feed, args=(jobs, sys.stdin, once), daemon=True).start()
+    threading.Thread(target=feed, args=(jobs, sys.stdin), daemon=True).start()
     while True:
         answers.write(answer(jobs.get()) + "\n")
         answers.flush()
-        if once:
-            return
 
 
 if __name__ == "__main__":
