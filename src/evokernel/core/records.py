@@ -256,6 +256,8 @@ class Context(Record):
     start: Attempt | None = None
     """The attempt to refine."""
     items: tuple[Shown, ...] = ()
+    history: bool = True
+    """Whether the generator may use what was tried on this task before; Pass@k draws independent samples and says no."""
 
 
 class Ref(Record):
