@@ -1,0 +1,116 @@
+"""Drives an engine from the first attempt to the report, for `run` and `resume`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+import click
+
+from evokernel.cli.output import draw, emit, pairs
+from evokernel.cli.progress import Line, PlainDisplay, Progress
+from evokernel.core.errors import InfraError
+from evokernel.core.records import Attempt
+from evokernel.engine.loop import Engine
+from evokernel.reports import metrics, tables
+from evokernel.reports.summary import summary
+
+INTERRUPTED = 130
+
+
+class Display(Protocol):
+    """Shows a run while it goes on."""
+
+    def __enter__(self) -> Display: ...
+
+    def __exit__(self, *trouble: object) -> None: ...
+
+    def show(self, attempt: Attempt, line: Line) -> None: ...
+
+    def interrupt(self, text: str) -> None: ...
+
+
+def drive(engine: Engine, plain: bool, as_json: bool) -> int:
+    """Runs it to its end or to the user's; prints the tables, writes the report, gives the exit code."""
+    run = engine.run
+    recorded = {attempt.id for attempt in run.attempts()}
+    progress = Progress(run.tasks, run.config, recorded=len(recorded))
+    attempts: list[Attempt] = []
+    engine.notify = progress.phase
+    try:
+        with display(progress, plain, as_json) as shown, interruptible(engine, progress, shown):
+            for attempt in engine.attempts():
+                attempts.append(attempt)
+                line = progress.add(attempt)
+                if attempt.id not in recorded:
+                    shown.show(attempt, line)
+    except InfraError as error:
+        raise InfraError(f"{error}; when that is mended: {resume_command(run.folder)}") from error
+    finally:
+        engine.executor.close()
+    return conclude(engine, attempts, progress, as_json)
+
+
+def display(progress: Progress, plain: bool, as_json: bool) -> Display:
+    """Live on a terminal, plain lines elsewhere; on stderr when stdout is for JSON."""
+    if plain or as_json or not sys.stdout.isatty():
+        return PlainDisplay(progress, sys.stderr if as_json else sys.stdout)
+    from evokernel.cli.live import LiveDisplay
+
+    return LiveDisplay(progress)
+
+
+@contextmanager
+def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterator[None]:
+    """The first Ctrl-C finishes what is in flight; the second ends the process, which can still be resumed."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if engine.stop.is_set():
+            shown.__exit__(KeyboardInterrupt, None, None)
+            os.write(2, f"aborted; go on with: {resume_command(engine.run.folder)}\n".encode())
+            os._exit(INTERRUPTED)  # attempts in flight hold threads that nothing can end
+        engine.why_stopped = "interrupted"
+        engine.stop.set()
+        shown.interrupt(f"finishing {progress.in_flight} attempts in flight; again to abort")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_json: bool) -> int:
+    """The tables at the end, and what to do next."""
+    run, seconds = engine.run, progress.elapsed_s
+    report = None
+    if as_json:
+        emit(summary(run, attempts, seconds, report))
+    else:
+        found = metrics.by_task(run.tasks, attempts)
+        table = tables.operators(found)
+        click.echo("\n" + draw([c.name for c in table.columns], table.shown(), [c.right for c in table.columns]))
+        click.echo(f"{table.note}\n")
+        click.echo(pairs(tables.totals(found, seconds)))
+        if report:
+            click.echo(f"\nreport  {report}")
+    if not engine.stop.is_set():
+        return 0
+    click.echo(f"stopped ({engine.why_stopped}); go on with: {resume_command(run.folder)}", err=as_json)
+    return INTERRUPTED if engine.why_stopped == "interrupted" else 0
+
+
+def resume_command(folder: Path) -> str:
+    """What to type to go on."""
+    return f"evokernel resume {folder}"

@@ -1,0 +1,84 @@
+"""Finds the command, runs it, and turns trouble into one line and an exit code. Loads click and nothing else of weight."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from evokernel import __version__
+from evokernel.core.errors import InfraError, UserError
+
+COMMANDS = {
+    "run": "Write, verify and improve kernels for a suite of tasks.",
+    "resume": "Go on with a run that was stopped or killed.",
+    "verify": "Judge one kernel, or a folder of kernels, against one task.",
+    "report": "Tables, plots and one self-contained page of a run.",
+    "export": "Best kernels of a run, with tests, provenance and a PyTorch wrapper.",
+    "tasks": "List tasks, or show what a kernel for one must do.",
+    "backends": "List backends, and whether they work here.",
+    "doctor": "Check that everything a run needs is here.",
+    "memory": "Look into the memory bank, move it, revoke parts of it.",
+}
+
+
+class LazyGroup(click.Group):
+    """A command's module is imported when the command is called; the list of commands imports none."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"evokernel.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="evokernel")
+@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens (on stderr).")
+def cli(verbose: bool) -> None:
+    """Kernels for PyTorch operators: written, compiled, checked, timed, and learned from.
+
+    \b
+    evokernel run                 the starter suite, no key and no accelerator needed
+    evokernel COMMAND --help      what a command takes, with examples
+    """
+    from evokernel.cli.output import log_to_stderr
+
+    log_to_stderr(verbose)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program. Exit codes: 0 done, 1 no, 2 something to fix, 3 infrastructure, 130 interrupted."""
+    try:
+        code = cli.main(args=list(arguments) if arguments is not None else None, prog_name="evokernel", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except UserError as error:
+        complain(error)
+        sys.exit(2)
+    except InfraError as error:
+        complain(error)
+        sys.exit(3)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+
+
+def complain(error: Exception) -> None:
+    """One line on stderr, whatever the message holds."""
+    click.echo(f"error: {' '.join(str(error).split())}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""What has happened so far in a run, and the plain lines that tell it as it happens."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from evokernel.core.config import RunConfig
+from evokernel.core.records import Attempt, Task, Usage
+from evokernel.reports import words
+from evokernel.reports.tables import short_names
+
+
+@dataclass
+class Line:
+    """One task's state as a display shows it."""
+
+    name: str
+    done: int = 0
+    stage: str = "draft"
+    phase: str = ""
+    since: float = 0.0
+    best: Attempt | None = None
+    compiled: bool = False
+    failure: str = ""
+
+    def add(self, attempt: Attempt) -> None:
+        """Takes in a finished attempt."""
+        outcome = attempt.outcome
+        self.done += 1
+        self.compiled = self.compiled or outcome.compiled
+        self.failure = outcome.failure.reason if outcome.failure else ""
+        if outcome.feasible and (
+            self.best is None or (outcome.latency_us or float("inf")) < (self.best.outcome.latency_us or float("inf"))
+        ):
+            self.best = attempt
+        self.stage = "refine" if self.best else "draft"
+
+
+@dataclass
+class Progress:
+    """Counts attempts as they come in; phases arrive from other threads."""
+
+    tasks: Sequence[Task]
+    config: RunConfig
+    recorded: int = 0
+    """Attempts that an earlier session made: they count, but say nothing about this session's pace."""
+    started: float = field(default_factory=time.monotonic)
+    total: int = 0
+    done: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: Usage = Usage()
+    lines: dict[str, Line] = field(default_factory=dict)
+    notice: str = ""
+
+    def __post_init__(self) -> None:
+        names = short_names([task.id for task in self.tasks])
+        self.total = len(self.tasks) * self.config.budget
+        self.lines = {task.id: Line(names[task.id]) for task in self.tasks}
+        self._guard = threading.Lock()
+
+    def phase(self, task: str, phase: str) -> None:
+        """An attempt entered a phase; called from any thread."""
+        with self._guard:
+            line = self.lines[task]
+            line.phase, line.since = phase, time.monotonic()
+
+    def add(self, attempt: Attempt) -> Line:
+        """An attempt is finished."""
+        with self._guard:
+            self.done += 1
+            self.usage = self.usage + attempt.usage
+            if attempt.outcome.failure:
+                self.failures[attempt.outcome.failure.reason or attempt.outcome.failure.gate] += 1
+            line = self.lines[attempt.task]
+            line.add(attempt)
+            return line
+
+    @property
+    def in_flight(self) -> int:
+        return sum(bool(line.phase) for line in self.lines.values())
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def left_s(self) -> float | None:
+        """From this session's rate of attempts; None until there is one."""
+        made = self.done - self.recorded
+        return self.elapsed_s / made * (self.total - self.done) if made > 0 else None
+
+    @property
+    def solved(self) -> int:
+        return sum(line.best is not None for line in self.lines.values())
+
+    @property
+    def compiled(self) -> int:
+        return sum(line.compiled for line in self.lines.values())
+
+    def totals(self) -> str:
+        """Failures and cost so far."""
+        counted = ", ".join(f"{reason} {count}" for reason, count in self.failures.most_common())
+        return f"failures: {counted or 'none'}; cost: {words.cost(self.usage)}"
+
+
+class PlainDisplay:
+    """One line per attempt, and one at the end of each round."""
+
+    def __init__(self, progress: Progress, stream: TextIO) -> None:
+        self.progress, self.stream = progress, stream
+        self.width = max((len(line.name) for line in progress.lines.values()), default=0)
+        self.round: int | None = None
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *trouble: object) -> None:
+        if self.round is not None and trouble == (None, None, None):
+            self.end_round()
+
+    def show(self, attempt: Attempt, line: Line) -> None:
+        """Tells one attempt."""
+        if self.round is not None and attempt.round != self.round:
+            self.end_round()
+        self.round = attempt.round
+        progress = self.progress
+        count = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
+        self.say(f"{count} {line.name.ljust(self.width)}  {attempt.stage.value.ljust(6)}  {verdict(attempt, line)}")
+
+    def end_round(self) -> None:
+        """How far the whole run is."""
+        progress, count = self.progress, len(self.progress.lines)
+        left = f", about {words.duration(progress.left_s)} left" if progress.left_s and progress.done < progress.total else ""
+        self.say(
+            f"-- round {(self.round or 0) + 1}: {progress.compiled} of {count} compiled, {progress.solved} of {count} correct; "
+            f"{progress.totals()}; {words.duration(progress.elapsed_s)} elapsed{left}"
+        )
+
+    def say(self, text: str) -> None:
+        self.stream.write(text + "\n")
+        self.stream.flush()
+
+    def interrupt(self, text: str) -> None:
+        """Safe inside a signal handler, where the stream may be in the middle of a write."""
+        os.write(2, f"{text}\n".encode())
+
+
+def verdict(attempt: Attempt, line: Line) -> str:
+    """`ok   412 µs  1.80× (best 398 µs)` or `fail check mismatch: …`."""
+    outcome = attempt.outcome
+    if failure := outcome.failure:
+        said = words.first_line(failure.detail)
+        return f"fail {failure.gate} {failure.reason}" + (f": {said}" if said and said != failure.reason else "")
+    best = line.best.outcome.latency_us if line.best else None
+    label = "" if outcome.clock in ("cpu", "wall") else f", {words.clock([outcome.clock])}"
+    return f"ok   {words.latency(outcome.latency_us).rjust(7)}  {words.ratio(outcome.speedup).rjust(5)} (best {words.latency(best)}{label})"

@@ -1,0 +1,41 @@
+"""`evokernel resume`: goes on with a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evokernel.cli.output import json_option
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="Another number of attempts per task.")
+@click.option("--workers", type=click.IntRange(0), metavar="N", help="Verifications at a time.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting to change for what is still to come.")
+@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+@json_option
+def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[str, ...], plain: bool, as_json: bool) -> int:
+    """Go on with a run that was stopped or killed, or give a finished one more attempts.
+
+    \b
+    Examples:
+      evokernel resume runs/20260102-030405-cpp-sweep-1a2b
+      evokernel resume runs/my-run --budget 30
+
+    What was already paid for is never asked for again. A run that is complete says so.
+    """
+    from evokernel.cli.drive import drive
+    from evokernel.cli.run import announce
+    from evokernel.core.run import Run
+    from evokernel.experiments.compose import resume
+
+    made = len(Run.open(folder).attempts())
+    engine = resume(folder, sets, budget=budget, workers=workers)
+    total = len(engine.run.tasks) * engine.run.config.budget
+    if made >= total:
+        click.echo(f"{folder} is complete ({made} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
+    else:
+        click.echo(f"resuming: {made} of {total} attempts are there. {announce(engine)}", err=as_json)
+    return drive(engine, plain, as_json)

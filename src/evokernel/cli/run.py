@@ -1,0 +1,92 @@
+"""`evokernel run`: a new run."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from evokernel.cli.output import json_option
+
+if TYPE_CHECKING:
+    from evokernel.engine.loop import Engine
+
+
+@click.command()
+@click.option("--tasks", metavar="SPEC", help="Suite, suite/name, file, folder or glob; several with commas. [starter]")
+@click.option("--backend", metavar="NAME", help="What kernels are written in. [cpp]")
+@click.option("--generator", metavar="NAME", help="Who writes them. [sweep: no model needed]")
+@click.option("--policy", metavar="NAME", help="What is shown to the generator. [value]")
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="Attempts per task. [8]")
+@click.option("--workers", type=click.IntRange(0), metavar="N", help="Verifications at a time. [one per core]")
+@click.option("--seed", type=int, metavar="N", help="Equal seeds and replies give equal runs. [0]")
+@click.option("--memory", metavar="PATH", help="Memory bank that lasts across runs. [evokernel-memory.db]")
+@click.option("--fresh", is_flag=True, help="Begin with seed knowledge only, in a bank inside the run folder.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Run folder. [runs/<id>]")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE.toml", help="Settings; flags and --set win over it.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, such as policy.epsilon=0.1; may be repeated.")
+@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+@json_option
+def command(
+    tasks: str | None,
+    backend: str | None,
+    generator: str | None,
+    policy: str | None,
+    budget: int | None,
+    workers: int | None,
+    seed: int | None,
+    memory: str | None,
+    fresh: bool,
+    out: Path | None,
+    config: Path | None,
+    sets: tuple[str, ...],
+    plain: bool,
+    as_json: bool,
+) -> int:
+    """Write, verify and improve kernels for a suite of tasks.
+
+    \b
+    Examples:
+      evokernel run
+      evokernel run --tasks starter/softmax,starter/matmul --budget 20
+      evokernel run --tasks ./my_ops --generator llm --set generator.model=gpt-5
+      evokernel run --config experiment.toml --seed 1 --fresh --json
+
+    Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' goes on. Exit codes: 0 finished, 2 something to
+    fix, 3 infrastructure trouble, 130 interrupted.
+    """
+    from evokernel.cli.drive import drive
+    from evokernel.core.config import resolve
+    from evokernel.experiments.compose import start
+
+    settings = resolve(
+        config,
+        sets,
+        tasks=tasks,
+        backend=backend,
+        generator=generator,
+        policy=policy,
+        budget=budget,
+        workers=workers,
+        seed=seed,
+        memory=memory,
+        fresh=fresh or None,
+    )
+    engine = start(settings, out)
+    click.echo(announce(engine), err=as_json)
+    return drive(engine, plain, as_json)
+
+
+def announce(engine: Engine) -> str:
+    """What is about to happen, in one line."""
+    config = engine.run.config
+    count = len(engine.run.tasks)
+    items = len(engine.memory) if isinstance(engine.memory, Sized) else None
+    bank = "a fresh bank" if config.fresh else f"memory {config.memory}"
+    held = f" ({items} items)" if items is not None else ""
+    return (
+        f"{count} task{'s' * (count != 1)} × {config.budget} attempts, backend {config.name('backend')}, "
+        f"generator {config.name('generator')}, policy {config.name('policy')}, {bank}{held}, folder {engine.run.folder}"
+    )

@@ -1,0 +1,189 @@
+"""What attempts amount to: functions of tasks and attempts, nothing else.
+
+A task's rounds are counted by its own attempts, from 1: infrastructure trouble costs a round of the loop, never a try.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
+from typing import NamedTuple
+
+from evokernel.core.records import Attempt, Task, Usage, quantile
+
+FAST_P = (0.5, 1.0, 1.5, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One task and everything that was tried on it."""
+
+    task: Task
+    attempts: tuple[Attempt, ...]
+
+    @cached_property
+    def correct(self) -> tuple[tuple[int, Attempt], ...]:
+        """Feasible attempts with the round each was made in."""
+        return tuple((number, a) for number, a in enumerate(self.attempts, start=1) if a.outcome.feasible)
+
+    @property
+    def compiled(self) -> bool:
+        return any(a.outcome.compiled for a in self.attempts)
+
+    @property
+    def solved(self) -> bool:
+        return bool(self.correct)
+
+    @property
+    def first(self) -> Attempt | None:
+        """The first correct kernel."""
+        return self.correct[0][1] if self.correct else None
+
+    @property
+    def first_round(self) -> int | None:
+        return self.correct[0][0] if self.correct else None
+
+    @cached_property
+    def best(self) -> Attempt | None:
+        """The fastest correct kernel; the earlier one on a tie."""
+        return min((a for _, a in self.correct), key=lambda a: a.outcome.latency_us or float("inf"), default=None)
+
+    @property
+    def gain(self) -> float | None:
+        """First correct latency over best latency; 1 when nothing faster was found."""
+        first, best = (a.outcome.latency_us if a else None for a in (self.first, self.best))
+        return first / best if first and best else None
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the best kernel over PyTorch eager, measured in the same interleaved run."""
+        return self.best.outcome.speedup if self.best else None
+
+    @property
+    def failures(self) -> Counter[str]:
+        return failures(self.attempts)
+
+    @property
+    def gates_passed(self) -> int:
+        """How many attempts got through every gate."""
+        return len(self.correct)
+
+    def trajectory(self) -> list[float | None]:
+        """Best latency after each round; None until something is correct."""
+        best: float | None = None
+        path: list[float | None] = []
+        for attempt in self.attempts:
+            found = attempt.outcome.latency_us if attempt.outcome.feasible else None
+            best = min((value for value in (best, found) if value is not None), default=None)
+            path.append(best)
+        return path
+
+
+class Spread(NamedTuple):
+    """The middle and the middle half of some figures."""
+
+    low: float
+    median: float
+    high: float
+
+
+def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt]) -> list[Tried]:
+    """Attempts by task, in the tasks' order; a task without attempts is there too."""
+    made: dict[str, list[Attempt]] = {task.id: [] for task in tasks}
+    for attempt in attempts:
+        if attempt.task in made:
+            made[attempt.task].append(attempt)
+    return [Tried(task, tuple(made[task.id])) for task in tasks]
+
+
+def compiled(found: Sequence[Tried], rounds: int | None = None) -> int:
+    """Tasks with at least one candidate that compiles, within so many rounds (CR times tasks)."""
+    return sum(any(a.outcome.compiled for a in tried.attempts[:rounds]) for tried in found)
+
+
+def feasible(found: Sequence[Tried], rounds: int | None = None) -> int:
+    """Tasks with at least one feasible candidate, within so many rounds (Acc times tasks)."""
+    return sum(any(a.outcome.feasible for a in tried.attempts[:rounds]) for tried in found)
+
+
+def curve(found: Sequence[Tried]) -> list[tuple[int, int, int]]:
+    """Round, tasks compiled so far, tasks correct so far."""
+    longest = max((len(tried.attempts) for tried in found), default=0)
+    return [(rounds, compiled(found, rounds), feasible(found, rounds)) for rounds in range(1, longest + 1)]
+
+
+def gains(found: Sequence[Tried]) -> list[float]:
+    """First correct over best, of every solved task that was timed."""
+    return [tried.gain for tried in found if tried.gain is not None]
+
+
+def speedups(found: Sequence[Tried]) -> list[float]:
+    """Best kernel over PyTorch eager, of every solved task that was timed."""
+    return [tried.speedup for tried in found if tried.speedup is not None]
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Quartiles; None without values."""
+    if not values:
+        return None
+    return Spread(*(quantile(tuple(values), q) for q in (0.25, 0.5, 0.75)))
+
+
+def geomean(values: Sequence[float]) -> float | None:
+    """The geometric mean; None without values."""
+    return exp(sum(log(value) for value in values) / len(values)) if values else None
+
+
+def fast_p(found: Sequence[Tried], p: float, over: str = "all") -> float | None:
+    """Share of tasks solved more than p times as fast as PyTorch: over `all` tasks, or over the `correct` ones."""
+    base = len(found) if over == "all" else sum(tried.solved for tried in found)
+    return sum(value > p for value in speedups(found)) / base if base else None
+
+
+def failures(attempts: Iterable[Attempt]) -> Counter[str]:
+    """How often each reason ended an attempt."""
+    return Counter(a.outcome.failure.reason or a.outcome.failure.gate for a in attempts if a.outcome.failure)
+
+
+def failures_by_round(found: Sequence[Tried]) -> list[Counter[str]]:
+    """The same, for each round."""
+    longest = max((len(tried.attempts) for tried in found), default=0)
+    return [failures(r.attempts[n] for r in found if n < len(r.attempts)) for n in range(longest)]
+
+
+def usage(attempts: Iterable[Attempt]) -> Usage:
+    """All model calls together; a figure that one of them left out is None."""
+    total = Usage()
+    for attempt in attempts:
+        total = total + attempt.usage
+    return total
+
+
+def span_s(attempts: Sequence[Attempt]) -> float | None:
+    """Seconds between the first and the last finished attempt; None when no clock was kept."""
+    times = [a.at for a in attempts if a.at > 0]
+    return max(times) - min(times) if len(times) > 1 else None
+
+
+def clocks(attempts: Iterable[Attempt]) -> set[str]:
+    """The clocks that timed them."""
+    return {a.outcome.clock for a in attempts if a.outcome.clock}
+
+
+def families(found: Sequence[Tried]) -> Mapping[str, list[Tried]]:
+    """Tasks by family, families in alphabetical order."""
+    names = sorted({tried.task.family for tried in found})
+    return {name: [tried for tried in found if tried.task.family == name] for name in names}
+
+
+def shown_values(attempts: Iterable[Attempt]) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Per memory item and stage: which attempt of the run it was shown in, and its Q at that moment."""
+    paths: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for number, attempt in enumerate(attempts, start=1):
+        for ref in attempt.shown:
+            if ref.q is not None:
+                paths.setdefault((ref.id, attempt.stage.value), []).append((number, ref.q))
+    return paths

@@ -1,0 +1,71 @@
+"""A run as one object for other programs. What was not measured is null, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evokernel.core.records import Attempt
+from evokernel.core.run import Run
+from evokernel.reports import metrics
+from evokernel.reports.metrics import FAST_P, Tried
+
+
+def summary(run: Run, attempts: Sequence[Attempt], seconds: float | None, report: Path | None) -> dict[str, Any]:
+    """What `run --json` and `report --json` end with."""
+    found = metrics.by_task(run.tasks, attempts)
+    gain = metrics.spread(metrics.gains(found))
+    usage = metrics.usage(attempts)
+    return {
+        "id": run.config.id,
+        "folder": str(run.folder),
+        "report": str(report) if report else None,
+        "finished": all(len(tried.attempts) >= run.config.budget for tried in found),
+        "tasks": len(found),
+        "budget": run.config.budget,
+        "compiled": metrics.compiled(found),
+        "compiled_round1": metrics.compiled(found, 1),
+        "feasible": metrics.feasible(found),
+        "feasible_round1": metrics.feasible(found, 1),
+        "median_gain": gain.median if gain else None,
+        "gain_quartiles": [gain.low, gain.high] if gain else None,
+        "geomean_speedup": metrics.geomean(metrics.speedups(found)),
+        "fast_p": {f"{p:g}": metrics.fast_p(found, p) for p in FAST_P},
+        "fast_p_correct": {f"{p:g}": metrics.fast_p(found, p, "correct") for p in FAST_P},
+        "attempts": len(attempts),
+        "failures": dict(sorted(metrics.failures(attempts).items())),
+        "seconds": seconds,
+        "cost": usage.cost_usd,
+        "model_calls": usage.calls,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "clock": sorted(metrics.clocks(attempts)),
+        "backend": run.config.name("backend"),
+        "generator": run.config.name("generator"),
+        "policy": run.config.name("policy"),
+        "seed": run.config.seed,
+        "per_task": [task_summary(tried) for tried in found],
+    }
+
+
+def task_summary(tried: Tried) -> dict[str, Any]:
+    """One task of the summary."""
+    first, best = tried.first, tried.best
+    return {
+        "task": tried.task.id,
+        "family": tried.task.family,
+        "attempts": len(tried.attempts),
+        "correct": len(tried.correct),
+        "compiled": tried.compiled,
+        "feasible": tried.solved,
+        "first_round": tried.first_round,
+        "first_us": first.outcome.latency_us if first else None,
+        "best": best.id if best else None,
+        "best_us": best.outcome.latency_us if best else None,
+        "noise": best.outcome.noise if best else None,
+        "pytorch_us": best.outcome.baseline() if best else None,
+        "speedup": tried.speedup,
+        "gain": tried.gain,
+        "failures": dict(sorted(tried.failures.items())),
+    }

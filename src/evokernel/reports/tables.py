@@ -1,0 +1,168 @@
+"""Tables as data: columns that say what their figures are, rows of plain values. Whoever shows them does the drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evokernel.core.records import Attempt
+from evokernel.reports import metrics, words
+from evokernel.reports.metrics import FAST_P, Tried
+
+Cell = str | int | float | None
+Unit = Literal["text", "count", "us", "ratio", "share", "value"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and what stands under it."""
+
+    name: str
+    unit: Unit = "text"
+
+    @property
+    def right(self) -> bool:
+        """Whether figures line up on the right."""
+        return self.unit != "text"
+
+    def show(self, cell: Cell) -> str:
+        """One cell as people read it."""
+        if cell is None:
+            return words.UNKNOWN
+        if isinstance(cell, str):
+            return cell
+        match self.unit:
+            case "us":
+                return words.latency(cell)
+            case "ratio":
+                return words.ratio(cell)
+            case "share":
+                return words.percent(cell)
+            case "value":
+                return f"{cell:+.2f}"
+        return str(cell)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, columns, rows, and a note on what the figures mean."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def shown(self) -> list[list[str]]:
+        """Every cell as text."""
+        return [[column.show(cell) for column, cell in zip(self.columns, row)] for row in self.rows]
+
+
+def short_names(ids: Sequence[str]) -> dict[str, str]:
+    """Task names without their suite, where all come from the same one."""
+    one_suite = len({name.rpartition("/")[0] for name in ids}) == 1
+    return {name: name.rpartition("/")[2] if one_suite else name for name in ids}
+
+
+def operators(found: Sequence[Tried]) -> Table:
+    """One row per task: when it was first solved, how far it got, what went wrong."""
+    names = short_names([tried.task.id for tried in found])
+    columns = (
+        Column("task"),
+        Column("round", "count"),
+        Column("first correct", "us"),
+        Column("best", "us"),
+        Column("PyTorch", "us"),
+        Column("speed-up", "ratio"),
+        Column("first→best", "ratio"),
+        Column("correct", "text"),
+        Column("failures"),
+    )
+    rows = tuple(operator_row(tried, names[tried.task.id]) for tried in found)
+    clock = words.clock(metrics.clocks(a for tried in found for a in tried.attempts))
+    note = f"Times are {clock}. round: the attempt that was first correct; speed-up: PyTorch eager over best; correct: of all attempts."
+    return Table("Operators", columns, rows, note)
+
+
+def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
+    """The cells of `operators` for one task."""
+    first, best = tried.first, tried.best
+    return (
+        name,
+        tried.first_round,
+        first.outcome.latency_us if first else None,
+        best.outcome.latency_us if best else None,
+        best.outcome.baseline() if best else None,
+        tried.speedup,
+        tried.gain,
+        f"{len(tried.correct)}/{len(tried.attempts)}",
+        reasons(tried.attempts),
+    )
+
+
+def reasons(attempts: Sequence[Attempt]) -> str:
+    """`mismatch 2, crash`, most frequent first."""
+    counted = sorted(metrics.failures(attempts).items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(reason if count == 1 else f"{reason} {count}" for reason, count in counted)
+
+
+def totals(found: Sequence[Tried], seconds: float | None) -> list[tuple[str, str]]:
+    """The run in a few lines: label and figure."""
+    attempts = [a for tried in found for a in tried.attempts]
+    gain = metrics.spread(metrics.gains(found))
+    speedups = metrics.speedups(found)
+    count = len(found)
+
+    def one_then_all(first: int, last: int) -> str:
+        return (
+            f"(round 1: {words.percent(first / count)}) {words.percent(last / count)}, {last} of {count} tasks" if count else words.UNKNOWN
+        )
+
+    return [
+        ("compiled (CR)", one_then_all(metrics.compiled(found, 1), metrics.compiled(found))),
+        ("correct (Acc)", one_then_all(metrics.feasible(found, 1), metrics.feasible(found))),
+        (
+            "first→best gain",
+            f"median {words.ratio(gain.median)}, middle half {words.ratio(gain.low)} to {words.ratio(gain.high)}"
+            if gain
+            else words.UNKNOWN,
+        ),
+        ("speed-up over PyTorch", f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks"),
+        ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
+        ("failures", reasons(attempts) or "none"),
+        ("time", words.duration(seconds)),
+        ("cost", words.cost(metrics.usage(attempts))),
+    ]
+
+
+def families(found: Sequence[Tried]) -> Table:
+    """One row per family of operators."""
+    columns = (
+        Column("family"),
+        Column("tasks", "count"),
+        Column("compiled", "count"),
+        Column("correct", "count"),
+        Column("first→best (median)", "ratio"),
+        Column("speed-up (geomean)", "ratio"),
+    )
+    rows = []
+    for name, members in metrics.families(found).items():
+        gain = metrics.spread(metrics.gains(members))
+        speedup = metrics.geomean(metrics.speedups(members))
+        rows.append((name, len(members), metrics.compiled(members), metrics.feasible(members), gain.median if gain else None, speedup))
+    return Table("Families", columns, tuple(rows))
+
+
+def fast(found: Sequence[Tried]) -> Table:
+    """fast_p: shares of tasks more than p times as fast as PyTorch eager."""
+    columns = (Column("p"), Column("of all tasks", "share"), Column("of correct tasks", "share"))
+    rows = tuple((f"> {p:g}×", metrics.fast_p(found, p), metrics.fast_p(found, p, "correct")) for p in FAST_P)
+    return Table("Faster than p times PyTorch eager (fast_p)", columns, rows)
+
+
+def failures(found: Sequence[Tried]) -> Table:
+    """Reasons, how often, and on how many tasks."""
+    attempts = [a for tried in found for a in tried.attempts]
+    counted = sorted(metrics.failures(attempts).items(), key=lambda pair: (-pair[1], pair[0]))
+    rows = tuple((reason, count, sum(reason in tried.failures for tried in found)) for reason, count in counted)
+    return Table("Why attempts failed", (Column("reason"), Column("attempts", "count"), Column("tasks", "count")), rows)
