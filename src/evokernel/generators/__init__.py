@@ -1,0 +1,1 @@
+"""Whatever writes kernels (G): one module or folder per generator, found by name."""

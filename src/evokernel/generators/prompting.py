@@ -1,0 +1,144 @@
+"""Builds prompts from a state and a context, and candidates from replies; shared by the generators that ask someone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from evokernel.core.plugins import folder, make
+from evokernel.core.protocols import Backend
+from evokernel.core.records import Candidate, Context, Outcome, Shown, Stage, State, Task, Usage
+from evokernel.generators import wording
+from evokernel.llm.render import render
+from evokernel.llm.replies import plain_text, read_reply
+
+HERE = Path(__file__).parent / "prompts"
+LANGUAGES = {".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
+LESSON_CHARS = 1200
+
+
+class Fitted(NamedTuple):
+    """The items that fit a token budget, in the context's order, and how many did not."""
+
+    kept: tuple[Shown, ...]
+    left_out: int
+
+
+class Prompts:
+    """Prompts for one backend. `context_tokens` bounds a prompt (estimated); what is always needed stays even beyond it."""
+
+    def __init__(self, backend: str, context_tokens: int = 24000) -> None:
+        self.backend, self.context_tokens = backend, context_tokens
+        self.plugin: Backend = make("backend", backend)
+        self.rules = folder("backend", backend) / "prompts" / "rules.md"
+        self.file = file_name(self.plugin)
+
+    def write(self, state: State, context: Context) -> str:
+        """The prompt for the next attempt: draft.md, or refine.md when there is a start point."""
+        seen = state if context.history else State(task=state.task, round=state.round)
+        values = self.task_values(state.task) | self.history_values(seen, context)
+        name = "refine.md" if context.stage is Stage.REFINE and context.start else "draft.md"
+        bare = render(HERE / name, **values, items=(), left_out=0, failed_code="")
+        fitted = fit(worth_showing(context), self.context_tokens - tokens(bare))
+        failed_code = self.failed_code(seen, context, self.context_tokens - tokens(bare) - sum(item_tokens(s) for s in fitted.kept))
+        items = sorted(fitted.kept, key=lambda shown: wording.ORDER.index(shown.role))
+        return render(HERE / name, **values, items=items, left_out=fitted.left_out, failed_code=failed_code)
+
+    def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> str:
+        """The prompt that asks what an attempt has taught."""
+        return render(
+            HERE / "lesson.md",
+            **self.task_values(state.task),
+            code=candidate.code,
+            outcome=outcome,
+            tried=wording.tried(state),
+            best=state.best,
+        )
+
+    def candidate(self, text: str, task: Task, usage: Usage) -> Candidate:
+        """The candidate a reply holds; without any code, an empty one whose notes say what was wrong with the reply."""
+        found = read_reply(text, self.file, symbol(self.plugin.entry(task)))
+        return Candidate(backend=self.backend, files=found.files, notes=found.note, usage=usage)
+
+    def task_values(self, task: Task) -> dict[str, object]:
+        """What every prompt says about the task."""
+        entry = self.plugin.entry(task)
+        rules = render(self.rules, task=task, entry=entry) if self.rules.exists() else ""
+        language = LANGUAGES.get(Path(self.file).suffix, Path(self.file).suffix.lstrip("."))
+        return {
+            "task": task,
+            "entry": entry,
+            "rules": rules,
+            "file": self.file,
+            "language": language,
+            "words": wording,
+            "backend": self.backend,
+        }
+
+    def history_values(self, state: State, context: Context) -> dict[str, object]:
+        """What a prompt says about earlier attempts on the task."""
+        start = context.start
+        return {
+            "start": start,
+            "best": state.best,
+            "children": wording.children(state, start) if start else [],
+            "failures": wording.failures(state),
+            "tried": wording.tried(state),
+            "untold": max(0, len(state.attempts) - wording.TRIED_LINES),
+        }
+
+    def failed_code(self, state: State, context: Context, room: int) -> str:
+        """The kernel of the last failure, to be repaired while drafting; not when memory shows it already or it does not fit."""
+        last = state.last
+        if context.start or last is None or not last.outcome.failure or not last.candidate.files:
+            return ""
+        shown = any(item.item.id == last.trace or item.item.code == last.candidate.code for item in context.items)
+        return "" if shown or tokens(last.candidate.code) > room else last.candidate.code
+
+
+def file_name(backend: object) -> str:
+    """The file a candidate consists of: `kernel.cpp`, unless the backend's `file` says otherwise."""
+    return str(getattr(backend, "file", "kernel.cpp"))
+
+
+def symbol(entry: str) -> str:
+    """The name an entry point declares, so that a reply's block can be recognised by it."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", "", entry, flags=re.S | re.M)
+    found = re.search(r"(\w+)\s*\(", code)
+    return found[1] if found else "kernel"
+
+
+def worth_showing(context: Context) -> tuple[Shown, ...]:
+    """The context's items without the start point's own trace, which the prompt shows anyway."""
+    start = context.start
+    if start is None:
+        return context.items
+    return tuple(s for s in context.items if s.item.id != start.trace and not (s.role == "start" and s.item.code == start.candidate.code))
+
+
+def fit(items: Sequence[Shown], room: int) -> Fitted:
+    """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0)."""
+    kept: set[int] = set()
+    for index in sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), i)):
+        if (cost := item_tokens(items[index])) <= room:
+            kept.add(index)
+            room -= cost
+    return Fitted(tuple(items[i] for i in sorted(kept)), len(items) - len(kept))
+
+
+def item_tokens(shown: Shown) -> int:
+    """Estimated tokens of an item in a prompt, heading and fences included."""
+    return tokens(wording.item_heading(shown) + shown.item.text + shown.item.code) + 12
+
+
+def tokens(text: str) -> int:
+    """An estimate: services count with vocabularies that cannot be had offline, and four characters a token is near for code."""
+    return (len(text) + 3) // 4
+
+
+def lesson_text(reply: str) -> str:
+    """A lesson as it is kept: plain words, bounded."""
+    text = plain_text(reply).strip()
+    return text if len(text) <= LESSON_CHARS else text[:LESSON_CHARS].rstrip() + "…"

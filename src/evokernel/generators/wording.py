@@ -1,0 +1,117 @@
+"""Outcomes, tolerances and sizes in words a reader of a prompt can act on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evokernel.core.records import Attempt, MemoryItem, Outcome, Shown, State, Task
+from evokernel.llm.render import one_line
+
+ROLES = {
+    "start": "the kernel to improve",
+    "child": "what was already made from the kernel to improve",
+    "trace": "a kernel from memory",
+    "experience": "experience",
+    "practice": "good practice",
+    "bottleneck": "help with the bottleneck of the kernel to improve",
+    "variant": "another fast kernel",
+    "api": "reference card",
+}
+ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child")
+DETAIL_CHARS = 3000
+TRIED_LINES = 30
+
+
+class Failure(NamedTuple):
+    """A failed attempt as a prompt shows it."""
+
+    number: str
+    where: str
+    detail: str
+    code: str
+
+
+def us(latency_us: float) -> str:
+    """A latency with three or four significant digits."""
+    return f"{latency_us:.1f} us" if latency_us < 1000 else f"{latency_us / 1000:.2f} ms"
+
+
+def speed(latency_us: float | None, speedup: float | None) -> str:
+    """`12.3 us, 1.50x the speed of PyTorch`; says so where nothing was measured."""
+    if latency_us is None:
+        return "not timed"
+    return us(latency_us) + (f", {speedup:.2f}x the speed of PyTorch" if speedup else "")
+
+
+def outcome_words(outcome: Outcome) -> str:
+    """How an attempt ended, in a few words."""
+    if outcome.failure:
+        return f"failed at gate {outcome.failure.gate}: {outcome.failure.reason or 'no reason given'}"
+    return f"correct, {speed(outcome.latency_us, outcome.speedup)}"
+
+
+def item_words(item: MemoryItem) -> str:
+    """How the kernel in a memory item did; empty for what was never judged."""
+    if item.feasible is None:
+        return ""
+    return f"correct, {speed(item.latency_us, item.speedup)}" if item.feasible else f"failed: {item.reason or 'no reason given'}"
+
+
+def item_heading(shown: Shown) -> str:
+    """Role, title, origin and outcome of an item on one line."""
+    item = shown.item
+    outcome = item_words(item)
+    origin = f" (from {one_line(item.task, 80)})" if item.task else ""
+    return f"{ROLES[shown.role].capitalize()}: {one_line(item.title, 120)}{origin}" + (f" · {one_line(outcome, 120)}" if outcome else "")
+
+
+def number(attempt: Attempt) -> str:
+    """The n of an attempt's id."""
+    return attempt.id.rpartition("/")[2]
+
+
+def tried(state: State) -> list[str]:
+    """One line per earlier attempt, oldest first; of a long history the latest."""
+    return [line(attempt) for attempt in state.attempts[-TRIED_LINES:]]
+
+
+def line(attempt: Attempt) -> str:
+    """What an attempt was, how it ended and what its writer said about it."""
+    made = f"refining {attempt.start.rpartition('/')[2]}" if attempt.start else str(attempt.stage)
+    said = one_line(attempt.lesson or attempt.candidate.notes, 160)
+    return f"attempt {number(attempt)} ({made}): {outcome_words(attempt.outcome)}" + (f" · {said}" if said else "")
+
+
+def children(state: State, start: Attempt) -> list[str]:
+    """What was made from a start point, each with its latency relative to it."""
+    lines = []
+    for child in (a for a in state.attempts if a.start == start.id):
+        mine, its = child.outcome.latency_us, start.outcome.latency_us
+        ratio = f" ({its / mine:.2f}x the speed of the kernel to improve)" if child.outcome.feasible and mine and its else ""
+        said = one_line(child.lesson or child.candidate.notes, 160)
+        lines.append(f"attempt {number(child)}: {outcome_words(child.outcome)}{ratio}" + (f" · {said}" if said else ""))
+    return lines
+
+
+def failures(state: State, most: int = 3) -> list[Failure]:
+    """The last failed attempts, most recent first."""
+    failed = [a for a in reversed(state.attempts) if a.outcome.failure][:most]
+    return [Failure(number(a), outcome_words(a.outcome), detail(a.outcome), a.candidate.code if a.candidate.files else "") for a in failed]
+
+
+def detail(outcome: Outcome) -> str:
+    """What the judge said about a failure, bounded: its beginning and its end."""
+    text = outcome.failure.detail if outcome.failure else ""
+    if len(text) <= DETAIL_CHARS:
+        return text
+    return f"{text[: DETAIL_CHARS * 3 // 4]}\n[... {len(text) - DETAIL_CHARS} characters left out ...]\n{text[-DETAIL_CHARS // 4 :]}"
+
+
+def small_sizes(task: Task) -> str:
+    """`N = 64, D = 32`: how the small size differs from the reference as written. Held-out sizes are never named."""
+    return ", ".join(f"{name} = {value}" for name, value in task.sizes.get("small", {}).items())
+
+
+def exact_outputs(task: Task) -> list[str]:
+    """Outputs that have no tolerance because they hold whole numbers or truth values."""
+    return [t.name for t in task.signature.outputs if not t.dtype.startswith(("float", "bfloat"))]
