@@ -1,0 +1,58 @@
+"""A task file's text as a Task: signature, sizes, work and tolerances, all read off the reference."""
+
+from __future__ import annotations
+
+import torch
+
+from evokernel.core.errors import UserError
+from evokernel.core.records import Task
+from evokernel.reference.constants import without
+from evokernel.reference.module import Named, Reference, Sample
+from evokernel.reference.signature import signature
+from evokernel.reference.sizes import layout, sizes
+from evokernel.reference.work import work
+
+HALF = ("float16", "bfloat16")
+
+
+def describe(source: str, name: str) -> Task:
+    """Runs the reference at bench size and at whatever sizes it takes to find a small and a held-out one.
+
+    The task's text leaves out `SIZES`: it is what generators are shown, and held-out sizes are not for them.
+    """
+    reference = Reference(source, name)
+    sample = reference.sample(0)
+    outputs = reference.run(sample)
+    for out in outputs:
+        if out.tensor.numel() == 0:
+            raise UserError(f"task file {name}: Model.forward returned an empty tensor ({out.name}); check the sizes in get_inputs")
+    bench = layout(sample, outputs)
+    found = sizes(source, name, bench)
+    taken = signature(sample, outputs)
+    tolerance = 1e-2 if any(tensor.dtype in HALF for tensor in taken.outputs) else 1e-4
+    notes = {"fixed-size": found.fixed, "non-finite": not bench.finite, "random": is_random(reference, sample, outputs)}
+    return Task(
+        id="",
+        family="",
+        source=without(source, "SIZES"),
+        signature=taken,
+        work=work(reference, sample, outputs),
+        sizes=found.classes,
+        atol=declared(reference, "ATOL", tolerance),
+        rtol=declared(reference, "RTOL", tolerance),
+        tags=tuple(note for note, holds in notes.items() if holds),
+    )
+
+
+def declared(reference: Reference, constant: str, default: float) -> float:
+    """A tolerance the module sets, else the default."""
+    value = reference.namespace.get(constant, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UserError(f"task file {reference.name}: {constant} is {value!r}; give a number that is not negative")
+    return float(value)
+
+
+def is_random(reference: Reference, sample: Sample, outputs: tuple[Named, ...]) -> bool:
+    """Whether the reference draws random numbers of its own while it computes, so that no kernel can match it."""
+    again = reference.run(sample, seed=sample.seed + 1)
+    return any(not torch.equal(a.tensor.nan_to_num(), b.tensor.nan_to_num()) for a, b in zip(outputs, again))

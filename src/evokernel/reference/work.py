@@ -1,0 +1,88 @@
+"""What a perfect kernel has to do, counted while the reference runs.
+
+Operations: matrix products, convolutions and fused attention by torch's own formulas (a multiply-add is two); any other operator counts
+one per element of its largest tensor, be it an addition, a reduction or an exponential; views, copies, gathers and fills count none.
+Bytes: inputs and parameters read once, outputs written once; what the reference keeps in between is not compulsory. A table that is only
+gathered from counts with what was taken from it, a tensor nothing reads does not count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from evokernel.core.records import Work
+from evokernel.reference.module import Named, Reference, Sample
+
+MOVERS = """
+    _to_copy _unsafe_view arange bernoulli_ cat clone constant_pad_nd copy copy_ embedding empty empty_like empty_strided eye fill fill_
+    flip full full_like gather index index_put index_put_ index_select linspace new_empty new_full new_ones new_zeros normal_ ones ones_like
+    pixel_shuffle pixel_unshuffle rand rand_like randn randn_like repeat roll scalar_tensor scatter select_scatter slice_scatter stack
+    tril triu uniform_ zeros zeros_like zero_
+"""
+MOVES = frozenset(MOVERS.split())
+"""Operators that place values without computing any; views are known to torch as such."""
+
+
+GATHERS = frozenset({"embedding", "gather", "index", "index_select"})
+"""Operators that read from their first tensor no more than they give back."""
+
+
+class Counter(TorchDispatchMode):  # type: ignore[misc]
+    """Adds up operations, and bytes read from each storage, as the reference dispatches them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0.0
+        self.reads: dict[int, float] = defaultdict(float)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs the operator and counts it."""
+        result = func(*args, **(kwargs or {}))
+        if func.is_view:
+            return result
+        packet = func._overloadpacket
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        for i, tensor in enumerate(given):
+            few = i == 0 and packet.__name__ in GATHERS
+            self.reads[storage(tensor)] += sum(map(size_bytes, made)) if few else size_bytes(tensor)
+        if packet in flop_registry:
+            self.flops += float(flop_registry[packet](*args, **(kwargs or {}), out_val=result))
+        elif packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu":
+            self.flops += attention_flops(*args[:3])
+        elif packet.__name__ not in MOVES:
+            self.flops += max((tensor.numel() for tensor in given + made), default=0)
+        return result
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """What views of one tensor have in common."""
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def size_bytes(tensor: torch.Tensor) -> int:
+    """The bytes a tensor's elements take."""
+    return int(tensor.numel() * tensor.element_size())
+
+
+def attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> float:
+    """Two products for every query head: scores, and the weighted sum of values."""
+    *heads, queries, depth = query.shape
+    return float(2 * math.prod(heads) * queries * key.shape[-2] * (depth + value.shape[-1]))
+
+
+def work(reference: Reference, sample: Sample, outputs: Iterable[Named]) -> Work:
+    """Operations and compulsory bytes of one call."""
+    counter = Counter()
+    with counter:
+        reference.run(sample)
+    read = sum(min(size_bytes(tensor), counter.reads[storage(tensor)]) for _, tensor in sample.inputs + sample.params)
+    return Work(flops=counter.flops, bytes=float(read + sum(size_bytes(tensor) for _, tensor in outputs)))

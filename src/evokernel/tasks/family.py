@@ -1,0 +1,100 @@
+"""Names the family of an operator from the calls its source makes; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+
+CALLS = {
+    "activation": "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leakyrelu logsigmoid mish prelu relu relu6 rrelu selu "
+    "sigmoid silu softplus softshrink softsign swish tanh tanhshrink threshold",
+    "softmax": "gumbelsoftmax logsoftmax softmax softmax2d softmin",
+    "normalisation": "batchnorm batchnorm1d batchnorm2d batchnorm3d groupnorm instancenorm instancenorm1d instancenorm2d instancenorm3d "
+    "layernorm localresponsenorm nativelayernorm normalize rmsnorm syncbatchnorm",
+    "matmul": "addbmm addmm addmv baddbmm bilinear bmm chainmatmul dot einsum inner linear matmul mm multidot mv outer tensordot vdot",
+    "convolution": "conv1d conv2d conv3d convtranspose1d convtranspose2d convtranspose3d",
+    "pooling": "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d avgpool1d "
+    "avgpool2d avgpool3d fractionalmaxpool2d lppool1d lppool2d maxpool1d maxpool2d maxpool3d",
+    "scan": "cummax cummin cumprod cumsum logcumsumexp",
+    "gather": "embedding embeddingbag gather indexadd indexselect scatter scatteradd take takealongdim",
+    "attention": "multiheadattention scaleddotproductattention",
+    "recurrent": "gru grucell lstm lstmcell rnn rnncell",
+    "reduction": "all amax amin any argmax argmin aminmax countnonzero logsumexp max mean median min nanmean nansum norm prod std sum topk "
+    "var vectornorm",
+    "loss": "bceloss bcewithlogitsloss binarycrossentropy binarycrossentropywithlogits cosineembeddingloss crossentropy crossentropyloss "
+    "ctcloss gaussiannllloss hingeembeddingloss huberloss kldiv kldivloss l1loss marginrankingloss mseloss nllloss poissonnllloss "
+    "smoothl1loss softmarginloss tripletmarginloss",
+}
+KINDS = {word: kind for kind, words in CALLS.items() for word in words.split()}
+FAMILIES = (*(kind for kind in CALLS if kind != "recurrent"), "elementwise", "fuse")
+BUILTIN = frozenset({"all", "any", "max", "min", "sum"})
+ROOTS = frozenset({"abs", "norm", "pow", "rsqrt", "sqrt", "square", "std", "var", "vectornorm"})
+TARGETS = frozenset({"label", "labels", "target", "targets"})
+
+
+def family(source: str) -> str:
+    """One of FAMILIES; the module's own `FAMILY = "..."` wins. Raises SyntaxError as `ast.parse` does."""
+    tree = ast.parse(source)
+    declared = [literal(node) for node in tree.body if isinstance(node, ast.Assign) and named(node.targets[0], "FAMILY")]
+    if declared and declared[-1]:
+        return declared[-1]
+    nodes = [node for part in tree.body if computes(part) for node in ast.walk(part)]
+    words = [word for node in nodes if (word := called(node))]
+    return decide(words, forward(nodes))
+
+
+def decide(words: list[str], body: ast.FunctionDef | None) -> str:
+    """The family of an operator that makes these calls."""
+    kinds = {KINDS[word] for word in words if word in KINDS}
+    arithmetic = {type(node.op) for node in ast.walk(body) if isinstance(node, ast.BinOp)} if body else set()
+    products = sum(KINDS.get(word) == "matmul" for word in words)
+    if "attention" in kinds or (products > 1 and "softmax" in kinds and not kinds & {"convolution", "recurrent"}):
+        return "attention"
+    heavy = kinds & {"matmul", "convolution", "recurrent"}
+    if heavy:
+        plain = len(heavy) == 1 and not kinds - heavy and not arithmetic - {ast.MatMult} and "recurrent" not in heavy
+        return heavy.pop() if plain else "fuse"
+    arguments = {a.arg for a in body.args.args} if body else set()
+    if "loss" in kinds or ("reduction" in kinds and arguments & TARGETS):
+        return "loss"
+    if "reduction" in kinds and ast.Div in arithmetic:
+        # written out by hand: a sum of exponentials divides in a softmax, a root or an absolute value in a normalisation
+        kinds = (
+            kinds - {"reduction"} | {"softmax"}
+            if "exp" in words
+            else kinds - {"reduction"} | {"normalisation"}
+            if ROOTS & set(words)
+            else kinds
+        )
+    return kinds.pop() if len(kinds) == 1 else "fuse" if kinds else "elementwise"
+
+
+def computes(node: ast.stmt) -> bool:
+    """Whether a module-level statement is part of the operator, not of its inputs."""
+    return isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name not in ("get_inputs", "get_init_inputs")
+
+
+def forward(nodes: list[ast.AST]) -> ast.FunctionDef | None:
+    """The method that computes."""
+    return next((node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "forward"), None)
+
+
+def called(node: ast.AST) -> str | None:
+    """The bare word of what is called: `F.max_pool2d` and `nn.MaxPool2d` are both `maxpool2d`; `@` is `matmul`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return "matmul"
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr.replace("_", "").lower()
+    if isinstance(node.func, ast.Name) and node.func.id not in BUILTIN:
+        return node.func.id.replace("_", "").lower()
+    return None
+
+
+def literal(node: ast.Assign) -> str | None:
+    """The text assigned, when it is a string."""
+    return node.value.value if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else None
+
+
+def named(target: ast.expr, name: str) -> bool:
+    return isinstance(target, ast.Name) and target.id == name

@@ -1,0 +1,1 @@
+"""Sixteen operators over all families, at sizes a single core answers in milliseconds."""
