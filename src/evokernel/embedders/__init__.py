@@ -1,0 +1,1 @@
+"""Text to unit vectors: one module per embedder."""

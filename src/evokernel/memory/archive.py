@@ -1,0 +1,176 @@
+"""A bank to look at, outside any run: what it holds, what items are worth and how they came to it. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import ValidationError
+
+from evokernel.core.errors import UserError
+from evokernel.core.protocols import Embedder, Found
+from evokernel.core.records import Kind, MemoryItem, Record
+from evokernel.memory.index import Index, grid
+from evokernel.memory.ledger import Step
+from evokernel.memory.schema import connect_to_read, elsewhere, trouble
+
+
+class Entry(NamedTuple):
+    """An item with what the file knows about it besides."""
+
+    item: MemoryItem
+    run: str
+    """The run that wrote it; empty for seed knowledge."""
+    revoked: bool
+
+
+class Standing(NamedTuple):
+    """What an item is worth at a stage."""
+
+    item: str
+    stage: str
+    scope: str
+    q: float
+    visits: int
+
+
+class Stats(Record):
+    """A bank in figures."""
+
+    path: str
+    size_bytes: int
+    embedder: str
+    items: int
+    revoked: int
+    runs: int
+    updates: int
+    """Rows of the ledger that count."""
+    kinds: dict[str, int]
+    backends: dict[str, int]
+    tasks: int
+    feasible: int
+    """Traces of correct kernels."""
+
+
+class Archive:
+    """Reads a bank, also while runs write to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = connect_to_read(path)
+
+    def close(self) -> None:
+        """Ends the use of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def entries(
+        self, *, kind: str = "", backend: str = "", task: str = "", family: str = "", run: str = "", text: str = "", revoked: bool = False
+    ) -> Iterator[Entry]:
+        """Items that match every filter given, oldest first; `text` is words that must all occur, whatever their case."""
+        given = {"kind": kind, "backend": backend, "task": task, "family": family, "run": run}
+        where = " AND ".join(["revoked <= ?", *(f"{name} = ?" for name, value in given.items() if value)])
+        words = text.lower().split()
+        with trouble(self.path):
+            rows = self._connection.execute(
+                f"SELECT record, run, revoked FROM items WHERE {where} ORDER BY seq", (int(revoked), *filter(None, given.values()))
+            )
+            for record, by, gone in rows:
+                item = self._parse(record)
+                said = f"{item.id}\n{item.title}\n{item.text}\n{item.code}".lower()
+                if all(word in said for word in words):
+                    yield Entry(item, by, bool(gone))
+
+    def get(self, id: str) -> Entry:
+        """One item, or a line that says which ids are near."""
+        with trouble(self.path):
+            row = self._connection.execute("SELECT record, run, revoked FROM items WHERE id = ?", (id,)).fetchone()
+            if row:
+                return Entry(self._parse(row[0]), row[1], bool(row[2]))
+            known = [found[0] for found in self._connection.execute("SELECT id FROM items")]
+        near = get_close_matches(id, known, 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "'evokernel memory list' shows what is there"
+        raise UserError(f"memory bank {self.path} has no item '{id}': {hint}")
+
+    def search(self, query: str, embedder: Embedder, k: int = 10, *, kinds: Sequence[Kind] = (), backend: str = "") -> list[Found]:
+        """The items nearest in meaning, by the embedder the bank was made with."""
+        made_with = self.meta("embedder")
+        if made_with != embedder.id:
+            raise UserError(f"memory bank {self.path} was made with embedder '{made_with}', not '{embedder.id}': use that one")
+        items: list[MemoryItem] = []
+        index: Index | None = None
+        with trouble(self.path):
+            rows = self._connection.execute(
+                "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE revoked = 0 AND backend LIKE ? ORDER BY seq",
+                (backend or "%",),
+            )
+            for record, blob in rows:
+                vector = np.frombuffer(blob, "<i2")
+                index = index or Index(len(vector))
+                items.append(self._parse(record))
+                index.put(None, items[-1], vector)
+        hits = index.nearest(grid(embedder.embed([query]))[0], k, kinds, None, None, None) if index else []
+        return [Found(items[row], similarity) for row, similarity in hits]
+
+    def standings(self, id: str = "", *, stage: str = "", scope: str | None = "", limit: int = -1) -> list[Standing]:
+        """Values, the highest first: of one item or of all, at one stage or all; `scope` None means every scope."""
+        filters = [(name, value) for name, value in (("item", id or None), ("stage", stage or None), ("scope", scope)) if value is not None]
+        where = " AND ".join(["1", *(f"{name} = ?" for name, _ in filters)])
+        with trouble(self.path):
+            rows = self._connection.execute(
+                f"SELECT item, stage, scope, q, visits FROM q WHERE {where} ORDER BY q DESC, visits DESC, item LIMIT ?",
+                (*(value for _, value in filters), limit),
+            )
+            return [Standing(*row) for row in rows]
+
+    def history(self, id: str) -> list[Step]:
+        """How an item came to its values: every update, oldest first."""
+        with trouble(self.path):
+            rows = self._connection.execute(
+                "SELECT run, attempt, stage, scope, reward, alpha, q_before, q_after, revoked FROM ledger WHERE item = ? ORDER BY seq",
+                (id,),
+            )
+            return [Step(*row)._replace(revoked=bool(row[-1])) for row in rows]
+
+    def stats(self) -> Stats:
+        """The bank in figures."""
+        with trouble(self.path):
+            return Stats(
+                path=str(self.path),
+                size_bytes=sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")),
+                embedder=self.meta("embedder"),
+                items=self._count("items WHERE revoked = 0"),
+                revoked=self._count("items WHERE revoked = 1"),
+                runs=self._count("runs"),
+                updates=self._count("ledger WHERE revoked = 0"),
+                kinds=self._tally("kind"),
+                backends=self._tally("backend"),
+                tasks=int(self._connection.execute("SELECT count(DISTINCT task) FROM items WHERE revoked = 0").fetchone()[0]),
+                feasible=self._count("items WHERE revoked = 0 AND kind = 'trace' AND json_extract(record, '$.feasible') = 1"),
+            )
+
+    def meta(self, name: str) -> str:
+        """A fact about the whole bank, such as `embedder`; empty when nobody wrote it yet."""
+        with trouble(self.path):
+            row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else ""
+
+    def _count(self, what: str) -> int:
+        return int(self._connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])
+
+    def _tally(self, column: str) -> dict[str, int]:
+        return dict(self._connection.execute(f"SELECT {column}, count(*) FROM items WHERE revoked = 0 GROUP BY 1 ORDER BY 1").fetchall())
+
+    def _parse(self, record: str) -> MemoryItem:
+        try:
+            return MemoryItem.model_validate_json(record)
+        except ValidationError as error:
+            raise UserError(f"memory bank {self.path} holds a record that cannot be read: {elsewhere()}") from error

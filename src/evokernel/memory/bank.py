@@ -1,0 +1,204 @@
+"""The memory a run reads and writes: a SQLite file that lasts, seen as it was when the run began plus what the run adds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import ValidationError
+
+from evokernel.core.errors import UserError
+from evokernel.core.protocols import Embedder, Found, Value
+from evokernel.core.records import Kind, MemoryItem, Stage
+from evokernel.memory import ledger
+from evokernel.memory.index import Index, grid
+from evokernel.memory.schema import connect, elsewhere, transaction, trouble
+
+if TYPE_CHECKING:
+    from evokernel.memory.archive import Archive
+
+TEXTS = 1024  # embedded texts kept: a task's reference is the query of every round and the key of every attempt
+PUT_ITEM = """INSERT INTO items (id, run, kind, backend, task, family, parent, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, backend = excluded.backend, task = excluded.task, family = excluded.family,
+    parent = excluded.parent, record = excluded.record WHERE record <> excluded.record RETURNING seq"""
+
+
+class Bank:
+    """M with its values (a MemoryStore).
+
+    What it answers depends on the bank as it was when this run id first opened it and on this process's own `add` and `update`, never
+    on what other runs write meanwhile. Repeating an `add` or an `update` changes nothing in the file, so a resumed run may learn its
+    journal again and sees what a straight run saw.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, embedder: Embedder, backend: str, run: str) -> None:
+        self.path, self.backend, self.run = path, backend, run
+        self.resumed = False
+        """Whether the bank knew this run id when it was opened."""
+        self._connection, self._embedder = connection, embedder
+        self._texts: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._index: Index | None = None
+        self._items: list[MemoryItem] = []
+        self._rows: dict[str, int] = {}
+        self._values: dict[ledger.Key, Value] = {}
+        self._learned: set[tuple[str, ledger.Key]] = set()
+        self._revoked: set[str] = set()
+
+    @classmethod
+    def open(cls, path: Path, embedder: Embedder, *, backend: str, run: str, fresh: bool = False) -> Bank:
+        """For a run, new or resumed. A `fresh` run sees nothing of what is there, but leaves what it learns to later ones."""
+        connection = connect(path)
+        bank = cls(path, connection, embedder, backend, run)
+        try:
+            with trouble(path):
+                with transaction(connection):
+                    claim(connection, path, embedder.id)
+                    mark = connection.execute("SELECT items, ledger FROM runs WHERE id = ?", (run,)).fetchone()
+                    bank.resumed = mark is not None
+                    if not mark:
+                        newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
+                        mark = (0, 0) if fresh else (newest, ledger.head(connection))
+                        connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", (run, backend, *mark))
+                    bank._load(*mark)
+        except (UserError, sqlite3.Error):
+            connection.close()
+            raise
+        return bank
+
+    @staticmethod
+    def read(path: Path) -> Archive:
+        """Any bank, to look at: list, search, histories, export. Nothing is changed."""
+        from evokernel.memory.archive import Archive
+
+        return Archive(path)
+
+    def close(self) -> None:
+        """Ends the use of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Bank:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, items: Iterable[MemoryItem]) -> None:
+        """Remembers items; one that is known is left as it is, unless its words changed (a card was edited)."""
+        news = [item for item in items if item.id not in self._revoked and not self._holds(item)]
+        if not news:
+            return
+        vectors = self._embed([what_is_embedded(item) for item in news])
+        with trouble(self.path), transaction(self._connection):
+            for item, vector in zip(news, vectors, strict=True):
+                put(self._connection, "" if item.task is None else self.run, item, vector)
+        for item, vector in zip(news, vectors, strict=True):
+            self._show(item, vector)
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """The items that exist, in the order asked for."""
+        return [self._items[self._rows[id]] for id in ids if id in self._rows]
+
+    def search(
+        self,
+        query: str,
+        k: int,
+        kinds: Sequence[Kind] = (),
+        *,
+        task: str | None = None,
+        bottleneck: str | None = None,
+        feasible: bool | None = None,
+    ) -> list[Found]:
+        """The k nearest items of this run's backend by cosine, nearest first, ties by age."""
+        if self._index is None or k <= 0:
+            return []
+        hits = self._index.nearest(self._embed([query])[0], k, kinds, task, bottleneck, feasible)
+        return [Found(self._items[row], similarity) for row, similarity in hits]
+
+    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
+        """Q of each item; `Value()` for those never learned."""
+        return {id: self._values.get((id, stage.value, scope), Value()) for id in ids}
+
+    def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
+        """Eq. 4 for each item, with a ledger row each; a second call for the same attempt does nothing."""
+        if not 0 < alpha <= 1 or not all(isfinite(reward) for reward in rewards.values()):
+            raise ValueError(f"alpha = {alpha}, rewards = {dict(rewards)}: Q stays bounded only for 0 < alpha <= 1 and finite rewards")
+        keys = {item: (item, stage.value, scope) for item in rewards if (attempt, (item, stage.value, scope)) not in self._learned}
+        if not keys or f"{self.run}:{attempt}" in self._revoked:
+            return
+        with trouble(self.path), transaction(self._connection):
+            for item, key in keys.items():
+                ledger.write(self._connection, ledger.Update(self.run, attempt, *key, rewards[item], alpha))
+        for item, key in keys.items():
+            self._learned.add((attempt, key))
+            self._values[key] = ledger.learned(self._values.get(key, Value()), rewards[item], alpha)
+
+    def _holds(self, item: MemoryItem) -> bool:
+        row = self._rows.get(item.id)
+        return row is not None and self._items[row] == item
+
+    def _load(self, newest_item: int, newest_row: int) -> None:
+        """The view as of the marks."""
+        self._revoked = {row[0] for row in self._connection.execute("SELECT id FROM revoked")}
+        self._values = ledger.values_at(self._connection, newest_row)
+        rows = self._connection.execute(
+            "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE backend = ? AND seq <= ? AND revoked = 0 ORDER BY seq",
+            (self.backend, newest_item),
+        )
+        try:
+            for record, vector in rows:
+                self._show(MemoryItem.model_validate_json(record), np.frombuffer(vector, "<i2"))
+        except ValidationError as error:
+            raise UserError(f"memory bank {self.path} holds a record that cannot be read: {elsewhere()}") from error
+
+    def _show(self, item: MemoryItem, vector: np.ndarray) -> None:
+        """Makes an item part of the view."""
+        if item.backend != self.backend:
+            return
+        if self._index is None:
+            self._index = Index(len(vector))
+        known = self._rows.get(item.id)
+        row = self._index.put(known, item, vector)
+        if known is None:
+            self._items.append(item)
+        self._items[row], self._rows[item.id] = item, row
+
+    def _embed(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Vectors on the grid; a text met lately is not embedded again."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._texts]
+        fresh = dict(zip(new, grid(self._embedder.embed(new)), strict=True)) if new else {}
+        self._texts.update(fresh)
+        found = [self._texts[text] for text in texts]
+        for text in texts:
+            self._texts.move_to_end(text)
+        while len(self._texts) > max(TEXTS, len(texts)):
+            self._texts.popitem(last=False)
+        if self._index is not None and found and len(found[0]) != self._index.dim:
+            raise UserError(f"embedder '{self._embedder.id}' gives {len(found[0])} numbers, the bank has {self._index.dim}: {elsewhere()}")
+        return found
+
+
+def what_is_embedded(item: MemoryItem) -> str:
+    """The text an item is found by."""
+    return item.key or f"{item.title}\n{item.text}\n{item.code}"
+
+
+def put(connection: sqlite3.Connection, run: str, item: MemoryItem, vector: np.ndarray) -> bool:
+    """Stores an item inside the caller's transaction; False when the file already holds it word for word."""
+    row = (item.id, run, item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json())
+    changed = connection.execute(PUT_ITEM, row).fetchone()
+    if changed:
+        connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (changed[0], vector.tobytes()))
+    return changed is not None
+
+
+def claim(connection: sqlite3.Connection, path: Path, embedder: str) -> None:
+    """Vectors of different embedders are never mixed: the first one to write decides."""
+    connection.execute("INSERT OR IGNORE INTO meta VALUES ('embedder', ?)", (embedder,))
+    found = connection.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()[0]
+    if found != embedder:
+        raise UserError(f"memory bank {path} was made with embedder '{found}', not '{embedder}': use that one, or --memory OTHER")

@@ -1,0 +1,102 @@
+"""Exact search in memory: integer vectors, so that a similarity is the same number however and wherever it is computed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from evokernel.core.records import Kind, MemoryItem
+
+# Unit vectors are rounded to multiples of 1 / GRAIN. Every partial sum of a product of two of them is then an integer below 2**24
+# (Cauchy-Schwarz), which float32 holds exactly: no order of summation, BLAS or machine can change a tie.
+GRAIN = 2048
+KINDS: tuple[Kind, ...] = ("api", "practice", "experience", "trace")
+CACHED = 1 << 23  # cosines kept for queries that come again: 64 MiB
+
+
+def grid(vectors: np.ndarray) -> np.ndarray:
+    """Unit vectors as the integers that are stored."""
+    return np.rint(np.asarray(vectors, np.float32) * GRAIN).astype("<i2")
+
+
+class Index:
+    """Rows in the order they were added; rows with equal vectors (attempts on one task share their key) share one."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim, self.rows = dim, 0
+        self._vectors = np.zeros((64, dim), np.float32)
+        self._norms = np.ones(64)
+        self._slots: dict[bytes, int] = {}
+        # Per row: slot, kind, feasible (-1 for None), task, bottleneck.
+        self._columns = np.zeros((64, 5), np.int32, order="F")
+        self._words: dict[str, int] = {"": 0}
+        self._dots: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    def put(self, row: int | None, item: MemoryItem, vector: np.ndarray) -> int:
+        """Sets a row, or appends one when `row` is None; gives its number."""
+        if row is None:
+            row, self.rows = self.rows, self.rows + 1
+            if self.rows > len(self._columns):
+                self._columns = np.asfortranarray(np.concatenate([self._columns, np.zeros_like(self._columns)]))
+        feasible = -1 if item.feasible is None else int(item.feasible)
+        task, bottleneck = (self._words.setdefault(word, len(self._words)) for word in (item.task or "", item.bottleneck))
+        self._columns[row] = (self._slot(vector), KINDS.index(item.kind), feasible, task, bottleneck)
+        return row
+
+    def nearest(
+        self, query: np.ndarray, k: int, kinds: Sequence[Kind], task: str | None, bottleneck: str | None, feasible: bool | None
+    ) -> list[tuple[int, float]]:
+        """Rows that pass the filters with their cosine, nearest first, older first among equals."""
+        columns = self._columns[: self.rows]
+        keep = np.ones(self.rows, bool)
+        if kinds:
+            wanted = np.zeros(len(KINDS), bool)
+            wanted[[KINDS.index(kind) for kind in kinds]] = True
+            keep &= wanted[columns[:, 1]]
+        if feasible is not None:
+            keep &= columns[:, 2] == int(feasible)
+        for column, word in ((3, task), (4, bottleneck)):
+            if word is not None:
+                keep &= columns[:, column] == self._words.get(word, -1)
+        rows = np.flatnonzero(keep)
+        if k <= 0 or not len(rows):
+            return []
+        near = self._cosines(query)[columns[rows, 0]]
+        if len(rows) > k:
+            least = np.partition(near, len(near) - k)[len(near) - k]
+            rows, near = rows[near >= least], near[near >= least]
+        order = np.lexsort((rows, -near))[:k]
+        return [(int(rows[i]), float(near[i])) for i in order]
+
+    def _slot(self, vector: np.ndarray) -> int:
+        key = vector.tobytes()
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = len(self._slots)
+            if slot >= len(self._vectors):
+                self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
+                self._norms = np.concatenate([self._norms, np.ones_like(self._norms)])
+            self._vectors[slot] = vector
+            self._norms[slot] = norm(vector)
+        return slot
+
+    def _cosines(self, query: np.ndarray) -> np.ndarray:
+        """Of the query with every distinct vector; only those that are new since it was last asked are multiplied."""
+        key, count = query.tobytes(), len(self._slots)
+        known = self._dots.pop(key, np.zeros(0))
+        if len(known) < count:
+            new = slice(len(known), count)
+            dots = self._vectors[new] @ query.astype(np.float32)
+            known = np.concatenate([known, dots / (self._norms[new] * norm(query))])
+        self._dots[key] = known
+        while len(self._dots) > max(1, CACHED // count):
+            self._dots.popitem(last=False)
+        return known
+
+
+def norm(vector: np.ndarray) -> float:
+    """Length of an integer vector, never zero."""
+    wide = vector.astype(np.int64)
+    return max(float(np.sqrt(float(wide @ wide))), 1.0)

@@ -1,0 +1,157 @@
+"""How a context is put together from memory: the building blocks every policy that retrieves shares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from evokernel.core.protocols import Found, MemoryStore
+from evokernel.core.records import Attempt, Context, Kind, MemoryItem, Role, Shown, Stage, State
+
+MOST_ASKED = 1024
+MOST_CARDS = 256
+MOST_CHILDREN = 3
+AUXILIARY: tuple[Role, ...] = ("trace", "practice", "bottleneck", "variant")
+"""What a refining context shows besides the start point and its children; its slots go round these roles."""
+
+Worth = Callable[[Sequence[str]], Mapping[str, float]]
+"""Q of items by id; an item that is missing from the answer is not valued."""
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Filters candidates down to what is shown: epsilon-greedy over worth, one decision per slot, ties to the earlier candidate."""
+
+    worth: Worth
+    random: Random
+    epsilon: float = 0.0
+
+    def pick(self, pool: Sequence[MemoryItem], n: int) -> list[MemoryItem]:
+        """n of the pool, or all of it when it holds fewer; the pool's order is similarity."""
+        q = self.worth([item.id for item in pool])
+        left = list(pool)
+        chosen: list[MemoryItem] = []
+        while left and len(chosen) < n:
+            explore = self.epsilon > 0 and self.random.random() < self.epsilon
+            best = self.random.choice(left) if explore else max(left, key=lambda item: q.get(item.id, 0.0))
+            left.remove(best)
+            chosen.append(best)
+        return chosen
+
+    def show(self, role: Role, items: Iterable[MemoryItem]) -> list[Shown]:
+        """Items in a role, with what they are worth now."""
+        items = list(items)
+        q = self.worth([item.id for item in items])
+        return [Shown(role=role, item=item, q=q.get(item.id)) for item in items]
+
+
+def draft(state: State, memory: MemoryStore, selector: Selector, items: int, pool: int, apis: int) -> Context:
+    """Experiences and traces chosen by worth, API cards by the hybrid rule."""
+    candidates = nearest(state, memory, selector.worth, pool, ("experience", "trace"), most_per_task=items)
+    chosen = selector.pick(candidates, items)
+    shown = [entry for item in chosen for entry in selector.show(item.kind, [item])]
+    return Context(stage=Stage.DRAFT, items=(*api_cards(state, memory, chosen, apis), *shown))
+
+
+def refine(state: State, memory: MemoryStore, selector: Selector, start: Attempt, items: int, pool: int) -> Context:
+    """The start point, what was already tried from it, and `items` auxiliary ones, the roles taking turns."""
+    shown = selector.show("start", memory.get([start.trace]))
+    shown += selector.show("child", children(state, memory, start))
+    each = -(-pool // len(AUXILIARY))
+    pools = {role: auxiliary(role, state, memory, selector.worth, start, each, items) for role in AUXILIARY}
+    roles = list(AUXILIARY)
+    for turn in range(items):
+        taken = {entry.item.id for entry in shown}
+        for role in roles[turn % len(roles) :] + roles[: turn % len(roles)]:
+            left = [item for item in pools[role] if item.id not in taken]
+            if left:
+                shown += selector.show(role, selector.pick(left, 1))
+                break
+    return Context(stage=Stage.REFINE, start=start, items=tuple(shown))
+
+
+def auxiliary(role: Role, state: State, memory: MemoryStore, worth: Worth, start: Attempt, k: int, most_per_task: int) -> list[MemoryItem]:
+    """Candidates for one role of a refining context."""
+    if role == "practice":
+        return [hit.item for hit in memory.search(state.task.source, k, ("practice",))]
+    if role == "bottleneck":
+        profile = start.outcome.profile
+        kinds: tuple[Kind, ...] = ("practice", "experience", "trace")
+        return nearest(state, memory, worth, k, kinds, most_per_task, bottleneck=profile.bottleneck) if profile else []
+    near = nearest(state, memory, worth, k if role == "trace" else 4 * k, ("trace",), most_per_task, feasible=True)
+    if role == "trace":
+        return near
+    # Complementary fast variants: this task's other start points, then the fastest kernels of the tasks nearby.
+    others = sorted((a for a in state.starts if a.id not in (start.id, start.start)), key=lambda a: a.outcome.latency_us or float("inf"))
+    own = memory.get([attempt.trace for attempt in others[: max(1, k // 2)]])
+    return [*own, *sorted(near, key=lambda item: -(item.speedup or 0.0))][:k]
+
+
+def nearest(
+    state: State,
+    memory: MemoryStore,
+    worth: Worth,
+    k: int,
+    kinds: Sequence[Kind],
+    most_per_task: int,
+    bottleneck: str | None = None,
+    feasible: bool | None = None,
+) -> list[MemoryItem]:
+    """Dense retrieval C(x): the k nearest items to the task, at most so many from one other task.
+
+    This run's own attempts on the task are left out: the generator is told about them anyway, and they would fill every place.
+    """
+    own = {id for attempt in state.attempts for id in (attempt.trace, f"{attempt.trace}/note")}
+    asked = 4 * k + len(own)
+    while True:
+        hits = memory.search(state.task.source, asked, kinds, bottleneck=bottleneck, feasible=feasible)
+        found = spread([hit for hit in hits if hit.item.id not in own], worth, most_per_task)
+        if len(found) >= k or len(hits) < asked or asked >= MOST_ASKED:
+            return found[:k]
+        asked *= 4
+
+
+def spread(hits: Sequence[Found], worth: Worth, most_per_task: int) -> list[MemoryItem]:
+    """Hits in order of similarity, each task's share bounded.
+
+    The attempts on one task share its reference as their key, so similarity cannot tell them apart: worth does, then being correct,
+    fast and new.
+    """
+    groups: dict[str, list[MemoryItem]] = {}
+    for hit in hits:
+        groups.setdefault(hit.item.task or f"seed {hit.item.id}", []).append(hit.item)
+    q = worth([hit.item.id for hit in hits])
+    chosen = []
+    for group in groups.values():
+        age = {item.id: -i for i, item in enumerate(group)}
+        group.sort(
+            key=lambda item: (-q.get(item.id, 0.0), not item.feasible, item.latency_us or float("inf"), item.kind != "trace", age[item.id])
+        )
+        chosen += group[:most_per_task]
+    return chosen
+
+
+def children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryItem]:
+    """What was already tried from a start point, newest last; a child that left no code is shown by its note."""
+    tried = [attempt for attempt in state.attempts if attempt.start == start.id][-MOST_CHILDREN:]
+    found = [memory.get([attempt.trace, f"{attempt.trace}/note"])[:1] for attempt in tried]
+    return [item for items in found for item in items]
+
+
+def api_cards(state: State, memory: MemoryStore, retrieved: Collection[MemoryItem], apis: int) -> list[Shown]:
+    """API knowledge, not valued: the backend's bundle, then cards named in retrieved code, then the nearest ones."""
+    cards = [hit.item for hit in memory.search(state.task.source, MOST_CARDS, ("api",))]
+    code = "\n".join([*(item.code for item in retrieved), state.last.candidate.code if state.last else ""])
+    others = [card for card in cards if not card.bundle]
+    named = [card for card in others if any(occurs(name, code) for name in card.apis)]
+    # One place stays for the nearest card, so that what nobody has used yet can still be found.
+    chosen = named[: max(apis - 1, min(apis, 1))]
+    chosen += [card for card in others if card not in chosen][: apis - len(chosen)]
+    return [Shown(role="api", item=card) for card in [*(card for card in cards if card.bundle), *chosen]]
+
+
+def occurs(name: str, code: str) -> bool:
+    """Whether an API name stands in code as a whole word."""
+    return name in code and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code) is not None

@@ -1,0 +1,31 @@
+"""The heuristic: what is nearest is shown, the fastest kernel is refined, nothing is learned."""
+
+from __future__ import annotations
+
+from random import Random
+
+from evokernel.core.protocols import MemoryStore
+from evokernel.core.records import Attempt, Context, State
+from evokernel.policies import retrieval
+
+
+class SimilarityPolicy:
+    """The same contexts as the value policy's, filled by similarity alone."""
+
+    def __init__(self, items: int = 4, apis: int = 3) -> None:
+        if min(items, apis) < 0:
+            raise ValueError("items and apis cannot be negative")
+        self.items, self.apis = items, apis
+
+    def choose(self, state: State, memory: MemoryStore) -> Context:
+        """Drafts until something is feasible, then refines the fastest."""
+        selector = retrieval.Selector(worth=lambda ids: {}, random=Random(0))
+        if state.best is None:
+            return retrieval.draft(state, memory, selector, self.items, self.items, self.apis)
+        return retrieval.refine(state, memory, selector, state.best, self.items, self.items)
+
+    def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
+        """Nothing: similarity does not change with rewards."""
+
+
+plugin = SimilarityPolicy
