@@ -184,9 +184,9 @@ class Search:
 
 def nearby(value: int, upwards: bool) -> list[int]:
     """Ragged neighbours of a size: primes first, then odd multiples of what it is divisible by."""
-    above = next(n for n in range(value + 1, 2 * value + 3) if is_prime(n))
-    below = next((n for n in range(value - 1, 1, -1) if is_prime(n)), above)
-    primes = [above, below] if upwards else [below, above]
+    above = [n for n in range(value + 1, 4 * value + 4) if is_prime(n)][:2]
+    below = [n for n in range(value - 1, 1, -1) if is_prime(n)][:1]
+    primes = [above[0], *below, above[1]] if upwards else [*below, *above]
     parts = [value + value // part for part in (16, 8, 4, 2, 1) if value % part == 0]
     return list(dict.fromkeys(n for n in [*primes, value + 1, *parts, 3 * value] if n != value))
 

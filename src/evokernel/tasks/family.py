@@ -85,6 +85,8 @@ def called(node: ast.AST) -> str | None:
     if not isinstance(node, ast.Call):
         return None
     if isinstance(node.func, ast.Attribute):
+        if named(node.func.value, "self"):  # a part made in __init__, where its class already told
+            return None
         return node.func.attr.replace("_", "").lower()
     if isinstance(node.func, ast.Name) and node.func.id not in BUILTIN:
         return node.func.id.replace("_", "").lower()
