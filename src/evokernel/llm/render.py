@@ -34,6 +34,13 @@ def one_line(text: str, limit: int = 200) -> str:
 @lru_cache(maxsize=32)
 def environment(folder: Path) -> Environment:
     """One Jinja environment per folder of prompts, so that each file is compiled once. Prompts are no HTML: nothing is escaped."""
-    made = Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    made = Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
     made.filters.update(fence=fence, one_line=one_line)
     return made
