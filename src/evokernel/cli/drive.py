@@ -14,8 +14,9 @@ from typing import Protocol
 
 import click
 
-from evokernel.cli.output import draw, emit, pairs
+from evokernel.cli.output import emit, pairs
 from evokernel.cli.progress import Line, PlainDisplay, Progress
+from evokernel.cli.report import show, write_page
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Attempt
 from evokernel.engine.loop import Engine
@@ -94,17 +95,14 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
 def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_json: bool) -> int:
     """The tables at the end, and what to do next."""
     run, seconds = engine.run, progress.elapsed_s
-    report = None
+    report = write_page(run, attempts)
     if as_json:
         emit(summary(run, attempts, seconds, report))
     else:
         found = metrics.by_task(run.tasks, attempts)
-        table = tables.operators(found)
-        click.echo("\n" + draw([c.name for c in table.columns], table.shown(), [c.right for c in table.columns]))
-        click.echo(f"{table.note}\n")
-        click.echo(pairs(tables.totals(found, seconds)))
-        if report:
-            click.echo(f"\nreport  {report}")
+        click.echo(f"\n{show(tables.operators(found), title=False)}\n")
+        label = "time (this session)" if progress.recorded else "time"
+        click.echo(pairs([*tables.totals(found, seconds, label), ("report", str(report))]))
     if not engine.stop.is_set():
         return 0
     click.echo(f"stopped ({engine.why_stopped}); go on with: {resume_command(run.folder)}", err=as_json)

@@ -75,12 +75,14 @@ def operators(found: Sequence[Tried]) -> Table:
         Column("PyTorch", "us"),
         Column("speed-up", "ratio"),
         Column("first→best", "ratio"),
-        Column("correct", "text"),
+        Column("gates"),
         Column("failures"),
     )
     rows = tuple(operator_row(tried, names[tried.task.id]) for tried in found)
     clock = words.clock(metrics.clocks(a for tried in found for a in tried.attempts))
-    note = f"Times are {clock}. round: the attempt that was first correct; speed-up: PyTorch eager over best; correct: of all attempts."
+    note = (
+        f"Times are {clock}. round: the attempt that was first correct; speed-up: PyTorch eager over best; gates: attempts that passed all."
+    )
     return Table("Operators", columns, rows, note)
 
 
@@ -96,17 +98,18 @@ def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
         tried.speedup,
         tried.gain,
         f"{len(tried.correct)}/{len(tried.attempts)}",
-        reasons(tried.attempts),
+        reasons(tried.attempts, most=3),
     )
 
 
-def reasons(attempts: Sequence[Attempt]) -> str:
-    """`mismatch 2, crash`, most frequent first."""
+def reasons(attempts: Sequence[Attempt], most: int | None = None) -> str:
+    """`mismatch 2, crash, +3`: most frequent first, and how many further kinds are left out."""
     counted = sorted(metrics.failures(attempts).items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(reason if count == 1 else f"{reason} {count}" for reason, count in counted)
+    named = [reason if count == 1 else f"{reason} {count}" for reason, count in counted[:most]]
+    return ", ".join([*named, *([f"+{len(counted) - len(named)}"] if len(counted) > len(named) else [])])
 
 
-def totals(found: Sequence[Tried], seconds: float | None) -> list[tuple[str, str]]:
+def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "time") -> list[tuple[str, str]]:
     """The run in a few lines: label and figure."""
     attempts = [a for tried in found for a in tried.attempts]
     gain = metrics.spread(metrics.gains(found))
@@ -130,7 +133,7 @@ def totals(found: Sequence[Tried], seconds: float | None) -> list[tuple[str, str
         ("speed-up over PyTorch", f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks"),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
         ("failures", reasons(attempts) or "none"),
-        ("time", words.duration(seconds)),
+        (time_label, words.duration(seconds)),
         ("cost", words.cost(metrics.usage(attempts))),
     ]
 

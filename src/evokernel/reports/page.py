@@ -1,0 +1,115 @@
+"""One self-contained page of a run. Whatever a kernel or a model wrote is escaped; the page loads and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evokernel.core.config import write_toml
+from evokernel.core.errors import UserError
+from evokernel.core.records import Attempt
+from evokernel.core.run import Run, write_whole
+from evokernel.reports import metrics, tables, words
+from evokernel.reports.metrics import Tried
+from evokernel.reports.plots import Plot, draw_all
+from evokernel.reports.tables import Column, Table
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Valued:
+    """A memory item and what it turned out to be worth."""
+
+    id: str
+    kind: str
+    title: str
+    q1: float | None
+    visits1: int
+    q2: float | None
+    visits2: int
+
+
+def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | None, out: Path | None = None) -> Path:
+    """Plots to `<run>/plots`, the page to `out` (default `<run>/report.html`); `values` None means the bank could not be asked."""
+    path = out or run.folder / "report.html"
+    if path.is_dir():
+        path = path / "report.html"
+    found = metrics.by_task(run.tasks, attempts)
+    html = render(run, attempts, values, draw_all(found, attempts, run.folder / "plots"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {path.parent}: {error.strerror}; give another place with --out") from error
+    write_whole(path, html)
+    return path
+
+
+def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | None, plots: Sequence[Plot]) -> str:
+    """The page as text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    found = metrics.by_task(run.tasks, attempts)
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2").render(
+        config=run.config,
+        settings=write_toml(run.config.model_dump(mode="json")),
+        facts=run.facts,
+        totals=tables.totals(found, metrics.span_s(attempts), "first to last attempt"),
+        operators=tables.operators(found),
+        others=[table for table in (tables.families(found), tables.fast(found), tables.failures(found)) if table.rows],
+        values=None if values is None else value_table(values),
+        plots=[(plot, Markup(plot.svg)) for plot in plots],
+        kernels=[kernel(tried) for tried in found],
+        clock=words.clock(metrics.clocks(attempts)),
+    )
+
+
+def value_table(values: Sequence[Valued], most: int = 25) -> Table:
+    """The items worth most, by their better stage."""
+    columns = (
+        Column("memory"),
+        Column("kind"),
+        Column("Q1", "value"),
+        Column("visits", "count"),
+        Column("Q2", "value"),
+        Column("visits", "count"),
+        Column("id"),
+    )
+    learned = [value for value in values if value.visits1 or value.visits2]
+    ordered = sorted(learned, key=lambda value: (-max(q for q in (value.q1, value.q2) if q is not None), value.id))
+    rows = tuple((v.title, v.kind, v.q1, v.visits1, v.q2, v.visits2, v.id) for v in ordered[:most])
+    note = f"{len(rows)} of {len(learned)} items that were shown and learned from, of {len(values)} in the bank, best first."
+    return Table("Most useful memories", columns, rows, note)
+
+
+def kernel(tried: Tried) -> dict[str, Any]:
+    """One task's best kernel and its history, for the page."""
+    best = tried.best
+    return {
+        "task": tried.task,
+        "best": best,
+        "headline": headline(tried),
+        "attempts": [(number, attempt, verdict(attempt)) for number, attempt in enumerate(tried.attempts, start=1)],
+    }
+
+
+def headline(tried: Tried) -> str:
+    """How far a task got, in a few words."""
+    if not tried.best:
+        return f"not solved in {len(tried.attempts)} attempts"
+    outcome = tried.best.outcome
+    return f"{words.latency(outcome.latency_us)}, {words.ratio(outcome.speedup)} over PyTorch, {words.clock([outcome.clock])}"
+
+
+def verdict(attempt: Attempt) -> str:
+    """What the judge found, on one line."""
+    outcome = attempt.outcome
+    if failure := outcome.failure:
+        return f"{failure.gate}: {failure.reason}. {words.first_line(failure.detail, 160)}"
+    return f"correct, {words.latency(outcome.latency_us)} ± {words.percent(outcome.noise)}, {words.ratio(outcome.speedup)}"
