@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from evokernel.core.records import Attempt, Candidate, Context, Job, Kind, MemoryItem, Outcome, Profile, Reply, Stage, State, Task
+if TYPE_CHECKING:  # the child loads this module for every candidate and must not wait for pydantic
+    from concurrent.futures import Future
+
+    from evokernel.core.records import Attempt, Candidate, Context, Job, Kind, MemoryItem, Outcome, Profile, Reply, Stage, State, Task
 
 
 class Array(NamedTuple):

@@ -1,0 +1,1 @@
+"""What kernels can be written for: one folder each, found by name."""

@@ -1,0 +1,58 @@
+"""The `cpp` plug-in. Everything but `load` is imported when asked for, because the child loads this file for every candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evokernel.core.protocols import Kernel
+
+if TYPE_CHECKING:
+    from evokernel.core.records import Candidate, Outcome, Profile, Task
+
+
+class CppBackend:
+    """`compiler` "" means $CXX, else g++, else clang++; `flags` are added to the default ones; `threads` is what OpenMP may use."""
+
+    def __init__(self, compiler: str = "", flags: str = "", threads: int = 1) -> None:
+        if threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads}")
+        self.compiler, self.flags, self.threads = compiler, flags, threads
+
+    def missing(self) -> str | None:
+        from evokernel.backends.cpp.toolchain import missing
+
+        return missing(self.compiler)
+
+    def versions(self) -> dict[str, str]:
+        from evokernel.backends.cpp.toolchain import find, processor, version
+
+        path = find(self.compiler)
+        return {"compiler": version(path), "processor": processor()} if path else {"processor": processor()}
+
+    def entry(self, task: Task) -> str:
+        from evokernel.backends.cpp.abi import described
+
+        return described(task.signature)
+
+    def screen(self, task: Task, candidate: Candidate) -> Iterable[str]:
+        from evokernel.backends.cpp.screen import findings
+
+        for name, text in sorted(candidate.files.items()):
+            yield from findings(name, text)
+
+    def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
+        from evokernel.backends.cpp.build import build
+
+        build(self.compiler, self.flags, task, candidate, workdir)
+
+    def load(self, workdir: Path) -> Kernel:
+        from evokernel.backends.cpp.loader import CppKernel
+
+        return CppKernel(workdir / "kernel.so")
+
+    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
+        from evokernel.backends.cpp.profile import profile
+
+        return profile(self.compiler, self.flags, self.threads, task, outcome)

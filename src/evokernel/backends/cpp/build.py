@@ -1,0 +1,121 @@
+"""Text to shared object: compile, link, and look at what came out rather than at what was promised."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from evokernel.backends.cpp.abi import declaration, harness
+from evokernel.backends.cpp.diagnostics import first_errors
+from evokernel.backends.cpp.elf import symbols
+from evokernel.backends.cpp.screen import pastes_tokens, unwanted_words
+from evokernel.backends.cpp.toolchain import FLAGS, Compiled, compile, find, missing
+from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.core.records import Candidate, Task
+
+SOURCE, HEADER, LIBRARY, EXPORTS = "kernel.cpp", "harness.h", "kernel.so", "exports.map"
+TIMEOUT_S = 60.0
+QUIET = ("-fdiagnostics-color=never", "-fmax-errors=8", "-w")
+
+# What a kernel may take from libc, libm, libgcc, libstdc++ and libgomp: arithmetic, memory, and what the compiler itself puts in.
+MATH = (
+    "a?(cos|sin|tan)h?|atan2|cbrt|ceil|copysign|erfc?|exp|exp2|exp10|expm1|fabs|fdim|floor|fma|fmax|fmin|fmod|frexp|hypot|ilogb|j[01n]|ldexp|"
+    "lgamma|lgamma_r|llrint|llround|log|log10|log1p|log2|logb|lrint|lround|modf|nan|nearbyint|nextafter|pow|remainder|remquo|rint|round|"
+    "roundeven|scalbln|scalbn|sincos|sqrt|tgamma|trunc|y[01n]"
+)
+ALLOWED = re.compile(
+    rf"(({MATH})[fl]?"
+    r"|__(exp|log|pow|exp2|log2|sin|cos|sincos|atan2|acos|asin|sinh|cosh|fmod|sqrt|exp10|log10)f?_finite"
+    r"|_ZGV.+"  # vector variants of the mathematics
+    r"|mem(cpy|move|set|cmp|chr|rchr|mem)|__mem(cpy|move|set)_chk|str(len|cmp|ncmp|cpy|ncpy|chr|cat)|bcmp"
+    r"|malloc|calloc|realloc|free|aligned_alloc|posix_memalign|memalign|abs|labs|llabs|l?l?div|qsort|bsearch|rand|srand|rand_r"
+    r"|_Zn[wa].*|_Zd[la].*"  # operator new and delete
+    r"|abort|__assert_fail|__stack_chk_(fail|guard)|__cxa_.+|__gxx_personality_v0|_Unwind_.+|__gmon_start__|_ITM_.+|__tls_get_addr|__dso_handle"
+    r"|_ZSt\d+__throw_\w+|_ZSt9terminatev|_ZNSt\d+\w*(exception|error|bad_alloc|bad_array_new_length)\w*|_ZN?K?St9exception\w*|_ZT[VIS].+"
+    r"|_ZSt18_Rb_tree_\w+|_ZNSt8__detail\w+|_ZNKSt8__detail\w+|_ZSt11_Hash_bytesPKvmm"
+    r"|GOMP_.+|omp_(get|set|in|init|destroy|unset|test)_(?!wti).+|omp_in_parallel|omp_is_initial_device"
+    r"|__kmpc_.+|__(add|sub|mul|div|mod|neg|eq|ne|lt|le|gt|ge|cmp|unord|fix|fixuns|float|floatun|extend|trunc|pow|umod|udiv|ash|lsh|clz|ctz|pop|par|ffs|bswap)\w+"
+    r"|__(aarch64|atomic)_.+|__arm_\w+|__cpu_(model|indicator_init|features2)|__errno_location|signgam)"
+)
+
+
+def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: Path) -> None:
+    """Leaves `kernel.so` in `workdir`, or raises CandidateError in words the next generation can use."""
+    if set(candidate.files) != {SOURCE}:
+        there = ", ".join(sorted(candidate.files)) or "none"
+        raise CandidateError("no_code", f"write exactly one file called {SOURCE} (found: {there})")
+    path = find(compiler)
+    if path is None:
+        raise UserError(missing(compiler) or "no C++ compiler")
+    text = candidate.files[SOURCE]
+    try:
+        (workdir / SOURCE).write_text(text if text.endswith("\n") else text + "\n")
+        (workdir / HEADER).write_text(harness(task.signature))
+        (workdir / EXPORTS).write_text("{ global: kernel; local: *; };\n")
+    except OSError as error:
+        raise InfraError(f"cannot write to {workdir}: {error}") from error
+    if pastes_tokens(text):
+        check_expanded(path, workdir)
+    command = [*FLAGS, *flags.split(), *QUIET, "-include", HEADER, SOURCE, "-o", LIBRARY, "-lm"]
+    if sys.platform == "linux":
+        command.append(f"-Wl,--version-script={EXPORTS}")
+    done = compile(path, command, workdir, TIMEOUT_S)
+    if done.code and "march=native" in done.text:
+        done = compile(path, [flag for flag in command if flag != "-march=native"], workdir, TIMEOUT_S)
+    judge(done, task, text, workdir)
+    check_symbols(workdir / LIBRARY, task)
+
+
+def judge(done: Compiled, task: Task, source: str, workdir: Path) -> None:
+    """Whose fault it is that there is no library."""
+    if done.timed_out or "CPU time limit exceeded" in done.text:
+        raise CandidateError("build_timeout", f"the compiler did not finish within {TIMEOUT_S:g} s: fewer templates, less unrolling")
+    if done.code == 0 and (workdir / LIBRARY).exists():
+        return
+    if done.code < 0 or "Killed signal terminated" in done.text:
+        raise CandidateError("killed", "the compiler was killed by someone else, probably for lack of memory")
+    if "out of memory" in done.text or "virtual memory exhausted" in done.text or "cannot allocate memory" in done.text.lower():
+        raise CandidateError("memory", "the compiler ran out of memory: smaller static tables, fewer templates")
+    if "No space left on device" in done.text:
+        raise InfraError("no space left on the device for building")
+    detail = first_errors(done.text, source)
+    if re.search(r"(conflicting declaration of C function|conflicting types for) ['‘]?(void )?kernel", done.text):
+        detail += f"\nthe entry point must be declared exactly so:\n{declaration(task.signature)}"
+    raise CandidateError("compile_error", detail)
+
+
+def check_expanded(path: str, workdir: Path) -> None:
+    """Macros that paste tokens can spell words the text does not hold, so the expanded text is screened as well."""
+    done = compile(path, ["-std=c++17", "-fopenmp", "-E", "-w", SOURCE, "-o", "expanded.ii"], workdir, TIMEOUT_S)
+    if done.code:
+        return  # the compiler proper will say what is wrong
+    if found := unwanted_words(own_part((workdir / "expanded.ii").read_text(errors="replace"))):
+        raise CandidateError("forbidden", f"macros in {SOURCE} spell what its text does not say: {found[0]}")
+
+
+def own_part(expanded: str) -> str:
+    """The lines of preprocessed text that stem from the candidate, not from a header."""
+    own, kept = False, []
+    for line in expanded.splitlines():
+        if marker := re.match(r'# \d+ "([^"]*)"', line):
+            own = marker[1] == SOURCE
+        elif own:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def check_symbols(library: Path, task: Task) -> None:
+    """Refuses what is called from outside and what hides the entry point."""
+    found = symbols(library)
+    if found is None:
+        return
+    if "kernel" not in found.offered:
+        raise CandidateError("symbol", f"kernel.cpp does not define the entry point:\n{declaration(task.signature)}")
+    foreign = [name for name in found.needed if not ALLOWED.fullmatch(name)]
+    if undefined := [name for name in foreign if name.startswith("_Z") and not name.startswith(("_ZNSt", "_ZNKSt", "_ZSt"))]:
+        raise CandidateError("symbol", f"declared but never defined: {', '.join(undefined[:5])}")
+    if foreign:
+        raise CandidateError(
+            "forbidden", f"calls {', '.join(foreign[:5])}: a kernel may use arithmetic, memory and OpenMP, nothing of the system"
+        )

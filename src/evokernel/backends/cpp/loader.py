@@ -1,0 +1,53 @@
+"""Calls a built candidate through ctypes. Runs in the child, next to the candidate."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evokernel.core.errors import CandidateError
+
+if TYPE_CHECKING:
+    from evokernel.core.protocols import Arguments, Array
+
+
+class CppKernel:
+    """The candidate's `kernel`, loaded."""
+
+    def __init__(self, library: Path) -> None:
+        try:
+            self.entry = ctypes.CDLL(str(library)).kernel
+        except AttributeError as error:
+            raise CandidateError("symbol", 'no function called `kernel` with C linkage: write extern "C" void kernel(...)') from error
+        except OSError as error:
+            text = str(error).replace(str(library.parent) + "/", "")
+            if "memory" in text or "static TLS" in text:
+                raise CandidateError("memory", f"the kernel's static data does not fit in memory: {text}") from error
+            raise CandidateError("symbol", f"the built kernel cannot be loaded: {text}") from error
+        self.entry.restype = None
+
+    def bind(self, arguments: Arguments) -> Callable[[], None]:
+        """Everything is converted here, once, so that a call costs about a microsecond."""
+        values: list[object] = []
+        for array in arguments.inputs:
+            values += pointers(array)
+        for _, kind, value in arguments.scalars:
+            values.append(
+                ctypes.c_int64(int(value)) if kind == "int" else ctypes.c_bool(bool(value)) if kind == "bool" else ctypes.c_double(value)
+            )
+        for array in arguments.outputs:
+            values += pointers(array)
+        entry, fixed = self.entry, tuple(values)
+
+        def call() -> None:
+            entry(*fixed)
+
+        return call
+
+
+def pointers(array: Array) -> list[object]:
+    """A tensor as the entry point takes it: its data, then its shape."""
+    shape = (ctypes.c_int64 * max(1, array.data.ndim))(*array.data.shape)
+    return [ctypes.c_void_p(array.data.ctypes.data), shape]

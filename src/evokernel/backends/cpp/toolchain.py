@@ -1,0 +1,107 @@
+"""Finds the compiler, and runs it where it can do no harm: limited, timed, killed with all its children."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from evokernel.core.errors import InfraError
+
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fvisibility=hidden")
+MEMORY_KIB = 4 << 20
+FILE_BLOCKS = 1 << 20  # of 512 bytes
+
+
+class Compiled(NamedTuple):
+    """How a compiler run ended."""
+
+    code: int
+    text: str
+    timed_out: bool = False
+
+
+def find(compiler: str) -> str | None:
+    """The compiler that will be used, or None."""
+    for name in [compiler] if compiler else [os.environ.get("CXX", ""), "g++", "clang++"]:
+        if name and (path := shutil.which(name)):
+            return path
+    return None
+
+
+def missing(compiler: str) -> str | None:
+    """Words that name the fix when there is no compiler."""
+    if find(compiler):
+        return None
+    if compiler:
+        return f"no C++ compiler called '{compiler}': install it or set backend.compiler to one that exists"
+    return "no C++ compiler: install g++ (apt install g++) or set backend.compiler"
+
+
+@lru_cache
+def version(path: str) -> str:
+    """The compiler's first line about itself."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=30, env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InfraError(f"{path} --version: {error}") from error
+    return (done.stdout.splitlines() or [Path(path).name])[0]
+
+
+@lru_cache
+def processor() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = dict(reversed([[part.strip() for part in line.split(":", 1)] for line in lines if ":" in line]))
+    part = " ".join(found[key] for key in ("CPU implementer", "CPU part") if key in found)
+    return found.get("model name") or f"{platform.machine()} {part}".strip()
+
+
+def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float) -> Compiled:
+    """Runs the compiler inside `workdir`, which is also its temporary folder."""
+    limits = f'ulimit -c 0; ulimit -t {int(timeout_s) + 5}; ulimit -f {FILE_BLOCKS}; ulimit -v {MEMORY_KIB} 2>/dev/null; exec "$@"'
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
+    command = ["/bin/sh", "-c", limits, "sh", path, *arguments]
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=workdir,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+    except OSError as error:
+        raise InfraError(f"cannot start {path}: {error}") from error
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+        return Compiled(process.returncode, output.decode(errors="replace"))
+    except subprocess.TimeoutExpired:
+        return Compiled(-signal.SIGKILL, "", timed_out=True)
+    finally:
+        kill_group(process)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and whatever it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # all gone already
+    except PermissionError:
+        process.kill()  # macOS, when only zombies are left
+    process.wait()
+    if process.stdout:
+        process.stdout.close()

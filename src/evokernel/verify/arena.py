@@ -1,0 +1,181 @@
+"""Memory the judge shares with the child: inputs the child can only read, outputs between guard bands, poisoned before a run."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+from evokernel.core.errors import InfraError
+from evokernel.core.protocols import Array
+
+ALIGN, GUARD, PAGE = 64, 1024, mmap.PAGESIZE
+GUARD_BYTE = 0xC5
+F_ADD_SEALS, F_SEAL_FUTURE_WRITE = 1033, 0x0010
+NAN_BITS = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
+PAYLOAD_BITS = {"float64": 50, "float32": 21, "float16": 8, "bfloat16": 5}
+STORED = {"bfloat16": "uint16"}
+
+
+class Place(NamedTuple):
+    """Where a tensor lies, counted from the start of its slot's span."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def kind(self) -> np.dtype[np.generic]:
+        return np.dtype(STORED.get(self.dtype, self.dtype))
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.kind.itemsize
+
+
+class Slot(NamedTuple):
+    """Room for one call's tensors."""
+
+    number: int
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    in_span: tuple[int, int]
+    """Start and length, in whole pages."""
+    out_span: tuple[int, int]
+
+
+class Shared:
+    """Anonymous memory with a descriptor to hand on. `sealed` memory can be written by this process alone, where the system can do that."""
+
+    def __init__(self, capacity: int, sealed: bool) -> None:
+        self.capacity, self.used = max(PAGE, up(capacity, PAGE)), 0
+        try:
+            self.descriptor = self.open()
+            os.ftruncate(self.descriptor, self.capacity)
+            self.memory = mmap.mmap(self.descriptor, self.capacity)
+        except OSError as error:
+            raise InfraError(f"no {capacity >> 20} MiB of shared memory: {error}") from error
+        self.bytes = np.frombuffer(self.memory, np.uint8)
+        if sealed and hasattr(os, "memfd_create"):
+            with suppress(OSError):  # kernels before 5.1 cannot; the child still maps it read-only
+                fcntl.fcntl(self.descriptor, F_ADD_SEALS, F_SEAL_FUTURE_WRITE)
+
+    def open(self) -> int:
+        """A memory file, or a nameless one in the fastest folder that can be written."""
+        if hasattr(os, "memfd_create"):
+            return os.memfd_create("evokernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.dup(file.fileno())
+
+    def take(self, nbytes: int) -> tuple[int, int]:
+        """The next free span, in whole pages."""
+        start, length = self.used, max(PAGE, up(nbytes, PAGE))
+        if start + length > self.capacity:
+            raise InfraError(f"{self.capacity >> 10} KiB of shared memory are not enough for another {length >> 10} KiB")
+        self.used += length
+        return start, length
+
+    def close(self) -> None:
+        del self.bytes
+        with suppress(BufferError):  # where an array still looks at it, the memory goes when that does
+            self.memory.close()
+        os.close(self.descriptor)
+
+
+class Arena:
+    """The inputs and outputs of all slots of one child."""
+
+    def __init__(self, in_bytes: int, out_bytes: int, seed: int) -> None:
+        self.inputs, self.outputs = Shared(in_bytes, sealed=True), Shared(out_bytes, sealed=False)
+        self.random = Random(seed)
+        self.slots: list[Slot] = []
+        self.poisons: dict[int, list[np.ndarray]] = {}
+
+    def slot(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Slot:
+        """Room for tensors of these shapes."""
+        in_places, in_bytes = layout(inputs)
+        out_places, out_bytes = layout(outputs)
+        slot = Slot(len(self.slots), in_places, out_places, self.inputs.take(in_bytes), self.outputs.take(out_bytes))
+        self.slots.append(slot)
+        return slot
+
+    def fill(self, slot: Slot, inputs: Sequence[Array]) -> None:
+        """Writes a case's inputs; the judge keeps its own."""
+        for place, array in zip(slot.inputs, inputs, strict=True):
+            at(self.inputs, slot.in_span[0], place)[...] = array.data
+
+    def poison(self, slot: Slot) -> None:
+        """Outputs that are not numbers, and fresh guard bands around them."""
+        start, length = slot.out_span
+        self.outputs.bytes[start : start + length] = GUARD_BYTE
+        self.poisons[slot.number] = [poison(place, self.random) for place in slot.outputs]
+        for place, pattern in zip(slot.outputs, self.poisons[slot.number], strict=True):
+            at(self.outputs, start, place).view(pattern.dtype)[...] = pattern
+
+    def results(self, slot: Slot) -> list[np.ndarray]:
+        """Copies of the outputs, which the child can no longer change."""
+        return [at(self.outputs, slot.out_span[0], place).copy() for place in slot.outputs]
+
+    def trespassed(self, slot: Slot) -> list[str]:
+        """The outputs next to which something was written, and on which side."""
+        start, length = slot.out_span
+        edges = [0, *(edge for place in slot.outputs for edge in (place.offset, place.offset + place.nbytes)), length]
+        found = []
+        for index in range(len(slot.outputs) + 1):
+            band = self.outputs.bytes[start + edges[2 * index] : start + edges[2 * index + 1]]
+            hit = np.flatnonzero(band != GUARD_BYTE)
+            if hit.size:
+                near_end = index == len(slot.outputs) or (index > 0 and hit[0] < band.size - hit[-1])
+                name = slot.outputs[index - 1 if near_end else index].name
+                distance = int(hit[0]) if near_end else int(band.size - 1 - hit[-1])
+                side = "after the end" if near_end else "before the start"
+                found.append(f"{distance} bytes {side} of `{name}`")
+        return found
+
+    def close(self) -> None:
+        self.inputs.close()
+        self.outputs.close()
+
+
+def up(value: int, unit: int) -> int:
+    """Rounded up to whole units."""
+    return -(-value // unit) * unit
+
+
+def layout(arrays: Sequence[Array]) -> tuple[tuple[Place, ...], int]:
+    """Places with a band before, between and after; starts are staggered, or all tensors would compete for the same cache sets."""
+    places, cursor = [], GUARD
+    for index, array in enumerate(arrays):
+        places.append(Place(array.name, array.dtype, tuple(array.data.shape), cursor))
+        cursor = up(cursor + array.data.nbytes + GUARD, ALIGN) + ALIGN * (index % 7)
+    return tuple(places), cursor
+
+
+def span(arrays: Sequence[Array]) -> int:
+    """How much of an arena such tensors take."""
+    return max(PAGE, up(layout(arrays)[1], PAGE))
+
+
+def at(shared: Shared, start: int, place: Place) -> np.ndarray:
+    """A tensor's place as an array to read and write."""
+    return np.ndarray(place.shape, place.kind, shared.memory, start + place.offset)
+
+
+def poison(place: Place, random: Random) -> np.ndarray:
+    """One element's worth of bits: a NaN with a payload nobody computes, or any pattern for integers."""
+    width = place.kind.itemsize
+    if place.dtype in NAN_BITS:
+        bits = NAN_BITS[place.dtype] | random.getrandbits(PAYLOAD_BITS[place.dtype]) | 1
+    else:
+        bits = random.getrandbits(8 * width) | 0xA2  # never 0 or 1, so that a bool can be told as well
+    return np.array(bits, f"uint{8 * width}")

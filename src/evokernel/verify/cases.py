@@ -1,0 +1,81 @@
+"""What a candidate is tried on: inputs from a seed at a size, and what the reference makes of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evokernel.core.errors import UserError
+from evokernel.core.protocols import Array
+from evokernel.core.records import Task
+from evokernel.verify.compare import Expected
+
+if TYPE_CHECKING:
+    from evokernel.reference.module import Reference, Sample
+
+SIZES = ("small", "held_out", "bench")
+
+
+@dataclass(eq=False)
+class Case:
+    """One set of inputs with the outputs it must give."""
+
+    size: str
+    inputs: tuple[Array, ...]
+    scalars: tuple[tuple[str, str, float], ...]
+    expected: tuple[Expected, ...]
+    sample: Sample
+    results: list[np.ndarray] = field(default_factory=list)
+    """What a candidate made of it, once that was found right: from then on it must be the same to the bit."""
+
+
+class Cases:
+    """Draws cases of one task; each size's reference is read once."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self.task, self.seed = task, seed
+        self.references: dict[str, Reference] = {}
+
+    def reference(self, size: str) -> Reference:
+        """The task's module at a size."""
+        if size not in self.references:
+            from evokernel.reference.module import Reference
+
+            if size not in self.task.sizes:
+                raise UserError(f"task {self.task.id} has no size '{size}': describe the task again")
+            self.references[size] = Reference(self.task.source, self.task.id, self.task.sizes[size])
+        return self.references[size]
+
+    def draw(self, size: str, index: int) -> Case:
+        """The index-th case at a size: equal for equal seeds, new for every index."""
+        from evokernel.reference.arrays import to_array
+
+        reference = self.reference(size)
+        sample = reference.sample(seed_of(f"{self.seed}/{self.task.id}/{size}/{index}"))
+        outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
+        scalars = tuple((number.name, number.kind, number.value) for number in sample.scalars)
+        inputs = sample.arrays()
+        self.check(size, inputs, outputs)
+        return Case(size, inputs, scalars, tuple(Expected(output, self.task.atol, self.task.rtol) for output in outputs), sample)
+
+    def baseline(self, case: Case, module: Callable[..., object] | None = None) -> Callable[[], object]:
+        """The reference on this case, as something to time."""
+        return self.reference(case.size).baseline(case.sample, module)
+
+    def check(self, size: str, inputs: tuple[Array, ...], outputs: list[Array]) -> None:
+        """The reference must do what the task's signature says."""
+        signature = self.task.signature
+        said = [(t.name, t.dtype, len(t.shape)) for t in (*signature.inputs, *signature.params, *signature.outputs)]
+        found = [(a.name, a.dtype, a.data.ndim) for a in (*inputs, *outputs)]
+        if said != found:
+            odd = next((f"{a} instead of {b}" for a, b in zip(found, said) if a != b), f"{len(found)} tensors instead of {len(said)}")
+            raise UserError(f"task {self.task.id}: at size '{size}' the reference has {odd}; its signature must not depend on the size")
+
+
+def seed_of(text: str) -> int:
+    """A seed that follows from a text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

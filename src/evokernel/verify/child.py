@@ -1,0 +1,133 @@
+"""The candidate's side: loads it, runs it when told to, says so. The only place that may blame any exception on the candidate.
+
+Commands come on stdin, answers go to a pipe of their own, one line each. An answer only says that a command is through: outputs are
+read from shared memory by the judge, which also holds the clock. Started with nothing but numpy, because every candidate pays for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import mmap
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.protocols import Arguments, Array, Backend
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+LIMIT_BYTES = 4000
+DTYPES = {"bfloat16": "uint16"}
+
+
+class Answers:
+    """The line back to the judge."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def say(self, *words: str) -> None:
+        os.write(self.descriptor, " ".join(words).encode() + b"\n")
+
+
+def main() -> None:
+    """Serves one candidate until stdin ends."""
+    commands = os.fdopen(os.dup(0), "rb", buffering=1 << 16)
+    order = json.loads(commands.readline())
+    die_with(order["judge"])
+    answers = Answers(order["answers"])
+    module, _, name = order["backend"].partition(":")
+    backend = getattr(importlib.import_module(module), name)(**order["settings"])
+    limit(order["memory_bytes"], order["cpu_s"], order["threads"])
+    answers.say("ready")
+    served = Served(order, backend)
+    for line in commands:
+        word, nonce, rest = line.decode().rstrip("\n").split(" ", 2)
+        try:
+            if word == "run":
+                index, _, count = rest.partition(" ")
+                call = served.calls[int(index)]
+                for _ in range(int(count)):
+                    call()
+            elif word == "bind":
+                served.bind(json.loads(rest))
+            elif word == "load":
+                served.load()
+        except InfraError as error:
+            answers.say("infra", nonce, json.dumps(str(error)[:LIMIT_BYTES]))
+        except MemoryError as error:
+            answers.say("failed", nonce, json.dumps(["memory", str(error)[:LIMIT_BYTES] or "out of memory"]))
+        except CandidateError as error:
+            answers.say("failed", nonce, json.dumps([error.reason, error.detail[:LIMIT_BYTES]]))
+        except Exception as error:
+            answers.say("failed", nonce, json.dumps(["raised", f"{type(error).__name__}: {error}"[:LIMIT_BYTES]]))
+        else:
+            answers.say("done", nonce)
+
+
+class Served:
+    """The candidate and its bound calls."""
+
+    def __init__(self, order: dict[str, Any], backend: Backend) -> None:
+        self.order, self.backend = order, backend
+        self.calls: list[Callable[[], None]] = []
+        self.kept: list[Arguments] = []
+
+    def load(self) -> None:
+        self.kernel = self.backend.load(Path(self.order["workdir"]))
+
+    def bind(self, spec: dict[str, Any]) -> None:
+        """One call's tensors, as views of the memory shared with the judge: inputs cannot be written, outputs can."""
+        (in_at, in_bytes), (out_at, out_bytes) = spec["spans"]
+        populate = getattr(mmap, "MAP_POPULATE", 0)  # so that no timed call pays for page faults
+        writable = mmap.PROT_READ | mmap.PROT_WRITE
+        given = mmap.mmap(self.order["inputs"], in_bytes, mmap.MAP_SHARED | populate, mmap.PROT_READ, offset=in_at)
+        wanted = mmap.mmap(self.order["outputs"], out_bytes, mmap.MAP_SHARED | populate, writable, offset=out_at)
+        arguments = Arguments(
+            inputs=tuple(view(given, *place) for place in spec["inputs"]),
+            scalars=tuple((name, kind, value) for name, kind, value in spec["scalars"]),
+            outputs=tuple(view(wanted, *place) for place in spec["outputs"]),
+        )
+        self.kept.append(arguments)  # a bound call may hold bare addresses
+        self.calls.append(self.kernel.bind(arguments))
+
+
+def view(memory: mmap.mmap, name: str, dtype: str, shape: list[int], offset: int) -> Array:
+    """A tensor inside a mapped span."""
+    kind = np.dtype(DTYPES.get(dtype, dtype))
+    return Array(name, dtype, np.ndarray(tuple(shape), kind, memory, offset))
+
+
+def die_with(judge: int) -> None:
+    """A judge that is killed takes its child along."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        libc.prctl(PR_SET_DUMPABLE, 0)
+    if os.getppid() != judge:
+        os._exit(0)
+
+
+def limit(memory_bytes: int, cpu_s: int, threads: int) -> None:
+    """Memory beyond what is mapped already, processor time, file size; no core dumps; no further processes where that can be forbidden."""
+    wanted = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 1 << 20, "RLIMIT_CPU": cpu_s, "RLIMIT_NOFILE": 64}
+    if sys.platform == "linux":
+        with open("/proc/self/statm") as file:
+            wanted["RLIMIT_AS"] = int(file.read().split()[0]) * mmap.PAGESIZE + memory_bytes
+        if threads == 1:
+            wanted["RLIMIT_NPROC"] = 0
+    for name, value in wanted.items():
+        _, hard = resource.getrlimit(getattr(resource, name))
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(
+            getattr(resource, name), (value, value + 5 if name == "RLIMIT_CPU" and hard == resource.RLIM_INFINITY else value)
+        )

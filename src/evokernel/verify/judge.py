@@ -1,0 +1,91 @@
+"""Runs the gates over a candidate, again in fresh processes when someone else killed one, and writes down what was found."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version as installed
+from pathlib import Path
+
+import evokernel
+from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.plugins import make
+from evokernel.core.protocols import Backend
+from evokernel.core.records import GateResult, Job, Outcome
+from evokernel.verify.gates import GATES, Trial
+from evokernel.verify.reasons import clean
+
+log = logging.getLogger(__name__)
+TRIES = 3
+
+
+def verify(job: Job) -> Outcome:
+    """Tries up to three times when a process was killed from outside or did not start; the last finding stands."""
+    backend: Backend = make("backend", job.backend, **job.settings)
+    for left in reversed(range(TRIES)):
+        try:
+            outcome = once(job, backend)
+        except InfraError as error:
+            if not left:
+                raise
+            log.info("%s: %s; trying again", job.task.id, error)
+            continue
+        if left and outcome.failure and outcome.failure.reason == "killed":
+            log.info("%s: %s; trying again", job.task.id, outcome.failure.detail)
+            continue
+        return outcome
+    raise InfraError("no tries left")
+
+
+def once(job: Job, backend: Backend) -> Outcome:
+    """All gates, once, in a folder of their own."""
+    results: list[GateResult] = []
+    with scratch() as workdir, Trial(job, backend, workdir) as trial:
+        for name, gate in GATES:
+            started = time.perf_counter()
+            failure: CandidateError | None = None
+            try:
+                gate(trial)
+            except CandidateError as error:
+                failure = error
+            except OSError as error:
+                raise InfraError(f"the {name} gate could not do its work: {error}") from error
+            seconds = 0.0 if job.clock == "synthetic" else round(time.perf_counter() - started, 4)
+            results.append(verdict(name, failure, seconds))
+            if failure:
+                break
+        timed = trial.timing if results[-1].passed else None
+        return Outcome(
+            gates=tuple(results),
+            samples_us=timed.samples_us if timed else (),
+            baseline_us=timed.baseline_us if timed else {},
+            clock=timed.clock if timed else "",
+            profile=trial.profile if timed else None,
+            versions=versions(backend),
+        )
+
+
+def verdict(gate: str, failure: CandidateError | None, seconds: float) -> GateResult:
+    """A gate's result; what a failure says is shown to a model, so it is cut and cleaned."""
+    if failure is None:
+        return GateResult(gate=gate, passed=True, seconds=seconds)
+    return GateResult(gate=gate, passed=False, reason=failure.reason, detail=clean(failure.detail), seconds=seconds)
+
+
+def versions(backend: Backend) -> dict[str, str]:
+    """The toolchain that judged."""
+    return {"evokernel": evokernel.__version__, "torch": installed("torch"), **backend.versions()}
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is gone afterwards, whatever a candidate's build left in it."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise InfraError(f"no temporary folder can be made: {error}") from error
+    with folder as path:
+        yield Path(path)

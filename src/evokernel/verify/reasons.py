@@ -1,0 +1,30 @@
+"""One stable word per way to fail. Reports count them; the next generation reads the detail that comes with them."""
+
+from __future__ import annotations
+
+REASONS = {
+    "no_code": "the reply held no usable source file",
+    "forbidden": "the text or the built object reaches for something a kernel has no business with",
+    "compile_error": "the compiler refused it",
+    "build_timeout": "the compiler did not finish in time",
+    "symbol": "the entry point or a function it needs is missing",
+    "mismatch": "wrong values",
+    "unwritten": "elements of the output were never written",
+    "nan": "NaN where the reference has a number",
+    "nondeterministic": "two runs on equal inputs differ",
+    "out_of_bounds": "memory next to an output was overwritten",
+    "crash": "the process died of a signal",
+    "exit": "the kernel ended its own process",
+    "timeout": "it did not finish in time",
+    "memory": "it asked for more memory than there is for it",
+    "raised": "loading or calling it raised an exception",
+    "killed": "its process was killed from outside, every time it was tried",
+    "impossible": "it was timed faster than its outputs can be written",
+}
+LIMIT = 4000
+
+
+def clean(text: str) -> str:
+    """Printable, of bounded length: details may quote what a candidate wrote."""
+    plain = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    return plain if len(plain) <= LIMIT else plain[: LIMIT - 1] + "…"

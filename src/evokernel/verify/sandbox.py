@@ -1,0 +1,262 @@
+"""Starts the child, talks to it, and decides who is to blame when it stops talking."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import evokernel
+from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.records import Job
+from evokernel.verify.arena import Arena, Slot
+from evokernel.verify.reasons import REASONS, clean
+
+START_S = 60.0
+ANSWER_BYTES = 16 << 10
+BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.verify.child import main; main()"
+PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+"""Signals a kernel does not die of by itself: someone, or the system short of memory, sent them."""
+
+
+class Window(NamedTuple):
+    """What a command cost, on the judge's clocks."""
+
+    wall_s: float
+    cpu_s: float | None
+    """Charged to the child; None where the system does not tell."""
+
+
+class Child:
+    """A process with one candidate in it. Its answers are not believed, only waited for."""
+
+    def __init__(self, job: Job, backend: type, workdir: Path, arena: Arena, threads: int, memory_bytes: int) -> None:
+        self.arena, self.workdir, self.left_s = arena, workdir, job.timeout_s
+        self.timeout_s = job.timeout_s
+        self.answers, theirs = os.pipe()
+        self.buffer = b""
+        self.errors = (workdir / "child.err").open("w+b")
+        self.scratch = workdir / "scratch"
+        self.scratch.mkdir()
+        given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
+        folder = str(Path(str(evokernel.__file__)).parent.parent)
+        path = json.dumps([folder, *(os.path.abspath(entry) for entry in sys.path)])
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-B", "-c", BOOT, path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self.errors,
+                cwd=self.scratch,
+                env=environment(threads, self.scratch),
+                pass_fds=given,
+                process_group=0,
+            )
+        except OSError as error:
+            os.close(self.answers)
+            raise InfraError(f"the child cannot be started: {error}") from error
+        finally:
+            os.close(theirs)
+        self.cpu_clock = clock_of(self.process.pid)
+        order = {
+            "judge": os.getpid(),
+            "answers": theirs,
+            "inputs": given[1],
+            "outputs": given[2],
+            "backend": f"{backend.__module__}:{backend.__qualname__}",
+            "settings": job.settings,
+            "workdir": str(workdir),
+            "memory_bytes": memory_bytes,
+            "cpu_s": int(job.timeout_s * threads) + 30,
+            "threads": threads,
+        }
+        self.send(json.dumps(order))
+
+    def wait_ready(self) -> None:
+        """Until then nothing is the candidate's fault."""
+        line = self.line(time.monotonic() + START_S)
+        if line != b"ready":
+            self.stop()
+            raise InfraError(f"the child did not start (exit code {self.process.returncode}): {self.said()[-600:] or 'it said nothing'}")
+
+    def load(self) -> None:
+        self.command("load", "")
+
+    def bind(self, slot: Slot, scalars: tuple[tuple[str, str, float], ...]) -> None:
+        """Makes a slot callable; slots are bound in the order in which they were made."""
+        spec = {"spans": [slot.in_span, slot.out_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
+        self.command("bind", json.dumps(spec))
+
+    def run(self, slot: Slot, calls: int = 1) -> Window:
+        return self.command("run", f"{slot.number} {calls}")
+
+    def idle(self) -> Window:
+        """A command that does nothing: what talking costs."""
+        return self.command("idle", "")
+
+    def cpu_s(self) -> float | None:
+        """Processor time charged to the child so far."""
+        if self.cpu_clock is None:
+            return None
+        try:
+            return time.clock_gettime(self.cpu_clock)
+        except OSError:
+            return None
+
+    def command(self, word: str, rest: str) -> Window:
+        """Sends one command and waits for its answer, no longer than the job's time allows."""
+        self.quiet()
+        nonce = secrets.token_hex(8)
+        cpu, wall = self.cpu_s(), time.perf_counter()
+        self.send(f"{word} {nonce} {rest}")
+        line = self.line(time.monotonic() + self.left_s)
+        spent, cpu_end = time.perf_counter() - wall, self.cpu_s()
+        self.left_s -= spent
+        if line is None:
+            self.blame()
+        assert line is not None
+        self.judge(line, nonce)
+        return Window(spent, cpu_end - cpu if cpu is not None and cpu_end is not None else None)
+
+    def judge(self, line: bytes, nonce: str) -> None:
+        """An answer to this command says that it is through, or why not; anything else was not written by our side."""
+        word, _, rest = line.decode(errors="replace").partition(" ")
+        said, _, text = rest.partition(" ")
+        if said != nonce or word not in ("done", "failed", "infra"):
+            raise CandidateError("forbidden", "the kernel writes into the judge's channel")
+        if word == "done":
+            return
+        try:
+            found = json.loads(text)
+            if word == "infra":
+                raise InfraError(clean(str(found)))
+            reason, detail = (str(part) for part in found)
+        except ValueError as error:
+            raise CandidateError("forbidden", "the kernel writes into the judge's channel") from error
+        raise CandidateError(reason if reason in REASONS else "raised", detail)
+
+    def quiet(self) -> None:
+        """Between commands the child has nothing to say."""
+        if self.buffer or select.select([self.answers], [], [], 0)[0]:
+            if not self.buffer and self.process.poll() is not None:
+                self.blame()
+            chunk = os.read(self.answers, 1) if not self.buffer else self.buffer
+            if not chunk:
+                self.blame()
+            raise CandidateError("forbidden", "the kernel writes into the judge's channel")
+
+    def send(self, line: str) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return  # it is dead; the missing answer tells how it died
+
+    def line(self, deadline: float) -> bytes | None:
+        """The next line; None at the deadline, at the end of the stream, or when it is too long to be an answer."""
+        while b"\n" not in self.buffer:
+            wait = deadline - time.monotonic()
+            if wait <= 0 or len(self.buffer) > ANSWER_BYTES or not select.select([self.answers], [], [], wait)[0]:
+                return None
+            chunk = os.read(self.answers, 4096)
+            if not chunk:
+                return None
+            self.buffer += chunk
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line
+
+    def blame(self) -> None:
+        """Raises what the silence of the child means."""
+        if len(self.buffer) > ANSWER_BYTES:
+            raise CandidateError("forbidden", "the kernel floods the judge's channel")
+        if self.left_s > 0:
+            try:
+                self.process.wait(min(5.0, self.left_s))  # the pipe closes a moment before the process is gone
+            except subprocess.TimeoutExpired:
+                self.stop()
+                raise CandidateError("forbidden", "the kernel closed the judge's channel") from None
+        ended = self.process.poll()
+        self.stop()
+        if ended is None:
+            raise CandidateError("timeout", f"not finished after {self.timeout_s:g} s")
+        said = clean(self.said()[-400:]).strip()
+        if "bad_alloc" in said or "out of memory" in said.lower() or "cannot allocate memory" in said.lower():
+            raise CandidateError("memory", "the kernel asked for more memory than it may use")
+        if ended >= 0:
+            raise CandidateError("exit", f"the kernel ended its process with exit code {ended}" + (f": {said}" if said else ""))
+        died = signal.Signals(-ended)
+        if died in OUTSIDE:
+            raise CandidateError("killed", f"the kernel's process was killed from outside ({died.name})")
+        if died == signal.SIGXCPU:
+            raise CandidateError("timeout", "the kernel used up its processor time")
+        raise CandidateError(
+            "crash", f"the kernel died of {died.name} ({signal.strsignal(died)}){hint(died)}" + (f": {said}" if said else "")
+        )
+
+    def said(self) -> str:
+        """The end of what it wrote to stderr."""
+        size = self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(0, size - 4096))
+        return self.errors.read().decode(errors="replace")
+
+    def stop(self) -> None:
+        """Ends the child and everything in its group."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        self.stop()
+        if self.process.stdin:
+            with suppress(BrokenPipeError):  # it died with a command unread
+                self.process.stdin.close()
+        os.close(self.answers)
+        self.errors.close()
+
+
+def hint(died: signal.Signals) -> str:
+    """What a signal usually means in a kernel."""
+    return {
+        signal.SIGSEGV: ", reading or writing outside its tensors (inputs cannot be written)",
+        signal.SIGBUS: ", reading or writing outside its tensors or misaligned",
+        signal.SIGFPE: ", such as an integer division by zero",
+        signal.SIGILL: ", an instruction this processor does not have",
+    }.get(died, "")
+
+
+def environment(threads: int, scratch: Path) -> dict[str, str]:
+    """Nothing of the user's but where programs and libraries are."""
+    given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    own = {"HOME": str(scratch), "TMPDIR": str(scratch), "OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
+    fixed = {
+        "OMP_DYNAMIC": "false",
+        "OMP_WAIT_POLICY": "passive",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+    }
+    return {**given, **own, **fixed}
+
+
+def clock_of(pid: int) -> int | None:
+    """The clock of a process's CPU time (Linux: ~pid in the upper bits, 2 for scheduled time); None where there is none."""
+    if sys.platform != "linux":
+        return None
+    clock = (~pid << 3) | 2
+    try:
+        time.clock_gettime(clock)
+    except OSError:
+        return None
+    return clock
