@@ -111,9 +111,9 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
     version = int(found[0]) if found else 0
     if version > VERSION:
         raise UserError(f"memory bank {path} was made by a newer evokernel (schema {version}, this one knows {VERSION}): update it")
-    broken = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if version < 1 or broken != "ok":
-        raise UserError(f"memory bank {path} is damaged ({broken}): {elsewhere()}")
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if version < 1 or verdict != "ok":
+        raise UserError(f"memory bank {path} is damaged ({' '.join(verdict.split())[:100]}): {elsewhere()}")
 
 
 @contextmanager

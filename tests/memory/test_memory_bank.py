@@ -1,0 +1,218 @@
+"""The bank: what a run sees, and that it sees the same when it is resumed."""
+
+import numpy as np
+import pytest
+from engine_parts import attempt, task
+
+from evokernel.core.plugins import make
+from evokernel.core.protocols import Value
+from evokernel.core.records import MemoryItem, Stage
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import distill
+
+
+def item(id, kind="trace", text="", **more):
+    return MemoryItem(id=id, kind=kind, backend=more.pop("backend", "cpp"), title=id, text=text or id, **more)
+
+
+@pytest.fixture
+def open_bank(tmp_path):
+    opened = []
+
+    def open(run="r", name="bank.db", backend="cpp", embedder=None, fresh=False):
+        opened.append(Bank.open(tmp_path / name, embedder or make("embedder", "hash"), backend=backend, run=run, fresh=fresh))
+        return opened[-1]
+
+    yield open
+    for bank in opened:
+        bank.close()
+
+
+def ids(found):
+    return [hit.item.id for hit in found]
+
+
+def test_search_is_by_similarity_then_age(open_bank):
+    bank = open_bank()
+    bank.add([item("b", key="softmax over rows"), item("a", key="softmax over rows"), item("c", key="matrix multiplication tiles")])
+    found = bank.search("row softmax", 3)
+    assert ids(found) == ["b", "a", "c"]
+    assert found[0].similarity == found[1].similarity > found[2].similarity
+    assert ids(bank.search("row softmax", 1)) == ["b"]
+    assert bank.search("row softmax", 0) == []
+
+
+def test_the_same_text_has_similarity_one(open_bank):
+    bank = open_bank()
+    bank.add([item("a", key=task("relu").source)])
+    assert bank.search(task("relu").source, 1)[0].similarity == pytest.approx(1.0, abs=1e-12)
+
+
+def test_search_filters(open_bank):
+    bank = open_bank()
+    bank.add(
+        [
+            item("api", "api"),
+            item("tip", "practice", bottleneck="memory"),
+            item("good", task="t/x", feasible=True, bottleneck="memory"),
+            item("bad", task="t/x", feasible=False),
+            item("note", "experience", task="t/y", feasible=True),
+            item("elsewhere", backend="cuda"),
+        ]
+    )
+    assert set(ids(bank.search("q", 9))) == {"api", "tip", "good", "bad", "note"}
+    assert set(ids(bank.search("q", 9, ("trace", "experience")))) == {"good", "bad", "note"}
+    assert set(ids(bank.search("q", 9, task="t/x"))) == {"good", "bad"}
+    assert set(ids(bank.search("q", 9, bottleneck="memory"))) == {"tip", "good"}
+    assert ids(bank.search("q", 9, ("trace",), feasible=True)) == ["good"]
+    assert ids(bank.search("q", 9, feasible=False)) == ["bad"]
+    assert bank.search("q", 9, task="t/unknown") == []
+    assert [found.id for found in bank.get(["note", "nothing", "api", "elsewhere"])] == ["note", "api"]
+
+
+def test_what_is_embedded(open_bank):
+    bank = open_bank()
+    bank.add([item("keyed", key="convolution", text="softmax"), item("plain", text="softmax", code="exp")])
+    assert ids(bank.search("convolution", 1)) == ["keyed"]
+    assert ids(bank.search("softmax", 1)) == ["plain"]
+    assert ids(bank.search("exp", 1)) == ["plain"]
+
+
+def test_values_follow_equation_four(open_bank):
+    bank = open_bank()
+    assert bank.values(["a"], Stage.DRAFT) == {"a": Value(0.0, 0)}
+    bank.update("t/x/0", Stage.DRAFT, {"a": 1.0, "b": -1.0}, 0.3)
+    bank.update("t/x/1", Stage.DRAFT, {"a": 1.0}, 0.5)
+    assert bank.values(["a", "b"], Stage.DRAFT) == {"a": Value(0.3 + 0.5 * 0.7, 2), "b": Value(-0.3, 1)}
+    assert bank.values(["a"], Stage.REFINE) == {"a": Value()}
+    bank.update("t/x/1", Stage.DRAFT, {"a": -1.0}, 0.5, scope="activation")
+    assert bank.values(["a"], Stage.DRAFT, scope="activation") == {"a": Value(-0.5, 1)}
+    assert bank.values(["a"], Stage.DRAFT)["a"].visits == 2
+
+
+def test_an_attempt_is_learned_once(open_bank):
+    bank = open_bank()
+    for _ in range(3):
+        bank.update("t/x/0", Stage.DRAFT, {"a": 1.0}, 0.3)
+    assert bank.values(["a"], Stage.DRAFT)["a"] == Value(0.3, 1)
+    with Bank.read(bank.path) as archive:
+        assert [step.q_after for step in archive.history("a")] == [0.3]
+
+
+@pytest.mark.parametrize(("alpha", "reward"), [(0.0, 1.0), (1.5, 1.0), (0.3, float("nan")), (0.3, float("inf"))])
+def test_what_would_unbound_a_value_is_refused(open_bank, alpha, reward):
+    bank = open_bank()
+    with pytest.raises(ValueError, match="bounded"):
+        bank.update("t/x/0", Stage.DRAFT, {"a": reward}, alpha)
+    assert bank.values(["a"], Stage.DRAFT)["a"] == Value()
+
+
+def test_the_file_holds_what_the_run_saw(open_bank):
+    bank = open_bank()
+    for n in range(50):
+        bank.update(f"t/x/{n}", Stage.REFINE, {"a": (n % 7) / 3 - 1, "b": (n % 5) / 7}, 0.1 + (n % 3) / 10)
+    with Bank.read(bank.path) as archive:
+        stored = {standing.item: Value(standing.q, standing.visits) for standing in archive.standings()}
+    assert stored == bank.values(["a", "b"], Stage.REFINE)
+
+
+def learn(bank, run, n):
+    """What the loop does with one attempt."""
+    made = attempt(n, "relu", run=run, feasible=n % 2 == 1, latency=10.0 + n)
+    bank.update(made.id, Stage.DRAFT, {f"seed{n % 3}": made.reward, f"{run}:t/relu/{n - 1}": made.reward}, 0.3)
+    bank.add(distill(task("relu"), made))
+
+
+def view(bank):
+    known = [f"seed{n}" for n in range(3)] + [f"{run}:t/relu/{n}" for run in "ros" for n in range(9)]
+    return bank.search(task("relu").source, 99), [bank.values(known, stage) for stage in Stage], bank.get(known)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("stopped_after", [0, 1, 3, 6])
+def test_a_resumed_run_sees_what_a_straight_one_saw(open_bank, stopped_after, fresh):
+    seeds = [item(f"seed{n}", "practice", text=f"tip {n} about relu") for n in range(3)]
+
+    def prepared(name):
+        with open_bank("o", name) as other:
+            other.add(seeds[:2])
+            for n in range(4):
+                learn(other, "o", n)
+
+    prepared("straight.db")
+    straight = open_bank("r", "straight.db", fresh=fresh)
+    straight.add(seeds)
+    for n in range(6):
+        learn(straight, "r", n)
+
+    prepared("resumed.db")
+    first = open_bank("r", "resumed.db", fresh=fresh)
+    first.add(seeds)
+    for n in range(stopped_after):
+        learn(first, "r", n)
+    first.close()
+    stranger = open_bank("s", "resumed.db")  # writes to the bank while our run is down, and goes on while it is up
+    assert not stranger.resumed
+    for n in range(3):
+        learn(stranger, "s", n)
+    resumed = open_bank("r", "resumed.db", fresh=fresh)
+    assert resumed.resumed
+    resumed.add(seeds)
+    for n in range(6):
+        learn(resumed, "r", n)
+        learn(stranger, "s", 3 + n)
+    assert view(resumed) == view(straight)
+    assert any("o:" in hit.item.id for hit in straight.search("relu", 99)) is not fresh
+
+
+def test_a_later_run_sees_everything(open_bank):
+    for run in "ab":
+        with open_bank(run) as bank:
+            learn(bank, run, 1)
+    later = open_bank("c")
+    assert {"a:t/relu/1", "b:t/relu/1", "b:t/relu/1/note"} <= set(ids(later.search("relu", 99)))
+    assert later.values(["seed1"], Stage.DRAFT)["seed1"] == Value(0.3 + 0.3 * (1 - 0.3), 2)
+
+
+def test_a_fresh_run_starts_at_nothing_and_leaves_what_it_learned(open_bank):
+    with open_bank("a") as bank:
+        learn(bank, "a", 1)
+    with open_bank("b", fresh=True) as bank:
+        assert bank.search("relu", 9) == []
+        assert bank.values(["seed1"], Stage.DRAFT)["seed1"] == Value()
+        learn(bank, "b", 1)
+    assert open_bank("c").get(["a:t/relu/1", "b:t/relu/1"])
+
+
+def test_an_edited_card_replaces_the_old_one(open_bank):
+    with open_bank("a") as bank:
+        bank.add([item("cpp/tip", "practice", text="old words about softmax")])
+        bank.update("t/x/0", Stage.REFINE, {"cpp/tip": 1.0}, 0.3)
+    with open_bank("b") as bank:
+        bank.add([item("cpp/tip", "practice", text="new words about convolution")])
+        assert [hit.item.text for hit in bank.search("convolution", 9)] == ["new words about convolution"]
+    later = open_bank("c")
+    assert later.search("convolution", 1)[0].item.text == "new words about convolution"
+    assert later.values(["cpp/tip"], Stage.REFINE)["cpp/tip"] == Value(0.3, 1)
+
+
+def test_growth_keeps_every_row(open_bank):
+    bank = open_bank(embedder=make("embedder", "hash", dim=64))
+    for n in range(0, 300, 7):
+        bank.add([item(f"i{m}", key=f"word{m} other{m * 31}") for m in range(n, n + 7)])
+    for n in (0, 63, 64, 128, 299):
+        assert bank.search(f"word{n} other{n * 31}", 1)[0].item.id == f"i{n}"
+    assert len(bank.search("anything", 1000)) == 301
+
+
+def test_similarity_does_not_depend_on_when_it_was_asked(open_bank):
+    """Vectors that come later are multiplied later, in other batches; ties and order must not move for it."""
+    random = np.random.default_rng(0)
+    words = [f"w{n}" for n in range(40)]
+    items = [item(f"i{n}", key=" ".join(random.choice(words, 12))) for n in range(400)]
+    at_once, bit_by_bit = open_bank(name="a.db"), open_bank(name="b.db")
+    at_once.add(items)
+    for first in range(0, 400, 3):
+        bit_by_bit.add(items[first : first + 3])
+        bit_by_bit.search("w1 w2 w3", 5)
+    assert at_once.search("w1 w2 w3", 400) == bit_by_bit.search("w1 w2 w3", 400)
