@@ -47,6 +47,7 @@ def test_resumed_equals_straight_at_every_point(tmp_path):
         for _ in range(cut):
             next(going)
         going.close()
+        first.close()
         second = engine(folder, budget=4)
         list(second.attempts())
         assert journal(folder) == journal(tmp_path / "straight"), f"cut after {cut}"
@@ -54,7 +55,9 @@ def test_resumed_equals_straight_at_every_point(tmp_path):
 
 
 def test_a_bigger_budget_goes_on_where_the_smaller_ended(tmp_path):
-    list(engine(tmp_path / "a", budget=2).attempts())
+    less = engine(tmp_path / "a", budget=2)
+    list(less.attempts())
+    less.close()
     more = engine(tmp_path / "a", budget=5)
     list(more.attempts())
     assert sorted(more.generator.calls) == sorted(f"t/{n}/{i}" for n in ("relu", "gelu", "tanh", "sum", "max") for i in (2, 3, 4))
@@ -71,6 +74,7 @@ def test_a_kept_reply_is_never_asked_for_again(tmp_path):
     first = engine(tmp_path / "a", budget=1, executor=Dies(), tasks=[task("relu")])
     with pytest.raises(KeyboardInterrupt):
         list(first.attempts())
+    first.close()
     assert first.generator.calls == ["t/relu/0"]
     second = engine(tmp_path / "a", budget=1)
     (made,) = second.attempts()
@@ -84,10 +88,12 @@ def test_infrastructure_trouble_earns_nothing_and_spends_nothing(tmp_path):
     assert len(made) == 15
     assert {a.round for a in made if a.task == "t/gelu"} == {0, 2, 3}
     assert e.run.incidents.read_text().count("device lost") == 2
+    before = values(e)
+    e.close()
     again = engine(tmp_path / "a", budget=3)
     assert list(again.attempts()) == made
     assert again.generator.calls == []
-    assert values(again) == values(e)
+    assert values(again) == before
 
 
 def test_a_whole_round_of_trouble_stops_the_run(tmp_path):
@@ -113,15 +119,18 @@ def test_a_limit_stops_cleanly_and_can_be_resumed(tmp_path):
     e.generator = Poor()
     assert len(list(e.attempts())) == 7
     assert "7 calls" in e.why_stopped
+    e.close()
     list(engine(tmp_path / "a", budget=4).attempts())
     list(engine(tmp_path / "straight", budget=4).attempts())
     assert journal(tmp_path / "a") == journal(tmp_path / "straight")
 
 
 def test_two_writers_are_refused(tmp_path):
-    engine(tmp_path / "a")
+    held = engine(tmp_path / "a")
     with pytest.raises(UserError, match="another process"):
         Run.open(tmp_path / "a").lock()
+    held.close()
+    Run.open(tmp_path / "a").lock()
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):

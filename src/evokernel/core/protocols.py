@@ -125,6 +125,8 @@ class MemoryStore(Protocol):
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
         """Q <- Q + alpha (r - Q) for each item (Eq. 4), with a ledger row each; a second call for the same attempt does nothing."""
 
+    def close(self) -> None: ...
+
 
 class Embedder(Protocol):
     """Text to unit vectors. Vectors of embedders with different `id` are never mixed."""

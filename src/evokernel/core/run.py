@@ -79,6 +79,12 @@ class Run:
             raise UserError(f"cannot write to {self.folder}: {error.strerror}") from error
         self.journal.repair()
 
+    def unlock(self) -> None:
+        """Lets another process write."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
     def artifacts(self, attempt: str) -> Path:
         return self.folder / "artifacts" / attempt
 

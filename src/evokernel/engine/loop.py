@@ -74,6 +74,12 @@ class Engine:
                 if not made and not any(attempt.round > round for attempt in recorded.values()):
                     raise InfraError(f"a whole round gave no attempt; the reasons are in {self.run.incidents}")
 
+    def close(self) -> None:
+        """Ends the workers and lets go of bank and folder; call when no more attempts are wanted."""
+        self.executor.close()
+        self.memory.close()
+        self.run.unlock()
+
     def state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
 
