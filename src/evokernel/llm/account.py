@@ -24,6 +24,9 @@ class Tokens(NamedTuple):
     """Part of `read` that came from the service's cache."""
 
 
+UNKNOWN = Tokens()
+
+
 class Row(NamedTuple):
     """One request in the ledger. `retries` counts the requests of the same call before it."""
 

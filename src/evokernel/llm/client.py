@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Usage
-from evokernel.llm.account import Account, Row, Tokens
+from evokernel.llm.account import UNKNOWN, Account, Row, Tokens
 from evokernel.llm.limits import Bucket, Clock, SystemClock
 from evokernel.llm.settings import ChatSettings, endpoint
 from evokernel.llm.wire import Answer, Garbled, read_stream, read_whole, short
@@ -40,7 +40,7 @@ class Completion(NamedTuple):
 class Trouble(Exception):
     """A request failed in a way that asking again may mend."""
 
-    def __init__(self, what: str, wait_s: float | None = None, used: Tokens = Tokens()) -> None:
+    def __init__(self, what: str, wait_s: float | None = None, used: Tokens = UNKNOWN) -> None:
         super().__init__(what)
         self.wait_s, self.used = wait_s, used
 
@@ -69,7 +69,7 @@ class ChatClient:
             try:
                 answer = self.request(messages, key, retry)
             except Trouble as trouble:
-                if trouble.used != Tokens():
+                if trouble.used != UNKNOWN:
                     spent += self.usage(trouble.used, self.clock.now() - started)
                 self.back_off(trouble, retry, chance)
                 continue
@@ -84,7 +84,7 @@ class ChatClient:
             self.pause(0)
         try:
             self.account.check()
-            started, used, error = self.clock.now(), Tokens(), "interrupted"
+            started, used, error = self.clock.now(), UNKNOWN, "interrupted"
             try:
                 answer = self.send(messages, key)
                 used, error = answer.used, ""
@@ -145,7 +145,7 @@ class ChatClient:
         if status in (408, 409, 425, 429) or status >= 500:
             raise Trouble(f"HTTP {status} from {url}: {said}", retry_after(error.response.headers.get("retry-after", "")))
         if "content_filter" in code or "content_policy" in code:
-            return Answer("", "content_filter", Tokens())
+            return Answer("", "content_filter", UNKNOWN)
         if status in (401, 403):
             fix = f"check the key in {name}" if name else "name the environment variable with a key in generator.api_key_env"
             raise UserError(f"{url} refused the request (HTTP {status}: {said}); {fix}")

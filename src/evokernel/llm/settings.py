@@ -105,7 +105,7 @@ def checked(**fields: object) -> ChatSettings:
         if where == "model" and not fields.get("model"):
             raise UserError("no model chosen: set generator.model to the name the service knows it by") from error
         what = f"generator.{where} = {first['input']!r}: " if where else "generator: "
-        raise UserError(what + first["msg"].removeprefix("Value error, ").lower()) from error
+        raise UserError(what + first["msg"].removeprefix("Value error, ")) from error
 
 
 def endpoint(settings: ChatSettings) -> Endpoint:

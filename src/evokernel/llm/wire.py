@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from evokernel.llm.account import Tokens
+from evokernel.llm.account import UNKNOWN, Tokens
 
 BODY_BYTES = 16_000_000
 
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 class Garbled(Exception):
     """What came is not a whole answer; asking again may help. `used` is what it cost as far as the service said."""
 
-    def __init__(self, what: str, used: Tokens = Tokens()) -> None:
+    def __init__(self, what: str, used: Tokens = UNKNOWN) -> None:
         super().__init__(what)
         self.used = used
 
@@ -34,7 +34,7 @@ class Partial:
 
     text: list[str] = field(default_factory=list)
     finish_reason: str = ""
-    used: Tokens = Tokens()
+    used: Tokens = UNKNOWN
     done: bool = False
 
     def take(self, event: dict[str, object]) -> None:
