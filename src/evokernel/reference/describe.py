@@ -7,11 +7,10 @@ import torch
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.reference.constants import without
+from evokernel.reference.measure import is_finite, measure
 from evokernel.reference.module import Named, Reference, Sample
 from evokernel.reference.shortcuts import shortcuts
-from evokernel.reference.signature import signature
 from evokernel.reference.sizes import layout, sizes
-from evokernel.reference.work import work
 
 HALF = ("float16", "bfloat16")
 
@@ -21,20 +20,19 @@ def describe(source: str, name: str) -> Task:
 
     The task's text leaves out `SIZES`: it is what generators are shown, and held-out sizes are not for them.
     """
-    reference = Reference(source, name)
+    found = measure(source, name, {}, shapes_first=True)
+    for tensor in found.signature.outputs:
+        if 0 in tensor.shape:
+            raise UserError(f"task file {name}: Model.forward returned an empty tensor ({tensor.name}); check the sizes in get_inputs")
+    classes = sizes(source, name, layout(found.signature, found.finite))
+    reference = Reference(source, name, classes.classes["small"] if found.finite is None else {})
     sample = reference.sample(0)
     outputs = reference.run(sample)
-    for out in outputs:
-        if out.tensor.numel() == 0:
-            raise UserError(f"task file {name}: Model.forward returned an empty tensor ({out.name}); check the sizes in get_inputs")
-    bench = layout(sample, outputs)
-    found = sizes(source, name, bench)
-    taken = signature(sample, outputs)
-    tolerance = 1e-2 if any(tensor.dtype in HALF for tensor in taken.outputs) else 1e-4
+    tolerance = 1e-2 if any(tensor.dtype in HALF for tensor in found.signature.outputs) else 1e-4
     atol, rtol = declared(reference, "ATOL", tolerance), declared(reference, "RTOL", tolerance)
     notes = {
-        "fixed-size": found.fixed,
-        "non-finite": not bench.finite,
+        "fixed-size": classes.fixed,
+        "non-finite": not is_finite(outputs),
         "random": is_random(reference, sample, outputs),
         "vacuous": bool(shortcuts(reference, sample, outputs, atol, rtol)),
     }
@@ -42,9 +40,9 @@ def describe(source: str, name: str) -> Task:
         id="",
         family="",
         source=without(source, "SIZES"),
-        signature=taken,
-        work=work(reference, sample, outputs),
-        sizes=found.classes,
+        signature=found.signature,
+        work=found.work,
+        sizes=classes.classes,
         atol=atol,
         rtol=rtol,
         tags=tuple(note for note, holds in notes.items() if holds),

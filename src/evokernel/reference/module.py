@@ -174,7 +174,7 @@ class Reference:
         return Named(names.take(label), tensor)
 
     def _outputs(self, result: object, held: list[torch.Tensor]) -> Iterator[Named]:
-        owned = {tensor.untyped_storage().data_ptr() for tensor in held}
+        owned = {tensor.untyped_storage()._cdata for tensor in held}
         found = [leaf for _, leaf in leaves("out", result) if leaf is not None]
         if not found:
             raise UserError(f"task file {self.name}: Model.forward returned nothing; return a tensor, or a tuple of tensors")
@@ -183,7 +183,7 @@ class Reference:
                 raise UserError(f"task file {self.name}: Model.forward returned a {type(leaf).__name__}; return tensors")
             self._named(Names(), name, leaf)
             plain = leaf.detach().contiguous()
-            yield Named(name, plain.clone() if plain.untyped_storage().data_ptr() in owned else plain)
+            yield Named(name, plain.clone() if plain.untyped_storage()._cdata in owned else plain)
 
 
 class own_chance:

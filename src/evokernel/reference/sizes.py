@@ -7,14 +7,15 @@ reference that raises or changes the number, rank or dtype of its tensors; such 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import torch
-
 from evokernel.core.errors import UserError
+from evokernel.core.records import Signature
 from evokernel.reference.constants import constants, reached
-from evokernel.reference.module import Named, Reference, Sample
+from evokernel.reference.measure import measure
+from evokernel.reference.module import Reference
 
 ELEMENTS = 1 << 16
 """How many elements, all tensors together, a checking size should stay below."""
@@ -28,10 +29,11 @@ class Layout(NamedTuple):
     """What one size of a task looks like."""
 
     shapes: tuple[tuple[int, ...], ...]
-    kinds: tuple[tuple[str, int], ...]
+    kinds: tuple[tuple[str, str, int], ...]
     """Role, dtype and rank of every tensor: what must not change with the size."""
     elements: int
-    finite: bool
+    finite: bool | None
+    """Whether all outputs are; None when only shapes are known."""
 
 
 class Sizes(NamedTuple):
@@ -52,14 +54,15 @@ def sizes(source: str, name: str, bench: Layout) -> Sizes:
     return Sizes({"bench": {}, "small": small, "held_out": held_out}, fixed=len(shapes) == 1)
 
 
-def layout(sample: Sample, outputs: tuple[Named, ...]) -> Layout:
-    """The layout of a sample and what came out of it."""
-    roles = [("input", x) for _, x in sample.inputs] + [("param", x) for _, x in sample.params] + [("out", x) for _, x in outputs]
+def layout(signature: Signature, finite: bool | None) -> Layout:
+    """The layout of what a signature describes."""
+    roles = [("input", signature.inputs), ("param", signature.params), ("out", signature.outputs)]
+    every = [(role, tensor) for role, tensors in roles for tensor in tensors]
     return Layout(
-        shapes=tuple(tuple(x.shape) for _, x in roles),
-        kinds=tuple((f"{role} {x.dtype}", x.dim()) for role, x in roles),
-        elements=sum(x.numel() for _, x in roles),
-        finite=all(bool(torch.isfinite(x).all()) for _, x in outputs),
+        shapes=tuple(tensor.shape for _, tensor in every),
+        kinds=tuple((role, tensor.dtype, len(tensor.shape)) for role, tensor in every),
+        elements=sum(math.prod(tensor.shape) for _, tensor in every),
+        finite=finite,
     )
 
 
@@ -82,15 +85,14 @@ class Search:
             except UserError:
                 self.seen[key] = None
             else:
-                same = found.kinds == self.bench.kinds and (found.finite or not self.bench.finite)
+                same = found.kinds == self.bench.kinds and not (self.bench.finite and found.finite is False)
                 self.seen[key] = found if same and all(n > 0 for shape in found.shapes for n in shape) else None
         return self.seen[key]
 
     def run(self, overrides: Mapping[str, int]) -> Layout:
         """The layout at a size, whatever it is."""
-        reference = Reference(self.source, self.name, overrides)
-        sample = reference.sample(0)
-        return layout(sample, reference.run(sample))
+        found = measure(self.source, self.name, overrides, shapes_first=self.bench.finite is None)
+        return layout(found.signature, found.finite)
 
     def declared(self) -> dict[str, Overrides]:
         """The module's own `SIZES`, checked."""
@@ -144,7 +146,7 @@ class Search:
 
     def held_out(self, small: Overrides) -> Overrides:
         """The small size with every constant that can be made odd or prime; bench made so when small cannot."""
-        for start in (small, {}):
+        for start in (small, {}) if self.bench.finite is not None else (small,):
             found = self.ragged(start)
             layout = self.probe(found)
             if layout is not None and layout.shapes not in (self.bench.shapes, self.shapes(small)):

@@ -65,7 +65,7 @@ class Counter(TorchDispatchMode):  # type: ignore[misc]
 
 def storage(tensor: torch.Tensor) -> int:
     """What views of one tensor have in common."""
-    return int(tensor.untyped_storage().data_ptr())
+    return int(tensor.untyped_storage()._cdata)
 
 
 def size_bytes(tensor: torch.Tensor) -> int:

@@ -1,0 +1,62 @@
+"""What one size of a task looks like; sizes too large to run for the asking are followed in shapes only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from evokernel.core.errors import UserError
+from evokernel.core.records import Signature, Work
+from evokernel.reference.module import Named, Reference
+from evokernel.reference.signature import signature
+from evokernel.reference.work import work
+
+BYTES = 1 << 26
+FLOPS = 1 << 32
+"""Beyond either, a task is not run just to be described."""
+
+
+class Measure(NamedTuple):
+    """A size of a task."""
+
+    signature: Signature
+    work: Work
+    finite: bool | None
+    """Whether all outputs are; None when only shapes were followed."""
+
+
+def measure(source: str, name: str, overrides: Mapping[str, int], *, shapes_first: bool) -> Measure:
+    """Runs the reference at a size; with `shapes_first`, only when its shapes say that it will not take long."""
+    if shapes_first:
+        imagined = imagine(source, name, overrides)
+        if imagined is not None and (imagined.work.bytes > BYTES or imagined.work.flops > FLOPS):
+            return imagined
+    return run(source, name, overrides, real=True)
+
+
+def imagine(source: str, name: str, overrides: Mapping[str, int]) -> Measure | None:
+    """Follows shapes without values; None when the reference needs values, or does not work."""
+    state = torch.random.get_rng_state()
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            return run(source, name, overrides, real=False)
+    except UserError:
+        return None
+    finally:
+        torch.random.set_rng_state(state)
+
+
+def run(source: str, name: str, overrides: Mapping[str, int], *, real: bool) -> Measure:
+    """One call of the reference and what it shows."""
+    reference = Reference(source, name, overrides)
+    sample = reference.sample(0)
+    outputs = reference.run(sample)
+    return Measure(signature(sample, outputs), work(reference, sample, outputs), is_finite(outputs) if real else None)
+
+
+def is_finite(outputs: tuple[Named, ...]) -> bool:
+    """Whether no output holds an infinity or NaN."""
+    return all(bool(torch.isfinite(tensor).all()) for _, tensor in outputs)
