@@ -14,7 +14,7 @@ from evokernel.core.errors import InfraError, UserError
 COMMANDS = {
     "run": "Write, verify and improve kernels for a suite of tasks.",
     "resume": "Go on with a run that was stopped or killed.",
-    "verify": "Judge one kernel, or a folder of kernels, against one task.",
+    "verify": "Judge one kernel against one task, through all gates.",
     "report": "Tables, plots and one self-contained page of a run.",
     "export": "Best kernels of a run, with tests, provenance and a PyTorch wrapper.",
     "tasks": "List tasks, or show what a kernel for one must do.",

@@ -1,0 +1,131 @@
+"""`evokernel doctor`: is everything here that a run needs?"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import click
+
+from evokernel.cli.backends import found as backends
+from evokernel.cli.backends import words
+from evokernel.cli.output import emit, json_option
+from evokernel.core.errors import UserError
+
+State = Literal["ok", "optional", "missing"]
+LEAST_FREE_BYTES = 200e6
+DEFAULT_BACKEND = "cpp"
+
+
+class Check(NamedTuple):
+    """One thing looked at. `missing` stops the default run, `optional` does not."""
+
+    name: str
+    state: State
+    detail: str
+
+
+@click.command()
+@click.option("--memory", default="evokernel-memory.db", metavar="PATH", help="The bank to look at. [evokernel-memory.db]")
+@json_option
+def command(memory: str, as_json: bool) -> int:
+    """Check that everything a run needs is here. Exit code 1 when 'evokernel run' cannot work.
+
+    \b
+    Examples:
+      evokernel doctor
+      evokernel doctor --json
+    """
+    checks = [*system(), *toolchains(), *places(Path(memory)), keys(), *ceilings()]
+    broken = [check for check in checks if check.state == "missing"]
+    if as_json:
+        emit({"ready": not broken, "checks": [check._asdict() for check in checks]})
+    else:
+        marks = {"ok": "✓", "optional": "·", "missing": "✗"}
+        width = max(len(check.name) for check in checks)
+        for check in checks:
+            click.echo(f"{marks[check.state]} {check.name.ljust(width)}  {check.detail}")
+        click.echo("\n'evokernel run' can work here." if not broken else f"\n'evokernel run' cannot work yet: see {broken[0].name}.")
+    return 1 if broken else 0
+
+
+def system() -> Iterator[Check]:
+    """Python, PyTorch, cores."""
+    from evokernel.core.config import usable_cores
+
+    yield Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    try:
+        yield Check("torch", "ok", metadata.version("torch"))
+    except metadata.PackageNotFoundError:
+        yield Check("torch", "missing", "not installed; references run on it: pip install 'evokernel[torch]'")
+    yield Check("cores", "ok", str(usable_cores()))
+
+
+def toolchains() -> Iterator[Check]:
+    """Each backend, and the tools around them."""
+    for row in backends():
+        lacking: State = "missing" if row["backend"] == DEFAULT_BACKEND else "optional"
+        detail = words(row["versions"]) if row["ready"] else str(row["missing"])
+        yield Check(f"backend {row['backend']}", "ok" if row["ready"] else lacking, detail)
+    nm = shutil.which("nm")
+    yield Check("nm", "ok" if nm else "optional", nm or "not found; symbols are read without it")
+
+
+def places(memory: Path) -> Iterator[Check]:
+    """Where a run writes."""
+    from evokernel.reports.words import bytes_size
+
+    here = Path.cwd()
+    writable = os.access(here, os.W_OK)
+    yield Check("folder", "ok" if writable else "missing", f"{here}" if writable else f"{here} cannot be written: change to another folder")
+    free = shutil.disk_usage(here).free
+    enough = free >= LEAST_FREE_BYTES
+    yield Check("disk", "ok" if enough else "missing", f"{bytes_size(free)} free" + ("" if enough else ": free some space"))
+    shm = Path("/dev/shm")
+    shared = shm.is_dir() and os.access(shm, os.W_OK)
+    yield Check(
+        "/dev/shm", "ok" if shared else "optional", "writable" if shared else f"not writable; {tempfile.gettempdir()} is used instead"
+    )
+    yield bank(memory)
+
+
+def bank(memory: Path) -> Check:
+    """The memory bank a default run would use."""
+    if not memory.exists():
+        return Check("memory", "ok", f"no bank at {memory} yet; the first run makes it")
+    from evokernel.memory.bank import Bank
+
+    try:
+        with Bank.read(memory) as archive:
+            stats = archive.stats()
+    except UserError as error:
+        return Check("memory", "missing", str(error))
+    return Check("memory", "ok", f"{memory}: {stats.items} items of {stats.runs} runs")
+
+
+def keys() -> Check:
+    """Which model services have a key in the environment; the keys themselves are never read out."""
+    file = resources.files("evokernel.llm") / "providers.toml"
+    names = {str(provider["key"]) for provider in tomllib.loads(file.read_text()).values() if provider.get("key")}
+    there = sorted(name for name in names if os.environ.get(name))
+    return Check("model keys", "ok" if there else "optional", ", ".join(there) or "none set; only the llm generator needs one")
+
+
+def ceilings() -> Iterator[Check]:
+    """What earlier runs measured this machine to be capable of."""
+    from evokernel.tasks.cache import folder
+
+    for kept in sorted((folder() / "ceilings").glob("*.json")):
+        try:
+            figures = json.loads(kept.read_text())
+            yield Check("ceilings", "ok", ", ".join(f"{name} {float(value):.4g}" for name, value in figures.items()))
+        except (OSError, ValueError, AttributeError, TypeError):
+            yield Check("ceilings", "optional", f"{kept} cannot be read; it will be measured again")

@@ -1,0 +1,278 @@
+"""`evokernel memory`: the bank, seen from outside a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evokernel.cli.output import draw, emit, json_option, pairs
+
+if TYPE_CHECKING:
+    from evokernel.core.protocols import Embedder
+    from evokernel.memory.archive import Archive, Entry, Standing
+
+KINDS = ("api", "practice", "experience", "trace")
+bank_option = click.option(
+    "--memory",
+    "path",
+    type=click.Path(path_type=Path),
+    default="evokernel-memory.db",
+    metavar="PATH",
+    help="The bank. [evokernel-memory.db]",
+)
+embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="What the bank's vectors were made with. [hash]")
+
+
+@click.group()
+def command() -> None:
+    """Look into the memory bank, move it, revoke parts of it.
+
+    \b
+    Examples:
+      evokernel memory stats
+      evokernel memory list --kind trace --task starter/softmax
+      evokernel memory search "online softmax with one pass"
+      evokernel memory export pack.jsonl --backend cpp
+      evokernel memory revoke my-run:starter/softmax/3
+    """
+
+
+@command.command("list")
+@bank_option
+@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
+@click.option("--backend", default="", metavar="NAME", help="Only this backend.")
+@click.option("--task", default="", metavar="ID", help="Only what came from this task.")
+@click.option("--family", default="", metavar="NAME", help="Only this family of operators.")
+@click.option("--run", "of_run", default="", metavar="ID", help="Only what this run wrote.")
+@click.option("--revoked", is_flag=True, help="Show revoked items, too.")
+@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many, best first. [50]")
+@json_option
+def list_items(
+    path: Path, kind: str | None, backend: str, task: str, family: str, of_run: str, revoked: bool, limit: int, as_json: bool
+) -> None:
+    """Items with their values, the most valuable first.
+
+    \b
+    Example: evokernel memory list --kind practice --limit 10
+    """
+    with archive(path) as bank:
+        found = list(bank.entries(kind=kind or "", backend=backend, task=task, family=family, run=of_run, revoked=revoked))
+        known = values(bank)
+        rows = [row(entry, known) for entry in found]
+    rows.sort(key=lambda one: -max((one[q] for q in ("q1", "q2") if one[q] is not None), default=float("-inf")))
+    show_items(rows[:limit], as_json, len(rows))
+
+
+@command.command("search")
+@click.argument("query")
+@bank_option
+@embedder_option
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only this kind; may be repeated.")
+@click.option("--backend", default="", metavar="NAME", help="Only this backend.")
+@click.option("--limit", type=click.IntRange(1), default=10, metavar="N", help="How many. [10]")
+@json_option
+def search(query: str, path: Path, embedder: str, kinds: tuple[Any, ...], backend: str, limit: int, as_json: bool) -> None:
+    """The items nearest in meaning to QUERY, as a run would find them.
+
+    \b
+    Example: evokernel memory search "tile matmul for the cache" --kind practice
+    """
+    with archive(path) as bank:
+        hits = bank.search(query, made(embedder), limit, kinds=kinds, backend=backend)
+        known = values(bank)
+        rows = [{**row(bank.get(hit.item.id), known), "similarity": float(hit.similarity)} for hit in hits]
+    show_items(rows, as_json, len(rows))
+
+
+@command.command("show")
+@click.argument("id")
+@bank_option
+@json_option
+def show(id: str, path: Path, as_json: bool) -> None:
+    """One item in full: words, code, and how it came to its value.
+
+    \b
+    Example: evokernel memory show cpp/online-softmax
+    """
+    with archive(path) as bank:
+        entry, steps = bank.get(id), bank.history(id)
+        facts = row(entry, values(bank))
+    if as_json:
+        emit({**facts, "item": entry.item.model_dump(mode="json"), "history": [step._asdict() for step in steps]})
+        return
+    item = entry.item
+    labels = ("id", "kind", "backend", "task", "run", "source", "q1", "visits1", "q2", "visits2", "revoked")
+    lines = [pairs([(label, text(facts[label])) for label in labels if facts[label] not in (None, "", False)])]
+    lines += [f"\n{item.title}", *([f"\n{item.text.rstrip()}"] if item.text else []), *([f"\n{item.code.rstrip()}"] if item.code else [])]
+    if steps:
+        cells = [
+            [s.run, s.attempt, s.stage, f"{s.reward:+.2f}", f"{s.q_before:+.3f} → {s.q_after:+.3f}", "revoked" * s.revoked] for s in steps
+        ]
+        lines.append("\n" + draw(["run", "attempt", "stage", "reward", "Q", ""], cells, [False, False, False, True]))
+    click.echo("\n".join(lines))
+
+
+@command.command("stats")
+@bank_option
+@json_option
+def stats(path: Path, as_json: bool) -> None:
+    """The bank in figures.
+
+    \b
+    Example: evokernel memory stats --memory other.db
+    """
+    from evokernel.reports.words import bytes_size
+
+    with archive(path) as bank:
+        found = bank.stats()
+    if as_json:
+        emit(found.model_dump(mode="json"))
+        return
+    tally = {
+        name: ", ".join(f"{key} {count}" for key, count in table.items())
+        for name, table in (("kinds", found.kinds), ("backends", found.backends))
+    }
+    click.echo(
+        pairs(
+            [
+                ("bank", f"{found.path} ({bytes_size(found.size_bytes)})"),
+                ("items", f"{found.items} ({tally['kinds'] or 'none'}); {found.revoked} revoked"),
+                ("backends", tally["backends"]),
+                ("correct kernels", f"{found.feasible}, of {found.tasks} tasks"),
+                ("runs", str(found.runs)),
+                ("updates of values", str(found.updates)),
+                ("embedder", found.embedder),
+            ]
+        )
+    )
+
+
+@command.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@bank_option
+@click.option("--backend", default="", metavar="NAME", help="Only this backend.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only this kind; may be repeated.")
+@click.option(
+    "--without-task", "without", multiple=True, metavar="ID", help="Leave out a task and what was learned on it; may be repeated."
+)
+@json_option
+def export(file: Path, path: Path, backend: str, kinds: tuple[str, ...], without: tuple[str, ...], as_json: bool) -> None:
+    """Write the bank, or a part of it, as a pack of JSON lines that another bank can take in.
+
+    \b
+    Example: evokernel memory export pack.jsonl --backend cpp
+    """
+    from evokernel.memory.packs import export as pack
+
+    moved = pack(path, file, backend=backend, kinds=kinds, without_tasks=without)
+    say({"file": str(file), **moved._asdict()}, f"{file}: {moved.items} items, {moved.updates} updates of values", as_json)
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@bank_option
+@embedder_option
+@json_option
+def import_(file: Path, path: Path, embedder: str, as_json: bool) -> None:
+    """Add a pack to the bank; what it already has is left alone.
+
+    \b
+    Example: evokernel memory import pack.jsonl --memory team.db
+    """
+    from evokernel.memory.packs import import_pack
+
+    moved = import_pack(path, file, made(embedder))
+    say({"bank": str(path), **moved._asdict()}, f"{path}: {moved.items} items and {moved.updates} updates of values added", as_json)
+
+
+@command.command("revoke")
+@click.argument("target")
+@bank_option
+@json_option
+def revoke(target: str, path: Path, as_json: bool) -> None:
+    """Take back an attempt or an item: it, what was refined from it, and the values they earned.
+
+    \b
+    Example: evokernel memory revoke my-run:starter/softmax/3
+    """
+    from evokernel.memory.revoke import revoke as take_back
+
+    done = take_back(path, target)
+    found = {"items": list(done.items), "updates": done.updates, "recomputed": done.recomputed}
+    lines = [f"revoked {len(done.items)} items, {done.updates} updates of values; {done.recomputed} values recomputed"]
+    say(found, "\n".join([*lines, *(f"  {name}" for name in done.items)]), as_json)
+
+
+def archive(path: Path) -> Archive:
+    """The bank, for reading."""
+    from evokernel.memory.bank import Bank
+
+    return Bank.read(path)
+
+
+def made(embedder: str) -> Embedder:
+    """The embedder a bank was made with."""
+    from evokernel.core.plugins import make
+
+    found: Embedder = make("embedder", embedder)
+    return found
+
+
+def values(bank: Archive) -> dict[tuple[str, str], Standing]:
+    """Q of every item, by item and stage."""
+    return {(one.item, one.stage): one for one in bank.standings()}
+
+
+def row(entry: Entry, known: dict[tuple[str, str], Standing]) -> dict[str, Any]:
+    """An item as lists show it; Q is null until something was learned."""
+    item = entry.item
+    first, second = (known.get((item.id, stage)) for stage in ("draft", "refine"))
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "backend": item.backend,
+        "title": item.title,
+        "task": item.task,
+        "family": item.family,
+        "run": entry.run,
+        "source": item.source,
+        "feasible": item.feasible,
+        "speedup": item.speedup,
+        "q1": first.q if first else None,
+        "visits1": first.visits if first else 0,
+        "q2": second.q if second else None,
+        "visits2": second.visits if second else 0,
+        "revoked": entry.revoked,
+    }
+
+
+def text(value: Any) -> str:
+    """A cell."""
+    return "–" if value is None else f"{value:+.2f}" if isinstance(value, float) else str(value)
+
+
+def show_items(rows: list[dict[str, Any]], as_json: bool, count: int) -> None:
+    """A list of items."""
+    if as_json:
+        emit(rows)
+        return
+    from evokernel.reports.words import first_line
+
+    near = bool(rows) and "similarity" in rows[0]
+    header = ["id", "kind", "Q1", "visits", "Q2", "visits", *(["similarity"] if near else []), "title"]
+    cells = []
+    for one in rows:
+        figures = [text(one["q1"]), str(one["visits1"]), text(one["q2"]), str(one["visits2"])]
+        likeness = [f"{one['similarity']:.2f}"] if near else []
+        title = first_line(one["title"], 70) + (" (revoked)" if one["revoked"] else "")
+        cells.append([one["id"], one["kind"], *figures, *likeness, title])
+    click.echo(draw(header, cells, [False, False, True, True, True, True, near]))
+    if count > len(rows):
+        click.echo(f"{len(rows)} of {count} items; more with --limit")
+
+
+def say(value: dict[str, Any], words: str, as_json: bool) -> None:
+    """What was done."""
+    emit(value) if as_json else click.echo(words)

@@ -1,0 +1,136 @@
+"""`evokernel verify`: one kernel against one task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evokernel.cli.output import emit, json_option
+from evokernel.core.errors import UserError
+
+if TYPE_CHECKING:
+    from evokernel.core.config import RunConfig
+    from evokernel.core.records import Candidate, Outcome, Task
+
+GATES = ("screen", "build", "check", "time")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--task", "spec", required=True, metavar="SPEC", help="The task: suite/name or a .py file.")
+@click.option("--backend", metavar="NAME", help="What the kernel is written in. [cpp]")
+@click.option("--baseline", "baselines", multiple=True, type=click.Choice(["compile"]), help="Time torch.compile, too.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting, such as backend.threads=2 or timeout_s=20.")
+@json_option
+def command(file: Path, spec: str, backend: str | None, baselines: tuple[str, ...], sets: tuple[str, ...], as_json: bool) -> int:
+    """Judge one kernel against one task, through all gates. FILE may be a folder when the kernel has several files.
+
+    \b
+    Examples:
+      evokernel verify kernel.cpp --task starter/softmax
+      evokernel verify kernel.cpp --task my_op.py --baseline compile --json
+      evokernel verify kernel.cpp --task starter/matmul --set backend.threads=2
+
+    Exit codes: 0 passed every gate, 1 did not, 2 something to fix, 3 nobody could judge it.
+    """
+    from evokernel.core.config import resolve
+    from evokernel.tasks.loader import load
+
+    config = resolve(None, sets, backend=backend, workers=1)
+    kernel = candidate(file, config.name("backend"))
+    tasks = load(spec)
+    if len(tasks) != 1:
+        raise UserError(f"'{spec}' names {len(tasks)} tasks; name one, such as --task {tasks[0].id}")
+    outcome = judge(config, tasks[0], kernel, ("eager", *baselines))
+    emit(found(tasks[0], kernel, outcome)) if as_json else click.echo(page(tasks[0], outcome))
+    return 0 if outcome.feasible else 1
+
+
+def candidate(path: Path, backend: str) -> Candidate:
+    """The kernel's text. A single file goes by the name `kernel`, whatever it is called on disk."""
+    from evokernel.core.records import Candidate
+
+    try:
+        if path.is_dir():
+            files = {one.name: one.read_text() for one in sorted(path.iterdir()) if one.is_file() and not one.name.startswith(".")}
+        else:
+            files = {f"kernel{path.suffix}": path.read_text()}
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename or path}: {error.strerror}; name a kernel's file or folder") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not text: name a kernel's source, not something built from it") from error
+    if not files:
+        raise UserError(f"{path} holds no files; name a kernel's file or folder")
+    return Candidate(backend=backend, files=files)
+
+
+def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
+    """Judged where and how a run would do it."""
+    from evokernel.core.records import Job
+    from evokernel.experiments.compose import part
+
+    if missing := part(config, "backend").missing():
+        raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
+    job = Job(
+        backend=config.name("backend"),
+        settings=config.settings("backend"),
+        task=task,
+        candidate=kernel,
+        seed=config.seed,
+        timeout_s=config.timeout_s,
+        clock=config.clock,
+        baselines=baselines,
+    )
+    executor = part(config, "executor")
+    try:
+        outcome: Outcome = executor.submit(job).result()
+        return outcome
+    finally:
+        executor.close()
+
+
+def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
+    """The outcome with what follows from it."""
+    return {
+        "task": task.id,
+        "candidate": kernel.id,
+        "feasible": outcome.feasible,
+        "reason": outcome.failure.reason if outcome.failure else None,
+        "latency_us": outcome.latency_us,
+        "noise": outcome.noise,
+        "clock": outcome.clock or None,
+        "speedup": outcome.speedup,
+        "baseline_us": {name: outcome.baseline(name) for name in outcome.baseline_us},
+        "outcome": outcome.model_dump(mode="json"),
+    }
+
+
+def page(task: Task, outcome: Outcome) -> str:
+    """The same for people."""
+    from evokernel.reports import words
+
+    lines = [task.id]
+    for gate in outcome.gates:
+        mark = "✓" if gate.passed else "✗"
+        lines.append(f"  {mark} {gate.gate.ljust(6)}  {gate.seconds:6.2f} s" + ("" if gate.passed else f"  {gate.reason}"))
+        if gate.detail:
+            lines += [f"      {line}".rstrip() for line in gate.detail.splitlines()]
+    reached = {gate.gate for gate in outcome.gates}
+    lines += [f"  – {name.ljust(6)}  not reached" for name in GATES if name not in reached]
+    if outcome.latency_us is not None:
+        noise = f" ± {words.percent(outcome.noise)}" if outcome.noise is not None else ""
+        lines.append(
+            f"\n  latency  {words.latency(outcome.latency_us)}{noise}, {words.clock([outcome.clock])}, {len(outcome.samples_us)} samples"
+        )
+        for name in outcome.baseline_us:
+            base = outcome.baseline(name)
+            ratio = words.ratio(base / outcome.latency_us if base else None)
+            lines.append(f"  PyTorch {name}  {words.latency(base)}: speed-up {ratio}")
+    if outcome.profile:
+        lines.append(f"  bound by {outcome.profile.bottleneck}: {outcome.profile.summary}")
+    if outcome.versions:
+        lines.append("  " + "; ".join(f"{name} {text}" for name, text in outcome.versions.items()))
+    lines.append("\npassed" if outcome.feasible else "\nnot passed")
+    return "\n".join(lines)
