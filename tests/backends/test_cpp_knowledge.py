@@ -25,7 +25,21 @@ HERE = folder("backend", "cpp")
 CARDS = {item.id.removeprefix("cpp/"): item for item in seeds("cpp")}
 BLOCKS = {name: re.findall(r"^```cpp\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE) for name, item in CARDS.items()}
 KERNELS = sorted(name for name, blocks in BLOCKS.items() if any('extern "C" void kernel' in block for block in blocks))
-FAMILIES = "activation elementwise reduction softmax normalisation matmul convolution pooling loss scan gather attention fuse".split()
+FAMILIES = [
+    "activation",
+    "elementwise",
+    "reduction",
+    "softmax",
+    "normalisation",
+    "matmul",
+    "convolution",
+    "pooling",
+    "loss",
+    "scan",
+    "gather",
+    "attention",
+    "fuse",
+]
 MAP = "static void {0}_all(const float* x, float* y, int64_t n) {{ for (int64_t i = 0; i < n; ++i) y[i] = {1}; }}"
 MAPS = {
     "exp": "fast_exp::fast_exp(x[i])",
@@ -38,11 +52,13 @@ MAPS = {
     "mish": "activation_identities::mish_of(x[i], std::exp(std::min(x[i], 20.0f)))",
     "gelu_tanh": "activation_identities::gelu_tanh_of(x[i], std::exp(activation_identities::gelu_tanh_argument(x[i])))",
     "softplus": "activation_identities::softplus(x[i])",
+    "elu": "activation_identities::elu_of(x[i], std::exp(activation_identities::negative(x[i])), 1.0f)",
     "bf16": "half_precision::bf16_to_float(half_precision::float_to_bf16(x[i]))",
     "fp16": "half_precision::fp16_to_float(half_precision::float_to_fp16(x[i]))",
 }
 PROBES = [
     "void probe_softsign(const float* x, float* y, int64_t n) { ragged_tails::softsign(x, y, n); }",
+    "void probe_leaky(const float* x, float* y, int64_t n) { vectoriser_blockers::leaky_relu(x, y, n, 0.1f); }",
     "void probe_clamp(const float* x, float* y, int64_t n) { vectoriser_blockers::clamp_all(x, y, n, -1.5f, 2.0f); }",
     "void probe_scan_dot(const float* x, float* y, int64_t n) { *y = several_accumulators::dot(x, x, n); }",
     "void probe_sum(const float* x, float* y, int64_t n) { *y = (float)float_sums::sum_blocked(x, n); }",
@@ -50,7 +66,8 @@ PROBES = [
     "void probe_moments(const float* x, float* y, int64_t n) { auto m = welford_blocks::moments(x, n); *y = (float)(m.m2 / m.count); }",
     "void probe_halves(float* y) { for (int64_t i = 0; i < 65536; ++i) y[i] = half_precision::fp16_to_float((uint16_t)i); }",
     "int64_t probe_floor_div(int64_t a, int64_t b) { return dtypes::floor_div(a, b) * 1000 + dtypes::floor_mod(a, b); }",
-    "void probe_ikj(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { loop_order::matmul_ikj(a, b, c, m, n, k); }",
+    "void probe_ikj(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) "
+    "{ loop_order::matmul_ikj(a, b, c, m, n, k); }",
     "int64_t probe_block(const float* a, const float* b, float* c, int64_t k) { namespace r = register_blocking; "
     "r::block(k, a, k, b, r::NR, c, r::NR); return r::NR; }",
     "void probe_columns(const float* x, float* y, int64_t c, int64_t h, int64_t w, int64_t q, int64_t count) "
@@ -86,7 +103,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         pytest.skip("no C++ compiler")
     place = tmp_path_factory.mktemp("cards")
     (place / "cards.cpp").write_text(all_blocks_as_one_file())
-    flags = "-std=c++17 -O2 -march=native -fopenmp -fPIC -shared -w".split()
+    flags = ["-std=c++17", "-O2", "-march=native", "-fopenmp", "-fPIC", "-shared", "-w"]
     done = subprocess.run([compiler, *flags, "cards.cpp", "-o", "cards.so", "-lm"], cwd=place, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
     return ctypes.CDLL(str(place / "cards.so"))
@@ -217,6 +234,7 @@ def test_activation_identities_hold(library: ctypes.CDLL) -> None:
         ("map_mish", torch.nn.functional.mish(x)),
         ("map_gelu_tanh", torch.nn.functional.gelu(x, approximate="tanh")),
         ("map_softplus", torch.nn.functional.softplus(x)),
+        ("map_elu", torch.nn.functional.elu(x)),
     ]:
         assert np.allclose(mapped(library, name, x.numpy()), want.numpy(), rtol=1e-5, atol=1e-6), name
 
@@ -238,6 +256,7 @@ def test_fragments_on_vectors_are_right(library: ctypes.CDLL, n: int) -> None:
     x = np.random.default_rng(n).normal(1.0, 3.0, n).astype(np.float32)
     wide = x.astype(np.float64)
     assert np.allclose(mapped(library, "probe_softsign", x), wide / (1 + np.abs(wide)), atol=1e-6)
+    assert np.allclose(mapped(library, "probe_leaky", x), np.where(wide > 0, wide, 0.1 * wide), atol=1e-6)
     assert np.allclose(mapped(library, "probe_clamp", x), np.clip(wide, -1.5, 2.0), atol=1e-6)
     for name, want in [("scan_dot", wide @ wide), ("sum", wide.sum()), ("sum_fixed", wide.sum()), ("moments", wide.var())]:
         assert mapped(library, f"probe_{name}", x)[0] == pytest.approx(want, rel=1e-5, abs=1e-5), name
