@@ -1,0 +1,65 @@
+"""Families told from a source's calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from evokernel.tasks.family import FAMILIES, family
+
+
+def model(forward: str, init: str = "pass", arguments: str = "x, y=None") -> str:
+    """A task file with this arithmetic."""
+    return (
+        f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n"
+        f"    def forward(self, {arguments}):\n        {forward}\n"
+        "def get_inputs():\n    return [torch.randn(4).softmax(0), torch.randn(4) @ z]\n"
+    )
+
+
+CASES = [
+    ("activation", "return x * torch.sigmoid(x)", "pass"),
+    ("activation", "return self.act(x)", "self.act = nn.LeakyReLU(0.1)"),
+    ("activation", "return 0.5 * x * (1.0 + torch.tanh(0.8 * (x + 0.04 * torch.pow(x, 3.0))))", "pass"),
+    ("elementwise", "return x * y + 1", "pass"),
+    ("elementwise", "return torch.clamp(x, min=0) / max(1, 2)", "pass"),
+    ("reduction", "return torch.sum(x, dim=1, keepdim=True)", "pass"),
+    ("reduction", "return x.max(dim=1)[0]", "pass"),
+    ("softmax", "return F.log_softmax(x, dim=1)", "pass"),
+    ("softmax", "e = torch.exp(x - x.amax(1)); return e / e.sum(1)", "pass"),
+    ("normalisation", "return self.norm(x)", "self.norm = nn.GroupNorm(4, 8)"),
+    ("normalisation", "return x / torch.sqrt(torch.mean(x ** 2, dim=1) + 1e-5)", "pass"),
+    ("normalisation", "return x / torch.norm(x, p=2, dim=1)", "pass"),
+    ("matmul", "return x @ y", "pass"),
+    ("matmul", "return torch.matmul(x.T, y.T)", "pass"),
+    ("matmul", "return self.fc(x)", "self.fc = nn.Linear(4, 4)"),
+    ("convolution", "return self.conv(x)", "self.conv = nn.ConvTranspose3d(4, 4, 3, padding=3 // 2)"),
+    ("pooling", "return F.avg_pool2d(x, 3)", "pass"),
+    ("scan", "return torch.cumsum(x.flip(1), dim=1).flip(1)", "pass"),
+    ("gather", "return self.table(x)", "self.table = nn.Embedding(4, 4)"),
+    ("loss", "return torch.mean((x - y) ** 2) + F.smooth_l1_loss(x, y)", "pass"),
+    ("attention", "return F.scaled_dot_product_attention(x, x, x)", "pass"),
+    ("attention", "return torch.softmax(x @ y.T, -1) @ y", "pass"),
+    ("fuse", "return x @ y + 1", "pass"),
+    ("fuse", "return F.relu(self.fc(x))", "self.fc = nn.Linear(4, 4)"),
+    ("fuse", "return torch.softmax(self.conv(x), 1)", "self.conv = nn.Conv2d(4, 4, 3)"),
+    ("fuse", "return self.b(self.a(x))", "self.a = nn.Conv2d(4, 4, 3); self.b = nn.Linear(4, 4)"),
+    ("fuse", "return self.cell(x)", "self.cell = nn.LSTM(4, 4)"),
+    ("fuse", "return F.relu(F.max_pool2d(x, 2))", "pass"),
+]
+
+
+@pytest.mark.parametrize(("expected", "forward", "init"), CASES)
+def test_a_family_is_told_from_the_calls(expected, forward, init):
+    assert family(model(forward, init)) == expected
+
+
+def test_a_reduction_against_targets_is_a_loss():
+    hinge = "return torch.mean(torch.clamp(1 - predictions * targets, min=0))"
+    assert family(model(hinge, arguments="predictions, targets")) == "loss"
+    assert family(model(hinge, arguments="predictions, others")) == "reduction"
+
+
+def test_every_family_is_covered_and_the_files_own_word_wins():
+    assert {expected for expected, _, _ in CASES} == set(FAMILIES)
+    assert family('FAMILY = "stencil"\n' + model("return x @ y")) == "stencil"
+    assert family("FAMILY = 3\n" + model("return x @ y")) == "matmul"
