@@ -1,0 +1,132 @@
+"""A generator without a model: kernels from parametrised sketches, its choices learned from the context it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from evokernel.core.errors import UserError
+from evokernel.core.records import Candidate, Context, Outcome, Reply, State
+from evokernel.generators.sweep.graph import NoSketch
+from evokernel.generators.sweep.learn import SAME, Belief, Evidence, card_text, decisions_in, gather
+from evokernel.generators.sweep.match import Operator, recognise
+from evokernel.generators.sweep.sketches import Decision, line_of, open_decisions, render
+
+TRIES = 100
+UNIFORM = 0.1
+"""Share of the probability that is spread evenly, so that no option is ever out of reach."""
+
+# What a profile's diagnosis makes worth changing first.
+REMEDIES: Mapping[str, frozenset[str]] = {
+    "memory": frozenset({"algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "keys", "scratch"}),
+    "compute": frozenset({"simd", "lanes", "unroll", "math", "gemm", "mr", "nr", "algorithm", "divide", "acc", "window", "pack"}),
+    "latency": frozenset({"unroll", "algorithm", "simd", "acc", "mr", "nr"}),
+    "overhead": frozenset({"threads", "scratch", "pack"}),
+}
+
+
+class Sweep:
+    """Drafts are drawn from all combinations of decisions, evenly when nothing was shown; refinements change one or two."""
+
+    def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0) -> None:
+        if backend != "cpp":
+            raise UserError(f"sweep has no sketches for backend '{backend}': use backend cpp, or another generator")
+        if temperature <= 0:
+            raise UserError(f"generator.temperature must be above 0, not {temperature:g}")
+        self.backend, self.seed, self.temperature = backend, seed, temperature
+
+    def write(self, state: State, context: Context) -> Reply:
+        """A kernel whose decisions follow from the state, the context and the seed alone."""
+        try:
+            operator = recognise(state.task)
+        except NoSketch as gap:
+            return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"sweep has no sketch for {gap}"))
+        random = Random(f"{self.seed}/{state.next_id}")
+        evidence = gather(operator.sketch, state, context)
+        writer = Writer(operator, Belief(evidence, card_text(context)), random, self.temperature)
+        tried = {decisions_line(a.candidate.code) for a in state.attempts}
+        taken: dict[str, str] = {}
+        why = ""
+        for _ in range(TRIES):
+            taken, why = writer.refine(context) if context.start else writer.draft(evidence)
+            if line_of(operator, taken) not in tried:
+                break
+        code = render(operator, taken)
+        notes = f"{why}: {line_of(operator, taken)}"
+        return Reply(
+            candidate=Candidate(backend=self.backend, files={"kernel.cpp": code}, notes=notes), text=f"{notes}\n\n```cpp\n{code}```\n"
+        )
+
+    def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
+        """None: what a sweep learns stands in the decisions of its kernels."""
+        return None
+
+
+class Writer:
+    """Takes decisions for one operator, by what is believed about each option."""
+
+    def __init__(self, operator: Operator, belief: Belief, random: Random, temperature: float) -> None:
+        self.operator, self.belief, self.random, self.temperature = operator, belief, random, temperature
+        self.decisions = open_decisions(operator)
+
+    def draft(self, evidence: Sequence[Evidence]) -> tuple[dict[str, str], str]:
+        """Decisions from scratch, or now and then those of a kernel shown that worked, with a change."""
+        donors = [e for e in evidence if e.is_feasible and e.weight == SAME and e.taken]
+        if donors and self.random.random() < 0.5:
+            donor = self.random.choices(donors, [math.exp(e.gain / self.temperature) for e in donors])[0]
+            return self.change(dict(donor.taken), ""), "taken over from a kernel shown, with a change"
+        return self.complete({}), "drawn afresh" if not evidence else "drawn by what was shown"
+
+    def refine(self, context: Context) -> tuple[dict[str, str], str]:
+        """The start point's decisions with one or two of them changed; now and then a fresh draw."""
+        assert context.start is not None
+        sketch, taken = decisions_in(context.start.candidate.code)
+        if self.random.random() < UNIFORM:
+            return self.complete({}), "drawn afresh, to explore"
+        profile = context.start.outcome.profile
+        bottleneck = profile.bottleneck if profile else ""
+        kept = taken if sketch in (self.operator.sketch, "") else {}
+        changed = self.change(kept, bottleneck)
+        if self.random.random() < 0.4:
+            changed = self.change(changed, bottleneck)
+        return changed, f"refined {context.start.id}" + (f", bound by {bottleneck}" if bottleneck else "")
+
+    def change(self, taken: Mapping[str, str], bottleneck: str) -> dict[str, str]:
+        """One decision taken otherwise; which one depends on what promises most, and on the bottleneck."""
+        valid = self.complete(taken)
+        asked = [d for d in self.decisions if d.name in valid and d.when(valid) and valid[d.name] in d.options and len(d.options) > 1]
+        remedies = REMEDIES.get(bottleneck, frozenset())
+        weights = [self.promise(d, valid[d.name]) * (2.0 if d.name in remedies else 1.0) for d in asked]
+        decision = self.random.choices(asked, weights)[0]
+        others = tuple(o for o in decision.options if o != valid[decision.name])
+        return self.complete({**valid, decision.name: self.pick(decision.name, others)})
+
+    def promise(self, decision: Decision, now: str) -> float:
+        """How much better the best other option may be than the present one."""
+        best = max(self.belief.score(decision.name, o) for o in decision.options if o != now)
+        return math.exp(max(-3.0, min(3.0, best - self.belief.score(decision.name, now))) / self.temperature)
+
+    def complete(self, taken: Mapping[str, str]) -> dict[str, str]:
+        """All decisions that arise, in order: those taken are kept where they are possible, the others drawn."""
+        result: dict[str, str] = {}
+        for decision in self.decisions:
+            if decision.name not in result and decision.when(result):
+                kept = taken.get(decision.name, "")
+                result[decision.name] = kept if kept in decision.options else self.pick(decision.name, decision.options)
+        return result
+
+    def pick(self, name: str, options: Sequence[str]) -> str:
+        """An option by its score, with a share spread evenly."""
+        weights = [math.exp(self.belief.score(name, option) / self.temperature) for option in options]
+        total = sum(weights)
+        return self.random.choices(options, [(1 - UNIFORM) * w / total + UNIFORM / len(options) for w in weights])[0]
+
+
+def decisions_line(code: str) -> str:
+    """The decisions of a kernel as `line_of` writes them."""
+    sketch, taken = decisions_in(code)
+    return " ".join([sketch, *(f"{name}={option}" for name, option in taken.items())])
+
+
+plugin = Sweep

@@ -1,0 +1,163 @@
+"""Learning in context: which options the kernels shown took, how those did, and what that says about each option."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from evokernel.core.records import Context, MemoryItem, State
+
+LINE = re.compile(r"^\s*//\s*decisions: (\w+)((?: \w+=\w+)*)\s*$", re.MULTILINE)
+
+# What other writers' code reveals about the same questions.
+SIGNS = (
+    ("simd", "vec", re.compile(r"vector_size|ext_vector_type")),
+    ("simd", "omp", re.compile(r"#pragma omp (?:parallel for )?simd")),
+    ("threads", "omp", re.compile(r"#pragma omp parallel")),
+    ("alias", "__restrict__", re.compile(r"\b__restrict__\b")),
+    ("alias", "__restrict", re.compile(r"\b__restrict\b")),
+    ("math", "libm", re.compile(r"\b(?:std::)?(?:exp|tanh|erf|log)f?\(")),
+    ("scratch", "heap", re.compile(r"\bmalloc\(|\bnew float\[|std::vector<")),
+    ("algorithm", "im2col", re.compile(r"im2col", re.IGNORECASE)),
+    ("algorithm", "online", re.compile(r"online softmax|running max", re.IGNORECASE)),
+    ("algorithm", "welford", re.compile(r"welford", re.IGNORECASE)),
+    ("algorithm", "memcpy", re.compile(r"\bmemcpy\(")),
+)
+
+# Which decisions a failure reason points at, and how strongly.
+SUSPECTS: Mapping[str, Mapping[str, float]] = {
+    "compile_error": {"alias": 1, "lanes": 1, "simd": 0.3},
+    "mismatch": {"tail": 1, "math": 1, "border": 1, "window": 1, "acc": 0.3, "algorithm": 0.2},
+    "unwritten": {"tail": 1, "border": 0.3},
+    "nan": {"tail": 1, "math": 0.5, "border": 0.5, "scratch": 0.3},
+    "out_of_bounds": {"tail": 1, "border": 1, "window": 0.5, "scratch": 0.5},
+    "crash": {"scratch": 1, "border": 1, "window": 0.5, "tail": 0.3, "index": 0.2},
+    "nondeterministic": {"tail": 1, "border": 0.5, "threads": 0.5, "scratch": 0.3},
+    "memory": {"scratch": 1},
+    "timeout": {"order": 1, "algorithm": 1, "gemm": 1, "math": 0.3},
+}
+HINTS = {"tail": ("tail", "remainder", "last row", "last column", "last element"), "lanes": ("power of two",), "alias": ("restrict",)}
+
+# Phrases by which knowledge cards name an option.
+CARDS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("algorithm", "online"): ("online softmax",),
+    ("algorithm", "im2col"): ("im2col",),
+    ("algorithm", "welford"): ("welford",),
+    ("algorithm", "separable"): ("separable",),
+    ("algorithm", "memcpy"): ("memcpy",),
+    ("alias", "__restrict"): ("__restrict",),
+    ("simd", "omp"): ("omp simd",),
+    ("simd", "vec"): ("vector_size", "vector extension"),
+    ("threads", "omp"): ("parallel for",),
+    ("gemm", "block"): ("register block", "register tile", "micro-kernel"),
+    ("gemm", "tiled"): ("cache tiling", "tiles that fit"),
+    ("pack", "b"): ("pack",),
+    ("math", "poly6"): ("polynomial",),
+    ("math", "poly5"): ("polynomial",),
+    ("divide", "reciprocal"): ("reciprocal",),
+    ("reuse", "store"): ("fuse",),
+    ("unroll", "4"): ("several accumulators", "independent accumulators"),
+    ("tail", "scalar"): ("scalar remainder", "scalar tail", "remainder loop"),
+    ("order", "rows"): ("innermost", "contiguous"),
+    ("prefetch", "4"): ("prefetch",),
+}
+
+SAME, OTHER = 1.0, 0.4
+"""Weight of evidence from the same sketch and from another one."""
+
+
+class Evidence(NamedTuple):
+    """One kernel seen: what it decided, how far that concerns the operator at hand, and how it did."""
+
+    taken: Mapping[str, str]
+    weight: float
+    is_feasible: bool
+    reason: str = ""
+    detail: str = ""
+    gain: float = 0.0
+
+
+def decisions_in(code: str) -> tuple[str, dict[str, str]]:
+    """Sketch and decisions written in a text; for other writers' code no sketch, and what the code reveals."""
+    if found := LINE.search(code):
+        return found[1], dict(pair.split("=", 1) for pair in found[2].split())
+    return "", {name: option for name, option, sign in reversed(SIGNS) if sign.search(code)}
+
+
+def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
+    """What the context and the task's own failures have to say."""
+    seen = [item for shown in context.items if (item := shown.item).code and item.feasible is not None]
+    level = {task: mean([log_speed(i) for i in seen if i.task == task and i.feasible]) for task in {i.task for i in seen}}
+    found = []
+    for item in seen:
+        own, taken = decisions_in(item.code)
+        gain = log_speed(item) - (level[item.task] if sum(i.task == item.task and bool(i.feasible) for i in seen) > 1 else 0.0)
+        weight = SAME if own == sketch else OTHER
+        found.append(Evidence(taken, weight, bool(item.feasible), item.reason, item.text, max(-2.0, min(2.0, gain))))
+    if context.start:
+        _, taken = decisions_in(context.start.candidate.code)
+        found.append(Evidence(taken, SAME, True))
+    for attempt in state.attempts:
+        if failure := attempt.outcome.failure:
+            _, taken = decisions_in(attempt.candidate.code)
+            found.append(Evidence(taken, SAME, False, failure.reason, failure.detail))
+    return found
+
+
+def log_speed(item: MemoryItem) -> float:
+    """How fast an item is against the baseline, on a log scale; nothing known counts as neither."""
+    return math.log(item.speedup) if item.speedup and item.speedup > 0 else 0.0
+
+
+def mean(values: list[float]) -> float:
+    """0 for nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+class Belief:
+    """A score per option: log of how likely it works, plus how much faster it seems to be. Unseen options score 0."""
+
+    def __init__(self, evidence: Iterable[Evidence], cards: str = "") -> None:
+        listed = list(evidence)
+        self.worked: dict[tuple[str, str], float] = defaultdict(float)
+        self.failed: dict[tuple[str, str], float] = defaultdict(float)
+        self.gained: dict[tuple[str, str], float] = defaultdict(float)
+        for one in listed:
+            if one.is_feasible:
+                for pair in one.taken.items():
+                    self.worked[pair] += one.weight
+                    self.gained[pair] += one.weight * one.gain
+        for one in listed:
+            if not one.is_feasible:
+                for pair, share in self.blame(one):
+                    self.failed[pair] += one.weight * share
+        words = cards.lower()
+        self.named = {pair for pair, phrases in CARDS.items() if any(phrase in words for phrase in phrases)}
+
+    def blame(self, one: Evidence) -> Iterator[tuple[tuple[str, str], float]]:
+        """A failure's blame, shared among the suspects; options that worked elsewhere are less suspect."""
+        suspects = SUSPECTS.get(one.reason, dict.fromkeys(one.taken, 0.2))
+        detail = one.detail.lower()
+        weight = {}
+        for name, option in one.taken.items():
+            hinted = 5.0 if any(hint in detail for hint in HINTS.get(name, ())) else 1.0
+            if name in suspects:
+                weight[name, option] = suspects[name] * hinted / (1 + 4 * self.worked[name, option])
+        total = sum(weight.values())
+        yield from ((pair, share / total) for pair, share in weight.items())
+
+    def score(self, name: str, option: str) -> float:
+        """Above 0 when the option did well, below when it is suspect or slow."""
+        pair = (name, option)
+        works = math.log((1 + self.worked[pair]) / (1 + self.worked[pair] + 3 * self.failed[pair]))
+        faster = self.gained[pair] / (1 + self.worked[pair])
+        seen = 0.5 * self.worked[pair] / (1 + self.worked[pair])
+        return works + faster + seen + (0.4 if pair in self.named else 0.0)
+
+
+def card_text(context: Context) -> str:
+    """The words of all cards shown."""
+    return "\n".join(f"{s.item.title}\n{s.item.text}" for s in context.items if s.item.kind in ("practice", "api"))

@@ -1,0 +1,177 @@
+"""The sketches: one template per operator family, and the decisions each leaves open. No option is marked as better than another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from evokernel.generators.sweep.match import Operator
+
+Choice = Mapping[str, str]
+
+
+class Decision(NamedTuple):
+    """Something a sketch leaves open; `when` and `trait` say where the question arises at all."""
+
+    name: str
+    options: tuple[str, ...]
+    when: Callable[[Choice], bool] = lambda taken: True
+    trait: str = ""
+    without: str = ""
+
+
+def is_wide(taken: Choice) -> bool:
+    """Whether the loops are written with explicit vectors."""
+    return taken.get("simd") == "vec" or is_blocked(taken)
+
+
+def is_blocked(taken: Choice) -> bool:
+    """Whether a register tile is used."""
+    return taken.get("gemm") == "block" or taken.get("algorithm") == "block"
+
+
+def is_stepped(taken: Choice) -> bool:
+    """Whether a loop takes several elements at a time, so that some may remain."""
+    return is_wide(taken) or taken.get("unroll", "1") != "1" or taken.get("gemm") == "tiled"
+
+
+def one_of(name: str, *options: str) -> Callable[[Choice], bool]:
+    """When another decision was taken in one of these ways."""
+    return lambda taken: taken.get(name) in options
+
+
+SIMD = Decision("simd", ("auto", "omp", "vec"))
+LANES = Decision("lanes", ("4", "8", "12", "16", "32"), is_wide)
+UNROLL = Decision("unroll", ("1", "2", "4", "8"), one_of("simd", "auto", "vec"))
+TAIL = Decision("tail", ("scalar", "masked", "steps", "assume"), is_stepped)
+MATH = Decision("math", ("libm", "libm64", "poly2", "poly4", "poly5", "poly6"), trait="math")
+ACC = Decision("acc", ("float", "double"))
+ALIAS = Decision("alias", ("none", "__restrict", "__restrict__", "restrict"))
+INDEX = Decision("index", ("int64_t", "int32_t"))
+THREADS = Decision("threads", ("none", "omp"))
+ORDER = Decision("order", ("rows", "columns"))
+SCRATCH = ("heap", "stack", "static")
+WINDOW = Decision("window", ("runtime", "switch", "fixed"))
+BORDER = Decision("border", ("branch", "clip", "assume"))
+
+GEMM = (
+    Decision("gemm", ("dot", "axpy", "tiled", "block")),
+    Decision("tile", ("16", "32", "64", "128"), one_of("gemm", "tiled")),
+    Decision("mr", ("1", "2", "4", "6", "8"), is_blocked),
+    Decision("nr", ("1", "2", "3", "4"), is_blocked),
+    Decision("pack", ("none", "b", "ab"), one_of("gemm", "block")),
+    Decision("ktile", ("0", "64", "256"), one_of("gemm", "block")),
+)
+ROW = (SIMD, LANES, UNROLL, TAIL, MATH, ACC, ALIAS, INDEX, THREADS)
+
+SKETCHES: Mapping[str, tuple[Decision, ...]] = {
+    "map": (ORDER._replace(trait="broadcast"), SIMD, LANES, UNROLL, TAIL, MATH, ALIAS, INDEX, THREADS),
+    "reduce": (ORDER._replace(without="single"), *ROW),
+    "argreduce": (
+        Decision("algorithm", ("serial", "twopass", "blocks", "lanes"), without="strided"),
+        SIMD._replace(when=one_of("algorithm", "twopass", "blocks")),
+        Decision("tile", ("16", "64", "256"), one_of("algorithm", "blocks")),
+        LANES._replace(when=lambda taken: is_wide(taken) or taken.get("algorithm") == "lanes"),
+        UNROLL,
+        TAIL._replace(when=lambda taken: is_stepped(taken) or taken.get("algorithm") == "lanes"),
+        ALIAS, INDEX, THREADS,
+    ),
+    "row": (
+        Decision("algorithm", ("passes", "online"), trait="softmax"),
+        Decision("algorithm", ("passes", "naive", "welford"), trait="moments"),
+        Decision("tile", ("8", "64", "512"), one_of("algorithm", "online")),
+        Decision("reuse", ("recompute", "store"), lambda taken: taken.get("algorithm") != "online", trait="kept"),
+        Decision("divide", ("exact", "reciprocal"), trait="divide"),
+        *ROW,
+    ),
+    "crossentropy": (
+        Decision("algorithm", ("passes", "online")),
+        Decision("tile", ("8", "64", "512"), one_of("algorithm", "online")),
+        *ROW,
+    ),
+    "scan": (
+        ORDER._replace(without="strided"),
+        Decision("algorithm", ("serial", "rows", "shift", "blocks"), one_of("order", "rows"), without="strided"),
+        LANES._replace(when=one_of("algorithm", "shift")),
+        UNROLL._replace(when=one_of("algorithm", "rows")),
+        Decision("tile", ("16", "64", "256"), one_of("algorithm", "blocks")),
+        TAIL._replace(options=("scalar", "assume"), when=one_of("algorithm", "rows", "shift", "blocks")),
+        ACC, ALIAS, INDEX, THREADS,
+    ),
+    "gather": (
+        ORDER,
+        Decision("algorithm", ("memcpy", "loop"), one_of("order", "rows")),
+        SIMD._replace(when=one_of("algorithm", "loop")),
+        LANES, UNROLL._replace(when=one_of("simd", "vec")),
+        TAIL._replace(options=("scalar", "overlap", "assume"), when=one_of("simd", "vec")),
+        Decision("prefetch", ("none", "1", "4", "16"), one_of("order", "rows")),
+        ALIAS, INDEX, THREADS,
+    ),
+    "pool": (
+        Decision("algorithm", ("direct", "separable", "padded")),
+        BORDER, WINDOW,
+        Decision("order", ("taps", "windows"), one_of("algorithm", "separable", "padded")),
+        SIMD._replace(options=("auto", "omp"), when=one_of("algorithm", "separable", "padded")),
+        Decision("scratch", SCRATCH, one_of("algorithm", "separable", "padded")),
+        ALIAS,
+    ),
+    "matmul": (
+        *GEMM,
+        Decision("fusion", ("pass", "8", "32", "128"), trait="epilogue"),
+        SIMD._replace(when=lambda taken: not is_blocked(taken)),
+        LANES, TAIL, Decision("scratch", SCRATCH, one_of("gemm", "block")),
+        MATH, ACC._replace(when=one_of("gemm", "dot")), ALIAS, THREADS,
+    ),
+    "attention": (
+        Decision("algorithm", ("full", "rows", "online")),
+        Decision("rows", ("1", "8", "32", "64"), one_of("algorithm", "rows", "online")),
+        Decision("keys", ("16", "64", "128"), one_of("algorithm", "online")),
+        *GEMM, SIMD, LANES, UNROLL, TAIL, Decision("scratch", SCRATCH), MATH, ALIAS,
+    ),
+    "conv": (
+        Decision("algorithm", ("direct", "shift", "im2col", "block")),
+        GEMM[0]._replace(when=one_of("algorithm", "im2col")),
+        *GEMM[1:],
+        Decision("pack", ("none", "w"), one_of("algorithm", "block")),
+        SIMD._replace(options=("auto", "omp"), when=lambda taken: not is_blocked(taken)),
+        LANES, TAIL,
+        Decision("scratch", SCRATCH, one_of("algorithm", "im2col", "block")),
+        BORDER._replace(options=("test", "assume")), WINDOW, ACC._replace(when=one_of("algorithm", "direct")), MATH, ALIAS, THREADS,
+    ),
+}  # fmt: skip
+
+
+def open_decisions(operator: Operator) -> tuple[Decision, ...]:
+    """The decisions of an operator's sketch that its traits leave open."""
+    return tuple(
+        d
+        for d in SKETCHES[operator.sketch]
+        if (not d.trait or d.trait in operator.traits) and (not d.without or d.without not in operator.traits)
+    )
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The templates, compiled on first use."""
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+
+
+def line_of(operator: Operator, taken: Choice) -> str:
+    """The decisions in one line, as the code carries them."""
+    return " ".join([operator.sketch, *(f"{name}={option}" for name, option in taken.items())])
+
+
+def render(operator: Operator, taken: Choice) -> str:
+    """The kernel's text for these decisions."""
+    names = {decision.name for decisions in SKETCHES.values() for decision in decisions}
+    d = {name: taken.get(name, "") for name in names}
+    word = "" if d["alias"] in ("", "none") else d["alias"]
+    template = environment().get_template(f"{operator.sketch}.cpp.j2")
+    text = template.render(**operator.facts, d=d, R=word, line=line_of(operator, taken))
+    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip()) + "\n"
