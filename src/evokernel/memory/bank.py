@@ -121,7 +121,8 @@ class Bank:
 
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
         """Q of each item; `Value()` for those never learned."""
-        return {id: self._values.get((id, stage.value, scope), Value()) for id in ids}
+        at, unknown = stage.value, Value()
+        return {id: self._values.get((id, at, scope), unknown) for id in ids}
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
         """Eq. 4 for each item, with a ledger row each; a second call for the same attempt does nothing."""

@@ -88,7 +88,8 @@ class Index:
         known = self._dots.pop(key, np.zeros(0))
         if len(known) < count:
             new = slice(len(known), count)
-            dots = self._vectors[new] @ query.astype(np.float32)
+            # Not BLAS: its threads wait for cores that are busy compiling kernels, and cost more than they save at this size.
+            dots = np.einsum("ij,j->i", self._vectors[new], query.astype(np.float32))
             known = np.concatenate([known, dots / (self._norms[new] * norm(query))])
         self._dots[key] = known
         while len(self._dots) > max(1, CACHED // count):

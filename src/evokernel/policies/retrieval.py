@@ -60,11 +60,11 @@ def refine(state: State, memory: MemoryStore, selector: Selector, start: Attempt
     shown = selector.show("start", memory.get([start.trace]))
     shown += selector.show("child", children(state, memory, start))
     each = -(-pool // len(AUXILIARY))
-    pools = {role: auxiliary(role, state, memory, selector.worth, start, each, items) for role in AUXILIARY}
-    roles = list(AUXILIARY)
+    pools = auxiliary(state, memory, selector.worth, start, each, items) if items else {}
     for turn in range(items):
         taken = {entry.item.id for entry in shown}
-        for role in roles[turn % len(roles) :] + roles[: turn % len(roles)]:
+        first = turn % len(AUXILIARY)
+        for role in AUXILIARY[first:] + AUXILIARY[:first]:
             left = [item for item in pools[role] if item.id not in taken]
             if left:
                 shown += selector.show(role, selector.pick(left, 1))
@@ -72,21 +72,21 @@ def refine(state: State, memory: MemoryStore, selector: Selector, start: Attempt
     return Context(stage=Stage.REFINE, start=start, items=tuple(shown))
 
 
-def auxiliary(role: Role, state: State, memory: MemoryStore, worth: Worth, start: Attempt, k: int, most_per_task: int) -> list[MemoryItem]:
-    """Candidates for one role of a refining context."""
-    if role == "practice":
-        return [hit.item for hit in memory.search(state.task.source, k, ("practice",))]
-    if role == "bottleneck":
-        profile = start.outcome.profile
-        kinds: tuple[Kind, ...] = ("practice", "experience", "trace")
-        return nearest(state, memory, worth, k, kinds, most_per_task, bottleneck=profile.bottleneck) if profile else []
-    near = nearest(state, memory, worth, k if role == "trace" else 4 * k, ("trace",), most_per_task, feasible=True)
-    if role == "trace":
-        return near
+def auxiliary(state: State, memory: MemoryStore, worth: Worth, start: Attempt, k: int, most_per_task: int) -> dict[Role, list[MemoryItem]]:
+    """Candidates for each role of a refining context, k or fewer."""
+    profile = start.outcome.profile
+    kinds: tuple[Kind, ...] = ("practice", "experience", "trace")
+    matched = nearest(state, memory, worth, k, kinds, most_per_task, bottleneck=profile.bottleneck) if profile else []
+    near = nearest(state, memory, worth, 4 * k, ("trace",), most_per_task, feasible=True)
     # Complementary fast variants: this task's other start points, then the fastest kernels of the tasks nearby.
     others = sorted((a for a in state.starts if a.id not in (start.id, start.start)), key=lambda a: a.outcome.latency_us or float("inf"))
     own = memory.get([attempt.trace for attempt in others[: max(1, k // 2)]])
-    return [*own, *sorted(near, key=lambda item: -(item.speedup or 0.0))][:k]
+    return {
+        "trace": near[:k],
+        "practice": [hit.item for hit in memory.search(state.task.source, k, ("practice",))],
+        "bottleneck": matched,
+        "variant": [*own, *sorted(near, key=lambda item: -(item.speedup or 0.0))][:k],
+    }
 
 
 def nearest(
@@ -104,17 +104,16 @@ def nearest(
     This run's own attempts on the task are left out: the generator is told about them anyway, and they would fill every place.
     """
     own = {id for attempt in state.attempts for id in (attempt.trace, f"{attempt.trace}/note")}
-    asked = 4 * k + len(own)
-    while True:
+    for asked in (16 * k + len(own), MOST_ASKED):
         hits = memory.search(state.task.source, asked, kinds, bottleneck=bottleneck, feasible=feasible)
-        found = spread([hit for hit in hits if hit.item.id not in own], worth, most_per_task)
-        if len(found) >= k or len(hits) < asked or asked >= MOST_ASKED:
-            return found[:k]
-        asked *= 4
+        found = spread([hit for hit in hits if hit.item.id not in own], worth, k, most_per_task)
+        if len(found) >= k or len(hits) < asked:
+            break
+    return found
 
 
-def spread(hits: Sequence[Found], worth: Worth, most_per_task: int) -> list[MemoryItem]:
-    """Hits in order of similarity, each task's share bounded.
+def spread(hits: Sequence[Found], worth: Worth, k: int, most_per_task: int) -> list[MemoryItem]:
+    """The first k hits in order of similarity, each task's share bounded.
 
     The attempts on one task share its reference as their key, so similarity cannot tell them apart: worth does, then being correct,
     fast and new.
@@ -122,15 +121,24 @@ def spread(hits: Sequence[Found], worth: Worth, most_per_task: int) -> list[Memo
     groups: dict[str, list[MemoryItem]] = {}
     for hit in hits:
         groups.setdefault(hit.item.task or f"seed {hit.item.id}", []).append(hit.item)
-    q = worth([hit.item.id for hit in hits])
-    chosen = []
+    chosen: list[MemoryItem] = []
     for group in groups.values():
-        age = {item.id: -i for i, item in enumerate(group)}
-        group.sort(
-            key=lambda item: (-q.get(item.id, 0.0), not item.feasible, item.latency_us or float("inf"), item.kind != "trace", age[item.id])
-        )
-        chosen += group[:most_per_task]
-    return chosen
+        if len(chosen) >= k:
+            break
+        if len(group) > most_per_task:
+            group = telling(group, worth)[:most_per_task]
+        chosen += group
+    return chosen[:k]
+
+
+def telling(group: list[MemoryItem], worth: Worth) -> list[MemoryItem]:
+    """One task's items, given oldest first, the ones that tell most first."""
+    q = worth([item.id for item in group])
+    order = sorted(
+        (-q.get(item.id, 0.0), not item.feasible, item.latency_us or float("inf"), item.kind != "trace", -age)
+        for age, item in enumerate(group)
+    )
+    return [group[-rank[-1]] for rank in order]
 
 
 def children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryItem]:
@@ -148,7 +156,8 @@ def api_cards(state: State, memory: MemoryStore, retrieved: Collection[MemoryIte
     named = [card for card in others if any(occurs(name, code) for name in card.apis)]
     # One place stays for the nearest card, so that what nobody has used yet can still be found.
     chosen = named[: max(apis - 1, min(apis, 1))]
-    chosen += [card for card in others if card not in chosen][: apis - len(chosen)]
+    taken = {card.id for card in chosen}
+    chosen += [card for card in others if card.id not in taken][: apis - len(chosen)]
     return [Shown(role="api", item=card) for card in [*(card for card in cards if card.bundle), *chosen]]
 
 

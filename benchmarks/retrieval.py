@@ -1,0 +1,190 @@
+"""What memory costs the loop: choosing, learning and adding per attempt as the bank grows. `python benchmarks/retrieval.py [ITEMS ...]`.
+
+Every attempt is chosen, learned and added the way the loop does it, on a bank that already holds so many items. `shared keys`: the items
+come from 200 tasks, as in a run (attempts on one task are found by the same reference). `distinct keys`: every item has a key of its own,
+the worst case for search. Medians, with the 95th percentile in brackets; the first choice on a task, which meets its query for the first
+time, is shown apart.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
+
+from evokernel.core.plugins import make
+from evokernel.core.records import (
+    Attempt,
+    Candidate,
+    GateResult,
+    MemoryItem,
+    Outcome,
+    Profile,
+    Ref,
+    Signature,
+    State,
+    Task,
+    Work,
+)
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import distill
+from evokernel.memory.seeds import seeds
+
+TASKS, ROUNDS = 16, 8
+LIMIT_MS = 5.0
+
+
+def corpus() -> list[str]:
+    """Lines of real code and prose: the package's own."""
+    folder = Path(str(resources.files("evokernel")))
+    files = sorted(file for kind in ("*.py", "*.md", "*.cpp") for file in folder.rglob(kind))
+    return [line for file in files for line in file.read_text().splitlines() if line.strip()]
+
+
+LINES = corpus()
+
+
+def text(chance: random.Random, size: int = 2048) -> str:
+    """About `size` characters in passages of ten lines."""
+    found = ""
+    while len(found) < size:
+        at = chance.randrange(len(LINES) - 10)
+        found += "\n".join(LINES[at : at + 10]) + "\n"
+    return found[:size]
+
+
+def task(n: int, chance: random.Random) -> Task:
+    return Task(
+        id=f"bench/task{n}",
+        family=f"family{n % 8}",
+        source=text(chance),
+        signature=Signature(inputs=(), outputs=()),
+        work=Work(flops=1, bytes=1),
+        sizes={},
+    )
+
+
+def fill(bank: Bank, items: int, shared: bool) -> None:
+    """Items as earlier runs would have left them: traces with code and notes, half of them correct."""
+    chance = random.Random(1)
+    sources = [text(chance) for _ in range(200)]
+    code = [text(chance) for _ in range(50)]
+    while items > 0:
+        batch = []
+        for n in range(items - min(items, 1000), items):
+            key = sources[n % 200] if shared else text(chance)
+            more = {"feasible": n % 4 < 2, "speedup": chance.random() * 4, "latency_us": chance.random() * 100, "bottleneck": "memory"}
+            kind = "trace" if n % 2 else "experience"
+            batch.append(
+                MemoryItem(
+                    id=f"old:{n}",
+                    kind=kind,
+                    backend="cpp",
+                    title=f"item {n}",
+                    text="what happened",
+                    code=code[n % 50] if n % 2 else "",
+                    key=key,
+                    task=f"old/{n % 200}",
+                    **more,
+                )
+            )
+        bank.add(batch)
+        items -= len(batch)
+
+
+def attempts(bank: Bank, tasks: list[Task]) -> Iterator[tuple[int, float, float, float]]:
+    """Plays rounds like the loop; gives the round and the ms of choose, learn and add of every attempt."""
+    policy = make("policy", "value", seed=0)
+    chance = random.Random(2)
+    history: dict[str, list[Attempt]] = {task.id: [] for task in tasks}
+    for round in range(ROUNDS):
+        for state in [State(task=task, attempts=tuple(history[task.id]), round=round) for task in tasks]:
+            choose_ms, context = timed(lambda state=state: policy.choose(state, bank))
+            correct = chance.random() < 0.6
+            latency = chance.random() * 100
+            made = Attempt(
+                id=state.next_id,
+                run="bench",
+                task=state.task.id,
+                round=round,
+                stage=context.stage,
+                start=context.start and context.start.id,
+                shown=tuple(Ref(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
+                candidate=Candidate(backend="cpp", files={"kernel.cpp": text(chance)}),
+                outcome=Outcome(
+                    gates=(
+                        GateResult(gate="check", passed=correct, reason="" if correct else "mismatch", detail="" if correct else "wrong"),
+                    ),
+                    samples_us=(latency,) * 12 if correct else (),
+                    baseline_us={"eager": (50.0,) * 12} if correct else {},
+                    profile=Profile(bottleneck="memory", summary="reads twice") if correct else None,
+                ),
+                reward=chance.random() if correct else -1.0,
+            )
+            learn_ms, _ = timed(lambda state=state, made=made: policy.learn(state, made, bank))
+            add_ms, _ = timed(lambda state=state, made=made: bank.add(distill(state.task, made, state.attempts)))
+            history[state.task.id].append(made)
+            yield round, choose_ms, learn_ms, add_ms
+
+
+def timed(action: Callable[[], object]) -> tuple[float, object]:
+    began = time.perf_counter()
+    result = action()
+    return (time.perf_counter() - began) * 1e3, result
+
+
+def quantiles(samples: list[float]) -> str:
+    ordered = sorted(samples)
+    return f"{ordered[len(ordered) // 2]:.2f} ({ordered[int(len(ordered) * 0.95)]:.2f})"
+
+
+def measure(items: int, shared: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, embedder = Path(folder) / "bank.db", make("embedder", "hash")
+        with Bank.open(path, embedder, backend="cpp", run="earlier") as bank:
+            bank.add(seeds("cpp"))
+            fill(bank, items - len(seeds("cpp")), shared)
+        open_ms, bank = timed(lambda: Bank.open(path, embedder, backend="cpp", run="bench"))
+        chance = random.Random(3)
+        rows = list(attempts(bank, [task(n, chance) for n in range(TASKS)]))
+        queries = [text(chance) for _ in range(30)]
+        cold_ms, search_ms = ([timed(lambda q=q: bank.search(q, 64, ("trace", "experience")))[0] for q in queries] for _ in range(2))
+        bank.close()
+        totals = [sum(row[1:]) for row in rows]
+        columns = [[row[k] for row in rows if row[0] > 0] for k in (1, 2, 3)]
+        first, later = [row[1] for row in rows if row[0] == 0], [total for row, total in zip(rows, totals) if row[0] > 0]
+        print(
+            f"{items:>7} {'shared' if shared else 'distinct':>8} | {quantiles(columns[0]):>14} {quantiles(columns[1]):>14} "
+            f"{quantiles(columns[2]):>14} {quantiles(later):>14} {sorted(totals)[len(totals) // 2] / LIMIT_MS:>6.2f} "
+            f"| {quantiles(first):>14} | {quantiles(search_ms):>14} {quantiles(cold_ms):>14} | {open_ms:>7.0f}"
+        )
+
+
+def embedding_rate() -> None:
+    chance = random.Random(4)
+    texts = [text(chance) for _ in range(500)]
+    embedder = make("embedder", "hash")
+    embedder.embed(texts[:50])
+    elapsed_ms, _ = timed(lambda: embedder.embed(texts))
+    print(f"\n{embedder.id}: {len(texts) / elapsed_ms * 1e3:.0f} texts of 2 KB per second")
+
+
+def main() -> None:
+    sizes = [int(argument) for argument in sys.argv[1:]] or [1_000, 10_000]
+    print("ms per attempt, policy `value`; last of the first group: median of all attempts as a share of the limit of 5 ms\n")
+    print(
+        f"{'items':>7} {'keys':>8} | {'choose':>14} {'learn':>14} {'add':>14} {'together':>14} {'/ 5 ms':>6} "
+        f"| {'first choice':>14} | {'search again':>14} {'search new':>14} | {'open':>7}"
+    )
+    for items in sizes:
+        for shared in (True, False):
+            measure(items, shared)
+    embedding_rate()
+
+
+if __name__ == "__main__":
+    main()
