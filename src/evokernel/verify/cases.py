@@ -34,16 +34,29 @@ class Case:
 
 
 class Cases:
-    """Draws cases of one task; each size's reference is read once."""
+    """Draws cases of one task; each size's reference is read once. While it is open, torch uses as many threads as the kernel may."""
 
-    def __init__(self, task: Task, seed: int) -> None:
-        self.task, self.seed = task, seed
+    def __init__(self, task: Task, seed: int, threads: int = 1) -> None:
+        self.task, self.seed, self.threads = task, seed, threads
         self.references: dict[str, Reference] = {}
+        self.threads_before: int | None = None
+
+    def close(self) -> None:
+        if self.threads_before is not None:
+            import torch
+
+            torch.set_num_threads(self.threads_before)
 
     def reference(self, size: str) -> Reference:
         """The task's module at a size."""
         if size not in self.references:
+            import torch
+
             from evokernel.reference.module import Reference
+
+            if self.threads_before is None:
+                self.threads_before = torch.get_num_threads()
+                torch.set_num_threads(self.threads)
 
             if size not in self.task.sizes:
                 raise UserError(f"task {self.task.id} has no size '{size}': describe the task again")

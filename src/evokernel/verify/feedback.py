@@ -25,7 +25,7 @@ def describe(difference: Difference, size: str, shapes: str) -> str:
     box = [(int(axis.min()), int(axis.max())) for axis in np.nonzero(wrong)] if wrong.ndim else []
     if box and not hidden:
         lines.append("wrong elements lie within [" + ", ".join(f"{low}:{high + 1}" for low, high in box) + f"] of {list(wrong.shape)}")
-    if hint := guess(wrong, box):
+    if (not difference.unwritten or not wrong.all()) and (hint := guess(wrong, box)):
         lines.append(hint)
     return "\n".join(lines)
 
@@ -84,6 +84,6 @@ def guess(wrong: np.ndarray, box: list[tuple[int, int]]) -> str:
                 and bool(np.all(wrong, axis=others, where=wrong.any(axis=others, keepdims=True)))
             ):
                 return f"whole slices along dimension {axis} are wrong, the others right: is that index computed right?"
-    if wrong.all():
+    if bool(wrong.all()):
         return "everything is wrong: the formula, the argument order or the indexing"
     return ""

@@ -37,11 +37,12 @@ class Trial:
     slots: dict[str, list[Slot]] = field(default_factory=dict)
 
     def __enter__(self) -> Trial:
-        self.cases = Cases(self.job.task, self.job.seed)
         self.threads = int(str(self.job.settings.get("threads") or 1))
+        self.cases = Cases(self.job.task, self.job.seed, self.threads)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.cases.close()
         if self.child:
             self.child.close()
         if self.arena:
@@ -113,9 +114,25 @@ def check(trial: Trial) -> None:
     child.wait_ready()
     child.load()
     for size in SIZES:
+        earlier: list[Case] = []
         for index in range(DRAWS[size]):
             case = drawn[size][index] if size in drawn else trial.cases.draw(size, index)
-            attempt(trial, case, trial.slot(case), repeats=1 if index else 2)
+            slot = trial.slot(case)
+            try:
+                attempt(trial, case, slot, repeats=1 if index else 2)
+            except CandidateError as error:
+                if error.reason == "mismatch" and stale(trial.arena, slot, earlier):
+                    raise CandidateError(
+                        "mismatch", f"{error.detail}\nthis is the result of an earlier call: keep nothing between calls"
+                    ) from error
+                raise
+            earlier.append(case)
+
+
+def stale(arena: Arena | None, slot: Slot, earlier: Sequence[Case]) -> bool:
+    """Whether a slot holds what an earlier case gave."""
+    results = [result.tobytes() for result in arena.results(slot)] if arena else []
+    return any(results == [result.tobytes() for result in case.results] for case in earlier)
 
 
 def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:

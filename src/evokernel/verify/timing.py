@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from evokernel.core.errors import CandidateError
+from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import Job, quantile
 from evokernel.verify.cases import Case
 
@@ -35,6 +35,7 @@ PRECISION = 0.01
 DRAW_SHARE = 0.3
 """Of the budget may go into drawing new inputs; after that earlier ones come again."""
 KEPT = 4
+Baseline = Callable[[Case], Callable[[], object]]
 IDLE_SHARE, IDLE_S = 0.2, 0.005
 
 
@@ -67,15 +68,8 @@ class Pool:
 
 def measure(trial: Trial) -> Timing:
     """Windows of equal work, A B A B, until the ratio is known well enough or the time is spent."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(trial.threads)
-    try:
-        with machine_lock(trial.threads > 1):
-            return Clock(trial).measure()
-    finally:
-        torch.set_num_threads(before)
+    with machine_lock(trial.threads > 1):
+        return Clock(trial).measure()
 
 
 @contextmanager
@@ -117,18 +111,16 @@ class Clock:
         self.check_idle()
         return Timing(tuple(samples), {name: tuple(values) for name, values in others.items()}, "cpu" if self.by_cpu else "wall")
 
-    def baselines(self) -> dict[str, Callable[[Case], Callable[[], object]]]:
-        """What the candidate is held against; a baseline that does not work is left out."""
+    def baselines(self) -> dict[str, Baseline]:
+        """What the candidate is held against."""
         cases = self.trial.cases
-        found: dict[str, Callable[[Case], Callable[[], object]]] = {}
+        known: dict[str, Baseline] = {"eager": cases.baseline, "compile": Compiled(self.trial)}
         for name in self.trial.job.baselines:
-            if name == "eager":
-                found[name] = lambda case: cases.baseline(case)
-            elif name == "compile":
-                found[name] = lambda case: cases.baseline(case, compiled(case))
-        return found
+            if name not in known:
+                raise UserError(f"no baseline called '{name}'; there are: {', '.join(known)}")
+        return {name: known[name] for name in self.trial.job.baselines}
 
-    def calibrate(self, baselines: dict[str, Callable[[Case], Callable[[], object]]]) -> tuple[int, dict[str, int]]:
+    def calibrate(self, baselines: dict[str, Baseline]) -> tuple[int, dict[str, int]]:
         """How many calls make a window; this also warms both sides up."""
         case = self.pool.next()
         self.candidate_us(case, 1, 1)
@@ -198,12 +190,19 @@ class Clock:
             raise CandidateError("forbidden", "the kernel keeps computing after it has returned: no helpers outside the call")
 
 
-def compiled(case: Case) -> Callable[..., object]:
-    """The module through torch.compile, once per sample's module."""
-    import torch
+class Compiled:
+    """The reference through torch.compile; compiling takes seconds, so one case serves all windows."""
 
-    module: Callable[..., object] = torch.compile(case.sample.module)
-    return module
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.call: Callable[[], object] | None = None
+
+    def __call__(self, case: Case) -> Callable[[], object]:
+        if self.call is None:
+            import torch
+
+            self.call = self.trial.cases.baseline(case, torch.compile(case.sample.module))
+        return self.call
 
 
 def synthetic(job: Job) -> Timing:

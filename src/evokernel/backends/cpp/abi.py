@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evokernel.backends.cpp.toolchain import HEADERS
 from evokernel.core.records import Signature, Tensor
 
 TYPES = {
@@ -55,5 +56,5 @@ def described(signature: Signature) -> str:
 
 def harness(signature: Signature) -> str:
     """The header that is included before the candidate's first line."""
-    includes = "".join(f"#include <{name}>\n" for name in ("cstdint", "cstddef", "cmath", "cstring", "algorithm"))
+    includes = "".join(f"#include <{name}>\n" for name in HEADERS)
     return f'#pragma once\n{includes}{declaration(signature)} __attribute__((visibility("default")));\n'

@@ -10,7 +10,7 @@ from evokernel.backends.cpp.abi import declaration, harness
 from evokernel.backends.cpp.diagnostics import first_errors
 from evokernel.backends.cpp.elf import symbols
 from evokernel.backends.cpp.screen import pastes_tokens, unwanted_words
-from evokernel.backends.cpp.toolchain import FLAGS, Compiled, compile, find, missing
+from evokernel.backends.cpp.toolchain import FLAGS, Compiled, compile, find, missing, precompiled
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
 
@@ -45,10 +45,12 @@ def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: 
     if set(candidate.files) != {SOURCE}:
         there = ", ".join(sorted(candidate.files)) or "none"
         raise CandidateError("no_code", f"write exactly one file called {SOURCE} (found: {there})")
+    text = candidate.files[SOURCE]
+    if not text.strip():
+        raise CandidateError("no_code", f"{SOURCE} is empty")
     path = find(compiler)
     if path is None:
         raise UserError(missing(compiler) or "no C++ compiler")
-    text = candidate.files[SOURCE]
     try:
         (workdir / SOURCE).write_text(text if text.endswith("\n") else text + "\n")
         (workdir / HEADER).write_text(harness(task.signature))
@@ -57,7 +59,9 @@ def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: 
         raise InfraError(f"cannot write to {workdir}: {error}") from error
     if pastes_tokens(text):
         check_expanded(path, workdir)
-    command = [*FLAGS, *flags.split(), *QUIET, "-include", HEADER, SOURCE, "-o", LIBRARY, "-lm"]
+    base = precompiled(path, flags)
+    included = ["-include", base] if base else []
+    command = [*FLAGS, *flags.split(), *QUIET, *included, "-include", HEADER, SOURCE, "-o", LIBRARY, "-lm"]
     if sys.platform == "linux":
         command.append(f"-Wl,--version-script={EXPORTS}")
     done = compile(path, command, workdir, TIMEOUT_S)
@@ -114,8 +118,14 @@ def check_symbols(library: Path, task: Task) -> None:
         raise CandidateError("symbol", f"kernel.cpp does not define the entry point:\n{declaration(task.signature)}")
     foreign = [name for name in found.needed if not ALLOWED.fullmatch(name)]
     if undefined := [name for name in foreign if name.startswith("_Z") and not name.startswith(("_ZNSt", "_ZNKSt", "_ZSt"))]:
-        raise CandidateError("symbol", f"declared but never defined: {', '.join(undefined[:5])}")
+        raise CandidateError("symbol", f"declared but never defined: {', '.join(map(readable, undefined[:5]))}")
     if foreign:
         raise CandidateError(
             "forbidden", f"calls {', '.join(foreign[:5])}: a kernel may use arithmetic, memory and OpenMP, nothing of the system"
         )
+
+
+def readable(symbol: str) -> str:
+    """The function's own name inside a mangled symbol."""
+    match = re.match(r"_ZN?K?(\d+)", symbol)
+    return symbol[match.end() : match.end() + int(match[1])] if match else symbol

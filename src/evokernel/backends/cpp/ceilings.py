@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.backends.cpp.toolchain import FLAGS, compile, find, processor, version
+from evokernel.backends.cpp.toolchain import FLAGS, cache_folder, compile, find, processor, version
 from evokernel.core.errors import InfraError
 
 log = logging.getLogger(__name__)
@@ -75,10 +75,3 @@ def measure(path: str, flags: str, source: str) -> Ceilings:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise InfraError(f"the ceilings benchmark does not run: {error}") from error
     return Ceilings(memory, cache, gflops, size)
-
-
-def cache_folder() -> Path:
-    """$EVOKERNEL_CACHE, else $XDG_CACHE_HOME/evokernel, else ~/.cache/evokernel."""
-    if given := os.environ.get("EVOKERNEL_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evokernel"

@@ -1,55 +1,17 @@
-"""First look at the text, for what has no place in a kernel. The symbols of the built object are looked at as well, and those do not lie."""
+"""First look at the text, for what has no place in a kernel; the built object is looked at as well, and that does not lie."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 LIMIT_BYTES = 256 << 10
 LITERALS = 4096
-
-HEADERS = frozenset(
-    "algorithm array atomic bit bitset cassert cfenv cfloat charconv cinttypes climits cmath complex concepts cstddef cstdint cstdlib cstring "
-    "deque exception forward_list functional initializer_list iterator limits list map memory new numbers numeric optional queue random ratio set "
-    "span stack stdexcept string string_view tuple type_traits typeinfo unordered_map unordered_set utility valarray variant vector version "
-    "assert.h complex.h fenv.h float.h inttypes.h limits.h math.h stdbool.h stddef.h stdint.h stdlib.h string.h tgmath.h omp.h "
-    "immintrin.h x86intrin.h xmmintrin.h emmintrin.h pmmintrin.h tmmintrin.h smmintrin.h nmmintrin.h avxintrin.h avx2intrin.h fmaintrin.h "
-    "arm_neon.h arm_sve.h arm_fp16.h arm_bf16.h arm_acle.h altivec.h riscv_vector.h".split()
-)
-
-# Words by what they reach for. As identifiers only: in a comment or a string they harm nobody.
-REACHES = {
-    "inline assembly": "asm __asm __asm__",
-    "the operating system": "syscall ioctl prctl ptrace mmap munmap mprotect mremap shm_open memfd_create process_vm_readv process_vm_writev seccomp "
-    "setrlimit prlimit sched_setaffinity sched_setscheduler setpriority getpid getppid",
-    "other processes": "fork vfork clone clone3 execl execlp execle execv execvp execvpe execve fexecve posix_spawn posix_spawnp system popen wait4 waitpid "
-    "kill tgkill raise killpg daemon setsid",
-    "other libraries": "dlopen dlmopen dlsym dlvsym dladdr dl_iterate_phdr __libc_dlopen_mode __libc_dlsym",
-    "files": "fopen fdopen freopen open openat open64 creat fread fwrite fgets fputs fprintf fscanf read write pread pwrite lseek fstream ifstream ofstream "
-    "filebuf basic_filebuf filesystem FILE tmpfile mkstemp unlink rename readlink opendir sendfile",
-    "the terminal": "printf vprintf puts putchar scanf getchar gets cout cerr clog cin stdout stderr stdin perror",
-    "the network": "socket connect bind listen accept accept4 sendto recvfrom sendmsg recvmsg getaddrinfo gethostbyname",
-    "threads other than OpenMP's": "pthread_create thrd_create jthread async pthread_atfork pthread_cancel",
-    "the environment": "getenv secure_getenv setenv putenv unsetenv clearenv environ __environ getauxval",
-    "clocks": "clock_gettime clock_nanosleep gettimeofday nanosleep usleep chrono steady_clock system_clock high_resolution_clock "
-    "omp_get_wtime omp_get_wtick __rdtsc __rdtscp _rdtsc __builtin_ia32_rdtsc __builtin_ia32_rdtscp __builtin_readcyclecounter times getrusage",
-    "signals and jumps": "sigaction sigaltstack setjmp sigsetjmp _setjmp longjmp siglongjmp __builtin_setjmp __builtin_longjmp __builtin_eh_return",
-    "the end of the process": "exit _exit _Exit quick_exit atexit at_quick_exit on_exit __cxa_atexit",
-    "the judge's switches": "omp_set_num_threads fesetround fesetenv feenableexcept _mm_setcsr __builtin_ia32_ldmxcsr __builtin_aarch64_set_fpcr",
-}
-WORDS = {word: what for what, words in REACHES.items() for word in words.split()}
-CALLED_ONLY = frozenset(
-    "open read write kill raise bind listen accept connect socket clone system async exit rename times daemon gets puts environ creat".split()
-)
-"""Words that are plausible names of variables too: refused when called, or reached through `::`."""
-
-ATTRIBUTES = frozenset(
-    "constructor __constructor__ destructor __destructor__ section __section__ ifunc __ifunc__ alias __alias__ weakref __weakref__ weak __weak__ "
-    "visibility __visibility__ init_priority __init_priority__ symver __symver__ naked __naked__".split()
-)
-DIRECTIVES = frozenset("include define undef if ifdef ifndef elif else endif pragma error warning line".split())
 TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?(\*/|\Z))
       | (?P<raw>(u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(\)(?P=delimiter)"|\Z))
@@ -71,6 +33,32 @@ class Token(NamedTuple):
     kind: str
     text: str
     line: int
+
+
+class Rules(NamedTuple):
+    """The word lists of `screen.toml`."""
+
+    headers: frozenset[str]
+    directives: frozenset[str]
+    pragmas: frozenset[str]
+    attributes: frozenset[str]
+    called_only: frozenset[str]
+    reaches: dict[str, str]
+    """Word to what it reaches for."""
+
+
+@lru_cache
+def rules() -> Rules:
+    """Read when first needed."""
+    table = tomllib.loads((Path(__file__).parent / "screen.toml").read_text())
+    return Rules(
+        headers=frozenset(" ".join(table["headers"].values()).split()),
+        directives=frozenset(table["directives"]["allowed"].split()),
+        pragmas=frozenset(table["directives"]["pragmas"].split()),
+        attributes=frozenset(table["attributes"]["refused"].split()),
+        called_only=frozenset(table["names"]["called"].split()),
+        reaches={word: what for what, words in table["reaches"].items() for word in words.split()},
+    )
 
 
 def tokens(source: str) -> Iterator[Token]:
@@ -117,20 +105,14 @@ def directives(source: str) -> Iterator[tuple[int, str]]:
             continue
         if len(line) > 1 and line[0].text == "#":
             number, word = line[0].line, line[1].text
-            if line[1].kind == "word" and word not in DIRECTIVES:
+            if line[1].kind == "word" and word not in rules().directives:
                 yield number, f"#{word} is not allowed"
             elif word == "include":
                 header = "".join(part.text for part in line[2:])
-                if not (header.startswith("<") and header.strip("<>") in HEADERS):
-                    yield (
-                        number,
-                        f"#include {header} is not allowed: only standard headers for mathematics and containers, <omp.h> and intrinsics",
-                    )
-            elif (
-                word == "pragma"
-                and len(line) > 2
-                and line[2].text in ("weak", "redefine_extname", "extern_prefix", "push_macro", "pop_macro")
-            ):
+                if not (header.startswith("<") and header.strip("<>") in rules().headers):
+                    allowed = "standard headers for mathematics and containers, <omp.h> and intrinsics"
+                    yield number, f"#include {header} is not allowed, only {allowed}"
+            elif word == "pragma" and len(line) > 2 and line[2].text in rules().pragmas:
                 yield number, f"#pragma {line[2].text} is not allowed"
         line = []
 
@@ -139,14 +121,18 @@ def words(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
     """Identifiers that reach for something a kernel does not need."""
     code = [token for token in found if token.kind != "newline"]
     for index, token in enumerate(code):
-        what = WORDS.get(token.text) if token.kind == "word" else None
+        what = rules().reaches.get(token.text) if token.kind == "word" else None
         if what is None:
             continue
-        before = code[index - 1].text if index else ""
-        after = code[index + 1].text if index + 1 < len(code) else ""
-        if token.text in CALLED_ONLY and (before == "." or (after != "(" and before != "::")):
-            continue
+        if token.text in rules().called_only and not is_foreign(code[max(0, index - 2) : index]):
+            continue  # a name of the candidate's own; if it is not, the built object's symbols tell
         yield token.line, f"`{token.text}` reaches for {what}"
+
+
+def is_foreign(before: Sequence[Token]) -> bool:
+    """Whether what precedes a name takes it from the global scope or from the standard library."""
+    texts = [token.text for token in before]
+    return bool(texts) and texts[-1] == "::" and (len(texts) < 2 or texts[0] == "std" or before[0].kind != "word")
 
 
 def attributes(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
@@ -159,7 +145,7 @@ def attributes(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
             inside, depth = True, 0
         if inside:
             depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
-            if token.text in ATTRIBUTES and not is_default_visibility(code[index : index + 3]):
+            if token.text in rules().attributes and not is_default_visibility(code[index : index + 3]):
                 yield token.line, f"the attribute {token.text} is not allowed"
             inside = depth > 0 or token.text.startswith("__") or token.text == "["
 

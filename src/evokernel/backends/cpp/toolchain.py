@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import platform
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,8 +17,10 @@ from typing import NamedTuple
 
 from evokernel.core.errors import InfraError
 
+log = logging.getLogger(__name__)
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fvisibility=hidden")
 MEMORY_KIB = 4 << 20
+HEADERS = ("cstdint", "cstddef", "cmath", "cstring", "algorithm")
 FILE_BLOCKS = 1 << 20  # of 512 bytes
 
 
@@ -45,15 +50,18 @@ def missing(compiler: str) -> str | None:
 
 
 @lru_cache
-def version(path: str) -> str:
-    """The compiler's first line about itself."""
+def version_text(path: str) -> str:
+    """All that the compiler says about itself."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=30, env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
-        )
+        return subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, env=environment).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InfraError(f"{path} --version: {error}") from error
-    return (done.stdout.splitlines() or [Path(path).name])[0]
+
+
+def version(path: str) -> str:
+    """The compiler's first line about itself."""
+    return (version_text(path).splitlines() or [Path(path).name])[0]
 
 
 @lru_cache
@@ -105,3 +113,36 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     if process.stdout:
         process.stdout.close()
+
+
+@lru_cache
+def precompiled(path: str, flags: str) -> str | None:
+    """A header with the standard ones in it, compiled once per machine: reading them takes longer than most kernels. GCC only."""
+    if "Free Software Foundation" not in version_text(path):
+        return None
+    text = "".join(f"#include <{name}>\n" for name in HEADERS)
+    key = hashlib.sha256("\0".join([text, version_text(path), *FLAGS, flags, processor()]).encode()).hexdigest()[:16]
+    folder = cache_folder() / "headers" / key
+    try:
+        if not (folder / "base.h.gch").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder) as building:
+                workdir = Path(building)
+                (workdir / "base.h").write_text(text)
+                options = [flag for flag in FLAGS if flag != "-shared"]
+                done = compile(path, [*options, *flags.split(), "-w", "-x", "c++-header", "base.h", "-o", "base.h.gch"], workdir, 60.0)
+                if done.code:
+                    return None
+                (workdir / "base.h").replace(folder / "base.h")
+                (workdir / "base.h.gch").replace(folder / "base.h.gch")
+    except OSError as error:
+        log.debug("headers are not precompiled: %s", error)
+        return None
+    return str(folder / "base.h")
+
+
+def cache_folder() -> Path:
+    """$EVOKERNEL_CACHE, else $XDG_CACHE_HOME/evokernel, else ~/.cache/evokernel."""
+    if given := os.environ.get("EVOKERNEL_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evokernel"

@@ -1,0 +1,3 @@
+extern "C" void kernel(const float* x, float* out, int n) {
+    for (int i = 0; i < n; ++i) out[i] = x[i];
+}
