@@ -10,6 +10,7 @@ import selectors
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from evokernel.core.config import usable_cores
 from evokernel.core.errors import InfraError, UserError
@@ -57,8 +58,10 @@ class Judge:
             self.process.kill()
             self.process.wait()
             for pipe in (self.process.stdin, self.process.stdout):
-                if pipe:
-                    close_quietly(pipe.fileno())
+                with suppress(OSError):  # what was still buffered has nobody to go to
+                    assert pipe is not None
+                    pipe.close()
+            self.process = None
 
 
 class Local:
@@ -104,14 +107,6 @@ def outcome(line: str) -> Outcome:
     if "user" in found:
         raise UserError(found["user"])
     raise InfraError(found["infra"])
-
-
-def close_quietly(descriptor: int) -> None:
-    """Closes a pipe whose other end is gone."""
-    try:
-        os.close(descriptor)
-    except OSError:
-        log.debug("descriptor %d was closed already", descriptor)
 
 
 plugin = Local
