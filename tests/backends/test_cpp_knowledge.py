@@ -20,6 +20,7 @@ from evokernel.backends.cpp.toolchain import FLAGS, find
 from evokernel.core.plugins import folder, make
 from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
 from evokernel.memory.seeds import seeds
+from evokernel.verify.reasons import REASONS
 
 HERE = folder("backend", "cpp")
 CARDS = {item.id.removeprefix("cpp/"): item for item in seeds("cpp")}
@@ -311,6 +312,12 @@ def test_the_rules_fit_the_task() -> None:
     assert "parameters and buffers" not in text
     assert "scalars are passed" not in text
     assert "never overlap the outputs." in text
+
+
+def test_the_failures_explained_are_those_the_judge_knows() -> None:
+    explained = re.findall(r"^\| `(\w+)`", CARDS["what-is-checked"].text, re.MULTILINE)
+    assert len(explained) >= 8
+    assert set(explained) <= set(REASONS)
 
 
 def test_cards_are_found_where_the_package_looks_for_them() -> None:
