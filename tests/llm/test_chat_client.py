@@ -284,7 +284,10 @@ def test_the_ledger_has_a_row_per_request_and_outlives_the_process(tmp_path):
         asker.account.open(ledger)
         asker.complete(ASK)
         rows = [json.loads(line) for line in ledger.read_text().splitlines()]
-        assert [(row["ok"], row["retries"], row["tokens_in"], row["tokens_cached"]) for row in rows] == [(False, 0, None, None), (True, 1, 100, 40)]
+        assert [(row["ok"], row["retries"], row["tokens_in"], row["tokens_cached"]) for row in rows] == [
+            (False, 0, None, None),
+            (True, 1, 100, 40),
+        ]
         assert rows[1]["cost_usd"] == pytest.approx((100 * 2 + 10 * 8) / 1e6)
         ledger.write_text(ledger.read_text() + '{"time": 1')  # a crash in the middle of a row
         later = client(server, budget_tokens=110, **PRICES)

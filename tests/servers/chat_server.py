@@ -181,7 +181,9 @@ def stream(request: dict, behaviour: Behaviour) -> list[bytes]:
     """The events of a streamed answer: the text in pieces, the end, the usage if it was asked for, and [DONE]."""
 
     def event(**fields: object) -> bytes:
-        return b"data: " + json.dumps({"id": "c", "object": "chat.completion.chunk", "model": request["model"], **fields}).encode() + b"\n\n"
+        return (
+            b"data: " + json.dumps({"id": "c", "object": "chat.completion.chunk", "model": request["model"], **fields}).encode() + b"\n\n"
+        )
 
     def choice(delta: dict[str, object], finish: str | None = None) -> bytes:
         return event(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])

@@ -17,6 +17,7 @@ from evokernel.llm.replies import plain_text, read_reply
 HERE = Path(__file__).parent / "prompts"
 LANGUAGES = {".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
 LESSON_CHARS = 1200
+HEADING_TOKENS = 130
 
 
 class Fitted(NamedTuple):
@@ -41,8 +42,9 @@ class Prompts:
         values = self.task_values(state.task) | self.history_values(seen, context)
         name = "refine.md" if context.stage is Stage.REFINE and context.start else "draft.md"
         bare = render(HERE / name, **values, items=(), left_out=0, failed_code="")
-        fitted = fit(worth_showing(context), self.context_tokens - tokens(bare))
-        failed_code = self.failed_code(seen, context, self.context_tokens - tokens(bare) - sum(item_tokens(s) for s in fitted.kept))
+        room = self.context_tokens - tokens(bare) - HEADING_TOKENS
+        fitted = fit(worth_showing(context), room)
+        failed_code = self.failed_code(seen, context, room - sum(item_tokens(s) for s in fitted.kept))
         items = sorted(fitted.kept, key=lambda shown: wording.ORDER.index(shown.role))
         return render(HERE / name, **values, items=items, left_out=fitted.left_out, failed_code=failed_code)
 
@@ -84,7 +86,7 @@ class Prompts:
             "start": start,
             "best": state.best,
             "children": wording.children(state, start) if start else [],
-            "failures": wording.failures(state),
+            "failures": wording.failures(state, context.stage),
             "tried": wording.tried(state),
             "untold": max(0, len(state.attempts) - wording.TRIED_LINES),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evokernel.core.records import Attempt, MemoryItem, Outcome, Shown, State, Task
+from evokernel.core.records import Attempt, MemoryItem, Outcome, Shown, Stage, State, Task
 from evokernel.llm.render import one_line
 
 ROLES = {
@@ -93,9 +93,9 @@ def children(state: State, start: Attempt) -> list[str]:
     return lines
 
 
-def failures(state: State, most: int = 3) -> list[Failure]:
-    """The last failed attempts, most recent first."""
-    failed = [a for a in reversed(state.attempts) if a.outcome.failure][:most]
+def failures(state: State, stage: Stage, most: int = 3) -> list[Failure]:
+    """The last failed attempts, most recent first; once there is something to refine, those of refining."""
+    failed = [a for a in reversed(state.attempts) if a.outcome.failure and stage in (a.stage, Stage.DRAFT)][:most]
     return [Failure(number(a), outcome_words(a.outcome), detail(a.outcome), a.candidate.code if a.candidate.files else "") for a in failed]
 
 
@@ -110,6 +110,11 @@ def detail(outcome: Outcome) -> str:
 def small_sizes(task: Task) -> str:
     """`N = 64, D = 32`: how the small size differs from the reference as written. Held-out sizes are never named."""
     return ", ".join(f"{name} = {value}" for name, value in task.sizes.get("small", {}).items())
+
+
+def varies(task: Task) -> bool:
+    """Whether the task is checked at other sizes than those it is timed at."""
+    return any(task.sizes.get(name) for name in ("small", "held_out"))
 
 
 def exact_outputs(task: Task) -> list[str]:

@@ -1,0 +1,299 @@
+"""Each generator that ships, against files, programs and services that behave and misbehave."""
+
+import os
+import shlex
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from inspect import signature
+from pathlib import Path
+
+import pytest
+from chat_server import Behaviour, ChatServer
+from prompt_cases import DRAFTING, EMPTY, IMPROVE, PLAIN, REFINING, TASK, attempt
+
+from evokernel.core.errors import InfraError, StopRun, UserError
+from evokernel.core.journal import Journal
+from evokernel.core.plugins import make
+from evokernel.core.records import State, Usage
+from evokernel.generators.command import Command
+from evokernel.generators.llm import Llm
+from evokernel.generators.mailbox import Mailbox
+from evokernel.generators.replay import Replay
+from evokernel.generators.script import Script
+from evokernel.llm.settings import ChatSettings
+
+FRESH = State(task=TASK)
+REPLY = f"Plain loop.\n```cpp kernel.cpp\n{PLAIN}```\n"
+
+
+@pytest.fixture(autouse=True)
+def loopback_needs_no_proxy(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+# script
+
+
+def test_a_script_plays_its_files_in_order_and_then_the_last(tmp_path):
+    home = tmp_path / "scaled_relu"
+    home.mkdir()
+    (home / "1-first.cpp").write_text("first")
+    (home / ".hidden").write_text("no")
+    (home / "2-second").mkdir()
+    (home / "2-second" / "kernel.cpp").write_text("second")
+    (home / "2-second" / "tile.h").write_text("tile")
+    script = Script("cpp", str(tmp_path))
+    first, second, third = (script.write(State(task=TASK, attempts=REFINING.attempts[:n]), EMPTY).candidate for n in (0, 1, 5))
+    assert first.files == {"kernel.cpp": "first"}
+    assert first.notes == "1-first.cpp"
+    assert second.files == third.files == {"kernel.cpp": "second", "tile.h": "tile"}
+    assert script.lesson(FRESH, first, REFINING.attempts[0].outcome) is None
+
+
+def test_a_script_without_the_task_gives_no_code(tmp_path):
+    candidate = Script("cpp", str(tmp_path)).write(FRESH, EMPTY).candidate
+    assert candidate.files == {}
+    assert "no candidate for this task" in candidate.notes
+
+
+def test_a_script_needs_its_folder_and_text(tmp_path):
+    with pytest.raises(UserError, match=r"generator\.folder"):
+        Script("cpp", str(tmp_path / "gone"))
+    (tmp_path / "scaled_relu").mkdir()
+    (tmp_path / "scaled_relu" / "1.cpp").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="text file"):
+        Script("cpp", str(tmp_path)).write(FRESH, EMPTY)
+
+
+# replay
+
+
+@pytest.fixture
+def recording(tmp_path):
+    journal = Journal(tmp_path / "attempts.jsonl")
+    journal.append(attempt(0, notes="as written").model_copy(update={"usage": Usage(model="m", calls=1, cost_usd=1.0)}))
+    journal.append(attempt(1, lesson="one pass"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["", "attempts.jsonl"])
+def test_a_replay_answers_by_attempt_and_costs_nothing(recording, name):
+    replay = Replay("cpp", str(recording / name))
+    first = replay.write(FRESH, EMPTY).candidate
+    assert (first.files, first.notes, first.usage) == ({"kernel.cpp": PLAIN}, "as written", Usage())
+    assert replay.lesson(FRESH, first, REFINING.attempts[3].outcome) is None
+    later = State(task=TASK, attempts=REFINING.attempts[:1])
+    assert replay.lesson(later, first, REFINING.attempts[3].outcome).text == "one pass"
+
+
+def test_a_replay_ends_where_the_recording_ends(recording):
+    with pytest.raises(StopRun, match="the recording ends here"):
+        Replay("cpp", str(recording)).write(REFINING, EMPTY)
+
+
+def test_a_replay_needs_a_readable_journal_of_the_same_backend(recording, tmp_path):
+    with pytest.raises(UserError, match=r"generator\.journal"):
+        Replay("cpp", str(tmp_path / "gone"))
+    with pytest.raises(UserError, match=r"backend\.name"):
+        Replay("pallas", str(recording))
+    (recording / "attempts.jsonl").write_text("?\n")
+    with pytest.raises(UserError, match="line 1"):
+        Replay("cpp", str(recording))
+
+
+# llm
+
+
+def test_llm_writes_a_candidate_with_its_cost_and_keeps_what_was_said():
+    with ChatServer(lambda request, n: Behaviour(REPLY, usage=(3000, 200))) as server:
+        llm = make("generator", "llm", backend="cpp", model="m", base_url=server.base_url, price_in=1.0, price_out=2.0, system="Be brief.")
+        reply = llm.write(DRAFTING, EMPTY)
+    assert reply.candidate.files == {"kernel.cpp": PLAIN}
+    assert reply.candidate.notes == "Plain loop."
+    assert reply.candidate.usage.cost_usd == pytest.approx((3000 + 400) / 1e6)
+    assert reply.text == REPLY
+    system, user = server.requests[0]["messages"]
+    assert (system["content"], user["content"]) == ("Be brief.", reply.prompt)
+    assert 'extern "C" void kernel(' in reply.prompt
+    assert llm.lesson(DRAFTING, reply.candidate, REFINING.attempts[0].outcome) is None
+
+
+def test_llm_without_code_says_why():
+    replies = [Behaviour("No."), Behaviour("", finish_reason="length"), Behaviour("\ud83d half a surrogate")]
+    with ChatServer(lambda request, n: replies[n]) as server:
+        llm = Llm("cpp", model="m", base_url=server.base_url)
+        plain, cut, odd = (llm.write(FRESH, EMPTY) for _ in replies)
+    assert plain.candidate.files == cut.candidate.files == odd.candidate.files == {}
+    assert "no code (No.)" in plain.candidate.notes
+    assert "token limit" in cut.candidate.notes
+    assert plain.candidate.usage.tokens_out == 10
+    odd.text.encode()
+
+
+def test_llm_lessons_when_asked_for():
+    last = REFINING.attempts[-1]
+    with ChatServer(lambda request, n: Behaviour("<think>why</think>Mind the remainder.")) as server:
+        llm = Llm("cpp", model="m", base_url=server.base_url, lessons=True)
+        lesson = llm.lesson(REFINING, last.candidate, last.outcome)
+        none = llm.lesson(REFINING, last.candidate.model_copy(update={"files": {}}), last.outcome)
+    assert lesson.text == "Mind the remainder."
+    assert lesson.candidate.files == {}
+    assert lesson.candidate.usage.calls == 1
+    assert none is None
+    assert len(server.requests) == 1
+
+
+def test_llm_is_stopped_and_counted_from_outside(tmp_path):
+    (tmp_path / "calls.jsonl").write_text(
+        '{"time": 0, "model": "m", "tokens_in": 60, "tokens_out": 50, "tokens_cached": null, "cost_usd": null, "seconds": 1, '
+        '"retries": 0, "ok": true}\n'
+    )
+    llm = Llm("cpp", model="m", base_url="http://127.0.0.1:9/v1", budget_tokens=100)
+    llm.ledger = tmp_path / "calls.jsonl"
+    with pytest.raises(StopRun, match="110 of 100"):
+        llm.write(FRESH, EMPTY)
+    llm.stop = threading.Event()
+    llm.stop.set()
+    with pytest.raises(StopRun, match="stopped"):
+        llm.write(FRESH, EMPTY)
+
+
+def test_llm_settings_have_one_default():
+    ours = {name: p.default for name, p in signature(Llm).parameters.items() if name in ChatSettings.model_fields}
+    assert ours.keys() == ChatSettings.model_fields.keys()
+    for name, field in ChatSettings.model_fields.items():
+        assert ours[name] == ("" if name == "model" else field.default), name
+    with pytest.raises(UserError, match="did you mean 'temperature'"):
+        make("generator", "llm", backend="cpp", model="m", temprature=1)
+
+
+# command
+
+
+def program(text):
+    return [sys.executable, "-c", text]
+
+
+def test_a_command_reads_the_prompt_and_prints_the_reply():
+    echo = (
+        "import os, sys; prompt = sys.stdin.read(); print('for', os.environ['EVOKERNEL_ATTEMPT'], len(prompt)); "
+        "print('```cpp', 'void kernel() {}', '```', sep='\\n')"
+    )
+    for command in (program(echo), shlex.join(program(echo))):
+        reply = Command("cpp", command).write(DRAFTING, EMPTY)
+        assert reply.candidate.files == {"kernel.cpp": "void kernel() {}\n"}
+        assert reply.candidate.notes == f"for toy/scaled_relu/3 {len(reply.prompt)}"
+        assert (reply.candidate.usage.calls, reply.candidate.usage.tokens_in) == (1, None)
+
+
+def test_a_command_that_fails_is_nobodys_fault():
+    with pytest.raises(InfraError, match=r"exit code 3; it said: no luck today"):
+        Command("cpp", program("import sys; print('no luck\\ntoday', file=sys.stderr); sys.exit(3)")).write(FRESH, EMPTY)
+
+
+def test_a_command_that_does_not_end_is_killed_with_its_children(tmp_path):
+    note = tmp_path / "pid"
+    text = f"import subprocess, time; p = subprocess.Popen(['sleep', '300']); open({str(note)!r}, 'w').write(str(p.pid)); time.sleep(300)"
+    with pytest.raises(InfraError, match="did not end within 2 s"):
+        Command("cpp", program(text), timeout_s=2).write(FRESH, EMPTY)
+    assert gone(int(note.read_text()))
+
+
+def test_what_a_command_leaves_behind_is_killed(tmp_path):
+    note = tmp_path / "pid"
+    text = f"import subprocess; p = subprocess.Popen(['sleep', '300']); open({str(note)!r}, 'w').write(str(p.pid)); print('done')"
+    assert Command("cpp", program(text)).write(FRESH, EMPTY).text == "done\n"
+    assert gone(int(note.read_text()))
+
+
+def gone(pid):
+    """Whether a process has ended; an orphan may wait a moment for init to collect it."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        status = Path(f"/proc/{pid}/stat")
+        if status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize(("command", "fix"), [("", "generator.command"), ("'", "quote it"), ("no-such-program -x", "no-such-program")])
+def test_a_command_that_cannot_be_run_is_refused_early(command, fix):
+    with pytest.raises(UserError, match=fix):
+        Command("cpp", command)
+
+
+# mailbox
+
+
+def when(path, seconds=30.0):
+    """Waits for a file."""
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} never came"
+        time.sleep(0.01)
+
+
+def test_a_mailbox_waits_for_the_reply_and_asks_nobody_twice(tmp_path):
+    box = Mailbox("cpp", str(tmp_path / "box"), poll_s=0.02)
+    question, answer = tmp_path / "box" / "toy--scaled_relu--3.prompt.md", tmp_path / "box" / "toy--scaled_relu--3.reply.md"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(box.write, DRAFTING, EMPTY)
+        when(question)
+        (tmp_path / "draft").write_text(REPLY)
+        os.rename(tmp_path / "draft", answer)
+        reply = waiting.result(30)
+    assert reply.candidate.files == {"kernel.cpp": PLAIN}
+    assert question.read_text() == reply.prompt
+    asked = question.stat().st_mtime_ns
+    assert Mailbox("cpp", str(tmp_path / "box"), poll_s=0.02).write(DRAFTING, EMPTY).text == reply.text
+    assert question.stat().st_mtime_ns == asked
+
+
+def test_a_reply_still_being_written_is_waited_for(tmp_path):
+    box = Mailbox("cpp", str(tmp_path), poll_s=0.1)
+    answer = tmp_path / "toy--scaled_relu--0.reply.md"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(box.write, FRESH, EMPTY)
+        when(tmp_path / "toy--scaled_relu--0.prompt.md")
+        with answer.open("w") as file:
+            for piece in (REPLY[:10], REPLY[10:30], REPLY[30:]):
+                file.write(piece)
+                file.flush()
+                time.sleep(0.06)
+        assert waiting.result(30).text == REPLY
+
+
+def test_a_reply_to_another_prompt_is_moved_aside(tmp_path):
+    box = Mailbox("cpp", str(tmp_path), poll_s=0.02, timeout_s=0.1)
+    answer = tmp_path / "toy--scaled_relu--6.reply.md"
+    with pytest.raises(InfraError, match="no reply in"):
+        box.write(REFINING, IMPROVE)
+    answer.write_text(REPLY)
+    with pytest.raises(InfraError, match="no reply in"):
+        box.write(REFINING, EMPTY)
+    assert (tmp_path / f"{answer.name}.old1").read_text() == REPLY
+
+
+def test_a_mailbox_stops_with_the_run(tmp_path):
+    box = Mailbox("cpp", str(tmp_path), poll_s=60)
+    box.stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(box.write, FRESH, EMPTY)
+        when(tmp_path / "toy--scaled_relu--0.prompt.md")
+        box.stop.set()
+        with pytest.raises(StopRun, match="stopped while waiting"):
+            waiting.result(30)
+
+
+def test_a_mailbox_needs_a_folder_it_can_use(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"generator\.folder"):
+        Mailbox("cpp", str(tmp_path / "file" / "box"))
+    with pytest.raises(UserError, match="poll_s"):
+        make("generator", "mailbox", backend="cpp", folder=str(tmp_path), poll_s=0)

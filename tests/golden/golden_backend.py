@@ -1,0 +1,9 @@
+"""A backend that only has words, so that golden prompts change with our prompts and with nothing else."""
+
+
+class Plain:
+    """The declaration and the rules a prompt quotes."""
+
+    def entry(self, task):
+        names = [t.name for t in (*task.signature.inputs, *task.signature.outputs)]
+        return f"// as the harness calls it (once per size)\nvoid kernel({', '.join('float* ' + name for name in names)});"

@@ -1,0 +1,127 @@
+"""Replies as models write them, and as nobody should."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evokernel.llm.replies import FILE_CHARS, read_reply
+
+CODE = 'extern "C" void kernel(const float* x) {\n  x[0];\n}\n'
+OLD = 'extern "C" void kernel(const float* x) {\n  // old\n}\n'
+HELPER = "static float f(float v) {\n  return v;\n}\n"
+TEST = "int main() {\n  kernel(nullptr);\n}\n"
+
+FINDS = {
+    "a named block": f"```cpp kernel.cpp\n{CODE}```",
+    "prose around": f"Here it is.\n\n```cpp kernel.cpp\n{CODE}```\nGood luck!",
+    "a language only": f"```c++\n{CODE}```",
+    "a colon": f"```cpp:kernel.cpp\n{CODE}```",
+    "an attribute": f'```cpp title="src/kernel.cpp"\n{CODE}```',
+    "braces": f"```{{.cpp filename=kernel.cpp}}\n{CODE}```",
+    "a name only": f"```kernel.cpp\n{CODE}```",
+    "no info": f"```\n{CODE}```",
+    "tildes": f"~~~cpp\n{CODE}~~~",
+    "a longer fence": f"````cpp kernel.cpp\n{CODE}````",
+    "the name before": f"**`kernel.cpp`**:\n\n```cpp\n{CODE}```",
+    "last one wins": f"```cpp\n{OLD}```\nOn second thought:\n```cpp\n{CODE}```",
+    "a closed block before an open one": f"```cpp\n{CODE}```\nor\n```cpp\n{OLD[:30]}",
+    "the name beats a later block": f"```cpp kernel.cpp\n{CODE}```\nThe old one was\n```cpp\n{OLD}```",
+    "the entry beats the name": f"```cpp kernel.cpp\n{HELPER}```\n```cpp\n{CODE}```",
+    "a test after it": f"```cpp kernel.cpp\n{CODE}```\n```cpp test.cpp\n{TEST}```",
+    "an unnamed test after it": f"```cpp\n{CODE}```\nTry it:\n```cpp\n{TEST}```",
+    "a shell block after it": f"```cpp\n{CODE}```\n```bash\ng++ kernel.cpp\n```",
+    "an open fence": f"Sure:\n```cpp kernel.cpp\n{CODE}",
+    "an open block before": f"```cpp\nfor (;;)\n\n```cpp kernel.cpp\n{CODE}```",
+    "wrapped in markdown": f"```markdown\nText\n```cpp kernel.cpp\n{CODE}```\n```",
+    "an indented list": "1. Do this:\n   ```cpp kernel.cpp\n" + "".join(f"   {line}\n" for line in CODE.splitlines()) + "   ```",
+    "thoughts": f"<think>\n```cpp\n{OLD}```\n</think>\n```cpp\n{CODE}```",
+    "thoughts without a start": f"```cpp\n{OLD}```\n</think>\n```cpp\n{CODE}```",
+    "windows line ends": f"```cpp kernel.cpp\n{CODE}```".replace("\n", "\r\n"),
+    "no fence": CODE,
+    "no fence, prose around": f"The kernel:\n\n{CODE}\nIt is fast.",
+}
+
+
+@pytest.mark.parametrize("text", FINDS.values(), ids=FINDS)
+def test_the_kernel_is_found(text):
+    assert read_reply(text, "kernel.cpp", "kernel").files == {"kernel.cpp": CODE}
+
+
+NOTHING = {
+    "": "empty",
+    "  \n": "empty",
+    "I cannot help with that.": "no code (I cannot help",
+    "<think>let me see": "only thoughts",
+    f"<think>\n```cpp\n{CODE}```": "only thoughts",
+    "```diff\n- a\n+ b\n```": "diffs are not supported",
+    "```cpp\n@@ -1,2 +1,2 @@\n- void kernel() {\n+ void kernel(int) {\n```": "diffs are not supported",
+    "```\nsome words in a box\n```": "no code block of the reply defines the kernel",
+    "```bash\nmake\n```": "no code block",
+    "```cpp\n```": "no code",
+    f"```cpp\n{CODE}{'// x' * FILE_CHARS}\n```": "more than",
+}
+
+
+@pytest.mark.parametrize("text", NOTHING, ids=lambda text: text[:20])
+def test_no_code_says_why(text):
+    found = read_reply(text, "kernel.cpp", "kernel")
+    assert found.files == {}
+    assert NOTHING[text] in found.note
+    assert "\n" not in found.note
+
+
+def test_code_without_the_entry_is_still_taken_so_that_the_judge_can_say_what_is_wrong():
+    assert read_reply(f"```cpp kernel.cpp\n{HELPER}```", "kernel.cpp", "kernel").files == {"kernel.cpp": HELPER}
+    assert read_reply(f"```cpp\n{HELPER}```", "kernel.cpp", "kernel").files == {"kernel.cpp": HELPER}
+
+
+def test_a_named_block_takes_the_place_of_its_include():
+    text = f'```cpp helper.h\n{HELPER}```\n```cpp kernel.cpp\n#include <cmath>\n#include "helper.h"\n#include "other.h"\n{CODE}```'
+    assert read_reply(text, "kernel.cpp", "kernel").files == {"kernel.cpp": f'#include <cmath>\n{HELPER}#include "other.h"\n{CODE}'}
+
+
+def test_the_name_in_a_first_comment():
+    other, mine = f"// kernel.cpp\n{HELPER}", f"// notes.cpp\n{HELPER}"
+    assert read_reply(f"```cpp\n{other}```\n```cpp\n{mine}```", "kernel.cpp", "kernel").files == {"kernel.cpp": other}
+
+
+def test_what_the_writer_says_is_kept_and_bounded():
+    assert read_reply(f"One pass,\nno temporaries.\n```cpp\n{CODE}```", "kernel.cpp", "kernel").note == "One pass, no temporaries."
+    assert len(read_reply(f"{'word ' * 900}\n```cpp\n{CODE}```", "kernel.cpp", "kernel").note) <= 500
+    assert "ended inside" in read_reply(f"```cpp\n{CODE}", "kernel.cpp", "kernel").note
+
+
+def test_another_backend_has_another_file():
+    code = "import jax\n\n\ndef kernel(x_ref, o_ref):\n    o_ref[...] = x_ref[...]\n"
+    for text in (f"```python\n{code}```", f"Here:\n\n{code}"):
+        assert read_reply(text, "kernel.py", "kernel").files == {"kernel.py": code}
+
+
+MARKS = ["```", "````", "~~~", "```cpp\n", "```cpp kernel.cpp\n", "```diff\n", "<think>", "</think>", "@@ ", "```a.h\n", '#include "a.h"\n']
+BITS = ["\n", " ", "\t", "kernel(", "void kernel(", CODE, "{", "}", "\r", "\0", "\ud800", "é", "// kernel.cpp\n", "text"]
+PIECES = st.sampled_from([*MARKS, *BITS])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=25).map("".join))
+def test_nothing_a_model_writes_raises(text):
+    found = read_reply(text, "kernel.cpp", "kernel")
+    assert found.files or found.note
+    "".join(found.files.values()).encode()
+    found.note.encode()
+
+
+LONG = {
+    "thoughts": "<think>\n" * 100_000,
+    "empty thoughts": "<think></think>\n" * 60_000,
+    "blanks": "```" + " " * 900_000 + "`",
+    "fences": "```\n" * 200_000,
+    "heads": "void kernel(" * 80_000,
+    "ticks": "`" * 10**6,
+}
+
+
+@pytest.mark.timeout(120)  # seconds where time grows with the length, hours where it grows with its square
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_no_text_takes_for_ever(text):
+    assert read_reply(text, "kernel.cpp", "kernel").files == {}
