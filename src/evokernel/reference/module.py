@@ -194,7 +194,7 @@ class own_chance:
 
     def __enter__(self) -> None:
         self.before = torch.random.get_rng_state(), np.random.get_state(), random.getstate()
-        torch.manual_seed(self.seed)
+        torch.default_generator.manual_seed(self.seed)  # torch.manual_seed does the same after loading the compiler, a second per process
         np.random.seed(self.seed % 2**32)
         random.seed(self.seed)
 
