@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option
+from evokernel.cli.output import draw, emit, json_option, tell
 from evokernel.core.errors import UserError
 
 
@@ -25,7 +25,7 @@ def command(as_json: bool) -> None:
         emit(rows)
         return
     cells = [[row["backend"], "ready" if row["ready"] else "not here", row["missing"] or words(row["versions"])] for row in rows]
-    click.echo(draw(["backend", "status", "what it uses, or what it lacks"], cells))
+    tell(draw(["backend", "status", "what it uses, or what it lacks"], cells))
 
 
 def found() -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import click
 
 from evokernel.cli.backends import found as backends
 from evokernel.cli.backends import words
-from evokernel.cli.output import emit, json_option
+from evokernel.cli.output import emit, json_option, tell
 from evokernel.core.errors import UserError
 
 State = Literal["ok", "optional", "missing"]
@@ -52,8 +52,8 @@ def command(memory: str, as_json: bool) -> int:
         marks = {"ok": "✓", "optional": "·", "missing": "✗"}
         width = max(len(check.name) for check in checks)
         for check in checks:
-            click.echo(f"{marks[check.state]} {check.name.ljust(width)}  {check.detail}")
-        click.echo("\n'evokernel run' can work here." if not broken else f"\n'evokernel run' cannot work yet: see {broken[0].name}.")
+            tell(f"{marks[check.state]} {check.name.ljust(width)}  {check.detail}")
+        tell("\n'evokernel run' can work here." if not broken else f"\n'evokernel run' cannot work yet: see {broken[0].name}.")
     return 1 if broken else 0
 
 

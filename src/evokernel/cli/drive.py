@@ -12,9 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
-import click
-
-from evokernel.cli.output import emit, pairs
+from evokernel.cli.output import emit, pairs, tell
 from evokernel.cli.progress import Line, PlainDisplay, Progress
 from evokernel.cli.report import show, write_page
 from evokernel.core.errors import InfraError
@@ -100,12 +98,12 @@ def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_jso
         emit(summary(run, attempts, seconds, report))
     else:
         found = metrics.by_task(run.tasks, attempts)
-        click.echo(f"\n{show(tables.operators(found), title=False)}\n")
+        tell(f"\n{show(tables.operators(found), title=False)}\n")
         label = "time (this session)" if progress.recorded else "time"
-        click.echo(pairs([*tables.totals(found, seconds, label), ("report", str(report))]))
+        tell(pairs([*tables.totals(found, seconds, label), ("report", str(report))]))
     if not engine.stop.is_set():
         return 0
-    click.echo(f"stopped ({engine.why_stopped}); go on with: {resume_command(run.folder)}", err=as_json)
+    tell(f"stopped ({engine.why_stopped}); go on with: {resume_command(run.folder)}", err=as_json)
     return INTERRUPTED if engine.why_stopped == "interrupted" else 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option
+from evokernel.cli.output import draw, emit, json_option, tell
 
 
 @click.command()
@@ -33,10 +33,10 @@ def command(folder: Path, out: Path | None, spec: str, as_json: bool) -> None:
         emit({"folder": str(done.folder), "kernels": kernels, "unsolved": done.unsolved, "wrapped": done.wrapped})
         return
     cells = [[one.task, words.latency(one.latency_us), words.ratio(one.speedup), str(one.folder)] for one in done.kernels]
-    click.echo(draw(["task", "latency", "speed-up", "folder"], cells, [False, True, True]))
+    tell(draw(["task", "latency", "speed-up", "folder"], cells, [False, True, True]))
     if done.unsolved:
-        click.echo(f"not solved: {', '.join(done.unsolved)}")
+        tell(f"not solved: {', '.join(done.unsolved)}")
     if done.wrapped:
-        click.echo(f"\ntest them: python -m pytest {done.folder}")
+        tell(f"\ntest them: python -m pytest {done.folder}")
     else:
-        click.echo(f"\nbackend '{run.config.name('backend')}' brings no PyTorch wrapper, so there is none")
+        tell(f"\nbackend '{run.config.name('backend')}' brings no PyTorch wrapper, so there is none")

@@ -77,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def complain(error: Exception) -> None:
     """One line on stderr, whatever the message holds."""
-    click.echo(f"error: {' '.join(str(error).split())}", err=True)
+    from evokernel.cli.output import tell
+
+    tell(f"error: {' '.join(str(error).split())}", err=True)
 
 
 if __name__ == "__main__":

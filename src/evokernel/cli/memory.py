@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, pairs
+from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
     from evokernel.core.protocols import Embedder
@@ -111,7 +111,7 @@ def show(id: str, path: Path, as_json: bool) -> None:
             [s.run, s.attempt, s.stage, f"{s.reward:+.2f}", f"{s.q_before:+.3f} → {s.q_after:+.3f}", "revoked" * s.revoked] for s in steps
         ]
         lines.append("\n" + draw(["run", "attempt", "stage", "reward", "Q", ""], cells, [False, False, False, True]))
-    click.echo("\n".join(lines))
+    tell("\n".join(lines))
 
 
 @command.command("stats")
@@ -134,7 +134,7 @@ def stats(path: Path, as_json: bool) -> None:
         name: ", ".join(f"{key} {count}" for key, count in table.items())
         for name, table in (("kinds", found.kinds), ("backends", found.backends))
     }
-    click.echo(
+    tell(
         pairs(
             [
                 ("bank", f"{found.path} ({bytes_size(found.size_bytes)})"),
@@ -268,11 +268,11 @@ def show_items(rows: list[dict[str, Any]], as_json: bool, count: int) -> None:
         likeness = [f"{one['similarity']:.2f}"] if near else []
         title = first_line(one["title"], 70) + (" (revoked)" if one["revoked"] else "")
         cells.append([one["id"], one["kind"], *figures, *likeness, title])
-    click.echo(draw(header, cells, [False, False, True, True, True, True, near]))
+    tell(draw(header, cells, [False, False, True, True, True, True, near]))
     if count > len(rows):
-        click.echo(f"{len(rows)} of {count} items; more with --limit")
+        tell(f"{len(rows)} of {count} items; more with --limit")
 
 
 def say(value: dict[str, Any], words: str, as_json: bool) -> None:
     """What was done."""
-    emit(value) if as_json else click.echo(words)
+    emit(value) if as_json else tell(words)

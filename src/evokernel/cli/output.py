@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -20,14 +22,24 @@ def json_option(command: F) -> F:
 
 def emit(value: Any) -> None:
     """The one JSON value of a command."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+def tell(text: str, err: bool = False) -> None:
+    """Text for people. Kernels and replies are in it, and may not steer the terminal."""
+    click.echo(printable(text), err=err)
+
+
+def printable(text: str) -> str:
+    """The text with every control character but line ends and tabs replaced."""
+    return CONTROL.sub("\ufffd", text)
 
 
 class StderrHandler(logging.Handler):
     """Writes to whatever stderr is at that moment, so that a live display can put the line above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(f"{record.levelname.lower()}: {record.getMessage()}\n")
+        sys.stderr.write(printable(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
         sys.stderr.flush()
 
 

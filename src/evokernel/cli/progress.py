@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from evokernel.cli.output import printable
 from evokernel.core.config import RunConfig
 from evokernel.core.records import Attempt, Task, Usage
 from evokernel.reports import words
@@ -116,34 +117,36 @@ class PlainDisplay:
         self.progress, self.stream = progress, stream
         self.width = max((len(line.name) for line in progress.lines.values()), default=0)
         self.round: int | None = None
+        self.summary = ""
 
     def __enter__(self) -> PlainDisplay:
         return self
 
     def __exit__(self, *trouble: object) -> None:
-        if self.round is not None and trouble == (None, None, None):
-            self.end_round()
+        if self.summary and trouble == (None, None, None):
+            self.say(self.summary)
 
     def show(self, attempt: Attempt, line: Line) -> None:
         """Tells one attempt."""
-        if self.round is not None and attempt.round != self.round:
-            self.end_round()
+        if self.summary and attempt.round != self.round:
+            self.say(self.summary)
         self.round = attempt.round
         progress = self.progress
         count = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
         self.say(f"{count} {line.name.ljust(self.width)}  {attempt.stage.value.ljust(6)}  {verdict(attempt, line)}")
+        self.summary = self.end_of_round()  # as of the round's last attempt, told when the next round's first comes in
 
-    def end_round(self) -> None:
+    def end_of_round(self) -> str:
         """How far the whole run is."""
         progress, count = self.progress, len(self.progress.lines)
         left = f", about {words.duration(progress.left_s)} left" if progress.left_s and progress.done < progress.total else ""
-        self.say(
+        return (
             f"-- round {(self.round or 0) + 1}: {progress.compiled} of {count} compiled, {progress.solved} of {count} correct; "
             f"{progress.totals()}; {words.duration(progress.elapsed_s)} elapsed{left}"
         )
 
     def say(self, text: str) -> None:
-        self.stream.write(text + "\n")
+        self.stream.write(printable(text) + "\n")
         self.stream.flush()
 
     def interrupt(self, text: str) -> None:

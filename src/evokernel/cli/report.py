@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, pairs
+from evokernel.cli.output import draw, emit, json_option, pairs, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def command(folder: Path | None, list_runs: bool, out: Path | None, as_json: boo
         emit(summary(run, attempts, seconds, path))
         return
     found = metrics.by_task(run.tasks, attempts)
-    click.echo(f"{run.config.id}: {run.folder}\n")
+    tell(f"{run.config.id}: {run.folder}\n")
     for table in (tables.operators(found), tables.families(found), tables.fast(found), tables.failures(found)):
         if table.rows:
-            click.echo(show(table) + "\n")
-    click.echo(pairs(tables.totals(found, seconds, "first to last attempt")))
-    click.echo(f"\nreport  {path}")
+            tell(show(table) + "\n")
+    tell(pairs(tables.totals(found, seconds, "first to last attempt")))
+    tell(f"\nreport  {path}")
 
 
 def show(table: Table, title: bool = True) -> str:
@@ -79,9 +79,8 @@ def bank_values(run: Run) -> list[Valued] | None:
     from evokernel.memory.bank import Bank
     from evokernel.reports.page import Valued
 
-    path = run.folder / "memory.db" if run.config.fresh else Path(run.config.memory)
     try:
-        with Bank.read(path) as bank:
+        with Bank.read(bank_path(run)) as bank:
             learned = {(one.item, one.stage): one for one in bank.standings()}
             found = []
             for entry in bank.entries(backend=run.config.name("backend")):
@@ -99,8 +98,13 @@ def bank_values(run: Run) -> list[Valued] | None:
                 )
             return found
     except UserError as error:
-        click.echo(f"note: {error}", err=True)
+        tell(f"note: {error}", err=True)
         return None
+
+
+def bank_path(run: Run) -> Path:
+    """Where a run keeps what it learns."""
+    return run.folder / "memory.db" if run.config.fresh else Path(run.config.memory)
 
 
 def latest(runs: Path) -> Path:
@@ -125,11 +129,11 @@ def listing(runs: Path, as_json: bool) -> None:
         emit(rows)
         return
     if not rows:
-        click.echo(f"no runs in {runs}")
+        tell(f"no runs in {runs}")
         return
     header = ["folder", "tasks", "attempts", "correct", "backend", "generator", "policy", "state"]
     cells = [["–" if line[name] is None else str(line[name]) for name in header] for line in rows]
-    click.echo(draw(header, cells, [False, True, True, True]))
+    tell(draw(header, cells, [False, True, True, True]))
 
 
 def row(folder: Path) -> dict[str, Any]:

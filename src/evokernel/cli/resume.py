@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.output import json_option
+from evokernel.cli.output import json_option, tell
 
 
 @click.command()
@@ -35,7 +35,7 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
     engine = resume(folder, sets, budget=budget, workers=workers)
     total = len(engine.run.tasks) * engine.run.config.budget
     if made >= total:
-        click.echo(f"{folder} is complete ({made} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
+        tell(f"{folder} is complete ({made} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
     else:
-        click.echo(f"resuming: {made} of {total} attempts are there. {announce(engine)}", err=as_json)
+        tell(f"resuming: {made} of {total} attempts are there. {announce(engine)}", err=as_json)
     return drive(engine, plain, as_json)

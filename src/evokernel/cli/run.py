@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.output import json_option
+from evokernel.cli.output import json_option, tell
 
 if TYPE_CHECKING:
     from evokernel.engine.loop import Engine
@@ -75,18 +74,21 @@ def command(
         fresh=fresh or None,
     )
     engine = start(settings, out)
-    click.echo(announce(engine), err=as_json)
+    tell(announce(engine), err=as_json)
     return drive(engine, plain, as_json)
 
 
 def announce(engine: Engine) -> str:
     """What is about to happen, in one line."""
+    from evokernel.cli.report import bank_path
+    from evokernel.memory.bank import Bank
+
     config = engine.run.config
     count = len(engine.run.tasks)
-    items = len(engine.memory) if isinstance(engine.memory, Sized) else None
-    bank = "a fresh bank" if config.fresh else f"memory {config.memory}"
-    held = f" ({items} items)" if items is not None else ""
+    with Bank.read(bank_path(engine.run)) as bank:
+        items = bank.stats().items
+    where = "a fresh bank" if config.fresh else f"memory {config.memory}"
     return (
         f"{count} task{'s' * (count != 1)} × {config.budget} attempts, backend {config.name('backend')}, "
-        f"generator {config.name('generator')}, policy {config.name('policy')}, {bank}{held}, folder {engine.run.folder}"
+        f"generator {config.name('generator')}, policy {config.name('policy')}, {where} ({items} items), folder {engine.run.folder}"
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, pairs
+from evokernel.cli.output import draw, emit, json_option, pairs, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ def command(words: tuple[str, ...], backend: str, as_json: bool) -> None:
     spec = ",".join(specs) or "starter"
     if asked:
         shown = [description(task, backend) for task in loader.load(spec)]
-        emit(shown) if as_json else click.echo("\n\n".join(page(one) for one in shown))
+        emit(shown) if as_json else tell("\n\n".join(page(one) for one in shown))
         return
     rows = listing(loader.files(spec))
     if as_json:
         emit(rows)
         return
     header = ["task", "family", "level", "inputs", "outputs", "work"]
-    click.echo(draw(header, [[str(row[name]) for name in header] for row in map(cells, rows)], [False, False, True]))
+    tell(draw(header, [[str(row[name]) for name in header] for row in map(cells, rows)], [False, False, True]))
     first = rows[0]["task"] if rows[0]["task"].partition("/")[0] in loader.suites() else rows[0]["path"]
-    click.echo(f"\n{len(rows)} tasks; suites: {', '.join(loader.suites())}. More: evokernel tasks show {first}")
+    tell(f"\n{len(rows)} tasks; suites: {', '.join(loader.suites())}. More: evokernel tasks show {first}")
 
 
 def listing(files: list[TaskFile]) -> list[dict[str, Any]]:

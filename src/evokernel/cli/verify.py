@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import emit, json_option
+from evokernel.cli.output import emit, json_option, pairs, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def command(file: Path, spec: str, backend: str | None, baselines: tuple[str, ..
     if len(tasks) != 1:
         raise UserError(f"'{spec}' names {len(tasks)} tasks; name one, such as --task {tasks[0].id}")
     outcome = judge(config, tasks[0], kernel, ("eager", *baselines))
-    emit(found(tasks[0], kernel, outcome)) if as_json else click.echo(page(tasks[0], outcome))
+    emit(found(tasks[0], kernel, outcome)) if as_json else tell(page(tasks[0], outcome))
     return 0 if outcome.feasible else 1
 
 
@@ -109,8 +110,6 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
 
 def page(task: Task, outcome: Outcome) -> str:
     """The same for people."""
-    from evokernel.reports import words
-
     lines = [task.id]
     for gate in outcome.gates:
         mark = "✓" if gate.passed else "✗"
@@ -119,18 +118,21 @@ def page(task: Task, outcome: Outcome) -> str:
             lines += [f"      {line}".rstrip() for line in gate.detail.splitlines()]
     reached = {gate.gate for gate in outcome.gates}
     lines += [f"  – {name.ljust(6)}  not reached" for name in GATES if name not in reached]
+    return "\n".join(
+        [*lines, "", pairs([(f"  {label}", text) for label, text in figures(outcome)]), "", "passed" if outcome.feasible else "not passed"]
+    )
+
+
+def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """What was measured, label and words."""
+    from evokernel.reports import words
+
     if outcome.latency_us is not None:
-        noise = f" ± {words.percent(outcome.noise)}" if outcome.noise is not None else ""
-        lines.append(
-            f"\n  latency  {words.latency(outcome.latency_us)}{noise}, {words.clock([outcome.clock])}, {len(outcome.samples_us)} samples"
-        )
+        samples = f"{words.clock([outcome.clock])}, {len(outcome.samples_us)} samples"
+        yield "latency", f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)} ({samples})"
         for name in outcome.baseline_us:
             base = outcome.baseline(name)
-            ratio = words.ratio(base / outcome.latency_us if base else None)
-            lines.append(f"  PyTorch {name}  {words.latency(base)}: speed-up {ratio}")
+            yield f"PyTorch {name}", f"{words.latency(base)}, speed-up {words.ratio(base / outcome.latency_us if base else None)}"
     if outcome.profile:
-        lines.append(f"  bound by {outcome.profile.bottleneck}: {outcome.profile.summary}")
-    if outcome.versions:
-        lines.append("  " + "; ".join(f"{name} {text}" for name, text in outcome.versions.items()))
-    lines.append("\npassed" if outcome.feasible else "\nnot passed")
-    return "\n".join(lines)
+        yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
+    yield from outcome.versions.items()

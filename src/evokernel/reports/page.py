@@ -104,7 +104,8 @@ def headline(tried: Tried) -> str:
     if not tried.best:
         return f"not solved in {len(tried.attempts)} attempts"
     outcome = tried.best.outcome
-    return f"{words.latency(outcome.latency_us)}, {words.ratio(outcome.speedup)} over PyTorch, {words.clock([outcome.clock])}"
+    figure = f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}"
+    return f"{figure}, {words.ratio(outcome.speedup)} over PyTorch, {words.clock([outcome.clock])}"
 
 
 def verdict(attempt: Attempt) -> str:
@@ -112,4 +113,4 @@ def verdict(attempt: Attempt) -> str:
     outcome = attempt.outcome
     if failure := outcome.failure:
         return f"{failure.gate}: {failure.reason}. {words.first_line(failure.detail, 160)}"
-    return f"correct, {words.latency(outcome.latency_us)} ± {words.percent(outcome.noise)}, {words.ratio(outcome.speedup)}"
+    return f"correct, {words.latency(outcome.latency_us)}{words.noise(outcome.noise)}, {words.ratio(outcome.speedup)}"

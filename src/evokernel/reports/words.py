@@ -35,6 +35,11 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{100 * share:.0f} %"
 
 
+def noise(share: float | None) -> str:
+    """` ± 0.4 %`, or nothing when it is not known."""
+    return "" if share is None else f" ± {100 * share:.1f} %"
+
+
 def duration(seconds: float | None) -> str:
     """`41 s`, `4 min 50 s`, `2 h 03 min`."""
     if seconds is None:
