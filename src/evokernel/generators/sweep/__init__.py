@@ -19,7 +19,7 @@ UNIFORM = 0.1
 
 # What a profile's diagnosis makes worth changing first.
 REMEDIES: Mapping[str, frozenset[str]] = {
-    "memory": frozenset({"algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "keys", "scratch"}),
+    "memory": frozenset({"algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "span", "scratch"}),
     "compute": frozenset({"simd", "lanes", "unroll", "math", "gemm", "mr", "nr", "algorithm", "divide", "acc", "window", "pack"}),
     "latency": frozenset({"unroll", "algorithm", "simd", "acc", "mr", "nr"}),
     "overhead": frozenset({"threads", "scratch", "pack"}),

@@ -12,6 +12,9 @@ from evokernel.core.records import Context, MemoryItem, State
 
 LINE = re.compile(r"^\s*//\s*decisions: (\w+)((?: \w+=\w+)*)\s*$", re.MULTILINE)
 
+NOTE = re.compile(r": (\w+)((?: \w+=\w+)+)")
+"""The same in the words of a note, which has no code."""
+
 # What other writers' code reveals about the same questions.
 SIGNS = (
     ("simd", "vec", re.compile(r"vector_size|ext_vector_type")),
@@ -87,14 +90,26 @@ def decisions_in(code: str) -> tuple[str, dict[str, str]]:
     return "", {name: option for name, option, sign in reversed(SIGNS) if sign.search(code)}
 
 
+def decisions_of(item: MemoryItem) -> tuple[str, dict[str, str]]:
+    """Sketch and decisions of a trace or of a note about one."""
+    if not item.code and (found := NOTE.search(item.text)):
+        return found[1], dict(pair.split("=", 1) for pair in found[2].split())
+    return decisions_in(item.code)
+
+
 def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
     """What the context and the task's own failures have to say."""
-    seen = [item for shown in context.items if (item := shown.item).code and item.feasible is not None]
-    level = {task: mean([log_speed(i) for i in seen if i.task == task and i.feasible]) for task in {i.task for i in seen}}
+    judged: dict[tuple[object, ...], tuple[MemoryItem, str, dict[str, str]]] = {}
+    for item in (shown.item for shown in context.items):
+        own, taken = decisions_of(item)
+        if taken and item.feasible is not None:
+            # A trace and the note on it are one observation.
+            judged.setdefault((item.task, item.latency_us, *taken.items()), (item, own, taken))
+    level = {task: [log_speed(i) for i, _, _ in judged.values() if i.task == task and i.feasible] for task in {k[0] for k in judged}}
     found = []
-    for item in seen:
-        own, taken = decisions_in(item.code)
-        gain = log_speed(item) - (level[item.task] if sum(i.task == item.task and bool(i.feasible) for i in seen) > 1 else 0.0)
+    for item, own, taken in judged.values():
+        peers = level[item.task]
+        gain = log_speed(item) - (sum(peers) / len(peers) if len(peers) > 1 else 0.0)
         weight = SAME if own == sketch else OTHER
         found.append(Evidence(taken, weight, bool(item.feasible), item.reason, item.text, max(-2.0, min(2.0, gain))))
     if context.start:
@@ -110,11 +125,6 @@ def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
 def log_speed(item: MemoryItem) -> float:
     """How fast an item is against the baseline, on a log scale; nothing known counts as neither."""
     return math.log(item.speedup) if item.speedup and item.speedup > 0 else 0.0
-
-
-def mean(values: list[float]) -> float:
-    """0 for nothing."""
-    return sum(values) / len(values) if values else 0.0
 
 
 class Belief:

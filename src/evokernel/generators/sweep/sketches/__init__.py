@@ -44,15 +44,20 @@ def one_of(name: str, *options: str) -> Callable[[Choice], bool]:
     return lambda taken: taken.get(name) in options
 
 
-SIMD = Decision("simd", ("auto", "omp", "vec"))
-LANES = Decision("lanes", ("4", "8", "12", "16", "32"), is_wide)
+def is_by_rows(taken: Choice) -> bool:
+    """Whether memory is walked in order, so that the inner loop can be shaped at all."""
+    return taken.get("order") != "columns"
+
+
+SIMD = Decision("simd", ("auto", "omp", "vec"), is_by_rows)
+LANES = Decision("lanes", ("2", "4", "8", "12", "16", "32"), is_wide)
 UNROLL = Decision("unroll", ("1", "2", "4", "8"), one_of("simd", "auto", "vec"))
 TAIL = Decision("tail", ("scalar", "masked", "steps", "assume"), is_stepped)
 MATH = Decision("math", ("libm", "libm64", "poly2", "poly4", "poly5", "poly6"), trait="math")
-ACC = Decision("acc", ("float", "double"))
-ALIAS = Decision("alias", ("none", "__restrict", "__restrict__", "restrict"))
-INDEX = Decision("index", ("int64_t", "int32_t"))
-THREADS = Decision("threads", ("none", "omp"))
+ACC = Decision("acc", ("float", "double"), is_by_rows)
+ALIAS = Decision("alias", ("none", "const", "__restrict", "__restrict__", "restrict"), is_by_rows)
+INDEX = Decision("index", ("int64_t", "int32_t"), is_by_rows)
+THREADS = Decision("threads", ("none", "omp"), is_by_rows)
 ORDER = Decision("order", ("rows", "columns"))
 SCRATCH = ("heap", "stack", "static")
 WINDOW = Decision("window", ("runtime", "switch", "fixed"))
@@ -129,7 +134,7 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
     "attention": (
         Decision("algorithm", ("full", "rows", "online")),
         Decision("rows", ("1", "8", "32", "64"), one_of("algorithm", "rows", "online")),
-        Decision("keys", ("16", "64", "128"), one_of("algorithm", "online")),
+        Decision("span", ("16", "64", "128"), one_of("algorithm", "online")),
         *GEMM, SIMD, LANES, UNROLL, TAIL, Decision("scratch", SCRATCH), MATH, ALIAS,
     ),
     "conv": (
