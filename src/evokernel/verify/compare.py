@@ -58,7 +58,7 @@ class Expected:
             )
         if self.array.dtype not in FLOATS:
             stored = got.view(np.uint8) if self.array.dtype == "bool" else got
-            wrong = stored != (self.array.data.view(np.uint8) if self.array.dtype == "bool" else self.array.data)
+            wrong = np.asarray(stored != (self.array.data.view(np.uint8) if self.array.dtype == "bool" else self.array.data))
             return self.found(wrong, got, stored, poison) if wrong.any() else None
         values = numbers(got, self.array.dtype)
         wrong = self.apart(values)
@@ -72,8 +72,7 @@ class Expected:
             slack *= self.rtol
             slack += self.atol * self.rms
             gap = np.subtract(values, reference)
-            np.abs(gap, out=gap)
-            wrong: np.ndarray = np.asarray(~(gap <= slack))
+            wrong: np.ndarray = np.asarray(~(np.abs(gap) <= slack))
             wrong |= np.isinf(slack) & ~(values == reference)  # an infinite reference would tolerate anything
         if wrong.any():
             same = (values == reference) | (np.isnan(values) & np.isnan(reference))

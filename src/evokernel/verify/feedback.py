@@ -77,12 +77,8 @@ def guess(wrong: np.ndarray, box: list[tuple[int, int]]) -> str:
     if wrong.ndim > 1:
         for axis in range(wrong.ndim):
             others = tuple(a for a in range(wrong.ndim) if a != axis)
-            lines = wrong.any(axis=others)
-            if (
-                lines.size >= 4
-                and lines.sum() <= lines.size // 4
-                and bool(np.all(wrong, axis=others, where=wrong.any(axis=others, keepdims=True)))
-            ):
+            lines, full = np.any(wrong, axis=others), np.all(wrong, axis=others)
+            if lines.size >= 4 and lines.sum() <= lines.size // 4 and np.array_equal(lines, full):
                 return f"whole slices along dimension {axis} are wrong, the others right: is that index computed right?"
     if bool(wrong.all()):
         return "everything is wrong: the formula, the argument order or the indexing"

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import ceil, sqrt
 from pathlib import Path
 from random import Random
@@ -35,6 +36,7 @@ PRECISION = 0.01
 DRAW_SHARE = 0.3
 """Of the budget may go into drawing new inputs; after that earlier ones come again."""
 KEPT = 4
+MOST_CALLS = 100_000
 Baseline = Callable[[Case], Callable[[], object]]
 IDLE_SHARE, IDLE_S = 0.2, 0.005
 
@@ -122,20 +124,19 @@ class Clock:
 
     def calibrate(self, baselines: dict[str, Baseline]) -> tuple[int, dict[str, int]]:
         """How many calls make a window; this also warms both sides up."""
+        self.candidate_us(self.pool.next(), 1, 1)
         case = self.pool.next()
-        self.candidate_us(case, 1, 1)
-        first = self.candidate_us(self.pool.next(), 0, 1)
-        calls = min(100_000, max(1, ceil(WINDOW_S / max(first * 1e-6, 1e-7))))
+        calls = filling(lambda calls: self.candidate_us(case, 0, calls))
         counts = {}
         for name in list(baselines):
-            call = baselines[name](case)
             try:
-                self.baseline_us(call, 1)
-                counts[name] = min(100_000, max(1, ceil(WINDOW_S / max(self.baseline_us(call, 1) * 1e-6, 1e-7))))
+                call = baselines[name](case)
+                call()
+                counts[name] = filling(partial(self.baseline_us, call))
             except RuntimeError as error:  # torch.compile may lack a compiler, or not support the operator
                 if name == "eager":
                     raise
-                log.warning("%s: baseline %s is left out: %s", self.trial.job.task.id, name, str(error).splitlines()[0])
+                log.warning("%s: baseline %s is left out: %s", self.trial.job.task.id, name, str(error).partition("\n")[0])
                 del baselines[name]
         return calls, counts
 
@@ -188,6 +189,16 @@ class Clock:
         """Work outside the windows is work hidden from the clock."""
         if self.by_cpu and self.idle_cpu_s > IDLE_S and self.idle_cpu_s > IDLE_SHARE * self.idle_wall_s:
             raise CandidateError("forbidden", "the kernel keeps computing after it has returned: no helpers outside the call")
+
+
+def filling(per_call_us: Callable[[int], float]) -> int:
+    """How many calls fill a window, found by trying: a lone short call says little."""
+    calls = 1
+    while True:
+        spent_s = per_call_us(calls) * calls * 1e-6
+        if spent_s > 0.7 * WINDOW_S or calls >= MOST_CALLS:
+            return calls
+        calls = min(MOST_CALLS, max(2 * calls, ceil(calls * WINDOW_S / max(spent_s, WINDOW_S / 50))))
 
 
 class Compiled:

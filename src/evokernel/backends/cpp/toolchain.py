@@ -115,7 +115,6 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-@lru_cache
 def precompiled(path: str, flags: str) -> str | None:
     """A header with the standard ones in it, compiled once per machine: reading them takes longer than most kernels. GCC only."""
     if "Free Software Foundation" not in version_text(path):

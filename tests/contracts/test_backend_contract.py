@@ -1,0 +1,65 @@
+"""What every backend owes: whatever a candidate does, `verify` gives an Outcome with the right reason and never raises.
+
+Backends are found, not listed, and bring a task of their own in `samples/task.py` with candidates for it: `samples/good*/` pass, the others
+fail for the reason their folder's name begins with (before the first dash).
+"""
+
+import pytest
+
+from evokernel.core.plugins import folder, make, names
+from evokernel.core.records import Candidate, Job
+from evokernel.tasks.loader import load
+from evokernel.verify import verify
+from evokernel.verify.reasons import REASONS
+
+BACKENDS = names("backend")
+
+
+def samples(backend):
+    return sorted(path for path in (folder("backend", backend) / "samples").iterdir() if path.is_dir() and not path.name.startswith("_"))
+
+
+SAMPLES = [pytest.param(backend, path, id=f"{backend}-{path.name}") for backend in BACKENDS for path in samples(backend)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_brings_what_others_need(backend):
+    home = folder("backend", backend)
+    assert list((home / "knowledge").glob("*.md")), "write knowledge cards"
+    assert (home / "prompts" / "rules.md").read_text().strip()
+    found = [path.name for path in samples(backend)]
+    good = [name for name in found if name.startswith("good")]
+    assert good, "bring a good sample"
+    assert len(found) - len(good) >= 10, "bring ten bad samples"
+    unknown = {name.partition("-")[0] for name in found if name not in good} - set(REASONS)
+    assert not unknown, f"samples named after no known reason: {unknown}"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_declares_an_entry_point_for_every_task(backend):
+    task = load(str(folder("backend", backend) / "samples" / "task.py"))[0]
+    text = make("backend", backend).entry(task)
+    for tensor in (*task.signature.inputs, *task.signature.params, *task.signature.scalars, *task.signature.outputs):
+        assert tensor.name in text
+
+
+@pytest.mark.parametrize(("backend", "path"), SAMPLES)
+def test_any_candidate_gives_an_outcome(backend, path):
+    if missing := make("backend", backend).missing():
+        pytest.skip(missing)
+    task = load(str(path.parent / "task.py"))[0]
+    candidate = Candidate(backend=backend, files={file.name: file.read_text() for file in path.iterdir() if file.is_file()})
+    reason = path.name.partition("-")[0]
+    timeout_s = 1.5 if reason == "timeout" else 60
+    outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=timeout_s))
+    if reason == "good":
+        assert outcome.feasible, outcome.failure
+        assert outcome.latency_us > 0
+        assert len(outcome.baseline_us["eager"]) == len(outcome.samples_us) > 0
+        assert outcome.clock in ("cpu", "wall")
+        assert outcome.versions
+    else:
+        assert outcome.failure is not None
+        assert outcome.failure.reason == reason, outcome.failure
+        assert outcome.failure.detail
+        assert not outcome.samples_us

@@ -1,0 +1,46 @@
+"""A backend whose candidates are Python: they can try on the child whatever a screened C++ kernel cannot even spell."""
+
+import os
+from pathlib import Path
+
+from evokernel.core.protocols import Arguments
+
+
+class Kernel:
+    """`kernel(arguments)` of the candidate."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def bind(self, arguments: Arguments):
+        return lambda: self.function(arguments)
+
+
+class Hostile:
+    """Screens nothing, builds nothing."""
+
+    def __init__(self, where: str = ""):
+        self.where = where
+
+    def missing(self):
+        return None
+
+    def versions(self):
+        return {}
+
+    def entry(self, task):
+        return "def kernel(arguments)"
+
+    def screen(self, task, candidate):
+        return ()
+
+    def build(self, task, candidate, workdir: Path):
+        (workdir / "kernel.py").write_text(candidate.files["kernel.py"])
+
+    def load(self, workdir: Path):
+        scope = {"os": os, "where": self.where}
+        exec((workdir / "kernel.py").read_text(), scope)
+        return Kernel(scope["kernel"])
+
+    def profile(self, task, outcome):
+        return None

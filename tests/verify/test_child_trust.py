@@ -1,0 +1,161 @@
+"""The child's answers decide nothing, and nothing it does reaches the judge or survives it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import HONEST, is_alive
+
+from evokernel.core.errors import InfraError
+
+WRONG = "a.outputs[0].data[...] = a.inputs[0].data"
+
+
+def reason(outcome):
+    return outcome.failure.reason if outcome.failure else "passed"
+
+
+def kernel(*lines):
+    return "import sys, time, signal, ctypes, threading\ndef kernel(a):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def test_an_honest_candidate_passes_every_gate(hostile):
+    outcome = hostile(HONEST)
+    assert [gate.gate for gate in outcome.gates] == ["screen", "build", "check", "time"]
+    assert outcome.feasible
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (kernel("print('ready\\ndone\\ndone', flush=True)", "os.write(2, b'done\\n')", WRONG), {"mismatch"}),
+        (kernel("[os.write(fd, b'done 0\\n') for fd in range(3, 12) if answers(fd)]", WRONG), {"forbidden"}),
+        (kernel("[os.write(fd, b'x' * 65536) for fd in range(3, 12) if answers(fd)]"), {"forbidden"}),
+        (kernel("frame = sys._getframe()", "while 'nonce' not in frame.f_locals: frame = frame.f_back",
+                "frame.f_locals['answers'].say('done', frame.f_locals['nonce'])", "time.sleep(0.05)"), {"unwritten", "forbidden"}),
+        (kernel("os.closerange(3, 64)"), {"exit", "forbidden"}),
+        (kernel("os._exit(0)"), {"exit"}),
+        (kernel("raise SystemExit(0)"), {"exit"}),
+        (kernel("raise ValueError('no such luck')"), {"raised"}),
+        (kernel("os.abort()"), {"crash"}),
+        (kernel("ctypes.memset(a.inputs[0].data.ctypes.data, 0, 4)", WRONG), {"crash"}),
+        (kernel("[bytearray(1 << 28) for _ in range(64)] and held.append(bytearray(1 << 40))"), {"memory"}),
+        (kernel("time.sleep(60)"), {"timeout"}),
+        (kernel("threading.Thread(target=later, args=(a,)).start()"), {"unwritten", "raised"}),
+        ("raise ImportError('while loading')", {"raised"}),
+        ("import os\nos._exit(3)", {"exit"}),
+    ],
+)  # fmt: skip
+def test_forging_ends_in_a_verdict(hostile, text, expected):
+    helpers = (
+        "import fcntl\nheld = []\n"
+        "def answers(fd):\n"
+        "    try:\n        return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY\n    except OSError:\n        return False\n"
+        "def later(a):\n    import time\n    time.sleep(0.2)\n    a.outputs[0].data[...] = 2 * a.inputs[0].data\n"
+    )
+    outcome = hostile(helpers + text, timeout_s=2.0)
+    assert reason(outcome) in expected, outcome.failure
+    assert outcome.failure.detail
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs sealed memory")
+def test_inputs_cannot_be_written_even_through_the_descriptor(hostile):
+    text = kernel(
+        "import mmap",
+        "before = a.inputs[0].data.copy()",
+        "for fd in range(3, 12):",
+        "    try: memory = mmap.mmap(fd, a.inputs[0].data.nbytes + 4096)",
+        "    except (OSError, ValueError): continue",
+        "    saved = memory[:]; memory[:] = bytes(len(saved))",
+        "    assert (before == a.inputs[0].data).all(), 'the inputs have changed'",
+        "    memory[:] = saved",
+        "a.outputs[0].data[...] = 2 * a.inputs[0].data",
+    )
+    outcome = hostile(text)
+    assert outcome.feasible, outcome.failure
+
+
+def test_the_child_is_light_and_its_environment_bare(hostile, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    text = (
+        "import sys\n"
+        "bad = [m for m in ('pydantic', 'torch', 'asyncio', 'importlib.metadata') if m in sys.modules]\n"
+        "assert not bad, bad\n"
+        "assert 'SOME_API_KEY' not in os.environ\n"
+        "assert sorted(os.listdir('/proc/self/fd'))[-1] < '9' if os.path.exists('/proc/self/fd') else True\n"
+    )
+    outcome = hostile(text + HONEST)
+    assert outcome.feasible, outcome.failure
+
+
+def test_a_forked_process_does_not_survive(hostile, tmp_path):
+    text = kernel(
+        "pid = os.fork()",
+        "if pid == 0: time.sleep(120)",
+        "open(where + '/pid', 'w').write(str(pid))",
+        "a.outputs[0].data[...] = 2 * a.inputs[0].data",
+    )
+    outcome = hostile(text)
+    if reason(outcome) == "raised":
+        assert "Resource" in outcome.failure.detail  # not root: forking is refused at once
+        return
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_child_killed_once_changes_nothing(hostile):
+    once = "if not os.path.exists(where + '/killed'):\n        open(where + '/killed', 'w').close(); os.kill(os.getpid(), 9)"
+    text = kernel(once, "a.outputs[0].data[...] = 2 * a.inputs[0].data")
+    first = hostile(text)
+    assert first.feasible
+    assert hostile(text) == first
+
+
+def test_a_child_killed_every_time_is_the_candidates_fault(hostile, tmp_path):
+    outcome = hostile(kernel("open(where + '/tries', 'a').write('x')", "os.kill(os.getpid(), 9)"))
+    assert reason(outcome) == "killed"
+    assert (tmp_path / "tries").read_text() == "xxx"
+
+
+def test_a_child_that_does_not_start_is_nobodys_fault(hostile, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(InfraError, match="did not start"):
+        hostile(HONEST)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(InfraError, match="cannot be started"):
+        hostile(HONEST)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_killed_judge_leaves_no_child(doubling, tmp_path):
+    script = (
+        "import sys; from evokernel.core.records import Job, Candidate, Task; from evokernel.verify import verify\n"
+        "task = Task.model_validate_json(sys.stdin.read())\n"
+        "text = \"import time\\ndef kernel(a):\\n    open(where + '/pid.new', 'w').write(str(os.getpid()))\\n"
+        "    os.rename(where + '/pid.new', where + '/pid')\\n    time.sleep(120)\\n\"\n"
+        "candidate = Candidate(backend='hostile_backend:Hostile', files={'kernel.py': text})\n"
+        f"verify(Job(backend=candidate.backend, settings={{'where': {str(tmp_path)!r}}}, task=task, candidate=candidate))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    judge = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, env=environment)
+    judge.stdin.write(doubling.model_dump_json().encode())
+    judge.stdin.close()
+    while not (tmp_path / "pid").exists():
+        assert judge.poll() is None
+        time.sleep(0.02)
+    child = int((tmp_path / "pid").read_text())
+    assert is_alive(child)
+    judge.send_signal(signal.SIGKILL)
+    judge.wait()
+    deadline = time.monotonic() + 20
+    while is_alive(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(child)
+
+
+def test_a_busy_helper_is_found_out_by_the_clock(hostile):
+    text = "import threading\ndef burn():\n    while True: sum(range(1000))\nthreading.Thread(target=burn, daemon=True).start()\n"
+    assert reason(hostile(text + HONEST, clock="auto")) in ("forbidden", "raised")
