@@ -41,7 +41,7 @@ class OpenAIEmbedder:
         rows: list[list[float]] = []
         for first in range(0, len(texts), self.batch):
             rows += self._ask([text[: self.most_chars] or " " for text in texts[first : first + self.batch]])
-        vectors = np.array(rows, np.float32).reshape(len(texts), -1)
+        vectors = np.array(rows, np.float32).reshape(len(texts), len(rows[0]) if rows else 0)
         unit: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return unit
 

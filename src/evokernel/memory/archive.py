@@ -109,8 +109,8 @@ class Archive:
         index: Index | None = None
         with trouble(self.path):
             rows = self._connection.execute(
-                "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE revoked = 0 AND backend LIKE ? ORDER BY seq",
-                (backend or "%",),
+                "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE revoked = 0 AND ? IN ('', backend) ORDER BY seq",
+                (backend,),
             )
             for record, blob in rows:
                 vector = np.frombuffer(blob, "<i2")

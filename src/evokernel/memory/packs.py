@@ -47,7 +47,7 @@ def export(path: Path, file: Path, *, backend: str = "", kinds: Collection[str] 
             out.write(json.dumps({"evokernel_memory": FORMAT}) + "\n")
             exported = set()
             rows = connection.execute(
-                "SELECT id, run, kind, task, record FROM items WHERE revoked = 0 AND backend LIKE ? ORDER BY seq", (backend or "%",)
+                "SELECT id, run, kind, task, record FROM items WHERE revoked = 0 AND ? IN ('', backend) ORDER BY seq", (backend,)
             )
             for id, run, kind, task, record in rows:
                 if (kind in kinds or not kinds) and task not in without_tasks:

@@ -125,9 +125,7 @@ def spread(hits: Sequence[Found], worth: Worth, k: int, most_per_task: int) -> l
     for group in groups.values():
         if len(chosen) >= k:
             break
-        if len(group) > most_per_task:
-            group = telling(group, worth)[:most_per_task]
-        chosen += group
+        chosen += telling(group, worth)[:most_per_task]
     return chosen[:k]
 
 

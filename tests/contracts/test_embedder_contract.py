@@ -1,0 +1,66 @@
+"""What every embedder owes the bank. One that asks a service is asked through a local server that answers like the real one."""
+
+import numpy as np
+import pytest
+from embedding_server import serving
+from engine_parts import attempt, task
+
+from evokernel.core.plugins import accepts, make, names
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import distill
+
+
+@pytest.fixture
+def server():
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(params=names("embedder"))
+def embedder(request, server):
+    if accepts("embedder", request.param, "base_url"):
+        return make("embedder", request.param, base_url=server.url, api_key_env="", batch=2)
+    return make("embedder", request.param)
+
+
+TEXTS = ["softmax over rows", "matrix multiplication with tiles", "softmax over the rows of a matrix", "row reduction", "softmax over rows"]
+
+
+def test_rows_are_unit_vectors(embedder):
+    rows = embedder.embed(TEXTS)
+    assert rows.dtype == np.float32
+    assert rows.shape[0] == len(TEXTS)
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_equal_texts_are_equal_and_alone_or_together_the_same(embedder):
+    rows = embedder.embed(TEXTS)
+    assert (rows[0] == rows[4]).all()
+    for text, row in zip(TEXTS, rows, strict=True):
+        assert (embedder.embed([text])[0] == row).all()
+
+
+def test_what_shares_words_is_nearer(embedder):
+    rows = embedder.embed(TEXTS)
+    assert rows[0] @ rows[2] > rows[0] @ rows[1]
+
+
+def test_strange_texts_do_no_harm(embedder):
+    rows = embedder.embed(["", "\0", "ünïcödé 核 " * 50, "x" * 100_000, "1 2 3"])
+    assert rows.shape[0] == 5
+    assert np.isfinite(rows).all()
+    assert embedder.embed([]).shape[0] == 0
+
+
+def test_it_has_a_name(embedder):
+    assert embedder.id
+    assert "\n" not in embedder.id
+
+
+def test_a_bank_can_use_it(embedder, tmp_path):
+    with Bank.open(tmp_path / "bank.db", embedder, backend="cpp", run="r") as bank:
+        for name in ("relu", "gelu"):
+            bank.add(distill(task(name), attempt(0, name)))
+        found = bank.search(task("gelu").source, 1)
+    assert found[0].item.task == "t/gelu"
+    assert found[0].similarity == pytest.approx(1.0)

@@ -1,0 +1,148 @@
+"""What is particular about each embedder."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from embedding_server import serving
+
+from evokernel.core.errors import InfraError, UserError
+from evokernel.core.plugins import make
+
+HASH = make("embedder", "hash")
+SOFTMAX = "class Model(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=1)\n"
+CONV = "class Model(nn.Module):\n    def forward(self, x):\n        return self.conv2d(x)\n"
+
+
+def near(a, b):
+    rows = HASH.embed([a, b])
+    return float(rows[0] @ rows[1])
+
+
+@pytest.fixture
+def server():
+    with serving() as server:
+        yield server
+
+
+def remote(server, **more):
+    return make("embedder", "openai", base_url=server.url, api_key_env="", retries=0, **more)
+
+
+def test_hash_names_its_size():
+    assert HASH.id == "hash-1024-v1"
+    assert make("embedder", "hash", dim=64).embed(["x y"]).shape == (1, 64)
+    with pytest.raises(UserError, match="dim = 2"):
+        make("embedder", "hash", dim=2)
+
+
+def test_hash_is_the_same_in_another_process():
+    code = f"from evokernel.embedders.hash import HashEmbedder; print(HashEmbedder().embed([{SOFTMAX!r}]).tobytes().hex())"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "99"})
+    assert out.stdout.strip() == HASH.embed([SOFTMAX]).tobytes().hex()
+
+
+def test_hash_is_the_same_as_ever():
+    """A bank made with this id holds such vectors: whoever changes them must change the id."""
+    row = np.rint(HASH.embed([SOFTMAX])[0] * 2048).astype(int)
+    assert {int(n): int(row[n]) for n in np.flatnonzero(row)} == {
+        72: 458,
+        182: -458,
+        198: 725,
+        251: 458,
+        277: 458,
+        330: -458,
+        351: -458,
+        399: 458,
+        455: 458,
+        619: 458,
+        643: -725,
+        676: 458,
+        726: -458,
+        743: 458,
+        762: 458,
+        968: -458,
+        997: 458,
+    }
+
+
+def test_hash_understands_how_code_is_named():
+    assert near("conv2d", "Conv2d") > 0.9
+    assert near("max_pool", "MaxPool") > 0.9
+    assert near("layer_norm", "the LayerNorm of x") > 0.5
+    assert near("softmax", "log_softmax") > 0.3
+    assert near("softmax", "conv") < 0.1
+
+
+def test_hash_looks_past_boilerplate():
+    assert near(SOFTMAX, "softmax") > 0.5
+    assert near(SOFTMAX, CONV) < 0.3
+    assert not HASH.embed(["import torch\nself def return"]).any()
+
+
+def test_hash_memory_of_words_stays_bounded(monkeypatch):
+    monkeypatch.setattr("evokernel.embedders.hash.REMEMBERED", 10)
+    embedder = make("embedder", "hash")
+    texts = [f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(100)]
+    before = HASH.embed(texts)
+    assert (embedder.embed(texts) == before).all()
+    assert len(embedder._known) <= 10
+
+
+def test_openai_asks_in_batches_and_puts_rows_in_order(server):
+    texts = [f"w{n}" for n in range(7)]
+    embedder = remote(server, batch=3)
+    rows = embedder.embed(texts)
+    assert [len(asked["input"]) for asked in server.asked] == [3, 3, 1]
+    assert (rows == np.concatenate([embedder.embed([text]) for text in texts])).all()
+
+
+def test_openai_sends_what_it_was_told(server):
+    embedder = remote(server, model="m", dimensions=32, most_chars=5)
+    embedder.embed(["abcdefgh", ""])
+    assert embedder.id == "openai-m-32"
+    assert server.asked[0]["model"] == "m"
+    assert server.asked[0]["dimensions"] == 32
+    assert server.asked[0]["input"] == ["abcde", " "]
+    remote(server).embed(["x"])
+    assert "dimensions" not in server.asked[1]
+
+
+def test_openai_tries_again(server, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    server.failures = [500, 429]
+    assert make("embedder", "openai", base_url=server.url, api_key_env="", retries=3).embed(["x"]).shape == (1, 32)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_openai_trouble_of_the_service_is_nobodys_fault(server, status):
+    server.failures = [status]
+    with pytest.raises(InfraError, match="embedding service"):
+        remote(server).embed(["x"])
+
+
+def test_openai_too_few_vectors(server):
+    server.short = 1
+    with pytest.raises(InfraError, match="1 vectors for 2 texts"):
+        remote(server).embed(["x", "y"])
+
+
+def test_openai_nobody_there():
+    with pytest.raises(InfraError, match="embedding service"):
+        make("embedder", "openai", base_url="http://127.0.0.1:9/v1", api_key_env="", retries=0).embed(["x"])
+
+
+@pytest.mark.parametrize(("status", "says"), [(401, "refuses the key"), (404, "embedder.model 'm'"), (400, "embedder.model 'm'")])
+def test_openai_what_the_user_can_fix(server, status, says):
+    server.failures = [status]
+    with pytest.raises(UserError, match=says) as caught:
+        remote(server, model="m").embed(["x"])
+    assert "\n" not in str(caught.value)
+
+
+def test_openai_without_a_key(server, monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    embedder = make("embedder", "openai", base_url=server.url, api_key_env="MY_KEY")
+    with pytest.raises(UserError, match="export MY_KEY="):
+        embedder.embed(["x"])
