@@ -159,4 +159,4 @@ def test_the_card_in_the_guide_is_one(tmp_path: Path) -> None:
     (block,) = [text for language, text in FENCES.findall((ROOT / "docs" / "add-knowledge.md").read_text()) if language == "markdown"]
     (tmp_path / "hoist-divisions.md").write_text(block)
     item = card(tmp_path / "hoist-divisions.md", "cpp")
-    assert (item.kind, item.bottleneck) == ("practice", "compute")
+    assert (item.kind, item.bottleneck) == ("practice", "latency")
