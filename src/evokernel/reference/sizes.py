@@ -154,6 +154,7 @@ class Search:
         return small
 
     def shapes(self, overrides: Overrides) -> tuple[tuple[int, ...], ...]:
+        """Every tensor's shape at a size; none when it does not work."""
         found = self.probe(overrides)
         return found.shapes if found is not None else ()
 
@@ -194,4 +195,5 @@ def nearby(value: int, upwards: bool) -> list[int]:
 
 
 def is_prime(n: int) -> bool:
+    """Whether only 1 and n divide n."""
     return n > 1 and all(n % d for d in range(2, int(n**0.5) + 1))

@@ -99,4 +99,5 @@ def literal(node: ast.Assign) -> str | None:
 
 
 def named(target: ast.expr, name: str) -> bool:
+    """Whether an expression is just this name."""
     return isinstance(target, ast.Name) and target.id == name

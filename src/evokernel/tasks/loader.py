@@ -79,6 +79,7 @@ def derived(file: TaskFile, source: str) -> Task:
 
 
 def home() -> Path:
+    """Where the shipped suites are."""
     return Path(str(resources.files("evokernel.tasks")))
 
 
@@ -181,6 +182,7 @@ def word(text: str) -> str:
 
 
 def looks_like_path(part: str) -> bool:
+    """Whether someone who wrote this meant files, not a suite."""
     return part.startswith((".", "/", "~")) or part.endswith(".py") or any(mark in part for mark in "*?[") or os.sep in part
 
 
