@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import chat_server
 import pytest
 from chat_server import Behaviour, ChatServer
 
@@ -83,6 +84,7 @@ BROKEN = {
     "503": Behaviour(status=503),
     "408": Behaviour(status=408),
     "garbage": Behaviour(body=b"\x00\xff<html>busy</html>"),
+    "nothing but an end": Behaviour(body=b"data: [DONE]\n\n"),
     "half an object": Behaviour(body=b'data: {"choices": [{"delta": {"content": "a'),
     "wrong JSON": Behaviour(body=b"data: [1, 2]\n\n"),
     "empty body": Behaviour(body=b""),
@@ -125,6 +127,15 @@ def test_what_a_broken_stream_cost_is_counted_where_it_says_so():
     assert (usage.calls, usage.tokens_in, usage.tokens_out) == (2, 1000, 160)
     assert usage.cost_usd == pytest.approx((1000 * 2 + 160 * 8) / 1e6)
     assert (asker.account.tokens, asker.account.cost_usd) == (1160, pytest.approx(usage.cost_usd))
+
+
+def test_an_answer_that_had_ended_is_not_paid_for_twice():
+    whole = len(chat_server.stream({"model": "m", "stream_options": {"include_usage": True}}, Behaviour("whole")))
+    for lost, known in ((1, 100), (2, None)):  # [DONE] is missing, then also the usage
+        with ChatServer(first(Behaviour("whole", cut_after=whole - lost))) as server:
+            done = client(server).complete(ASK)
+            assert len(server.requests) == 1
+        assert (done.text, done.usage.tokens_in) == ("whole", known)
 
 
 def test_an_error_inside_a_stream_is_asked_again():

@@ -133,16 +133,16 @@ class Handler(BaseHTTPRequestHandler):
     def events(self, request: dict, behaviour: Behaviour) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
-        self.close_connection = True
+        self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for number, event in enumerate(stream(request, behaviour)):
             if number == behaviour.cut_after:
                 return self.cut()
             if number == behaviour.stall_after:
-                return self.stall(behaviour, b": still here\n\n")
-            self.wfile.write(event)
+                return self.stall(behaviour, chunk(b": still here\n\n"))
+            self.wfile.write(chunk(event))
             self.wfile.flush()
+        self.wfile.write(chunk(b""))
 
     def cut(self) -> None:
         self.wfile.flush()
@@ -156,6 +156,11 @@ class Handler(BaseHTTPRequestHandler):
             if behaviour.keep_alive:
                 self.wfile.write(filler)
                 self.wfile.flush()
+
+
+def chunk(data: bytes) -> bytes:
+    """A piece of a body of unknown length."""
+    return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 def usage(behaviour: Behaviour) -> dict[str, object]:

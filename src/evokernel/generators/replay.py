@@ -15,7 +15,7 @@ class Replay:
     Candidates and lessons come back without their usage: replaying them costs nothing.
     """
 
-    def __init__(self, backend: str, journal: str) -> None:
+    def __init__(self, backend: str, journal: str = "") -> None:
         self.attempts = {attempt.id: attempt for attempt in recorded(Path(journal))}
         others = {a.candidate.backend for a in self.attempts.values()} - {backend}
         if others:

@@ -14,9 +14,9 @@ class Script:
     An entry is a file (it becomes `kernel` with the same suffix) or a folder (all its files).
     """
 
-    def __init__(self, backend: str, folder: str) -> None:
-        if not Path(folder).is_dir():
-            raise UserError(f"generator 'script': there is no folder {folder}: set generator.folder to one with a folder per task in it")
+    def __init__(self, backend: str, folder: str = "") -> None:
+        if not folder or not Path(folder).is_dir():
+            raise UserError(f"generator 'script': there is no folder '{folder}': set generator.folder to one with a folder per task in it")
         self.backend, self.folder = backend, Path(folder)
 
     def write(self, state: State, context: Context) -> Reply:

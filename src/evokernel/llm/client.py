@@ -16,7 +16,7 @@ from evokernel.core.records import Usage
 from evokernel.llm.account import UNKNOWN, Account, Row, Tokens
 from evokernel.llm.limits import Bucket, Clock, SystemClock
 from evokernel.llm.settings import ChatSettings, endpoint
-from evokernel.llm.wire import Answer, Garbled, read_stream, read_whole, short
+from evokernel.llm.wire import Answer, Garbled, Partial, read_stream, read_whole, short
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -43,6 +43,7 @@ class Trouble(Exception):
     def __init__(self, what: str, wait_s: float | None = None, used: Tokens = UNKNOWN) -> None:
         super().__init__(what)
         self.wait_s, self.used = wait_s, used
+        self.usage = Usage()
 
 
 class ChatClient:
@@ -65,61 +66,65 @@ class ChatClient:
         chance = Random(f"{self.settings.seed}/{key}")
         spent = Usage(model=self.settings.model)
         for retry in range(self.settings.retries + 1):
-            started = self.clock.now()
             try:
-                answer = self.request(messages, key, retry)
+                answer, usage = self.request(messages, key, retry)
             except Trouble as trouble:
-                if trouble.used != UNKNOWN:
-                    spent += self.usage(trouble.used, self.clock.now() - started)
+                spent += trouble.usage
                 self.back_off(trouble, retry, chance)
                 continue
-            return Completion(answer.text, spent + self.usage(answer.used, self.clock.now() - started), answer.finish_reason)
+            return Completion(answer.text, spent + usage, answer.finish_reason)
         raise AssertionError("unreachable: back_off raises after the last retry")
 
-    def request(self, messages: list[dict[str, str]], key: str, retry: int) -> Answer:
-        """One request within the limits, entered in the ledger however it ends."""
+    def request(self, messages: list[dict[str, str]], key: str, retry: int) -> tuple[Answer, Usage]:
+        """One request within the limits, booked however it ends."""
         estimate = sum(len(message["content"]) for message in messages) / 4
         self.pause(max(self.requests.take(1), self.tokens.take(estimate)))
         while not self.slots.acquire(timeout=0.2):
             self.pause(0)
         try:
             self.account.check()
-            started, used, error = self.clock.now(), UNKNOWN, "interrupted"
+            started = self.clock.now()
             try:
                 answer = self.send(messages, key)
-                used, error = answer.used, ""
-                return answer
             except Trouble as trouble:
-                used, error = trouble.used, str(trouble)
+                usage = self.book(trouble.used, estimate, started, retry, str(trouble))
+                # A failed request counts where the service said what it took; where it did not, only the ledger shows it.
+                trouble.usage = usage if trouble.used != UNKNOWN else Usage()
                 raise
             except UserError as refusal:
-                error = str(refusal)
+                self.book(UNKNOWN, estimate, started, retry, str(refusal))
                 raise
-            finally:
-                self.enter(used, self.clock.now() - started, retry, error)
-                self.tokens.settle((used.read or estimate) + (used.written or 0) - estimate)
+            return answer, self.book(answer.used, estimate, started, retry)
         finally:
             self.slots.release()
+
+    def book(self, used: Tokens, estimate: float, started: float, retry: int, error: str = "") -> Usage:
+        """Enters a request in the ledger, corrects the estimate that was taken from the token limit, and says what it cost."""
+        seconds, cost, model = self.clock.now() - started, self.account.cost(used), self.settings.model
+        self.account.enter(Row(time.time(), model, *used, cost, round(seconds, 3), retry, not error, error[:300]))
+        self.tokens.settle((estimate if used.read is None else used.read) + (used.written or 0) - estimate)
+        return Usage(model=model, calls=1, tokens_in=used.read, tokens_out=used.written, cost_usd=cost, seconds=seconds)
 
     def send(self, messages: list[dict[str, str]], key: str) -> Answer:
         """One request and its answer; whatever goes wrong is Trouble or the user's to mend."""
         import openai
 
         turns = cast("list[ChatCompletionMessageParam]", messages)
-        broken: tuple[type[Exception], ...] = (openai.APIConnectionError, *transport_errors())
+        broken: tuple[type[Exception], ...] = (Garbled, openai.APIConnectionError, *transport_errors())
         create = self.sdk.chat.completions.with_streaming_response.create
+        partial = Partial()
         try:
             with create(model=self.settings.model, messages=turns, extra_body=self.fields(key)) as response:
                 streamed = "event-stream" in response.headers.get("content-type", "")
                 read = read_stream if streamed else read_whole
-                return read(response.iter_bytes(), self.settings.timeout_s, self.clock.now)
+                return read(response.iter_bytes(), partial, self.settings.timeout_s, self.clock.now)
         except openai.APIStatusError as error:
             return self.refused(error)
-        except Garbled as garbled:
-            raise Trouble(str(garbled), used=garbled.used) from garbled
         except broken as error:
-            cause = error.__cause__ or error
-            raise Trouble(f"{type(error).__name__} at {self.endpoint.base_url}: {short(str(cause)) or 'no answer'}") from error
+            if partial.finish_reason:  # all of the text is there: what broke off is the rest of the stream, and nobody pays twice
+                return partial.answer()
+            what = short(str(error.__cause__ or error)) or "no answer"
+            raise Trouble(f"{type(error).__name__} at {self.endpoint.base_url}: {what}", used=partial.used) from error
 
     def fields(self, key: str) -> dict[str, object]:
         """The request's fields beyond model and messages."""
@@ -147,7 +152,7 @@ class ChatClient:
         if "content_filter" in code or "content_policy" in code:
             return Answer("", "content_filter", UNKNOWN)
         if status in (401, 403):
-            fix = f"check the key in {name}" if name else "name the environment variable with a key in generator.api_key_env"
+            fix = f"check the key in {name or 'the environment'}, or name another variable with generator.api_key_env"
             raise UserError(f"{url} refused the request (HTTP {status}: {said}); {fix}")
         if status == 404:
             raise UserError(f"{url} knows no model '{model}', or nothing is there (HTTP 404: {said}); check generator.model and base_url")
@@ -171,17 +176,6 @@ class ChatClient:
         """Waits, unless the run is stopped."""
         if self.clock.wait(seconds, self.stop) if seconds > 0 else self.stop.is_set():
             raise StopRun("the run was stopped while waiting for the model")
-
-    def usage(self, used: Tokens, seconds: float) -> Usage:
-        """One request as the run's records count it."""
-        cost = self.account.cost(used)
-        return Usage(model=self.settings.model, calls=1, tokens_in=used.read, tokens_out=used.written, cost_usd=cost, seconds=seconds)
-
-    def enter(self, used: Tokens, seconds: float, retry: int, error: str) -> None:
-        """One row of the ledger."""
-        cost = self.account.cost(used)
-        row = Row(time.time(), self.settings.model, *used, cost, round(seconds, 3), retry, not error, error[:300])
-        self.account.enter(row)
 
 
 def transport_errors() -> tuple[type[Exception], ...]:

@@ -21,16 +21,12 @@ class Answer(NamedTuple):
 
 
 class Garbled(Exception):
-    """What came is not a whole answer; asking again may help. `used` is what it cost as far as the service said."""
-
-    def __init__(self, what: str, used: Tokens = UNKNOWN) -> None:
-        super().__init__(what)
-        self.used = used
+    """What came is not a whole answer; asking again may help."""
 
 
 @dataclass
 class Partial:
-    """An answer as it grows."""
+    """An answer as it grows; `used` stays known when the rest never comes."""
 
     text: list[str] = field(default_factory=list)
     finish_reason: str = ""
@@ -42,26 +38,26 @@ class Partial:
         if isinstance(event.get("usage"), dict):
             self.used = usage(cast("dict[str, object]", event["usage"]))
         if event.get("error"):
-            raise Garbled(f"the service reported an error in its answer: {short(event['error'])}", self.used)
+            raise Garbled(f"the service reported an error in its answer: {short(event['error'])}")
         choices = event.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
             return
         part = choices[0].get("delta") or choices[0].get("message") or {}
         if not isinstance(part, dict):
-            raise Garbled("the answer has a message of an unknown form", self.used)
+            raise Garbled("the answer has a message of an unknown form")
         self.text.append(content(part.get("content")) or content(part.get("refusal")))
         self.finish_reason = str(choices[0].get("finish_reason") or self.finish_reason)
 
     def answer(self) -> Answer:
         """The finished answer; Garbled when it never said that it was finished."""
-        if not (self.done or self.finish_reason):
-            raise Garbled("the answer broke off", self.used)
+        if not (self.finish_reason or (self.done and self.text)):
+            raise Garbled("the answer broke off")
         return Answer("".join(self.text), self.finish_reason, self.used)
 
 
-def read_stream(chunks: Iterable[bytes], stall_s: float, now: Callable[[], float]) -> Answer:
+def read_stream(chunks: Iterable[bytes], partial: Partial, stall_s: float, now: Callable[[], float]) -> Answer:
     """An answer from server-sent events. Comments and blank lines do not count as news: they keep a dead connection open."""
-    partial, last = Partial(), now()
+    last = now()
     for line in lines(chunks):
         if line.startswith(b"data:"):
             last = now()
@@ -69,13 +65,13 @@ def read_stream(chunks: Iterable[bytes], stall_s: float, now: Callable[[], float
             if data == b"[DONE]":
                 partial.done = True
                 break
-            partial.take(event(data, partial.used))
+            partial.take(event(data))
         elif now() - last > stall_s:
-            raise Garbled(f"the stream stalled for {stall_s:g} s", partial.used)
+            raise Garbled(f"the stream stalled for {stall_s:g} s")
     return partial.answer()
 
 
-def read_whole(chunks: Iterable[bytes], stall_s: float, now: Callable[[], float]) -> Answer:
+def read_whole(chunks: Iterable[bytes], partial: Partial, stall_s: float, now: Callable[[], float]) -> Answer:
     """An answer from one JSON body. Blank bytes, which some services send while the model works, do not count as news."""
     body, last = bytearray(), now()
     for chunk in chunks:
@@ -86,11 +82,10 @@ def read_whole(chunks: Iterable[bytes], stall_s: float, now: Callable[[], float]
             raise Garbled(f"the answer stalled for {stall_s:g} s")
         if len(body) > BODY_BYTES:
             raise Garbled(f"the answer is larger than {BODY_BYTES} bytes")
-    partial = Partial()
-    whole = event(bytes(body), partial.used)
+    whole = event(bytes(body))
     partial.take(whole)
     if not whole.get("choices"):
-        raise Garbled("the answer has no choices in it", partial.used)
+        raise Garbled("the answer has no choices in it")
     partial.done = True
     return partial.answer()
 
@@ -106,14 +101,14 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield from whole or [b""]
 
 
-def event(data: bytes, used: Tokens) -> dict[str, object]:
+def event(data: bytes) -> dict[str, object]:
     """A JSON object."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Garbled(f"the answer is not JSON: {short(data[:80].decode('utf-8', 'replace'))}", used) from error
+        raise Garbled(f"the answer is not JSON: {short(data[:80].decode('utf-8', 'replace'))}") from error
     if not isinstance(found, dict):
-        raise Garbled(f"the answer is not a JSON object: {short(found)}", used)
+        raise Garbled(f"the answer is not a JSON object: {short(found)}")
     return found
 
 
