@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -38,6 +39,7 @@ TASKS, ROUNDS = 16, 8
 LIMIT_MS = 5.0
 
 
+@cache
 def corpus() -> list[str]:
     """Lines of real code and prose: the package's own."""
     folder = Path(str(resources.files("evokernel")))
@@ -45,15 +47,12 @@ def corpus() -> list[str]:
     return [line for file in files for line in file.read_text().splitlines() if line.strip()]
 
 
-LINES = corpus()
-
-
 def text(chance: random.Random, size: int = 2048) -> str:
     """About `size` characters in passages of ten lines."""
     found = ""
     while len(found) < size:
-        at = chance.randrange(len(LINES) - 10)
-        found += "\n".join(LINES[at : at + 10]) + "\n"
+        at = chance.randrange(len(corpus()) - 10)
+        found += "\n".join(corpus()[at : at + 10]) + "\n"
     return found[:size]
 
 

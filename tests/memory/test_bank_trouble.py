@@ -9,6 +9,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.records import Stage
 from evokernel.memory.bank import Bank
+from evokernel.memory.schema import connect, transaction
 
 
 def open_bank(path, run="r", **embedder):
@@ -135,3 +136,18 @@ def test_a_bank_held_by_someone_else(tmp_path, monkeypatch):
         holder.close()
         bank.update("t/x/9", Stage.DRAFT, {"i0": 1.0}, 0.3)
         assert bank.values(["i0"], Stage.DRAFT)["i0"].visits == 2
+
+
+def test_a_transaction_holds_the_bank_from_its_start_and_leaves_nothing_half_done(tmp_path):
+    """One that read first and wrote later would be refused whenever another writer came between."""
+    path = filled(tmp_path / "bank.db")
+    ours, theirs = connect(path), sqlite3.connect(path, timeout=0, isolation_level=None)
+    with transaction(ours):
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            theirs.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ZeroDivisionError), transaction(ours):
+        ours.execute("DELETE FROM items")
+        raise ZeroDivisionError
+    assert theirs.execute("SELECT count(*) FROM items").fetchone() == (50,)
+    ours.close()
+    theirs.close()

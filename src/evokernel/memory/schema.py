@@ -90,14 +90,12 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
             try:
                 check(connection, path)
                 return connection
-            except sqlite3.OperationalError:  # without write access the WAL's shared memory cannot be made
+            except (sqlite3.Error, UserError) as error:
                 connection.close()
-                if mode == "immutable=1":
+                # Without write access to the folder the WAL's shared memory cannot be made; then nobody writes, either.
+                if mode == "immutable=1" or getattr(error, "sqlite_errorcode", 0) & 0xFF not in UNREACHABLE:
                     raise
-            except (sqlite3.Error, UserError):
-                connection.close()
-                raise
-    raise AssertionError("unreachable")
+    raise AssertionError("the last mode either returns or raises")
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:

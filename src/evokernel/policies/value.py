@@ -22,6 +22,7 @@ class Running:
 
     @property
     def sigma(self) -> float:
+        """The deviation, never below its floor."""
         return max(sqrt(self.squares / self.n), self.sigma_floor) if self.n else self.sigma_floor
 
     def normalise(self, reward: float) -> float:
