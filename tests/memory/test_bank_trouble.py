@@ -145,9 +145,14 @@ def test_a_transaction_holds_the_bank_from_its_start_and_leaves_nothing_half_don
     with transaction(ours):
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             theirs.execute("BEGIN IMMEDIATE")
-    with pytest.raises(ZeroDivisionError), transaction(ours):
-        ours.execute("DELETE FROM items")
-        raise ZeroDivisionError
-    assert theirs.execute("SELECT count(*) FROM items").fetchone() == (50,)
+
+    def half():
+        with transaction(ours):
+            ours.execute("DELETE FROM q")
+            ours.execute("INSERT INTO q VALUES (NULL, '', '', 0, 0)")
+
+    with pytest.raises(sqlite3.IntegrityError):
+        half()
+    assert theirs.execute("SELECT count(*) FROM q").fetchone() == (1,)
     ours.close()
     theirs.close()
