@@ -69,6 +69,8 @@ def engine(opened: Any, config: RunConfig, folder: Path) -> Engine:
         built.clock = lambda: 0.0
     if hasattr(built.generator, "stop"):
         built.generator.stop = built.stop
+    if hasattr(built.generator, "ledger"):
+        built.generator.ledger = run.folder / "calls.jsonl"
     return built
 
 

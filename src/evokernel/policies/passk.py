@@ -21,7 +21,7 @@ class PassKPolicy:
         shown = memory.get([self.demonstration]) if self.demonstration else []
         if self.demonstration and not shown:
             raise UserError(f"policy.demonstration '{self.demonstration}' is no item of this memory; evokernel memory list shows the ids")
-        return Context(stage=Stage.DRAFT, items=(*cards, *(Shown(role=item.kind, item=item) for item in shown)))
+        return Context(stage=Stage.DRAFT, history=False, items=(*cards, *(Shown(role=item.kind, item=item) for item in shown)))
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
         """Nothing."""
