@@ -33,8 +33,8 @@ def test_an_honest_candidate_passes_every_gate(hostile):
     ("text", "expected"),
     [
         (kernel("print('ready\\ndone\\ndone', flush=True)", "os.write(2, b'done\\n')", WRONG), {"mismatch"}),
-        (kernel("[os.write(fd, b'done 0\\n') for fd in range(3, 12) if answers(fd)]", WRONG), {"forbidden"}),
-        (kernel("[os.write(fd, b'x' * 65536) for fd in range(3, 12) if answers(fd)]"), {"forbidden"}),
+        (kernel("[os.write(fd, b'done 0\\n') for fd in range(3, 256) if answers(fd)]", WRONG), {"forbidden"}),
+        (kernel("[os.write(fd, b'x' * 65536) for fd in range(3, 256) if answers(fd)]"), {"forbidden"}),
         (kernel("frame = sys._getframe()", "while 'nonce' not in frame.f_locals: frame = frame.f_back",
                 "frame.f_locals['answers'].say('done', frame.f_locals['nonce'])", "time.sleep(0.05)"), {"unwritten", "forbidden"}),
         (kernel("os.closerange(3, 64)"), {"exit", "forbidden"}),
@@ -43,7 +43,7 @@ def test_an_honest_candidate_passes_every_gate(hostile):
         (kernel("raise ValueError('no such luck')"), {"raised"}),
         (kernel("os.abort()"), {"crash"}),
         (kernel("ctypes.memset(a.inputs[0].data.ctypes.data, 0, 4)", WRONG), {"crash"}),
-        (kernel("[bytearray(1 << 28) for _ in range(64)] and held.append(bytearray(1 << 40))"), {"memory"}),
+        (kernel("held.append(bytearray(1 << 33))"), {"memory"}),
         (kernel("time.sleep(60)"), {"timeout"}),
         (kernel("threading.Thread(target=later, args=(a,)).start()"), {"unwritten", "raised"}),
         ("raise ImportError('while loading')", {"raised"}),
@@ -67,7 +67,7 @@ def test_inputs_cannot_be_written_even_through_the_descriptor(hostile):
     text = kernel(
         "import mmap",
         "before = a.inputs[0].data.copy()",
-        "for fd in range(3, 12):",
+        "for fd in range(3, 256):",
         "    try: memory = mmap.mmap(fd, a.inputs[0].data.nbytes + 4096)",
         "    except (OSError, ValueError): continue",
         "    saved = memory[:]; memory[:] = bytes(len(saved))",

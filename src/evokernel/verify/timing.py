@@ -38,7 +38,7 @@ DRAW_SHARE = 0.3
 KEPT = 4
 MOST_CALLS = 100_000
 Baseline = Callable[[Case], Callable[[], object]]
-IDLE_SHARE, IDLE_S = 0.2, 0.005
+IDLE_SHARE, IDLE_S = 0.03, 0.002
 
 
 class Timing(NamedTuple):

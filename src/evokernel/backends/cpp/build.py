@@ -9,7 +9,7 @@ from pathlib import Path
 from evokernel.backends.cpp.abi import declaration, harness
 from evokernel.backends.cpp.diagnostics import first_errors
 from evokernel.backends.cpp.elf import symbols
-from evokernel.backends.cpp.screen import pastes_tokens, unwanted_words
+from evokernel.backends.cpp.screen import allowed_symbols, pastes_tokens, unwanted_words
 from evokernel.backends.cpp.toolchain import FLAGS, Compiled, compile, find, missing, precompiled
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
@@ -17,27 +17,6 @@ from evokernel.core.records import Candidate, Task
 SOURCE, HEADER, LIBRARY, EXPORTS = "kernel.cpp", "harness.h", "kernel.so", "exports.map"
 TIMEOUT_S = 60.0
 QUIET = ("-fdiagnostics-color=never", "-fmax-errors=8", "-w")
-
-# What a kernel may take from libc, libm, libgcc, libstdc++ and libgomp: arithmetic, memory, and what the compiler itself puts in.
-MATH = (
-    "a?(cos|sin|tan)h?|atan2|cbrt|ceil|copysign|erfc?|exp|exp2|exp10|expm1|fabs|fdim|floor|fma|fmax|fmin|fmod|frexp|hypot|ilogb|j[01n]|ldexp|"
-    "lgamma|lgamma_r|llrint|llround|log|log10|log1p|log2|logb|lrint|lround|modf|nan|nearbyint|nextafter|pow|remainder|remquo|rint|round|"
-    "roundeven|scalbln|scalbn|sincos|sqrt|tgamma|trunc|y[01n]"
-)
-ALLOWED = re.compile(
-    rf"(({MATH})[fl]?"
-    r"|__(exp|log|pow|exp2|log2|sin|cos|sincos|atan2|acos|asin|sinh|cosh|fmod|sqrt|exp10|log10)f?_finite"
-    r"|_ZGV.+"  # vector variants of the mathematics
-    r"|mem(cpy|move|set|cmp|chr|rchr|mem)|__mem(cpy|move|set)_chk|str(len|cmp|ncmp|cpy|ncpy|chr|cat)|bcmp"
-    r"|malloc|calloc|realloc|free|aligned_alloc|posix_memalign|memalign|abs|labs|llabs|l?l?div|qsort|bsearch|rand|srand|rand_r"
-    r"|_Zn[wa].*|_Zd[la].*"  # operator new and delete
-    r"|abort|__assert_fail|__stack_chk_(fail|guard)|__cxa_.+|__gxx_personality_v0|_Unwind_.+|__gmon_start__|_ITM_.+|__tls_get_addr|__dso_handle"
-    r"|_ZSt\d+__throw_\w+|_ZSt9terminatev|_ZNSt\d+\w*(exception|error|bad_alloc|bad_array_new_length)\w*|_ZN?K?St9exception\w*|_ZT[VIS].+"
-    r"|_ZSt18_Rb_tree_\w+|_ZNSt8__detail\w+|_ZNKSt8__detail\w+|_ZSt11_Hash_bytesPKvmm"
-    r"|GOMP_.+|omp_(get|set|in|init|destroy|unset|test)_(?!wti).+|omp_in_parallel|omp_is_initial_device"
-    r"|__kmpc_.+|__(add|sub|mul|div|mod|neg|eq|ne|lt|le|gt|ge|cmp|unord|fix|fixuns|float|floatun|extend|trunc|pow|umod|udiv|ash|lsh|clz|ctz|pop|par|ffs|bswap)\w+"
-    r"|__(aarch64|atomic)_.+|__arm_\w+|__cpu_(model|indicator_init|features2)|__errno_location|signgam)"
-)
 
 
 def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: Path) -> None:
@@ -116,7 +95,7 @@ def check_symbols(library: Path, task: Task) -> None:
         return
     if "kernel" not in found.offered:
         raise CandidateError("symbol", f"kernel.cpp does not define the entry point:\n{declaration(task.signature)}")
-    foreign = [name for name in found.needed if not ALLOWED.fullmatch(name)]
+    foreign = [name for name in found.needed if not allowed_symbols().fullmatch(name)]
     if undefined := [name for name in foreign if name.startswith("_Z") and not name.startswith(("_ZNSt", "_ZNKSt", "_ZSt"))]:
         raise CandidateError("symbol", f"declared but never defined: {', '.join(map(readable, undefined[:5]))}")
     if foreign:

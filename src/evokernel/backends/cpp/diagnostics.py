@@ -32,7 +32,7 @@ def one_error(match: re.Match[str], following: list[str], source: str) -> str:
     """Where, what, and the line itself with a caret under it."""
     file = match["file"].rsplit("/", 1)[-1]
     place = f"line {match['line']}" if file == "kernel.cpp" else file
-    message = re.sub(r"\s*\[-W[^\]]*\]$|\[with [^\]]*\]", "", match["text"]).replace("‘", "'").replace("’", "'")
+    message = re.sub(r"\s*\[(-W|with )[^\]]*\]", "", match["text"]).replace("‘", "'").replace("’", "'")
     parts = [clip(f"{place}: {match['kind']}: {message}")]
     if file == "kernel.cpp":
         own = source.splitlines()

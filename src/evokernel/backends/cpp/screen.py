@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 LIMIT_BYTES = 256 << 10
 LITERALS = 4096
-TOKEN = re.compile(
-    r"""(?P<comment>//[^\n]*|/\*.*?(\*/|\Z))
-      | (?P<raw>(u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(\)(?P=delimiter)"|\Z))
-      | (?P<string>(u8|[uUL])?"([^"\\\n]|\\.)*("|$))
-      | (?P<char>(u8|[uUL])?'([^'\\\n]|\\.)*('|$))
-      | (?P<number>\.?\d([eEpP][+-]|'?[\w.])*)
-      | (?P<word>[^\W\d]\w*)
-      | (?P<newline>\n)
-      | (?P<space>[^\S\n]+)
-      | (?P<sign>%:%:|%:|\#\#|\#|::|.)""",
-    re.VERBOSE | re.DOTALL | re.MULTILINE,
-)
-KINDS = ("comment", "raw", "string", "char", "number", "word", "newline", "space", "sign")
+PATTERNS = {
+    "comment": r"//[^\n]*|/\*.*?(?:\*/|\Z)",
+    "raw": r'(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(?:\)(?P=delimiter)"|\Z)',
+    "string": r'(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*(?:"|$)',
+    "char": r"(?:u8|[uUL])?'(?:[^'\\\n]|\\.)*(?:'|$)",
+    "number": r"\.?\d(?:[eEpP][+-]|'?[\w.])*",
+    "word": r"[^\W\d]\w*",
+    "newline": r"\n",
+    "space": r"[^\S\n]+",
+    "sign": r"%:%:|%:|\#\#|\#|::|.",
+}
+TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.DOTALL | re.MULTILINE)
+NOT_QUALIFIERS = {"return", "throw", "else", "case", "do", "new", "delete", "and", "or", "not"}
 
 
 class Token(NamedTuple):
@@ -61,12 +61,19 @@ def rules() -> Rules:
     )
 
 
+@lru_cache
+def allowed_symbols() -> re.Pattern[str]:
+    """The names a built kernel may leave for the loader to find."""
+    table = tomllib.loads((Path(__file__).parent / "screen.toml").read_text())
+    return re.compile("|".join(f"(?:{pattern})" for pattern in table["symbols"]["allowed"]))
+
+
 def tokens(source: str) -> Iterator[Token]:
     """The text as the compiler reads it: lines joined first, comments gone, strings whole."""
     text, joints = join_lines(source)
     line = 1
     for match in TOKEN.finditer(text):
-        kind = next(name for name in KINDS if match[name] is not None)
+        kind = next(name for name in PATTERNS if match[name] is not None)
         if kind not in ("comment", "space"):
             yield Token("string" if kind == "raw" else kind, match[0].replace("%:", "#"), line + bisect_right(joints, match.start()))
         line += match[0].count("\n")
@@ -132,7 +139,7 @@ def words(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
 def is_foreign(before: Sequence[Token]) -> bool:
     """Whether what precedes a name takes it from the global scope or from the standard library."""
     texts = [token.text for token in before]
-    return bool(texts) and texts[-1] == "::" and (len(texts) < 2 or texts[0] == "std" or before[0].kind != "word")
+    return bool(texts) and texts[-1] == "::" and (len(texts) < 2 or texts[0] in {"std", *NOT_QUALIFIERS} or before[0].kind != "word")
 
 
 def attributes(found: Sequence[Token]) -> Iterator[tuple[int, str]]:

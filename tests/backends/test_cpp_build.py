@@ -1,0 +1,192 @@
+"""From text to a shared object, with the real compiler."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from evokernel.backends.cpp import plugin as CppBackend
+from evokernel.backends.cpp import toolchain
+from evokernel.backends.cpp.abi import declaration, described
+from evokernel.backends.cpp.ceilings import NOMINAL, measured
+from evokernel.backends.cpp.diagnostics import first_errors
+from evokernel.backends.cpp.elf import symbols
+from evokernel.backends.cpp.profile import diagnose
+from evokernel.backends.cpp.screen import allowed_symbols
+from evokernel.core.errors import CandidateError
+from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
+
+needs_compiler = pytest.mark.skipif(CppBackend().missing() is not None, reason="no C++ compiler")
+SIGNATURE = Signature(
+    inputs=(Tensor(name="x", dtype="float32", shape=(8, 4)), Tensor(name="index", dtype="int64", shape=(8,))),
+    params=(Tensor(name="weight", dtype="bfloat16", shape=(4,)),),
+    scalars=(Number(name="eps", kind="float", value=1e-5), Number(name="keep", kind="bool", value=1)),
+    outputs=(Tensor(name="out", dtype="float64", shape=()),),
+)
+HEAD = declaration(SIGNATURE) + " {\n"
+
+
+def task(flops=1e6, nbytes=1e6, outputs=SIGNATURE.outputs):
+    signature = SIGNATURE.model_copy(update={"outputs": outputs})
+    return Task(id="t/x", family="f", source="", signature=signature, work=Work(flops=flops, bytes=nbytes), sizes={})
+
+
+def build(code, workdir, **settings):
+    CppBackend(**settings).build(task(), Candidate(backend="cpp", files={"kernel.cpp": code}), workdir)
+
+
+def refused(code, workdir, **settings):
+    with pytest.raises(CandidateError) as caught:
+        build(code, workdir, **settings)
+    return caught.value.reason, caught.value.detail
+
+
+def test_the_declaration_has_every_argument_in_order():
+    assert declaration(SIGNATURE) == (
+        'extern "C" void kernel(const float* x, const int64_t* x_shape, const int64_t* index, const int64_t* index_shape, '
+        "const uint16_t* weight, const int64_t* weight_shape, double eps, bool keep, double* out, const int64_t* out_shape)"
+    )
+    text = described(SIGNATURE)
+    assert "input: float32 [8, 4] at bench size" in text
+    assert "bfloat16 bit patterns" in text
+    assert "one element" in text
+
+
+@needs_compiler
+def test_only_the_entry_point_is_offered(tmp_path):
+    other = 'extern "C" __attribute__((visibility("default"))) int other() { return 2; }'
+    build(f"int helper() {{ return 1; }}\n{other}\n{HEAD} *out = 1; }}", tmp_path)
+    assert symbols(tmp_path / "kernel.so").offered == ("kernel",)
+
+
+@needs_compiler
+def test_mathematics_and_containers_are_allowed(tmp_path):
+    code = "#include <vector>\n#include <numeric>\n#include <unordered_map>\n#include <string>\n#include <random>\n"
+    body = (
+        "std::vector<double> v(x_shape[0]); std::unordered_map<int, float> m; m[x_shape[0]] = 1;\n"
+        "std::sort(v.begin(), v.end()); if (v.empty()) throw std::bad_alloc();\n"
+        "double s = std::accumulate(v.begin(), v.end(), 0.0) + std::erf(x[0]) + std::pow(x[1], x[2]) + std::tgamma(x[3]);\n"
+        "std::mt19937 g(1); s += (double)g();\n"
+        "#pragma omp parallel for reduction(+ : s)\nfor (int i = 0; i < 8; ++i) s += std::exp(x[i]) + std::fma(x[i], 2.0f, 1.0f);\n"
+        "float* p = new float[8]; s += p[0]; delete[] p; *out = s + m.size(); }"
+    )
+    build(code + HEAD + body, tmp_path)
+
+
+@needs_compiler
+def test_errors_come_with_their_lines_and_without_paths(tmp_path):
+    reason, detail = refused("// one\n" + HEAD + "  float y = undefined_thing;\n}\n", tmp_path)
+    assert reason == "compile_error"
+    assert detail.startswith("line 3: error: 'undefined_thing' was not declared")
+    assert "    float y = undefined_thing;" in detail
+    assert "^" in detail
+    assert str(tmp_path) not in detail
+
+
+@needs_compiler
+def test_a_wrong_signature_is_answered_with_the_right_one(tmp_path):
+    reason, detail = refused('extern "C" void kernel(float* x) {}', tmp_path)
+    assert reason == "compile_error"
+    assert declaration(SIGNATURE) in detail
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["cblas_sgemm", "getppid", "pthread_create", "puts", "_exit", "memfd_create", "omp_get_wtime"])
+def test_what_is_called_from_outside_is_refused(name, tmp_path):
+    assert not allowed_symbols().fullmatch(name)
+    reason, detail = refused(f'extern "C" int {name}(int);\n{HEAD} *out = {name}(1); }}', tmp_path)
+    assert reason == "forbidden"
+    assert name in detail
+
+
+def test_template_noise_is_left_out():
+    noise = (
+        "In file included from a.h:1,\n                 from kernel.cpp:1:\n"
+        "/usr/include/c++/12/bits/stl_algo.h: In instantiation of 'void f(T) [with T = int]':\n"
+        "kernel.cpp:3:7:   required from here\n"
+        "/usr/include/c++/12/bits/stl_algo.h:1955:50: error: no match for 'operator-' [with _It = x]\n"
+        "kernel.cpp:4:2: note: candidate\n"
+        "kernel.cpp:9:1: error: second\n    9 | foo\n      | ^~~\n"
+        "kernel.cpp:9:2: error: third\nkernel.cpp:9:3: error: fourth\n"
+    )
+    text = first_errors(noise, "\n" * 8 + "foo\n")
+    assert text.splitlines()[0] == "stl_algo.h: error: no match for 'operator-'"
+    assert "line 9: error: second\n    foo\n    ^~~" in text
+    assert "note" not in text
+    assert text.endswith("(and 1 more errors)")
+
+
+def test_a_missing_compiler_is_named_with_its_fix(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert CppBackend().missing() == "no C++ compiler: install g++ (apt install g++) or set backend.compiler"
+    assert "icpx" in CppBackend(compiler="icpx").missing()
+
+
+def fake_compiler(path: Path, script: str) -> str:
+    path.write_text("#!/bin/sh\n" + script)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_a_compiler_that_hangs_is_ended_with_its_children(tmp_path, monkeypatch):
+    compiler = fake_compiler(tmp_path / "cc", f"sleep 100 &\necho $! > {tmp_path}/pid\nsleep 100\n")
+    done = toolchain.compile(compiler, ["x"], tmp_path, 0.3)
+    assert done.timed_out
+    pid = int((tmp_path / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists() or ") Z" in Path(f"/proc/{pid}/stat").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("kill -9 $$", "killed"),
+        ("echo 'g++: fatal error: Killed signal terminated program cc1plus'; exit 1", "killed"),
+        ("echo 'cc1plus: out of memory allocating 65536 bytes'; exit 1", "memory"),
+        ("exit 1", "compile_error"),
+    ],
+)
+def test_whose_fault_a_failed_build_is(tmp_path, script, reason):
+    compiler = fake_compiler(tmp_path / "cc", f'[ "$1" = --version ] && exit 0\n{script}\n')
+    work = tmp_path / "work"
+    work.mkdir()
+    assert refused(HEAD + "}", work, compiler=compiler)[0] == reason
+
+
+@needs_compiler
+def test_a_compiler_without_native_tuning_still_builds(tmp_path):
+    real = toolchain.find("")
+    guard = 'for a in "$@"; do [ "$a" = -march=native ] && { echo "error: bad value for -march=native"; exit 1; }; done\n'
+    compiler = fake_compiler(tmp_path / "cc", f'{guard}exec {real} "$@"\n')
+    work = tmp_path / "work"
+    work.mkdir()
+    build(HEAD + "*out = 1; }", work, compiler=compiler)
+    assert (work / "kernel.so").exists()
+
+
+@needs_compiler
+def test_ceilings_are_measured_once_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path))
+    measured.cache_clear()
+    first = measured("", "")
+    assert min(first) > 0
+    assert first.cache_gbs >= first.memory_gbs * 0.5
+    measured.cache_clear()
+    assert measured("", "") == first  # a second measurement would differ
+    measured.cache_clear()
+
+
+def test_the_profile_names_the_nearer_ceiling():
+    assert diagnose(task(flops=1e6, nbytes=8e6), 1000, NOMINAL).bottleneck == "memory"
+    assert diagnose(task(flops=1e8, nbytes=1e6), 5000, NOMINAL).bottleneck == "compute"
+    assert diagnose(task(flops=1e6, nbytes=1e6), 100_000, NOMINAL).bottleneck == "latency"
+    assert diagnose(task(flops=100, nbytes=400), 2, NOMINAL).bottleneck == "overhead"
+    assert "less of it than the reference" in diagnose(task(flops=1e9, nbytes=1e6), 1000, NOMINAL).summary
+
+
+def test_the_floor_counts_what_must_be_written():
+    outputs = (Tensor(name="out", dtype="float32", shape=(1000, 1000)),)
+    figures = diagnose(task(outputs=outputs), 1000, NOMINAL).figures
+    assert figures["floor_us"] == pytest.approx(4e6 / (NOMINAL.cache_gbs * 4) / 1e3)

@@ -1,0 +1,85 @@
+"""The screen refuses what reaches outside and leaves honest text alone."""
+
+import pytest
+
+from evokernel.backends.cpp.screen import findings, pastes_tokens, tokens
+
+
+def found(text):
+    return list(findings("kernel.cpp", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// system(\"rm\"), asm, dlopen: only a comment\nint x;",
+        "/* fopen\n mmap */ int x;",
+        'static const char* words = "syscall asm fork";',
+        'auto raw = R"x(asm "quoted" )" fork)x";',
+        "char c = '\"'; // fopen\nint y;",
+        "#include <cmath>\n#include <vector>\n#  include <omp.h>\n#include <immintrin.h>\n",
+        "#pragma omp parallel for simd collapse(2)\n#pragma GCC unroll 4\n#pragma GCC ivdep\n",
+        "#define TILE 64\n#if TILE > 32\n#error no\n#endif\n",
+        "float time = 0, clock = 1, signal = 2; int read = 3, open = 4, thread = 5;",
+        "struct Pool { void read(int); static int open(); }; void f(Pool p) { p.read(1); Pool::open(); }",
+        "static void write(float* to, float value) { *to = value; }  void g(float* p) { write(p, 1); }",
+        "int n = 1'000'000; float x = 1.5e-3f;",
+        "__attribute__((always_inline)) inline float f(float x) { return x; }",
+        "typedef float vec __attribute__((vector_size(32), aligned(4)));",
+        "[[maybe_unused]] int a[2] = {0, 1}; int b = a[a[0]];",
+        '__attribute__((visibility("default"))) int z;',
+        "float constructor = 1, section = 2, alias = 3; float q = a[constructor[section]];",
+    ],
+)  # fmt: skip
+def test_honest_text_passes(text):
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('asm("nop");', "asm"),
+        ('void f() { __asm__ volatile("svc 0"); }', "__asm__"),
+        ("int sys\\\ncall(int);", "syscall"),
+        ("#include <fstream>", "fstream"),
+        ('#include "/etc/passwd"', "/etc/passwd"),
+        ("#include MACRO", "MACRO"),
+        ("%:include <unistd.h>", "unistd.h"),
+        ("#inc\\\nlude <dlfcn.h>", "dlfcn.h"),
+        ("#include_next <cmath>", "include_next"),
+        ("#pragma redefine_extname a b", "redefine_extname"),
+        ("/* */ # /* */ include <thread>", "thread"),
+        ("void f() { std::thread t; }", "thread"),
+        ("long f() { return ::time(nullptr); }", "time"),
+        ("std::chrono::steady_clock c;", "chrono"),
+        ("double t = omp_get_wtime();", "omp_get_wtime"),
+        ("[[gnu::constructor]] void f();", "constructor"),
+        ('__attribute__((section(".init_array"))) int x;', "section"),
+        ('__attribute__((visibility("default"), alias("f"))) void g();', "alias"),
+        ("auto x = R\"(\n)\"; int y = fork();", "fork"),
+        ("int \u0430sm;", "ASCII"),
+    ],
+)  # fmt: skip
+def test_reaching_outside_is_refused_and_named(text, word):
+    assert any(word in line for line in found(text)), found(text)
+
+
+def test_findings_name_the_line_as_the_writer_counts_it():
+    text = "int a;\n#define X \\\n  1\n/* two\nlines */\nvoid f() { fork(); }\n"
+    assert found(text) == ["kernel.cpp line 6: `fork` reaches for other processes"]
+
+
+def test_big_tables_are_refused():
+    assert "literals" in found("float t[] = {" + "1.5f," * 5000 + "};")[0]
+    assert "KiB" in found("//" + "x" * 300_000)[0]
+
+
+def test_pasting_is_seen_whatever_it_is_spelled_with():
+    assert pastes_tokens("#define J(a, b) a##b")
+    assert pastes_tokens("%:define J(a, b) a %:%: b")
+    assert not pastes_tokens("// a##b\n#define S(a) #a\n")
+
+
+def test_unfinished_text_is_still_read():
+    for text in ('"never closed', "/* never closed", "'", 'R"(never closed', "\\"):
+        list(tokens(text))

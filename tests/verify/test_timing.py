@@ -1,0 +1,97 @@
+"""Relations between timings; never their absolute values."""
+
+import pytest
+from conftest import HONEST
+
+from evokernel.core.errors import UserError
+from evokernel.core.plugins import make
+from evokernel.core.records import Candidate, Job
+from evokernel.verify import verify
+from evokernel.verify.timing import MOST_CALLS, WINDOW_S, filling, synthetic
+
+needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
+TASK = """
+import torch
+from torch import nn
+N = 200_000
+class Model(nn.Module):
+    def forward(self, x):
+        return x.sin()
+def get_inputs():
+    return [torch.randn(N)]
+"""
+KERNEL = """
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+    for (int repeat = 0; repeat < REPEATS; ++repeat)
+        for (int64_t i = 0; i < x_shape[0]; ++i) ((volatile float*)out)[i] = std::sin(x[i]);
+}
+"""
+
+
+@needs_compiler
+def test_four_times_the_work_takes_longer(compiled):
+    once, four = (compiled(TASK, KERNEL.replace("REPEATS", str(repeats))) for repeats in (1, 4))
+    assert once.feasible
+    assert four.feasible
+    assert 2 < four.latency_us / once.latency_us < 8
+    assert once.profile.figures["achieved_gbs"] > four.profile.figures["achieved_gbs"]
+
+
+@needs_compiler
+def test_two_threads_are_timed_by_the_wall(compiled):
+    outcome = compiled(TASK, KERNEL.replace("REPEATS", "1"), settings={"threads": 2})
+    assert outcome.feasible, outcome.failure
+    assert outcome.clock == "wall"
+
+
+@needs_compiler
+def test_work_done_once_and_remembered_is_found_out_by_new_inputs(compiled):
+    cached = """
+    extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+        static int calls = 0;
+        static float kept[200000];
+        const int64_t n = x_shape[0];
+        if (++calls < 10 || n != 200000) {
+            for (int64_t i = 0; i < n; ++i) out[i] = std::sin(x[i]);
+            if (n == 200000) std::memcpy(kept, out, n * sizeof(float));
+        } else {
+            std::memcpy(out, kept, n * sizeof(float));
+        }
+    }
+    """
+    failure = compiled(TASK, cached).failure
+    assert failure is not None
+    assert (failure.gate, failure.reason) == ("time", "mismatch")
+
+
+def test_synthetic_outcomes_are_equal_to_the_byte(hostile, doubling):
+    first, second = hostile(HONEST), hostile(HONEST)
+    assert first.model_dump_json() == second.model_dump_json()
+    assert first.clock == "synthetic"
+    assert len(first.samples_us) == len(first.baseline_us["eager"])
+    assert all(gate.seconds == 0 for gate in first.gates)
+    other = hostile(HONEST + "# another candidate\n")
+    assert other.samples_us != first.samples_us
+
+
+def test_synthetic_latencies_spread_around_the_baseline(doubling):
+    ratios = []
+    for index in range(50):
+        candidate = Candidate(backend="cpp", files={"kernel.cpp": str(index)})
+        timing = synthetic(Job(backend="cpp", task=doubling, candidate=candidate, clock="synthetic"))
+        ratios.append(timing.baseline_us["eager"][0] / timing.samples_us[0])
+    assert min(ratios) < 1 < max(ratios)
+
+
+def test_an_unknown_baseline_is_refused(doubling):
+    candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": HONEST})
+    with pytest.raises(UserError, match="no baseline called 'eagre'"):
+        verify(Job(backend=candidate.backend, task=doubling, candidate=candidate, baselines=("eagre",)))
+
+
+@pytest.mark.parametrize("per_call_us", [0.5, 30, 1999, 5_000_000])
+def test_a_window_is_filled_whatever_a_call_takes(per_call_us):
+    calls = filling(lambda calls: per_call_us)
+    assert calls * per_call_us * 1e-6 > 0.5 * WINDOW_S
+    assert calls == 1 or calls * per_call_us * 1e-6 < 4 * WINDOW_S
+    assert filling(lambda calls: 1e-9) == MOST_CALLS
