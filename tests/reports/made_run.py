@@ -24,8 +24,8 @@ def passed(latency_us: float, eager_us: float = 100.0, clock: str = "cpu") -> Ou
 
 
 def failed(gate: str, reason: str, detail: str = "") -> Outcome:
-    before = ("screen", "build", "check", "time")
-    gates = tuple(GateResult(gate=name, passed=True) for name in before[: before.index(gate)] if gate in before)
+    order = ("write", "screen", "build", "check", "time")
+    gates = tuple(GateResult(gate=name, passed=True) for name in order[1 : order.index(gate)])
     return Outcome(gates=(*gates, GateResult(gate=gate, passed=False, reason=reason, detail=detail or f"{reason} in detail")))
 
 

@@ -71,11 +71,11 @@ class LiveDisplay:
         """Totals: counts, failures, cost, time."""
         progress, count = self.progress, len(self.progress.lines)
         hidden = f"{count - rows} more tasks not shown. " if count > rows else ""
-        left = words.duration(progress.left_s) if progress.left_s is not None else "not known yet"
+        left = f"about {words.duration(progress.left_s)} left" if progress.left_s is not None else "time left not known yet"
         lines = [
             Text(""),
             Text(f"{hidden}{progress.done}/{progress.total} attempts, {progress.compiled} of {count} compiled, {progress.solved} correct"),
             Text(progress.totals()),
-            Text(f"{words.duration(progress.elapsed_s)} elapsed, about {left} left"),
+            Text(f"{words.duration(progress.elapsed_s)} elapsed, {left}"),
         ]
         return [*lines, Text(progress.notice, style="bold yellow")] if progress.notice else lines

@@ -32,7 +32,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            from evokernel.core.plugins import did_you_mean
+
+            ctx.fail(f"no command '{cmd_name}'{did_you_mean(cmd_name, list(COMMANDS))}; there are: {', '.join(COMMANDS)}")
         module = importlib.import_module(f"evokernel.cli.{cmd_name}")
         command: click.Command = module.command
         return command
@@ -42,10 +44,11 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="evokernel")
 @click.option("-v", "--verbose", is_flag=True, help="Say more about what happens (on stderr).")
-def cli(verbose: bool) -> None:
+@click.pass_context
+def cli(ctx: click.Context, verbose: bool) -> None:
     """Kernels for PyTorch operators: written, compiled, checked, timed, and learned from.
 
     \b
@@ -55,6 +58,8 @@ def cli(verbose: bool) -> None:
     from evokernel.cli.output import log_to_stderr
 
     log_to_stderr(verbose)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,8 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=list(arguments) if arguments is not None else None, prog_name="evokernel", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
+    except click.UsageError as error:
+        complain(f"{error.format_message().rstrip('.')}; see '{error.ctx.command_path if error.ctx else 'evokernel'} --help'")
+        sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        complain(error.format_message())
         sys.exit(error.exit_code)
     except UserError as error:
         complain(error)
@@ -75,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def complain(error: Exception) -> None:
+def complain(error: Exception | str) -> None:
     """One line on stderr, whatever the message holds."""
     from evokernel.cli.output import tell
 

@@ -25,8 +25,9 @@ bank_option = click.option(
 embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="What the bank's vectors were made with. [hash]")
 
 
-@click.group()
-def command() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Look into the memory bank, move it, revoke parts of it.
 
     \b
@@ -37,6 +38,8 @@ def command() -> None:
       evokernel memory export pack.jsonl --backend cpp
       evokernel memory revoke my-run:starter/softmax/3
     """
+    if ctx.invoked_subcommand is None:
+        tell(ctx.get_help())
 
 
 @command.command("list")

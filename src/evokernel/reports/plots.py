@@ -245,7 +245,9 @@ def failures(axes: Any, found: Sequence[Tried]) -> bool:
         shares = [100 * count / of for count, of in zip(counts, made)]
         shade = (BLUE, ORANGE, GREY)[order % 3]
         style = {"facecolor": shade, "edgecolor": INK, "linewidth": 0.5, "hatch": HATCHES[order]}
-        axes.bar(range(1, len(rounds) + 1), shares, bottom=base, width=0.75, label=reason, **style)
+        axes.bar(
+            range(1, len(rounds) + 1), shares, bottom=base, width=0.75, label=reason if len(reason) <= 24 else reason[:23] + "…", **style
+        )
         base = [a + b for a, b in zip(base, shares)]
     axes.set_xlabel("round")
     axes.set_ylabel("attempts that failed, %")

@@ -1,0 +1,146 @@
+"""Whatever is wrong with the input: one line that names the fix, exit code 2, nothing lost."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import made_run
+import pytest
+from conftest import Call, Said
+
+from evokernel.core.plugins import make
+
+
+def refused(said: Said, *words: str) -> None:
+    """One line on stderr with these words, nothing on stdout, exit code 2."""
+    assert said.code == 2, said
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1, said.err
+    for word in words:
+        assert word in said.err, said.err
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def needs_compiler() -> None:
+    if missing := make("backend", "cpp").missing():
+        pytest.skip(missing)
+
+
+RUNS: list[tuple[list[str], list[str]]] = [
+    (["--tasks", "starter/sofmax"], ["sofmax", "softmax"]),
+    (["--tasks", "strater"], ["strater", "starter"]),
+    (["--tasks", "no/such/file.py"], ["no/such/file.py"]),
+    (["--tasks", ","], ["no tasks given"]),
+    (["--backend", "cppp"], ["cppp", "did you mean 'cpp'"]),
+    (["--generator", "swep"], ["swep", "did you mean 'sweep'"]),
+    (["--policy", "valeu"], ["valeu", "did you mean 'value'"]),
+    (["--set", "polcy.epsilon=1"], ["polcy", "did you mean 'policy'"]),
+    (["--set", "policy.epsilom=0.1"], ["epsilom", "did you mean 'epsilon'"]),
+    (["--set", "budget=some"], ["budget", "some"]),
+    (["--set", "budget"], ["key=value"]),
+    (["--config", "missing.toml"], ["missing.toml"]),
+    (["--config", "broken.toml"], ["broken.toml", "TOML"]),
+    (["--out", "file/run"], ["file/run", "--out"]),
+    (["--memory", "file/bank.db"], ["file/bank.db", "--memory"]),
+    (["--memory", "corrupt.db"], ["corrupt.db", "--memory"]),
+    (["--tasks", "syntax.py"], ["syntax.py", "line 2"]),
+    (["--tasks", "raises.py"], ["raises.py", "ValueError: planted"]),
+    (["--tasks", "empty.py"], ["empty.py", "Model"]),
+    (["--tasks", "binary.py"], ["binary.py"]),
+]
+
+
+@pytest.mark.usefixtures("needs_compiler")
+@pytest.mark.parametrize(("arguments", "words"), RUNS, ids=[" ".join(arguments) for arguments, _ in RUNS])
+def test_run_refuses(arguments: list[str], words: list[str], here: Path, task_file: Path, call: Call) -> None:
+    (here / "file").write_text("")
+    (here / "broken.toml").write_text("budget = = 3\n")
+    (here / "corrupt.db").write_bytes(b"no database at all, but long enough to be read as one\n" * 40)
+    (here / "syntax.py").write_text("x = 1\ndef (:\n")
+    (here / "empty.py").write_text("x = 1\n")
+    (here / "binary.py").write_bytes(b"\xff\xfe\x00\x01")
+    (here / "raises.py").write_text(task_file.read_text().replace("return x * 2 + 1", 'raise ValueError("planted\\nsecond line")'))
+    before = {path.name for path in here.iterdir()}
+    tasks = [] if "--tasks" in arguments else ["--tasks", str(task_file)]
+    refused(call("run", *tasks, *arguments), *words)
+    assert not list(here.glob("runs/*/attempts.jsonl"))
+    assert before <= {path.name for path in here.iterdir()}
+
+
+def test_a_missing_compiler_is_named_before_anything_is_made(here: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(here))
+    monkeypatch.delenv("CXX", raising=False)
+    refused(call("run"), "no C++ compiler", "install g++")
+    refused(call("verify", __file__, "--task", "starter/softmax"), "no C++ compiler")
+    assert list(here.iterdir()) == []
+    assert call("doctor").code == 1
+    assert not call("doctor", "--json").json["ready"]
+    assert {row["backend"]: row["ready"] for row in call("backends", "--json").json}["cpp"] is False
+
+
+def cut_journal(run: Path) -> None:
+    lines = (run / "attempts.jsonl").read_text().splitlines(keepends=True)
+    (run / "attempts.jsonl").write_text("".join([lines[0], lines[1][:40] + "\n", *lines[2:]]))
+
+
+def cut_tasks(run: Path) -> None:
+    (run / "tasks.jsonl").write_text("{}\n")
+
+
+def cut_settings(run: Path) -> None:
+    (run / "run.toml").write_text("budget = \n")
+
+
+def no_run(run: Path) -> None:
+    shutil.rmtree(run)
+    run.mkdir()
+
+
+DAMAGE: list[tuple[Callable[[Path], None], list[str]]] = [
+    (cut_journal, ["attempts.jsonl", "line 2", "head -n 1"]),
+    (cut_tasks, ["tasks.jsonl", "restore"]),
+    (cut_settings, ["run.toml", "TOML"]),
+    (no_run, ["not a run folder", "report --list"]),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGE, ids=[damage.__name__ for damage, _ in DAMAGE])
+def test_a_damaged_run_is_refused_and_left_as_it_is(damage: Callable[[Path], None], words: list[str], here: Path, call: Call) -> None:
+    made_run.write_run(here / "runs" / "one", *made_run.made())
+    damage(here / "runs" / "one")
+    before = {path: path.read_bytes() for path in (here / "runs" / "one").iterdir()}
+    for command in ("resume", "report", "export"):
+        refused(call(command, "runs/one"), *words)
+    assert {path: path.read_bytes() for path in (here / "runs" / "one").iterdir()} == before
+    if damage is not no_run:
+        assert "damaged" in call("report", "--list", "--json").json[0]["state"]
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_other_commands_refuse(here: Path, task_file: Path, call: Call) -> None:
+    refused(call("report"), "no runs in ./runs")
+    refused(call("verify", "nothing.cpp", "--task", task_file), "cannot read nothing.cpp")
+    (here / "kernel.so").write_bytes(b"\x7fELF\xff\xfe")
+    refused(call("verify", "kernel.so", "--task", task_file), "not text")
+    (here / "kernel.cpp").write_text("")
+    refused(call("verify", "kernel.cpp", "--task", f"{task_file},starter/softmax"), "names 2 tasks")
+    refused(call("memory", "list"), "no memory bank at evokernel-memory.db")
+    refused(call("memory", "revoke", "x"), "no memory bank")
+    refused(call("memory", "import", "pack.jsonl"), "pack.jsonl")
+    refused(call("tasks", "show"), "which task?")
+    refused(call("tasks", "show", "starter/softmax", "--backend", "cppp"), "did you mean 'cpp'")
+    made_run.write_run(here / "runs" / "one", made_run.made()[0], [])
+    refused(call("export", "runs/one"), "nothing to export")
+    refused(call("run", "--tasks", task_file, "--out", "runs/one"), "already holds a run", "resume")
+    (here / "file").write_text("")
+    made_run.write_run(here / "runs" / "two", *made_run.made())
+    refused(call("export", "runs/two", "--out", "file/x"), "--out")
+    assert (here / "kernel.so").exists()

@@ -1,0 +1,76 @@
+"""Tables and figures as people read them."""
+
+import made_run
+import pytest
+
+from evokernel.cli.report import show
+from evokernel.core.records import Usage
+from evokernel.reports import metrics, tables, words
+
+GOLDEN = """\
+task     round  first correct     best  PyTorch  speed-up  first→best  gates  failures
+───────  ─────  ─────────────  ───────  ───────  ────────  ──────────  ─────  ───────────────────────
+relu         1         100 µs  25.0 µs   100 µs     4.00×       4.00×  2/3    crash
+softmax      3         200 µs   200 µs   100 µs     0.50×       1.00×  1/3    compile_error, mismatch
+matmul       –              –        –        –         –           –  0/3    mismatch 2, no_code"""
+
+
+def test_the_table_of_operators() -> None:
+    table = tables.operators(metrics.by_task(*made_run.made()))
+    assert show(table, title=False).rpartition("\n")[0] == GOLDEN
+    assert "CPU time per core" in table.note
+
+
+def test_synthetic_times_are_called_so() -> None:
+    tasks, _ = made_run.made()
+    made_up = made_run.attempt(tasks[0], 0, made_run.passed(5.0, clock="synthetic"))
+    assert "synthetic (not measured)" in tables.operators(metrics.by_task(tasks, [made_up])).note
+
+
+def test_totals_give_round_one_in_brackets() -> None:
+    lines = dict(tables.totals(metrics.by_task(*made_run.made()), 61.0))
+    assert lines["compiled (CR)"] == "(round 1: 67 %) 100 %, 3 of 3 tasks"
+    assert lines["correct (Acc)"] == "(round 1: 33 %) 67 %, 2 of 3 tasks"
+    assert lines["first→best gain"] == "median 2.50×, middle half 1.75× to 3.25×"
+    assert lines["time"] == "1 min 01 s"
+    assert lines["cost"] == "none (no model was called)"
+
+
+def test_totals_of_nothing_hold_no_noughts_for_what_was_not_measured() -> None:
+    lines = dict(tables.totals(metrics.by_task(made_run.made()[0], []), None))
+    assert lines["first→best gain"] == words.UNKNOWN
+    assert words.UNKNOWN in lines["speed-up over PyTorch"]
+    assert lines["time"] == "not measured"
+
+
+def test_families_and_reasons() -> None:
+    found = metrics.by_task(*made_run.made())
+    assert [row[:4] for row in tables.families(found).rows] == [("activation", 1, 1, 1), ("matmul", 1, 1, 0), ("softmax", 1, 1, 1)]
+    assert tables.failures(found).rows[0] == ("mismatch", 3, 2)
+    assert tables.reasons(made_run.made()[1], most=1) == "mismatch 3, +3"
+
+
+def test_names_are_short_only_where_all_share_a_suite() -> None:
+    assert tables.short_names(["a/x", "a/y"]) == {"a/x": "x", "a/y": "y"}
+    assert tables.short_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(None, "–"), (0.123, "0.12 µs"), (9.996, "10.0 µs"), (412.4, "412 µs"), (999.9, "1.00 ms"), (4120.0, "4.12 ms"), (2.5e6, "2.50 s")],
+)
+def test_latency(us: float | None, text: str) -> None:
+    assert words.latency(us) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (41, "41 s"), (290, "4 min 50 s"), (7384, "2 h 03 min"), (None, "not measured")]
+)
+def test_duration(seconds: float | None, text: str) -> None:
+    assert words.duration(seconds) == text
+
+
+def test_cost_in_words() -> None:
+    assert words.cost(Usage()) == "none (no model was called)"
+    assert words.cost(made_run.with_usage(None)) == "not reported"
+    assert words.cost(made_run.with_usage(0.25)) == "$0.2500"
