@@ -63,12 +63,12 @@ class Index:
         rows = np.flatnonzero(keep)
         if k <= 0 or not len(rows):
             return []
-        near = self._cosines(query)[columns[rows, 0]]
+        near = self._cosines(query).take(columns[:, 0].take(rows))
         if len(rows) > k:
-            least = np.partition(near, len(near) - k)[len(near) - k]
-            rows, near = rows[near >= least], near[near >= least]
+            best = near >= np.partition(near, len(near) - k)[len(near) - k]
+            rows, near = rows[best], near[best]
         order = np.lexsort((rows, -near))[:k]
-        return [(int(rows[i]), float(near[i])) for i in order]
+        return list(zip(rows[order].tolist(), near[order].tolist(), strict=True))
 
     def _slot(self, vector: np.ndarray) -> int:
         key = vector.tobytes()
