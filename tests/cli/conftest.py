@@ -1,50 +1,12 @@
 """What the command line's tests share: the program called in this process, a small task, and one real run."""
 
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from cli_calls import KERNEL, TASK, Call, Said
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
-
-TASK = """
-import torch
-import torch.nn as nn
-
-ROWS, COLS = 64, 48
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return x * 2 + 1
-
-
-def get_inputs():
-    return [torch.randn(ROWS, COLS)]
-"""
-KERNEL = """
-extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
-    for (int64_t i = 0; i < x_shape[0] * x_shape[1]; ++i) out[i] = x[i] * 2 + 1;
-}
-"""
-
-
-class Said(NamedTuple):
-    """How a command ended, and what it wrote."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Call = Callable[..., Said]
 
 
 @pytest.fixture

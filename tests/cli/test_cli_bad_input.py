@@ -6,7 +6,7 @@ from pathlib import Path
 
 import made_run
 import pytest
-from conftest import Call, Said
+from cli_calls import Call, Said
 
 from evokernel.core.plugins import make
 

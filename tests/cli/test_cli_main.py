@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 import pytest
-from conftest import Call
+from cli_calls import Call
 
 from evokernel.cli import main as program
 from evokernel.cli.output import draw, printable

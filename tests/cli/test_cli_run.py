@@ -9,7 +9,7 @@ from typing import Any
 
 import made_run
 import pytest
-from conftest import KERNEL, Call, Said
+from cli_calls import KERNEL, Call, Said
 
 from evokernel.cli.drive import drive
 from evokernel.core.errors import InfraError

@@ -59,7 +59,7 @@ def drive(engine: Engine, plain: bool, as_json: bool) -> int:
 
 def display(progress: Progress, plain: bool, as_json: bool) -> Display:
     """Live on a terminal, plain lines elsewhere; on stderr when stdout is for JSON."""
-    if plain or as_json or not sys.stdout.isatty():
+    if plain or as_json or not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         return PlainDisplay(progress, sys.stderr if as_json else sys.stdout)
     from evokernel.cli.live import LiveDisplay
 
