@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
@@ -39,7 +39,7 @@ class Engine:
     policy: Policy
     memory: MemoryStore
     executor: Executor
-    distill: Callable[[Task, Attempt], list[MemoryItem]]
+    distill: Callable[[Task, Attempt, Sequence[Attempt]], list[MemoryItem]]
     notify: Callable[[str, str], None] = lambda task, phase: None
     """Told, from any thread, that a task's attempt entered a phase: `write`, `verify`, `lesson`, or "" when it waits."""
     clock: Callable[[], float] = time.time
@@ -67,7 +67,7 @@ class Engine:
                     if attempt.id not in recorded:
                         self.run.journal.append(attempt)
                     self.policy.learn(state, attempt, self.memory)  # Q <- Q + alpha (r - Q), Eq. 4
-                    self.memory.add(self.distill(state.task, attempt))  # M <- M + (s, a, r), Eq. 1
+                    self.memory.add(self.distill(state.task, attempt, state.attempts))  # M <- M + (s, a, r), Eq. 1
                     self.history[state.task.id].append(attempt)
                     made += 1
                     yield attempt

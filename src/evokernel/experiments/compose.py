@@ -56,6 +56,8 @@ def engine(opened: Any, config: RunConfig, folder: Path) -> Engine:
     run.lock()
     path = folder / "memory.db" if config.fresh else Path(config.memory)
     memory = Bank.open(path, made["embedder"], backend=config.name("backend"), run=config.id)
+    if run.journal.path.exists() and not memory.resumed:
+        raise UserError(f"{path} is not the bank this run learned into: put that one back, the run began from what it held")
     memory.add(seeds(config.name("backend")))
     built = Engine(
         run=run,
