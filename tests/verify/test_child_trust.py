@@ -86,7 +86,8 @@ def test_the_child_is_light_and_its_environment_bare(hostile, monkeypatch):
         "bad = [m for m in ('pydantic', 'torch', 'asyncio', 'importlib.metadata') if m in sys.modules]\n"
         "assert not bad, bad\n"
         "assert 'SOME_API_KEY' not in os.environ\n"
-        "assert sorted(os.listdir('/proc/self/fd'))[-1] < '9' if os.path.exists('/proc/self/fd') else True\n"
+        "def is_open(fd):\n    try:\n        os.fstat(fd)\n        return True\n    except OSError:\n        return False\n"
+        "assert sum(map(is_open, range(3, 1024))) == 4, 'answers, inputs, outputs, and the copy of stdin'\n"
     )
     outcome = hostile(text + HONEST)
     assert outcome.feasible, outcome.failure
@@ -159,3 +160,36 @@ def test_a_killed_judge_leaves_no_child(doubling, tmp_path):
 def test_a_busy_helper_is_found_out_by_the_clock(hostile):
     text = "import threading\ndef burn():\n    while True: sum(range(1000))\nthreading.Thread(target=burn, daemon=True).start()\n"
     assert reason(hostile(text + HONEST, clock="auto")) in ("forbidden", "raised")
+
+
+def test_a_crash_is_told_with_its_signal_and_size(hostile):
+    outcome = hostile(kernel("if a.inputs[0].data.size % 2: os.abort()", "a.outputs[0].data[...] = 2 * a.inputs[0].data"))
+    assert reason(outcome) == "crash"
+    assert "SIGABRT" in outcome.failure.detail
+    assert "a size that is not shown" in outcome.failure.detail
+
+
+def test_a_time_below_the_floor_is_impossible(hostile, monkeypatch):
+    import hostile_backend
+
+    from evokernel.core.records import Profile
+
+    floor = Profile(bottleneck="memory", summary="", figures={"floor_us": 1e9})
+    monkeypatch.setattr(hostile_backend.Hostile, "profile", lambda self, task, outcome: floor)
+    assert reason(hostile(HONEST, clock="auto")) == "impossible"
+
+
+def test_folders_of_killed_judges_are_removed(tmp_path, monkeypatch):
+    from evokernel.verify import judge
+
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    old, new, mine = (tmp_path / f"{judge.PREFIX}{pid}-x" for pid in (gone.pid, f"{gone.pid}-y", os.getpid()))
+    for folder in (old, new, mine):
+        folder.mkdir()
+    for folder in (old, mine):
+        os.utime(folder, (0, 0))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    judge.remove_leftovers.cache_clear()
+    judge.remove_leftovers()
+    assert (old.exists(), new.exists(), mine.exists()) == (False, True, True)

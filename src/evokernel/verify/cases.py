@@ -50,7 +50,10 @@ class Cases:
     def reference(self, size: str) -> Reference:
         """The task's module at a size."""
         if size not in self.references:
-            import torch
+            try:
+                import torch
+            except ModuleNotFoundError as error:
+                raise UserError("judging kernels needs PyTorch: pip install 'evokernel[torch]'") from error
 
             from evokernel.reference.module import Reference
 

@@ -142,7 +142,10 @@ def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
     trial.arena.fill(slot, case.inputs)
     for _ in range(repeats):
         trial.arena.poison(slot)
-        trial.child.run(slot)
+        try:
+            trial.child.run(slot)
+        except CandidateError as error:
+            raise CandidateError(error.reason, f"{error.detail} ({described_size(case)})") from error
         trial.expect(case, slot)
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from evokernel.verify.reasons import clean
 
 log = logging.getLogger(__name__)
 TRIES = 3
+PREFIX, LEFTOVER_S = "evokernel-judge-", 3600
 
 
 def verify(job: Job) -> Outcome:
@@ -77,15 +82,40 @@ def verdict(gate: str, failure: CandidateError | None, seconds: float) -> GateRe
 
 def versions(backend: Backend) -> dict[str, str]:
     """The toolchain that judged."""
-    return {"evokernel": evokernel.__version__, "torch": installed("torch"), **backend.versions()}
+    found = {"evokernel": evokernel.__version__, **backend.versions()}
+    with suppress(PackageNotFoundError):
+        found["torch"] = installed("torch")
+    return found
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder that is gone afterwards, whatever a candidate's build left in it."""
+    remove_leftovers()
     try:
-        folder = tempfile.TemporaryDirectory(prefix="evokernel-", ignore_cleanup_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True)
     except OSError as error:
         raise InfraError(f"no temporary folder can be made: {error}") from error
     with folder as path:
         yield Path(path)
+
+
+@lru_cache
+def remove_leftovers() -> None:
+    """Folders of judges that were killed: their process is gone, and an hour has passed in case it lives behind another namespace."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = path.name.removeprefix(PREFIX).partition("-")[0]
+        with suppress(OSError):
+            if pid.isdigit() and not is_running(int(pid)) and time.time() - path.stat().st_mtime > LEFTOVER_S:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this number exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -20,7 +20,7 @@ from evokernel.core.records import Job
 from evokernel.verify.arena import Arena, Slot
 from evokernel.verify.reasons import REASONS, clean
 
-START_S = 60.0
+START_S, EXIT_S = 60.0, 5.0
 ANSWER_BYTES = 16 << 10
 BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.verify.child import main; main()"
 PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -63,6 +63,7 @@ class Child:
             )
         except OSError as error:
             os.close(self.answers)
+            self.errors.close()
             raise InfraError(f"the child cannot be started: {error}") from error
         finally:
             os.close(theirs)
@@ -83,7 +84,10 @@ class Child:
 
     def wait_ready(self) -> None:
         """Until then nothing is the candidate's fault."""
-        line = self.line(time.monotonic() + START_S)
+        try:
+            line = self.line(time.monotonic() + START_S)
+        except TimeoutError:
+            line = None
         if line != b"ready":
             self.stop()
             raise InfraError(f"the child did not start (exit code {self.process.returncode}): {self.said()[-600:] or 'it said nothing'}")
@@ -118,7 +122,11 @@ class Child:
         nonce = secrets.token_hex(8)
         cpu, wall = self.cpu_s(), time.perf_counter()
         self.send(f"{word} {nonce} {rest}")
-        line = self.line(time.monotonic() + self.left_s)
+        try:
+            line = self.line(time.monotonic() + self.left_s)
+        except TimeoutError as error:
+            self.stop()
+            raise CandidateError("timeout", f"not finished after {self.timeout_s:g} s") from error
         spent, cpu_end = time.perf_counter() - wall, self.cpu_s()
         self.left_s -= spent
         if line is None:
@@ -163,11 +171,12 @@ class Child:
             return  # it is dead; the missing answer tells how it died
 
     def line(self, deadline: float) -> bytes | None:
-        """The next line; None at the deadline, at the end of the stream, or when it is too long to be an answer."""
+        """The next line; None at the end of the stream, or when it is too long to be an answer."""
         while b"\n" not in self.buffer:
-            wait = deadline - time.monotonic()
-            if wait <= 0 or len(self.buffer) > ANSWER_BYTES or not select.select([self.answers], [], [], wait)[0]:
+            if len(self.buffer) > ANSWER_BYTES:
                 return None
+            if not select.select([self.answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError
             chunk = os.read(self.answers, 4096)
             if not chunk:
                 return None
@@ -179,16 +188,12 @@ class Child:
         """Raises what the silence of the child means."""
         if len(self.buffer) > ANSWER_BYTES:
             raise CandidateError("forbidden", "the kernel floods the judge's channel")
-        if self.left_s > 0:
-            try:
-                self.process.wait(min(5.0, self.left_s))  # the pipe closes a moment before the process is gone
-            except subprocess.TimeoutExpired:
-                self.stop()
-                raise CandidateError("forbidden", "the kernel closed the judge's channel") from None
-        ended = self.process.poll()
+        try:
+            ended = self.process.wait(EXIT_S)  # the pipe closes a moment before the process is gone
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise CandidateError("forbidden", "the kernel closed the judge's channel") from None
         self.stop()
-        if ended is None:
-            raise CandidateError("timeout", f"not finished after {self.timeout_s:g} s")
         said = clean(self.said()[-400:]).strip()
         if "bad_alloc" in said or "out of memory" in said.lower() or "cannot allocate memory" in said.lower():
             raise CandidateError("memory", "the kernel asked for more memory than it may use")

@@ -13,14 +13,14 @@ from typing import NamedTuple
 LIMIT_BYTES = 256 << 10
 LITERALS = 4096
 PATTERNS = {
+    "space": r"[^\S\n]+",
+    "newline": r"\n",
     "comment": r"//[^\n]*|/\*.*?(?:\*/|\Z)",
     "raw": r'(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(?:\)(?P=delimiter)"|\Z)',
     "string": r'(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*(?:"|$)',
     "char": r"(?:u8|[uUL])?'(?:[^'\\\n]|\\.)*(?:'|$)",
     "number": r"\.?\d(?:[eEpP][+-]|'?[\w.])*",
     "word": r"[^\W\d]\w*",
-    "newline": r"\n",
-    "space": r"[^\S\n]+",
     "sign": r"%:%:|%:|\#\#|\#|::|.",
 }
 TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.DOTALL | re.MULTILINE)
@@ -73,7 +73,7 @@ def tokens(source: str) -> Iterator[Token]:
     text, joints = join_lines(source)
     line = 1
     for match in TOKEN.finditer(text):
-        kind = next(name for name in PATTERNS if match[name] is not None)
+        kind = match.lastgroup or "sign"
         if kind not in ("comment", "space"):
             yield Token("string" if kind == "raw" else kind, match[0].replace("%:", "#"), line + bisect_right(joints, match.start()))
         line += match[0].count("\n")
@@ -100,13 +100,13 @@ def findings(name: str, source: str) -> Iterator[str]:
     for token in found:
         if token.kind in ("word", "sign") and not token.text.isascii():
             yield f"{name} line {token.line}: {token.text!r} is not ASCII"
-    yield from (f"{name} line {at}: {what}" for at, what in sorted({*directives(source), *words(found), *attributes(found)}))
+    yield from (f"{name} line {at}: {what}" for at, what in sorted({*directives(found), *words(found), *attributes(found)}))
 
 
-def directives(source: str) -> Iterator[tuple[int, str]]:
+def directives(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
     """Preprocessor lines that reach outside: unknown headers, paths, anything but the common directives."""
     line: list[Token] = []
-    for token in [*tokens(source), Token("newline", "\n", 0)]:
+    for token in [*found, Token("newline", "\n", 0)]:
         if token.kind != "newline":
             line.append(token)
             continue
