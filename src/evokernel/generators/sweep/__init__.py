@@ -17,17 +17,22 @@ TRIES = 100
 UNIFORM = 0.1
 """Share of the probability that is spread evenly, so that no option is ever out of reach."""
 
+FURTHER = (0.4, 0.2)
+"""Chance of a second and of a third change in one refinement."""
+
 # What a profile's diagnosis makes worth changing first.
 REMEDIES: Mapping[str, frozenset[str]] = {
     "memory": frozenset({"algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "span", "scratch"}),
     "compute": frozenset({"simd", "lanes", "unroll", "math", "gemm", "mr", "nr", "algorithm", "divide", "acc", "window", "pack"}),
-    "latency": frozenset({"unroll", "algorithm", "simd", "acc", "mr", "nr"}),
+    "latency": frozenset({"order", "algorithm", "math", "simd", "unroll", "gemm", "mr", "nr", "pack", "acc", "divide", "reuse"}),
     "overhead": frozenset({"threads", "scratch", "pack"}),
 }
+REMEDY = 2.5
+"""How much more often a remedy is tried than another change."""
 
 
 class Sweep:
-    """Drafts are drawn from all combinations of decisions, evenly when nothing was shown; refinements change one or two."""
+    """Drafts are drawn from all combinations of decisions, evenly when nothing was shown; refinements change a few."""
 
     def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0) -> None:
         if backend != "cpp":
@@ -44,7 +49,7 @@ class Sweep:
             return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"sweep has no sketch for {gap}"))
         random = Random(f"{self.seed}/{state.next_id}")
         evidence = gather(operator.sketch, state, context)
-        writer = Writer(operator, Belief(evidence, card_text(context)), random, self.temperature)
+        writer = Writer(operator, Belief(evidence, card_text(context), context.stage), random, self.temperature)
         tried = {decisions_line(a.candidate.code) for a in state.attempts}
         taken: dict[str, str] = {}
         why = ""
@@ -79,7 +84,7 @@ class Writer:
         return self.complete({}), "drawn afresh" if not evidence else "drawn by what was shown"
 
     def refine(self, context: Context) -> tuple[dict[str, str], str]:
-        """The start point's decisions with one or two of them changed; now and then a fresh draw."""
+        """The start point's decisions with one to three of them changed; now and then a fresh draw."""
         assert context.start is not None
         sketch, taken = decisions_in(context.start.candidate.code)
         if self.random.random() < UNIFORM:
@@ -88,8 +93,9 @@ class Writer:
         bottleneck = profile.bottleneck if profile else ""
         kept = taken if sketch in (self.operator.sketch, "") else {}
         changed = self.change(kept, bottleneck)
-        if self.random.random() < 0.4:
-            changed = self.change(changed, bottleneck)
+        for share in FURTHER:
+            if self.random.random() < share:
+                changed = self.change(changed, bottleneck)
         return changed, f"refined {context.start.id}" + (f", bound by {bottleneck}" if bottleneck else "")
 
     def change(self, taken: Mapping[str, str], bottleneck: str) -> dict[str, str]:
@@ -97,7 +103,7 @@ class Writer:
         valid = self.complete(taken)
         asked = [d for d in self.decisions if d.name in valid and d.when(valid) and valid[d.name] in d.options and len(d.options) > 1]
         remedies = REMEDIES.get(bottleneck, frozenset())
-        weights = [self.promise(d, valid[d.name]) * (2.0 if d.name in remedies else 1.0) for d in asked]
+        weights = [self.promise(d, valid[d.name]) * (REMEDY if d.name in remedies else 1.0) for d in asked]
         decision = self.random.choices(asked, weights)[0]
         others = tuple(o for o in decision.options if o != valid[decision.name])
         return self.complete({**valid, decision.name: self.pick(decision.name, others)})

@@ -45,9 +45,19 @@ class Node:
         return self.op not in ELEMENTWISE and self.op not in ("leaf", "const")
 
 
+def tensor_name(name: str) -> str:
+    """How the kernel calls an input or parameter: apart from every name the sketches use themselves."""
+    return f"in_{name}"
+
+
+def scalar_name(name: str) -> str:
+    """How the kernel calls a scalar argument."""
+    return f"arg_{name}"
+
+
 def leaf(name: str, shape: tuple[int, ...], dtype: str) -> Node:
     """A tensor of the signature."""
-    return Node("leaf", (), shape, name, tuple(range(len(shape))), (Num(0, dtype),))
+    return Node("leaf", (), shape, tensor_name(name), tuple(range(len(shape))), (Num(0, dtype),))
 
 
 def dtype_of(node: Node) -> str:

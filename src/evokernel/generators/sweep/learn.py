@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from evokernel.core.records import Context, MemoryItem, State
+from evokernel.core.records import Attempt, Context, MemoryItem, Stage, State
 
 LINE = re.compile(r"^\s*//\s*decisions: (\w+)((?: \w+=\w+)*)\s*$", re.MULTILINE)
 
@@ -70,6 +70,7 @@ CARDS: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 SAME, OTHER = 1.0, 0.4
 """Weight of evidence from the same sketch and from another one."""
+LONE = 0.3
 
 
 class Evidence(NamedTuple):
@@ -100,21 +101,18 @@ def decisions_of(item: MemoryItem) -> tuple[str, dict[str, str]]:
 def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
     """What the context and the task's own failures have to say."""
     judged: dict[tuple[object, ...], tuple[MemoryItem, str, dict[str, str]]] = {}
-    for item in (shown.item for shown in context.items):
+    items = [as_item(context.start)] if context.start else []
+    for item in (*items, *(shown.item for shown in context.items)):
         own, taken = decisions_of(item)
         if taken and item.feasible is not None:
             # A trace and the note on it are one observation.
             judged.setdefault((item.task, item.latency_us, *taken.items()), (item, own, taken))
-    level = {task: [log_speed(i) for i, _, _ in judged.values() if i.task == task and i.feasible] for task in {k[0] for k in judged}}
+    peers = {task: [log_speed(i) for i, _, _ in judged.values() if i.task == task and i.feasible] for task in {k[0] for k in judged}}
     found = []
     for item, own, taken in judged.values():
-        peers = level[item.task]
-        gain = log_speed(item) - (sum(peers) / len(peers) if len(peers) > 1 else 0.0)
         weight = SAME if own == sketch else OTHER
-        found.append(Evidence(taken, weight, bool(item.feasible), item.reason, item.text, max(-2.0, min(2.0, gain))))
-    if context.start:
-        _, taken = decisions_in(context.start.candidate.code)
-        found.append(Evidence(taken, SAME, True))
+        gain = relative_speed(log_speed(item), peers[item.task])
+        found.append(Evidence(taken, weight, bool(item.feasible), item.reason, item.text, gain))
     for attempt in state.attempts:
         if failure := attempt.outcome.failure:
             _, taken = decisions_in(attempt.candidate.code)
@@ -122,16 +120,31 @@ def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
     return found
 
 
+def as_item(start: Attempt) -> MemoryItem:
+    """The start point, as the trace of it would be shown."""
+    text = {"title": "", "text": "", "code": start.candidate.code}
+    outcome = {"feasible": True, "latency_us": start.outcome.latency_us, "speedup": start.outcome.speedup}
+    return MemoryItem(id=start.trace, kind="trace", backend=start.candidate.backend, task=start.task, **text, **outcome)
+
+
 def log_speed(item: MemoryItem) -> float:
     """How fast an item is against the baseline, on a log scale; nothing known counts as neither."""
     return math.log(item.speedup) if item.speedup and item.speedup > 0 else 0.0
 
 
+def relative_speed(speed: float, peers: list[float]) -> float:
+    """Against other kernels of the same task where some are shown; a lone one says less, since baselines differ."""
+    apart = speed - sum(peers) / len(peers) if len(peers) > 1 else LONE * speed
+    return max(-2.0, min(2.0, apart))
+
+
 class Belief:
     """A score per option: log of how likely it works, plus how much faster it seems to be. Unseen options score 0."""
 
-    def __init__(self, evidence: Iterable[Evidence], cards: str = "") -> None:
+    def __init__(self, evidence: Iterable[Evidence], cards: str = "", stage: Stage = Stage.DRAFT) -> None:
         listed = list(evidence)
+        # While drafting, what is known to work is worth something in itself; while refining, only what is faster is.
+        self.trust = 0.5 if stage is Stage.DRAFT else 0.0
         self.worked: dict[tuple[str, str], float] = defaultdict(float)
         self.failed: dict[tuple[str, str], float] = defaultdict(float)
         self.gained: dict[tuple[str, str], float] = defaultdict(float)
@@ -164,7 +177,7 @@ class Belief:
         pair = (name, option)
         works = math.log((1 + self.worked[pair]) / (1 + self.worked[pair] + 3 * self.failed[pair]))
         faster = self.gained[pair] / (1 + self.worked[pair])
-        seen = 0.5 * self.worked[pair] / (1 + self.worked[pair])
+        seen = self.trust * self.worked[pair] / (1 + self.worked[pair])
         return works + faster + seen + (0.4 if pair in self.named else 0.0)
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from evokernel.core.records import Signature, Task
 from evokernel.generators.sweep.emit import function
-from evokernel.generators.sweep.graph import TRANSCENDENTAL, Node, NoSketch, Num, apply, dtype_of, swap, walk
+from evokernel.generators.sweep.graph import TRANSCENDENTAL, Node, NoSketch, Num, apply, dtype_of, scalar_name, swap, tensor_name, walk
 from evokernel.generators.sweep.reader import read
 from evokernel.generators.sweep.rows import row_program
 
@@ -44,7 +44,7 @@ def classify(root: Node, signature: Signature) -> Operator:
     nodes = walk(root)
     heavy = [n for n in nodes if n.is_heavy and n.op not in ("permute", "squeeze")]
     kinds = [n.op for n in heavy]
-    extra = "".join(f", {s.name}" for s in signature.scalars)
+    extra = "".join(f", {scalar_name(s.name)}" for s in signature.scalars)
     if not heavy:
         return elementwise(root, signature)
     if kinds.count("matmul") == 2 and set(kinds) == {"matmul", "reduce"}:
@@ -88,7 +88,7 @@ def elementwise(root: Node, signature: Signature) -> Operator:
         operands.append({"name": x.name, "inner": inner, "offset": f"{offset} * n{last}" if inner and offset != "0" else offset})
     scalars = scalar_parameters(signature)
     body = function("body", root, {x: x.name for x in inputs}, scalars)
-    extra = "".join(f", {s.name}" for s in signature.scalars)
+    extra = "".join(f", {scalar_name(s.name)}" for s in signature.scalars)
     args = [{"kind": "full" if o["inner"] else "scalar", "name": o["name"] if o["inner"] else f"{o['name']}[0]"} for o in operands]
     facts = {
         "body": body, "operands": operands, "groups": extents, "flat": horner(list(range(last))), "scalar_params": scalars,
@@ -119,7 +119,7 @@ def reduction(root: Node, heavy: Node, signature: Signature) -> Operator:
     total = replace(heavy, args=())
     result = apply("div", total, Num(1.0, "n", False)) if heavy.name == "mean" else total
     count = ", int64_t n" if heavy.name == "mean" else ""
-    scalars, extra = scalar_parameters(signature), "".join(f", {s.name}" for s in signature.scalars)
+    scalars, extra = scalar_parameters(signature), "".join(f", {scalar_name(s.name)}" for s in signature.scalars)
     facts = {
         "outer": outer, "n": n, "inner": inner, "strided": strided, "kind": "sum" if heavy.name == "mean" else heavy.name,
         "operands": [x.name for x in inputs],
@@ -165,14 +165,15 @@ def product(root: Node, heavy: Node, signature: Signature) -> Operator:
         "batched": batch != "1", "batched_a": batch != "1", "batched_b": batched_b,
     }  # fmt: skip
     facts |= epilogue(root, heavy, signature, [-1])
-    return Operator("matmul", facts, traits(root, {"epilogue"} if root != heavy else set()))
+    others = ({"epilogue"} if root != heavy else set()) | ({"batched"} if batch != "1" else set())
+    return Operator("matmul", facts, traits(root, others))
 
 
 def epilogue(root: Node, heavy: Node, signature: Signature, axes: list[int]) -> dict[str, object]:
     """The elementwise steps after a heavy one, in place on its result; vectors may lie along one axis."""
     if root == heavy:
         return {"epilogue": ""}
-    extra = "".join(f", {s.name}" for s in signature.scalars)
+    extra = "".join(f", {scalar_name(s.name)}" for s in signature.scalars)
     rest = leaves(swap(root, heavy, replace(heavy, args=())))
     rank, along = len(heavy.shape), []
     for x in rest:
@@ -300,14 +301,15 @@ def traits(root: Node, others: set[str]) -> frozenset[str]:
 
 def scalar_parameters(signature: Signature) -> str:
     """Scalars as further parameters of a function."""
-    return "".join(f", {SCALARS[s.kind]} {s.name}" for s in signature.scalars)
+    return "".join(f", {SCALARS[s.kind]} {scalar_name(s.name)}" for s in signature.scalars)
 
 
 def arguments(signature: Signature) -> str:
     """The entry point's parameters."""
-    listed = [f"const {TYPES[t.dtype]}* {t.name}, const int64_t* {t.name}_shape" for t in (*signature.inputs, *signature.params)]
-    listed += [f"{SCALARS[s.kind]} {s.name}" for s in signature.scalars]
-    listed += [f"{TYPES[t.dtype]}* {t.name}, const int64_t* {t.name}_shape" for t in signature.outputs]
+    tensors = [(TYPES[t.dtype], tensor_name(t.name)) for t in (*signature.inputs, *signature.params)]
+    listed = [f"const {kind}* {name}, const int64_t* {name}_shape" for kind, name in tensors]
+    listed += [f"{SCALARS[s.kind]} {scalar_name(s.name)}" for s in signature.scalars]
+    listed.append(f"{TYPES[signature.outputs[0].dtype]}* out, const int64_t* out_shape")
     return ", ".join(listed)
 
 

@@ -8,7 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from evokernel.core.records import Signature, Task, Tensor
-from evokernel.generators.sweep.graph import Node, NoSketch, Num, apply, as_node, const, integer, leaf, permute, select, size, unsqueeze
+from evokernel.generators.sweep.graph import (
+    Node,
+    NoSketch,
+    Num,
+    apply,
+    as_node,
+    const,
+    integer,
+    leaf,
+    permute,
+    scalar_name,
+    select,
+    size,
+    unsqueeze,
+)
 from evokernel.generators.sweep.modules import MODULES
 from evokernel.generators.sweep.ops import FUNCTIONS
 
@@ -332,7 +346,7 @@ def named(name: str, value: object, scalars: set[str]) -> object:
     """A number under the name the kernel receives it by."""
     if isinstance(value, tuple):
         return tuple(named(f"{name}_{i}", part, scalars) for i, part in enumerate(value))
-    return Num(value.value, name, value.integer) if isinstance(value, Num) and name in scalars else value
+    return Num(value.value, scalar_name(name), value.integer) if isinstance(value, Num) and name in scalars else value
 
 
 def bind_inputs(reader: Reader, forward: ast.FunctionDef, inputs: tuple[Tensor, ...]) -> None:
@@ -344,6 +358,6 @@ def bind_inputs(reader: Reader, forward: ast.FunctionDef, inputs: tuple[Tensor, 
         if name in tensors:
             reader.names[name] = leaf(name, tensors[name].shape, tensors[name].dtype)
         elif name in scalars:
-            reader.names[name] = Num(scalars[name].value, name, scalars[name].kind == "int")
+            reader.names[name] = Num(scalars[name].value, scalar_name(name), scalars[name].kind == "int")
         else:
             raise NoSketch(f"the input {name}")

@@ -129,7 +129,7 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("fusion", ("pass", "8", "32", "128"), trait="epilogue"),
         SIMD._replace(when=lambda taken: not is_blocked(taken)),
         LANES, TAIL, Decision("scratch", SCRATCH, one_of("gemm", "block")),
-        MATH, ACC._replace(when=one_of("gemm", "dot")), ALIAS, THREADS,
+        MATH, ACC._replace(when=one_of("gemm", "dot")), ALIAS, THREADS._replace(trait="batched"),
     ),
     "attention": (
         Decision("algorithm", ("full", "rows", "online")),
@@ -145,7 +145,7 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         SIMD._replace(options=("auto", "omp"), when=lambda taken: not is_blocked(taken)),
         LANES, TAIL,
         Decision("scratch", SCRATCH, one_of("algorithm", "im2col", "block")),
-        BORDER._replace(options=("test", "assume")), WINDOW, ACC._replace(when=one_of("algorithm", "direct")), MATH, ALIAS, THREADS,
+        BORDER._replace(options=("clip", "assume")), WINDOW, ACC._replace(when=one_of("algorithm", "direct")), MATH, ALIAS, THREADS,
     ),
 }  # fmt: skip
 

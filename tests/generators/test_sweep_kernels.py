@@ -1,0 +1,150 @@
+"""Kernels of the sweep generator, really compiled and judged: careful decisions pass, careless ones fail for the reason they should."""
+
+from random import Random
+
+import pytest
+
+from evokernel.core.plugins import make
+from evokernel.core.records import Candidate, Context, Job, Stage, State
+from evokernel.generators.sweep import Sweep, Writer
+from evokernel.generators.sweep.learn import Belief
+from evokernel.generators.sweep.match import recognise
+from evokernel.generators.sweep.sketches import open_decisions, render
+from evokernel.tasks.loader import load
+from evokernel.verify import verify
+
+pytestmark = pytest.mark.skipif(bool(make("backend", "cpp").missing()), reason="no C++ compiler")
+
+CAREFUL = {"alias": "__restrict", "tail": "scalar", "math": "poly6", "border": "clip", "window": "switch", "scratch": "heap", "lanes": "4"}
+FAST = {
+    **CAREFUL, "simd": "vec", "unroll": "4", "order": "rows", "gemm": "block", "mr": "4", "nr": "2", "pack": "ab", "ktile": "64",
+    "rows": "8", "tail": "masked", "fusion": "32", "reuse": "store", "divide": "reciprocal",
+}  # fmt: skip
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 48\nB = 80\n"
+TAIL = "\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return [{made}]\n"
+FORWARD = "class Model(nn.Module):\n    def forward(self, {names}):\n        return {body}\n"
+MATRIX, TWO, CUBE = "torch.randn(A, B)", "torch.randn(A, B), torch.randn(A, B)", "torch.randn(3, A, B)"
+IMAGES, WIDTH = "torch.randn(2, 4, A, 21)", ", width"
+
+
+def judged(task, taken, seed=0):
+    """The outcome of the sketch with these decisions; where they do not apply the careful ones, and what is open then is drawn."""
+    operator = recognise(task)
+    asked = [(d.name, taken.get(d.name, ""), d.options) for d in open_decisions(operator)]
+    fitting = {**CAREFUL, **{name: option for name, option, options in asked if option in options}}
+    code = render(operator, Writer(operator, Belief([]), Random(seed), 1.0).complete(fitting))
+    candidate = Candidate(backend="cpp", files={"kernel.cpp": code})
+    return verify(Job(backend="cpp", settings={"flags": "-O1"}, task=task, candidate=candidate, clock="synthetic"))
+
+
+def task_of(tmp_path, text):
+    path = tmp_path / "task.py"
+    path.write_text(text)
+    return load(str(path))[0]
+
+
+def forward(names, body, inputs):
+    return HEAD + FORWARD.format(names=names, body=body) + TAIL.format(inputs=inputs, made="")
+
+
+def layer(made, body, inputs, arguments="", values=""):
+    head = f"class Model(nn.Module):\n    def __init__(self{arguments}):\n        super().__init__()\n        {made}\n\n"
+    return HEAD + head + f"    def forward(self, x):\n        return {body}\n" + TAIL.format(inputs=inputs, made=values)
+
+
+@pytest.mark.parametrize("task", load("starter"), ids=lambda task: task.id)
+def test_careful_decisions_pass_on_every_starter_operator(task):
+    outcome = judged(task, FAST)
+    assert outcome.feasible, outcome.failure
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [(name, option) for name, options in {
+        "argmax": ("serial", "twopass", "blocks", "lanes"), "softmax": ("passes", "online"), "layernorm": ("passes", "naive", "welford"),
+        "cumsum": ("serial", "rows", "shift", "blocks"), "conv2d": ("direct", "shift", "im2col", "block"),
+        "max_pool": ("direct", "separable", "padded"), "attention_head": ("full", "rows", "online"), "cross_entropy": ("passes", "online"),
+    }.items() for option in options],
+)  # fmt: skip
+def test_every_algorithm_is_right_when_its_edges_are(name, algorithm):
+    task = load(f"starter/{name}")[0]
+    assert judged(task, {**FAST, "tail": "steps", "order": "rows", "algorithm": algorithm}).feasible
+
+
+CARELESS = [
+    ("gelu", {"alias": "restrict"}, {"compile_error"}),
+    ("gelu", {"simd": "vec", "lanes": "12"}, {"compile_error"}),
+    ("gelu", {"math": "poly2"}, {"mismatch"}),
+    ("gelu", {"simd": "vec", "unroll": "4", "tail": "assume"}, {"unwritten"}),
+    ("sum_rows", {"order": "rows", "simd": "vec", "tail": "assume"}, {"mismatch"}),
+    ("matmul", {"gemm": "block", "mr": "8", "nr": "2", "tail": "assume"}, {"unwritten"}),
+    ("conv2d", {"algorithm": "block", "mr": "4", "nr": "2", "border": "assume"}, {"mismatch"}),
+]
+
+
+@pytest.mark.parametrize(("name", "taken", "reasons"), CARELESS)
+def test_careless_decisions_fail_for_their_reason(name, taken, reasons):
+    outcome = judged(load(f"starter/{name}")[0], {**CAREFUL, **taken})
+    assert not outcome.feasible
+    assert outcome.failure.reason in reasons
+
+
+VARIANTS = {
+    "mish": (forward("x", "F.mish(x)", MATRIX), "map"),
+    "erf gelu, hand-written": (forward("x", "x * 0.5 * (1.0 + torch.erf(x / 1.41421))", MATRIX), "map"),
+    "elu layer": (layer("self.act = nn.ELU(alpha=0.5)", "self.act(x)", MATRIX), "map"),
+    "outer difference": (forward("x, y", "x[:, None] - y[None, :]", "torch.randn(A), torch.randn(B)"), "map"),
+    "channel bias": (forward("x, y", "torch.tanh(x + y.view(1, -1, 1, 1))", "torch.randn(2, 5, A, 9), torch.randn(5)"), "map"),
+    "mean over the first axis": (forward("x", "x.mean(dim=0)", MATRIX), "reduce"),
+    "maximum over the middle axis": (forward("x", "torch.amax(x, dim=1)", "torch.randn(7, A, B)"), "reduce"),
+    "root mean square of all": (forward("x", "torch.sqrt((x * x).mean())", MATRIX), "reduce"),
+    "argmin over the first axis": (forward("x", "x.argmin(0)", MATRIX), "argreduce"),
+    "smooth L1": (forward("x, y", "F.smooth_l1_loss(x, y)", TWO), "reduce"),
+    "mean squared error layer": (
+        HEAD + "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.loss = nn.MSELoss()\n"
+        "    def forward(self, x, y):\n        return self.loss(x, y)\n" + TAIL.format(inputs=TWO, made=""), "reduce"),
+    "log-softmax": (forward("x", "F.log_softmax(x, dim=1)", MATRIX), "row"),
+    "l2 normalisation": (forward("x", "x / torch.sqrt((x ** 2).sum(dim=-1, keepdim=True))", MATRIX), "row"),
+    "rms layer": (layer("self.norm = nn.RMSNorm(width, eps=1e-5)", "self.norm(x)", MATRIX, ", width", "B"), "row"),
+    "layer norm over two axes": (layer("self.norm = nn.LayerNorm((a, b))", "self.norm(x)", CUBE, ", a, b", "A, B"), "row"),
+    "transposed left factor": (forward("x, y", "x.T @ y", "torch.randn(B, A), torch.randn(B, A)"), "matmul"),
+    "transposed right factor": (forward("x, y", "torch.matmul(x, y.transpose(0, 1))", TWO), "matmul"),
+    "linear, then silu": (layer("self.fc = nn.Linear(width, 24, bias=False)", "F.silu(self.fc(x))", MATRIX, ", width", "B"), "matmul"),
+    "linear in three axes": (layer("self.fc = nn.Linear(width, 24)", "torch.relu(self.fc(x))", CUBE, WIDTH, "B"), "matmul"),
+    "sequence of layers": (layer("self.net = nn.Sequential(nn.Linear(width, 24), nn.Tanh())", "self.net(x)", MATRIX, WIDTH, "B"), "matmul"),
+    "strided, dilated, grouped convolution": (
+        layer("self.conv = nn.Conv2d(4, 6, 3, stride=2, padding=2, dilation=2, groups=2)", "F.relu(self.conv(x))", IMAGES), "conv"),
+    "mean pooling": (layer("self.pool = nn.AvgPool2d(3, stride=2)", "self.pool(x)", "torch.randn(2, 3, A, B)"), "pool"),
+    "running sum over the first axis": (forward("x", "torch.cumsum(x, 0)", MATRIX), "scan"),
+    "batched attention": (
+        forward("q, k, v", "F.scaled_dot_product_attention(q, k, v)", "*(torch.randn(2, 3, A, 16) for _ in range(3))"), "attention"),
+    "rows by index": (forward("x, i", "torch.index_select(x, 0, i)", "torch.randn(A, B), torch.randint(0, A, (33,))"), "gather"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants_are_understood_and_right(tmp_path, name):
+    text, sketch = VARIANTS[name]
+    task = task_of(tmp_path, text)
+    assert recognise(task).sketch == sketch
+    outcome = judged(task, FAST)
+    assert outcome.feasible, outcome.failure
+
+
+GAPS = {
+    "conv_transpose2d()": forward("x, w", "F.conv_transpose2d(x, w)", "torch.randn(1, 3, A, 9), torch.randn(3, 2, 3, 3)"),
+    "float16 tensors": forward("x", "torch.relu(x)", "torch.randn(A, B).half()"),
+    "several outputs": forward("x", "(torch.relu(x), torch.tanh(x))", MATRIX),
+    "the power 1.5": forward("x", "torch.abs(x) ** 1.5", MATRIX),
+    "the layer GRU": layer("self.gru = nn.GRU(8, 8)", "self.gru(x)[0]", "torch.randn(A, 2, 8)"),
+    "the combination of matmul, scan": forward("x, y", "torch.cumsum(x @ y, 1)", "torch.randn(A, B), torch.randn(B, A)"),
+}
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_what_is_not_understood_is_said_in_one_line(tmp_path, gap):
+    reply = Sweep().write(State(task=task_of(tmp_path, GAPS[gap])), Context(stage=Stage.DRAFT))
+    assert reply.candidate.files == {}
+    assert reply.candidate.notes.startswith("sweep has no sketch for ")
+    assert gap.split()[-1] in reply.candidate.notes
+    assert "\n" not in reply.candidate.notes
