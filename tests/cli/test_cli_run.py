@@ -204,7 +204,7 @@ class Parts:
 def engine(folder: Path, before: Any) -> Engine:
     run = made_run.write_run(folder, made_run.made()[0], [], concurrency=1)
     parts: Any = Parts(before)
-    return Engine(run, parts, parts, parts, parts, lambda task, attempt: [])
+    return Engine(run, parts, parts, parts, parts, lambda *_: [])
 
 
 def test_first_interrupt_finishes_and_says_how_to_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +215,7 @@ def test_first_interrupt_finishes_and_says_how_to_resume(tmp_path: Path, capfd: 
     made = engine(tmp_path / "run", interrupt)
     assert drive(made, plain=True, as_json=False) == 130
     out, err = capfd.readouterr()
-    assert "attempts in flight; again to abort" in err
+    assert "finishing 1 attempt in flight; again to abort" in err
     assert f"go on with: evokernel resume {tmp_path / 'run'}" in out
     assert [attempt.id for attempt in Run.open(tmp_path / "run").attempts()][:1] == ["made/relu/0"]
     assert len(Run.open(tmp_path / "run").attempts()) < 9
@@ -226,7 +226,7 @@ def test_first_interrupt_finishes_and_says_how_to_resume(tmp_path: Path, capfd: 
 
 def engine_again(folder: Path) -> Engine:
     parts: Any = Parts(lambda state: None)
-    return Engine(Run.open(folder), parts, parts, parts, parts, lambda task, attempt: [])
+    return Engine(Run.open(folder), parts, parts, parts, parts, lambda *_: [])
 
 
 def test_second_interrupt_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

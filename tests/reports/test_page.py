@@ -1,6 +1,8 @@
 """The page of a run: complete, self-contained, and safe to open whatever a kernel or a model wrote."""
 
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -100,3 +102,22 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="give another place with --out"):
         write_report(run, [], [], tmp_path / "file" / "page.html")
+
+
+def test_plots_of_made_up_times_say_so(tmp_path: Path) -> None:
+    tasks, _ = made_run.made()
+    attempts = [made_run.attempt(tasks[0], n, made_run.passed(10.0 - n, clock="synthetic")) for n in range(2)]
+    run = made_run.write_run(tmp_path / "run", tasks, attempts)
+    write_report(run, attempts, [])
+    for name in ("speedups", "gains", "trajectories"):
+        assert "synthetic (not measured)" in (run.folder / "plots" / f"{name}.svg").read_text()
+
+
+def test_a_full_disk_is_named_and_costs_nothing_but_the_page(tmp_path: Path) -> None:
+    run = made_run.write_run(tmp_path / "run", *made_run.made())
+    before = (run.folder / "attempts.jsonl").read_bytes()
+    command = f"ulimit -f 4; exec {sys.executable} -m evokernel.cli.main report {run.folder}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert re.match(r"error: cannot write .*free some space", done.stderr.splitlines()[-1])
+    assert (run.folder / "attempts.jsonl").read_bytes() == before

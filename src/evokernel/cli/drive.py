@@ -15,7 +15,7 @@ from typing import Protocol
 from evokernel.cli.output import emit, pairs, tell
 from evokernel.cli.progress import Line, PlainDisplay, Progress
 from evokernel.cli.report import show, write_page
-from evokernel.core.errors import InfraError
+from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Attempt
 from evokernel.engine.loop import Engine
 from evokernel.reports import metrics, tables
@@ -77,7 +77,8 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
             os._exit(INTERRUPTED)  # attempts in flight hold threads that nothing can end
         engine.why_stopped = "interrupted"
         engine.stop.set()
-        shown.interrupt(f"finishing {progress.in_flight} attempts in flight; again to abort")
+        count = progress.in_flight
+        shown.interrupt(f"finishing {count} attempt{'s' * (count != 1)} in flight; again to abort")
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -93,14 +94,20 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
 def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_json: bool) -> int:
     """The tables at the end, and what to do next."""
     run, seconds = engine.run, progress.elapsed_s
-    report = write_page(run, attempts)
+    report, trouble = None, None
+    try:
+        report = write_page(run, attempts)
+    except UserError as error:  # a full disk, say: the figures are still worth telling
+        trouble = error
     if as_json:
         emit(summary(run, attempts, seconds, report))
     else:
         found = metrics.by_task(run.tasks, attempts)
         tell(f"\n{show(tables.operators(found), title=False)}\n")
         label = "time (this session)" if progress.recorded else "time"
-        tell(pairs([*tables.totals(found, seconds, label), ("report", str(report))]))
+        tell(pairs([*tables.totals(found, seconds, label), ("report", str(report or "not written"))]))
+    if trouble:
+        raise trouble
     if not engine.stop.is_set():
         return 0
     tell(f"stopped ({engine.why_stopped}); go on with: {resume_command(run.folder)}", err=as_json)

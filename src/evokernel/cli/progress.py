@@ -105,9 +105,10 @@ class Progress:
         return sum(line.compiled for line in self.lines.values())
 
     def totals(self) -> str:
-        """Failures and cost so far."""
+        """Failures and cost so far; and that times are made up, where they are."""
+        made_up = words.not_measured(line.best.outcome.clock for line in self.lines.values() if line.best)
         counted = ", ".join(f"{reason} {count}" for reason, count in self.failures.most_common())
-        return f"failures: {counted or 'none'}; cost: {words.cost(self.usage)}"
+        return f"failures: {counted or 'none'}; cost: {words.cost(self.usage)}" + (f"; times: {made_up}" if made_up else "")
 
 
 class PlainDisplay:
@@ -161,5 +162,6 @@ def verdict(attempt: Attempt, line: Line) -> str:
         said = words.first_line(failure.detail)
         return f"fail {failure.gate} {failure.reason}" + (f": {said}" if said and said != failure.reason else "")
     best = line.best.outcome.latency_us if line.best else None
-    label = "" if outcome.clock in ("cpu", "wall") else f", {words.clock([outcome.clock])}"
-    return f"ok   {words.latency(outcome.latency_us).rjust(7)}  {words.ratio(outcome.speedup).rjust(5)} (best {words.latency(best)}{label})"
+    label = words.not_measured([outcome.clock])
+    ending = f"best {words.latency(best)}{', ' if label else ''}{label}"
+    return f"ok   {words.latency(outcome.latency_us).rjust(7)}  {words.ratio(outcome.speedup).rjust(5)} ({ending})"

@@ -41,6 +41,7 @@ class Export(NamedTuple):
     unsolved: list[str]
     wrapped: bool
     """Whether the backend brings a PyTorch wrapper."""
+    clocks: list[str]
 
 
 def export(run: Run, attempts: Sequence[Attempt], out: Path, only: str = "") -> Export:
@@ -54,7 +55,8 @@ def export(run: Run, attempts: Sequence[Attempt], out: Path, only: str = "") -> 
             write(folder, {**contents(run, tried.task, tried.best, wrap)})
             outcome = tried.best.outcome
             kernels.append(Exported(tried.task.id, tried.best.id, folder, outcome.latency_us, outcome.speedup))
-    done = Export(out, kernels, [tried.task.id for tried in found if not tried.best], wrap is not None)
+    clocks = sorted(metrics.clocks(tried.best for tried in found if tried.best))
+    done = Export(out, kernels, [tried.task.id for tried in found if not tried.best], wrap is not None, clocks)
     if not kernels:
         raise UserError(f"nothing to export: no kernel of {run.folder} passed all gates; give it more attempts with 'evokernel resume'")
     write(out, {"README.md": index(run, found, done), **({"pytest.ini": PYTEST} if wrap else {})})
@@ -130,10 +132,15 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
         for tried in found
         if tried.best
     ]
-    clock = words.clock(metrics.clocks(tried.best for tried in found if tried.best))
     hardware = run.facts.get("hardware", {})
     return template(
-        "export.md.j2", config=run.config, rows=rows, unsolved=done.unsolved, wrapped=done.wrapped, clock=clock, hardware=hardware
+        "export.md.j2",
+        config=run.config,
+        rows=rows,
+        unsolved=done.unsolved,
+        wrapped=done.wrapped,
+        clock=words.clock(done.clocks),
+        hardware=hardware,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
-from evokernel.reports import metrics
+from evokernel.reports import metrics, words
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import short_names
 
@@ -75,6 +75,8 @@ def draw_all(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) 
 
 def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> Iterator[Plot | None]:
     """Draws them one by one; None for one that has nothing to show."""
+    made_up = words.not_measured(metrics.clocks(attempts))
+    mark = f"; {made_up}" if made_up else ""
     named = min(sum(tried.solved for tried in found), MOST_NAMED)
     tall = max(2.6, 0.24 * named + 0.9)
     yield save(
@@ -87,11 +89,17 @@ def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> 
         "Relative to each task's first correct kernel; a thin line per task, thick the median.",
         5.2,
         3.2,
-        lambda f, ax: trajectories(ax, found),
+        lambda f, ax: trajectories(ax, found, f"best / first correct{mark}"),
     )
     gains = {tried.task.id: tried.gain for tried in found if tried.gain}
     yield save(
-        folder, "gains", "Gain from first correct to best", "Within each operator.", 5.2, tall, lambda f, ax: bars(ax, gains, "gain")
+        folder,
+        "gains",
+        "Gain from first correct to best",
+        "Within each operator.",
+        5.2,
+        tall,
+        lambda f, ax: bars(ax, gains, f"gain (logarithmic{mark})"),
     )
     speedups = {tried.task.id: tried.speedup for tried in found if tried.speedup}
     yield save(
@@ -101,7 +109,7 @@ def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> 
         "Best kernel of each operator; hatched: slower than PyTorch.",
         5.2,
         tall,
-        lambda f, ax: bars(ax, speedups, "speed-up"),
+        lambda f, ax: bars(ax, speedups, f"speed-up (logarithmic{mark})"),
     )
     yield save(folder, "failures", "Failures by round", "Share of a round's attempts.", 5.2, 3.2, lambda f, ax: failures(ax, found))
     yield save(
@@ -123,6 +131,7 @@ def save(folder: Path, name: str, title: str, note: str, width: float, height: f
         if not draw(figure, axes):
             return None
         figure.savefig(folder / f"{name}.png", dpi=160)
+        figure.set_layout_engine("none")  # laid out once, the same for all three
         with matplotlib.rc_context({"svg.hashsalt": name}):
             bare = io.StringIO()
             figure.savefig(bare, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -162,7 +171,7 @@ def solved(axes: Any, found: Sequence[Tried]) -> bool:
     return True
 
 
-def trajectories(axes: Any, found: Sequence[Tried]) -> bool:
+def trajectories(axes: Any, found: Sequence[Tried], label: str) -> bool:
     """Best so far over first correct, per task."""
     paths = []
     for tried in found:
@@ -178,19 +187,19 @@ def trajectories(axes: Any, found: Sequence[Tried]) -> bool:
     axes.step(rounds, [spread.median for spread in middle if spread], where="post", color=BLUE, linewidth=2.4, label="median")
     ratio_axis(axes.yaxis)
     axes.set_xlabel("attempts per task")
-    axes.set_ylabel("best / first correct")
+    axes.set_ylabel(label)
     whole_ticks(axes.xaxis)
     axes.legend(frameon=False, loc="best")
     return True
 
 
 def ratio_axis(axis: Any) -> None:
-    """A logarithmic axis in powers of two, written as 0.5×, 1×, 2×."""
+    """A logarithmic axis in powers of two, written as 1/2×, 1×, 2×."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     set_scale = axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale
     set_scale("log", base=2)
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×" if value >= 0.1 else f"{value:.2g}×"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×" if value >= 1 else f"1/{1 / value:.3g}×"))
     axis.set_minor_locator(NullLocator())
 
 
@@ -209,7 +218,7 @@ def bars(axes: Any, figures: dict[str, float], label: str) -> bool:
     room = (high / low) ** 0.16
     axes.set_xlim(low / (room if low < 0.9 else 1), high * room)
     axes.axvline(1, color=INK, linewidth=0.8)
-    axes.set_xlabel(f"{label} (logarithmic)")
+    axes.set_xlabel(label)
     if len(ordered) > MOST_NAMED:
         axes.set_yticks([])
         axes.set_ylabel(f"{len(ordered)} tasks")
@@ -266,7 +275,8 @@ def values(figure: Any, axes: Any, attempts: Sequence[Attempt], most: int = 6) -
     items = sorted({item for item, _ in chosen})
     for item, stage in sorted(chosen):
         order, path = items.index(item), paths[item, stage]
-        label = f"{'Q1' if stage == 'draft' else 'Q2'} {item if len(item) <= 60 else '…' + item[-59:]}"
+        name = item.removeprefix(f"{attempts[0].run}:")
+        label = f"{'Q1' if stage == 'draft' else 'Q2'} {name if len(name) <= 60 else '…' + name[-59:]}"
         line = {"color": (BLUE, ORANGE, GREY)[order % 3], "linestyle": "-" if stage == "draft" else "--", "linewidth": 1.1}
         mark = {"marker": "os^Dvx"[order % 6], "markersize": 4, "markevery": max(1, len(path) // 10)}
         axes.plot(*zip(*path), label=label, **line, **mark)

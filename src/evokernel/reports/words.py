@@ -66,6 +66,12 @@ def clock(names: Iterable[str]) -> str:
     return ", ".join(CLOCKS.get(name, f"estimate ({name})") for name in sorted({name for name in names if name})) or "not measured"
 
 
+def not_measured(names: Iterable[str]) -> str:
+    """The same for times no clock took, such as `synthetic (not measured)`; nothing when all were measured."""
+    made_up = [name for name in names if name not in ("", "cpu", "wall")]
+    return clock(made_up) if made_up else ""
+
+
 def first_line(text: str, limit: int = 100) -> str:
     """The beginning of a longer text, on one line."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
