@@ -75,9 +75,9 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
             shown.__exit__(KeyboardInterrupt, None, None)
             os.write(2, f"aborted; go on with: {resume_command(engine.run.folder)}\n".encode())
             os._exit(INTERRUPTED)  # attempts in flight hold threads that nothing can end
+        count = progress.in_flight
         engine.why_stopped = "interrupted"
         engine.stop.set()
-        count = progress.in_flight
         shown.interrupt(f"finishing {count} attempt{'s' * (count != 1)} in flight; again to abort")
 
     if threading.current_thread() is not threading.main_thread():
