@@ -144,6 +144,7 @@ def test_a_compiler_that_hangs_is_ended_with_its_children(tmp_path, monkeypatch)
     [
         ("kill -9 $$", "killed"),
         ("echo 'g++: fatal error: Killed signal terminated program cc1plus'; exit 1", "killed"),
+        ("echo 'collect2: fatal error: ld terminated with signal 9 [Killed]'; exit 1", "killed"),
         ("echo 'cc1plus: out of memory allocating 65536 bytes'; exit 1", "memory"),
         ("exit 1", "compile_error"),
     ],

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from conftest import HONEST, is_alive
@@ -140,7 +139,7 @@ def test_a_killed_judge_leaves_no_child(doubling, tmp_path):
         "candidate = Candidate(backend='hostile_backend:Hostile', files={'kernel.py': text})\n"
         f"verify(Job(backend=candidate.backend, settings={{'where': {str(tmp_path)!r}}}, task=task, candidate=candidate))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     judge = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, env=environment)
     judge.stdin.write(doubling.model_dump_json().encode())
     judge.stdin.close()

@@ -64,6 +64,20 @@ def test_work_done_once_and_remembered_is_found_out_by_new_inputs(compiled):
     assert (failure.gate, failure.reason) == ("time", "mismatch")
 
 
+@needs_compiler
+def test_a_finished_output_is_not_taken_for_new_work(compiled):
+    lazy = """
+    extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+        const int64_t n = x_shape[0];
+        if (out[0] == out[0] && out[n / 2] == out[n / 2] && out[n - 1] == out[n - 1]) return;
+        for (int64_t i = 0; i < n; ++i) out[i] = x[i] * x[i];
+    }
+    """
+    failure = compiled(TASK.replace("x.sin()", "x * x").replace("200_000", "20_000"), lazy).failure
+    assert failure is not None
+    assert (failure.gate, failure.reason) == ("time", "unwritten")
+
+
 def test_synthetic_outcomes_are_equal_to_the_byte(hostile, doubling):
     first, second = hostile(HONEST), hostile(HONEST)
     assert first.model_dump_json() == second.model_dump_json()
@@ -95,3 +109,19 @@ def test_a_window_is_filled_whatever_a_call_takes(per_call_us):
     assert calls * per_call_us * 1e-6 > 0.5 * WINDOW_S
     assert calls == 1 or calls * per_call_us * 1e-6 < 4 * WINDOW_S
     assert filling(lambda calls: 1e-9) == MOST_CALLS
+
+
+def test_a_baseline_that_does_not_work_is_missing_not_zero(doubling, monkeypatch):
+    import torch
+
+    def broken(module):
+        def call(*inputs):
+            raise RuntimeError("no compiler\nlong story")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", broken)
+    candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": HONEST})
+    outcome = verify(Job(backend=candidate.backend, task=doubling, candidate=candidate, baselines=("eager", "compile")))
+    assert outcome.feasible
+    assert set(outcome.baseline_us) == {"eager"}

@@ -19,6 +19,7 @@ from evokernel.core.protocols import Array
 
 ALIGN, GUARD, PAGE = 64, 1024, mmap.PAGESIZE
 GUARD_BYTE = 0xC5
+MARKS = 16
 F_ADD_SEALS, F_SEAL_FUTURE_WRITE = 1033, 0x0010
 NAN_BITS = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
 PAYLOAD_BITS = {"float64": 50, "float32": 21, "float16": 8, "bfloat16": 5}
@@ -121,6 +122,13 @@ class Arena:
         self.poisons[slot.number] = [poison(place, self.random) for place in slot.outputs]
         for place, pattern in zip(slot.outputs, self.poisons[slot.number], strict=True):
             at(self.outputs, start, place).view(pattern.dtype)[...] = pattern
+
+    def marks(self, slot: Slot) -> list[tuple[int, int, int]]:
+        """Elements to spoil between the calls of a window: output, element, bits. A kernel would have to look at all to know."""
+        filled = [index for index, place in enumerate(slot.outputs) if place.nbytes]
+        chosen = [self.random.choice(filled) for _ in range(MARKS)] if filled else []
+        bits = [int(pattern) for pattern in self.poisons[slot.number]]
+        return [(index, self.random.randrange(prod(slot.outputs[index].shape)), bits[index]) for index in chosen]
 
     def results(self, slot: Slot) -> list[np.ndarray]:
         """Copies of the outputs, which the child can no longer change."""

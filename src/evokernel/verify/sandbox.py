@@ -101,11 +101,9 @@ class Child:
         self.command("bind", json.dumps(spec))
 
     def run(self, slot: Slot, calls: int = 1) -> Window:
-        return self.command("run", f"{slot.number} {calls}")
-
-    def idle(self) -> Window:
-        """A command that does nothing: what talking costs."""
-        return self.command("idle", "")
+        """Runs a poisoned slot; with several calls, elements of its outputs are spoiled again in between. No calls: what talking costs."""
+        marks = self.arena.marks(slot)
+        return self.command("run", json.dumps([slot.number, marks, calls if marks else min(calls, 1)]))
 
     def cpu_s(self) -> float | None:
         """Processor time charged to the child so far."""

@@ -99,10 +99,11 @@ class Clock:
         self.overhead_s = 0.0
 
     def measure(self) -> Timing:
-        started = time.perf_counter()
-        self.overhead_s = quantile(tuple(self.cost(self.child.idle()) for _ in range(9)), 0.25)
+        slot = self.trial.slots["bench"][0]
+        self.overhead_s = quantile(tuple(self.cost(self.child.run(slot, 0)) for _ in range(15)), 0.25)
         baselines = self.baselines()
         calls, counts = self.calibrate(baselines)
+        started = time.perf_counter()
         samples: list[float] = []
         others: dict[str, list[float]] = {name: [] for name in baselines}
         while not self.enough(samples, others, time.perf_counter() - started):
@@ -212,7 +213,8 @@ class Compiled:
         if self.call is None:
             import torch
 
-            self.call = self.trial.cases.baseline(case, torch.compile(case.sample.module))
+            module: Callable[..., object] = torch.compile(case.sample.module)
+            self.call = self.trial.cases.baseline(case, lambda *inputs: module(*inputs))
         return self.call
 
 

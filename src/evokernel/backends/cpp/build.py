@@ -56,8 +56,7 @@ def judge(done: Compiled, task: Task, source: str, workdir: Path) -> None:
         raise CandidateError("build_timeout", f"the compiler did not finish within {TIMEOUT_S:g} s: fewer templates, less unrolling")
     if done.code == 0 and (workdir / LIBRARY).exists():
         return
-    if done.code < 0 or "Killed signal terminated" in done.text:
-        raise CandidateError("killed", "the compiler was killed by someone else, probably for lack of memory")
+    refuse_killed(done)
     if "out of memory" in done.text or "virtual memory exhausted" in done.text or "cannot allocate memory" in done.text.lower():
         raise CandidateError("memory", "the compiler ran out of memory: smaller static tables, fewer templates")
     if "No space left on device" in done.text:
@@ -68,9 +67,18 @@ def judge(done: Compiled, task: Task, source: str, workdir: Path) -> None:
     raise CandidateError("compile_error", detail)
 
 
+def refuse_killed(done: Compiled) -> None:
+    """A compiler that was killed says nothing about the candidate; the judge tries again."""
+    if done.is_killed:
+        raise CandidateError("killed", "the compiler was killed from outside, perhaps for lack of memory")
+
+
 def check_expanded(path: str, workdir: Path) -> None:
     """Macros that paste tokens can spell words the text does not hold, so the expanded text is screened as well."""
     done = compile(path, ["-std=c++17", "-fopenmp", "-E", "-w", SOURCE, "-o", "expanded.ii"], workdir, TIMEOUT_S)
+    refuse_killed(done)
+    if done.timed_out:
+        raise CandidateError("build_timeout", f"macros in {SOURCE} do not expand within {TIMEOUT_S:g} s")
     if done.code:
         return  # the compiler proper will say what is wrong
     if found := unwanted_words(own_part((workdir / "expanded.ii").read_text(errors="replace"))):

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,11 @@ class Compiled(NamedTuple):
     text: str
     timed_out: bool = False
 
+    @property
+    def is_killed(self) -> bool:
+        """Ended by someone else: the driver itself, or a program it started."""
+        return not self.timed_out and (self.code < 0 or bool(re.search(r"Killed signal terminated|terminated with signal 9\b", self.text)))
+
 
 def find(compiler: str) -> str | None:
     """The compiler that will be used, or None."""
@@ -54,9 +60,12 @@ def version_text(path: str) -> str:
     """All that the compiler says about itself."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     try:
-        return subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, env=environment).stdout
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InfraError(f"{path} --version: {error}") from error
+    if done.returncode < 0:
+        raise InfraError(f"{path} --version was killed")
+    return done.stdout
 
 
 def version(path: str) -> str:
