@@ -35,12 +35,20 @@ def test_a_killed_judge_is_replaced_and_blames_nobody(local):
     assert [(g.gate, g.reason) for g in again.gates] == [(g.gate, g.reason) for g in expected.gates]
 
 
-def test_a_judge_that_never_answers_is_infrastructure(monkeypatch):
-    monkeypatch.setattr(Judge, "start", lambda self: subprocess.Popen(["false"], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+@pytest.mark.parametrize(("program", "says"), [("kill -9 $$", "worker died"), ("exit 1", "traceback above")])
+def test_a_judge_that_never_answers_is_infrastructure(monkeypatch, program, says):
+    started = []
+
+    def start(self):
+        started.append(program)
+        return subprocess.Popen(["sh", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    monkeypatch.setattr(Judge, "start", start)
     broken = Local(workers=1, tries=2)
-    with pytest.raises(InfraError, match="worker"):
+    with pytest.raises(InfraError, match=says):
         broken.submit(WRONG).result()
     broken.close()
+    assert len(started) == (1 if program == "exit 1" else 2), "only a death from outside is worth another try"
 
 
 def test_a_worker_ends_with_whoever_asked():

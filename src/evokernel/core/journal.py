@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -58,7 +59,8 @@ def append_line(path: Path, line: str) -> None:
                 raise OSError("disk full")
             os.fsync(descriptor)
         except OSError as error:
-            os.ftruncate(descriptor, before)
+            with suppress(OSError):  # `repair` cuts the line off later if it cannot be undone now
+                os.ftruncate(descriptor, before)
             raise UserError(f"cannot write to {path}: {error.strerror or error}; free some space and resume") from error
     finally:
         os.close(descriptor)

@@ -20,6 +20,10 @@ log = logging.getLogger(__name__)
 GRACE_S = 120  # a judge bounds every step by the job's time-out; one silent for this much longer is stuck itself
 
 
+class Broken(InfraError):
+    """A bug of ours in the judge: asking again would give the same."""
+
+
 class Judge:
     """One worker process, started when first needed and again after it died."""
 
@@ -34,13 +38,21 @@ class Judge:
             process.stdin.write(job.model_dump_json().encode() + b"\n")
             process.stdin.flush()
             return self.line(process, 4 * job.timeout_s + GRACE_S)
-        except (BrokenPipeError, EOFError, TimeoutError) as error:
+        except TimeoutError as error:
             self.close()
-            raise InfraError(f"the verification worker {error if str(error) else 'ended'} (exit code {process.poll()})") from error
+            raise InfraError(f"the verification worker {error}") from error
+        except (BrokenPipeError, EOFError) as error:
+            code = ended(process)
+            self.close()
+            if code == 1:
+                raise Broken("the judge itself failed: please report the traceback above") from error
+            raise InfraError(f"the verification worker died (exit code {code})") from error
 
     def start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "evokernel.executors.worker"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+        quiet = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        # A group of its own: Ctrl-C in the terminal is for the run, which lets its judges finish.
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=quiet, process_group=0)
 
     def line(self, process: subprocess.Popen[bytes], timeout_s: float) -> str:
         assert process.stdout is not None
@@ -50,7 +62,7 @@ class Judge:
                 raise TimeoutError(f"gave no answer for {timeout_s:.0f} s")
         line = process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise EOFError("died")
+            raise EOFError
         return line.decode()
 
     def close(self) -> None:
@@ -86,7 +98,7 @@ class Local:
                 try:
                     return outcome(judge.ask(job))
                 except InfraError as error:
-                    if not left:
+                    if not left or isinstance(error, Broken):
                         raise
                     log.warning("%s: %s; trying again", job.task.id, error)
             raise InfraError("no tries left")
@@ -107,6 +119,13 @@ def outcome(line: str) -> Outcome:
     if "user" in found:
         raise UserError(found["user"])
     raise InfraError(found["infra"])
+
+
+def ended(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process whose pipe is closed; None when it lives on."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(10)
+    return None
 
 
 plugin = Local

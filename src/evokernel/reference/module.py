@@ -151,7 +151,7 @@ class Reference:
         """
         if self._mutates is None:
             self.run(sample)
-        call, args, mutates = module or sample.module, sample.args, self._mutates
+        call, args, mutates = module if module is not None else sample.module, sample.args, self._mutates
 
         def once() -> object:
             with torch.no_grad():
