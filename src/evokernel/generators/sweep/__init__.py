@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, State
+from evokernel.core.records import Attempt, Candidate, Context, Outcome, Reply, State
 from evokernel.generators.sweep.graph import NoSketch
 from evokernel.generators.sweep.learn import SAME, Belief, Evidence, card_text, decisions_in, gather
 from evokernel.generators.sweep.match import Operator, recognise
@@ -17,17 +17,38 @@ TRIES = 100
 UNIFORM = 0.1
 """Share of the probability that is spread evenly, so that no option is ever out of reach."""
 
-FURTHER = (0.4, 0.2)
+CROSS, MARGIN = 0.5, 0.1
+"""How often a refinement builds on a faster kernel that is known, and how much faster (log scale) it must be."""
+FURTHER = (0.5, 0.3)
 """Chance of a second and of a third change in one refinement."""
 
 # What a profile's diagnosis makes worth changing first.
 REMEDIES: Mapping[str, frozenset[str]] = {
     "memory": frozenset({"algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "span", "scratch"}),
     "compute": frozenset({"simd", "lanes", "unroll", "math", "gemm", "mr", "nr", "algorithm", "divide", "acc", "window", "pack"}),
-    "latency": frozenset({"order", "algorithm", "math", "simd", "unroll", "gemm", "mr", "nr", "pack", "acc", "divide", "reuse"}),
+    "latency": frozenset(
+        {
+            "order",
+            "algorithm",
+            "tile",
+            "math",
+            "simd",
+            "lanes",
+            "unroll",
+            "gemm",
+            "mr",
+            "nr",
+            "pack",
+            "acc",
+            "divide",
+            "reuse",
+            "rows",
+            "span",
+        }
+    ),
     "overhead": frozenset({"threads", "scratch", "pack"}),
 }
-REMEDY = 2.5
+REMEDY = 4.0
 """How much more often a remedy is tried than another change."""
 
 
@@ -54,7 +75,7 @@ class Sweep:
         taken: dict[str, str] = {}
         why = ""
         for _ in range(TRIES):
-            taken, why = writer.refine(context) if context.start else writer.draft(evidence)
+            taken, why = writer.refine(context.start, evidence) if context.start else writer.draft(evidence)
             if line_of(operator, taken) not in tried:
                 break
         code = render(operator, taken)
@@ -83,20 +104,24 @@ class Writer:
             return self.change(dict(donor.taken), ""), "taken over from a kernel shown, with a change"
         return self.complete({}), "drawn afresh" if not evidence else "drawn by what was shown"
 
-    def refine(self, context: Context) -> tuple[dict[str, str], str]:
-        """The start point's decisions with one to three of them changed; now and then a fresh draw."""
-        assert context.start is not None
-        sketch, taken = decisions_in(context.start.candidate.code)
+    def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[dict[str, str], str]:
+        """The start point's decisions, or those of a faster kernel of its kind, with a few changed; now and then a fresh draw."""
+        sketch, taken = decisions_in(start.candidate.code)
         if self.random.random() < UNIFORM:
             return self.complete({}), "drawn afresh, to explore"
-        profile = context.start.outcome.profile
-        bottleneck = profile.bottleneck if profile else ""
+        bottleneck = start.outcome.profile.bottleneck if start.outcome.profile else ""
+        why = f"refined {start.id}" + (f", bound by {bottleneck}" if bottleneck else "")
         kept = taken if sketch in (self.operator.sketch, "") else {}
+        level = next((e.gain for e in evidence if e.is_feasible and e.taken == taken), 0.0)
+        faster = [e for e in evidence if e.is_feasible and e.weight == SAME and e.gain > level + MARGIN]
+        if faster and self.random.random() < CROSS:
+            donor = self.random.choices(faster, [math.exp(e.gain / self.temperature) for e in faster])[0]
+            kept, why = dict(donor.taken), f"{why}, after a faster kernel"
         changed = self.change(kept, bottleneck)
         for share in FURTHER:
             if self.random.random() < share:
                 changed = self.change(changed, bottleneck)
-        return changed, f"refined {context.start.id}" + (f", bound by {bottleneck}" if bottleneck else "")
+        return changed, why
 
     def change(self, taken: Mapping[str, str], bottleneck: str) -> dict[str, str]:
         """One decision taken otherwise; which one depends on what promises most, and on the bottleneck."""

@@ -99,10 +99,10 @@ def decisions_of(item: MemoryItem) -> tuple[str, dict[str, str]]:
 
 
 def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
-    """What the context and the task's own failures have to say."""
+    """What the context and the task's own attempts have to say."""
+    tried = [as_item(attempt) for attempt in (*state.attempts, *([context.start] if context.start else []))]
     judged: dict[tuple[object, ...], tuple[MemoryItem, str, dict[str, str]]] = {}
-    items = [as_item(context.start)] if context.start else []
-    for item in (*items, *(shown.item for shown in context.items)):
+    for item in (*tried, *(shown.item for shown in context.items)):
         own, taken = decisions_of(item)
         if taken and item.feasible is not None:
             # A trace and the note on it are one observation.
@@ -113,18 +113,22 @@ def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
         weight = SAME if own == sketch else OTHER
         gain = relative_speed(log_speed(item), peers[item.task])
         found.append(Evidence(taken, weight, bool(item.feasible), item.reason, item.text, gain))
-    for attempt in state.attempts:
-        if failure := attempt.outcome.failure:
-            _, taken = decisions_in(attempt.candidate.code)
-            found.append(Evidence(taken, SAME, False, failure.reason, failure.detail))
     return found
 
 
-def as_item(start: Attempt) -> MemoryItem:
-    """The start point, as the trace of it would be shown."""
-    text = {"title": "", "text": "", "code": start.candidate.code}
-    outcome = {"feasible": True, "latency_us": start.outcome.latency_us, "speedup": start.outcome.speedup}
-    return MemoryItem(id=start.trace, kind="trace", backend=start.candidate.backend, task=start.task, **text, **outcome)
+def as_item(attempt: Attempt) -> MemoryItem:
+    """An attempt as the trace of it would be shown."""
+    outcome, failure = attempt.outcome, attempt.outcome.failure
+    words = {
+        "title": "",
+        "text": failure.detail if failure else "",
+        "code": attempt.candidate.code,
+        "reason": failure.reason if failure else "",
+    }
+    speed = {"latency_us": outcome.latency_us, "speedup": outcome.speedup}
+    return MemoryItem(
+        id=attempt.trace, kind="trace", backend=attempt.candidate.backend, task=attempt.task, feasible=outcome.feasible, **words, **speed
+    )
 
 
 def log_speed(item: MemoryItem) -> float:
@@ -176,7 +180,7 @@ class Belief:
         """Above 0 when the option did well, below when it is suspect or slow."""
         pair = (name, option)
         works = math.log((1 + self.worked[pair]) / (1 + self.worked[pair] + 3 * self.failed[pair]))
-        faster = self.gained[pair] / (1 + self.worked[pair])
+        faster = 2 * self.gained[pair] / (1 + self.worked[pair])
         seen = self.trust * self.worked[pair] / (1 + self.worked[pair])
         return works + faster + seen + (0.4 if pair in self.named else 0.0)
 

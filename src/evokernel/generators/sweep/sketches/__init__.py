@@ -50,7 +50,7 @@ def is_by_rows(taken: Choice) -> bool:
 
 
 SIMD = Decision("simd", ("auto", "omp", "vec"), is_by_rows)
-LANES = Decision("lanes", ("2", "4", "8", "12", "16", "32"), is_wide)
+LANES = Decision("lanes", ("native", "4", "8", "12", "16", "32"), is_wide)
 UNROLL = Decision("unroll", ("1", "2", "4", "8"), one_of("simd", "auto", "vec"))
 TAIL = Decision("tail", ("scalar", "masked", "steps", "assume"), is_stepped)
 MATH = Decision("math", ("libm", "libm64", "poly2", "poly4", "poly5", "poly6"), trait="math")
