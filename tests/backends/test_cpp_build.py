@@ -14,7 +14,7 @@ from evokernel.backends.cpp.diagnostics import first_errors
 from evokernel.backends.cpp.elf import symbols
 from evokernel.backends.cpp.profile import diagnose
 from evokernel.backends.cpp.screen import allowed_symbols
-from evokernel.core.errors import CandidateError
+from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
 
 needs_compiler = pytest.mark.skipif(CppBackend().missing() is not None, reason="no C++ compiler")
@@ -154,6 +154,23 @@ def test_whose_fault_a_failed_build_is(tmp_path, script, reason):
     work = tmp_path / "work"
     work.mkdir()
     assert refused(HEAD + "}", work, compiler=compiler)[0] == reason
+
+
+def test_a_build_that_does_not_end_is_the_candidates_fault(tmp_path, monkeypatch):
+    monkeypatch.setattr("evokernel.backends.cpp.build.TIMEOUT_S", 0.3)
+    compiler = fake_compiler(tmp_path / "cc", '[ "$1" = --version ] && exit 0\nsleep 60\n')
+    work = tmp_path / "work"
+    work.mkdir()
+    assert refused(HEAD + "}", work, compiler=compiler)[0] == "build_timeout"
+
+
+@pytest.mark.parametrize("text", ["/usr/bin/ld: cannot find -lomp", "g++: fatal error: cannot execute 'cc1plus': No such file"])
+def test_an_incomplete_compiler_is_for_the_user_to_mend(tmp_path, text):
+    compiler = fake_compiler(tmp_path / "cc", f"""[ "$1" = --version ] && exit 0\necho "{text}"; exit 1\n""")
+    work = tmp_path / "work"
+    work.mkdir()
+    with pytest.raises(UserError, match="is incomplete"):
+        build(HEAD + "}", work, compiler=compiler)
 
 
 @needs_compiler

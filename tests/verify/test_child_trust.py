@@ -129,6 +129,12 @@ def test_a_child_that_does_not_start_is_nobodys_fault(hostile, monkeypatch):
         hostile(HONEST)
 
 
+def test_no_room_for_scratch_is_nobodys_fault(hostile, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(InfraError, match="temporary folder"):
+        hostile(HONEST)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_killed_judge_leaves_no_child(doubling, tmp_path):
     script = (

@@ -61,6 +61,12 @@ def judge(done: Compiled, task: Task, source: str, workdir: Path) -> None:
         raise CandidateError("memory", "the compiler ran out of memory: smaller static tables, fewer templates")
     if "No space left on device" in done.text:
         raise InfraError("no space left on the device for building")
+    if lacking := re.search(
+        r"cannot find -l\w+|unable to find library -l\w+|library not found for -l\w+|cannot execute .?cc1plus.?", done.text
+    ):
+        raise UserError(
+            f"the C++ compiler is incomplete ({lacking[0]}): install g++ with OpenMP (apt install g++), or set backend.compiler"
+        )
     detail = first_errors(done.text, source)
     if re.search(r"(conflicting declaration of C function|conflicting types for) ['‘]?(void )?kernel", done.text):
         detail += f"\nthe entry point must be declared exactly so:\n{declaration(task.signature)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 HEADLINE = re.compile(r"^(?P<file>[^:\s][^:]*):(?P<line>\d+)(:(?P<column>\d+))?: (?P<kind>fatal error|error|warning|note): (?P<text>.*)$")
-LINKER = re.compile(r"(undefined reference to .+|multiple definition of .+|cannot find -l\S+|relocation .+)$")
+LINKER = re.compile(r"(undefined reference to .+|multiple definition of .+|relocation .+)$")
 ERRORS = 3
 WIDTH = 220
 

@@ -20,6 +20,8 @@ from evokernel.core.errors import InfraError
 
 log = logging.getLogger(__name__)
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fvisibility=hidden")
+PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "DEVELOPER_DIR")
+"""What a compiler may need to find its own parts."""
 MEMORY_KIB = 4 << 20
 HEADERS = ("cstdint", "cstddef", "cmath", "cstring", "algorithm")
 FILE_BLOCKS = 1 << 20  # of 512 bytes
@@ -88,7 +90,8 @@ def processor() -> str:
 def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float) -> Compiled:
     """Runs the compiler inside `workdir`, which is also its temporary folder."""
     limits = f'ulimit -c 0; ulimit -t {int(timeout_s) + 5}; ulimit -f {FILE_BLOCKS}; ulimit -v {MEMORY_KIB} 2>/dev/null; exec "$@"'
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
+    given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment = {"PATH": os.defpath, **given, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
     command = ["/bin/sh", "-c", limits, "sh", path, *arguments]
     try:
         process = subprocess.Popen(
