@@ -1,6 +1,5 @@
 """A small task, and a way to put a candidate before the judge."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from evokernel.tasks.loader import load
 from evokernel.verify import verify
 
 HERE = Path(__file__).parent
-HONEST = "def kernel(a):\n    a.outputs[0].data[...] = 2 * a.inputs[0].data\n"
 
 
 @pytest.fixture(autouse=True)
@@ -52,13 +50,3 @@ def compiled(tmp_path):
         return verify(Job(backend="cpp", task=load(str(path))[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": code}), **job))
 
     return judge
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process still runs; a zombie does not."""
-    if sys.platform != "linux":
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

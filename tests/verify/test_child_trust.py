@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from conftest import HONEST, is_alive
+from judge_parts import HONEST, is_alive
 
 from evokernel.core.errors import InfraError
 

@@ -1,7 +1,7 @@
 """Relations between timings; never their absolute values."""
 
 import pytest
-from conftest import HONEST
+from judge_parts import HONEST
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
