@@ -92,6 +92,9 @@ def test_careless_decisions_fail_for_their_reason(name, taken, reasons):
 VARIANTS = {
     "mish": (forward("x", "F.mish(x)", MATRIX), "map"),
     "erf gelu, hand-written": (forward("x", "x * 0.5 * (1.0 + torch.erf(x / 1.41421))", MATRIX), "map"),
+    "where": (forward("x", "torch.where(x > 0.5, x, 0.1 * x)", MATRIX), "map"),
+    "largest of all": (forward("x", "x.max()", MATRIX), "reduce"),
+    "values of a maximum": (forward("x", "torch.max(x, dim=1).values", MATRIX), "reduce"),
     "elu layer": (layer("self.act = nn.ELU(alpha=0.5)", "self.act(x)", MATRIX), "map"),
     "outer difference": (forward("x, y", "x[:, None] - y[None, :]", "torch.randn(A), torch.randn(B)"), "map"),
     "channel bias": (forward("x, y", "torch.tanh(x + y.view(1, -1, 1, 1))", "torch.randn(2, 5, A, 9), torch.randn(5)"), "map"),

@@ -23,30 +23,27 @@ FURTHER = (0.5, 0.3)
 """Chance of a second and of a third change in one refinement."""
 
 # What a profile's diagnosis makes worth changing first.
-REMEDIES: Mapping[str, frozenset[str]] = {
-    "memory": frozenset({"algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "span", "scratch"}),
-    "compute": frozenset({"simd", "lanes", "unroll", "math", "gemm", "mr", "nr", "algorithm", "divide", "acc", "window", "pack"}),
-    "latency": frozenset(
-        {
-            "order",
-            "algorithm",
-            "tile",
-            "math",
-            "simd",
-            "lanes",
-            "unroll",
-            "gemm",
-            "mr",
-            "nr",
-            "pack",
-            "acc",
-            "divide",
-            "reuse",
-            "rows",
-            "span",
-        }
+REMEDIES: Mapping[str, tuple[str, ...]] = {
+    "memory": ("algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "span", "scratch"),
+    "compute": ("simd", "lanes", "unroll", "math", "gemm", "mr", "nr", "algorithm", "divide", "acc", "window", "pack"),
+    "latency": (
+        "order",
+        "algorithm",
+        "tile",
+        "math",
+        "simd",
+        "lanes",
+        "unroll",
+        "gemm",
+        "mr",
+        "nr",
+        "pack",
+        "acc",
+        "divide",
+        "reuse",
+        "rows",
     ),
-    "overhead": frozenset({"threads", "scratch", "pack"}),
+    "overhead": ("threads", "scratch", "pack"),
 }
 REMEDY = 4.0
 """How much more often a remedy is tried than another change."""
@@ -127,7 +124,7 @@ class Writer:
         """One decision taken otherwise; which one depends on what promises most, and on the bottleneck."""
         valid = self.complete(taken)
         asked = [d for d in self.decisions if d.name in valid and d.when(valid) and valid[d.name] in d.options and len(d.options) > 1]
-        remedies = REMEDIES.get(bottleneck, frozenset())
+        remedies = REMEDIES.get(bottleneck, ())
         weights = [self.promise(d, valid[d.name]) * (REMEDY if d.name in remedies else 1.0) for d in asked]
         decision = self.random.choices(asked, weights)[0]
         others = tuple(o for o in decision.options if o != valid[decision.name])

@@ -134,6 +134,8 @@ def permute(node: Node, order: tuple[int, ...]) -> Node:
 
 def axes_of(dim: object, rank: int) -> tuple[int, ...]:
     """Axes as sorted non-negative positions; None means all."""
+    if not rank:
+        raise NoSketch("an axis of a tensor that has none")
     if dim is None:
         return tuple(range(rank))
     listed = dim if isinstance(dim, (tuple, list)) else (dim,)

@@ -45,6 +45,8 @@ def classify(root: Node, signature: Signature) -> Operator:
     heavy = [n for n in nodes if n.is_heavy and n.op not in ("permute", "squeeze")]
     kinds = [n.op for n in heavy]
     extra = "".join(f", {scalar_name(s.name)}" for s in signature.scalars)
+    if not leaves(root):
+        raise NoSketch("an output that depends on no tensor")
     if not heavy:
         return elementwise(root, signature)
     if kinds.count("matmul") == 2 and set(kinds) == {"matmul", "reduce"}:

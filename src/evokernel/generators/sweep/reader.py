@@ -18,6 +18,7 @@ from evokernel.generators.sweep.graph import (
     integer,
     leaf,
     permute,
+    reduce,
     scalar_name,
     select,
     size,
@@ -99,7 +100,7 @@ class Reader:
     def value(self, at: ast.expr) -> object:
         """The value of an expression."""
         if isinstance(at, ast.Constant):
-            return at.value if isinstance(at.value, (str, bool)) or at.value is None else Num.of(at.value)  # type: ignore[arg-type]
+            return Num.of(at.value) if isinstance(at.value, (int, float)) and not isinstance(at.value, bool) else at.value
         if isinstance(at, (ast.Tuple, ast.List)):
             return tuple(self.value(e) for e in at.elts)
         if isinstance(at, ast.Name):
@@ -117,6 +118,8 @@ class Reader:
             return self.subscript(at)
         if isinstance(at, ast.Call):
             return self.call(at)
+        if isinstance(at, ast.Compare) and len(at.ops) == 1 and type(at.ops[0]) in RELATIONS:
+            return Compared(RELATIONS[type(at.ops[0])], self.value(at.left), self.value(at.comparators[0]))
         raise NoSketch(f"{ast.unparse(at)[:40]}")
 
     def binary(self, op: ast.operator, left: object, right: object) -> object:
@@ -147,6 +150,8 @@ class Reader:
             found = self.tensor(f"{node.path}.{at.attr}")
             if found:
                 return found
+        if isinstance(node, tuple) and at.attr in ("values", "indices"):
+            return node[at.attr == "indices"]
         if isinstance(node, Node) and at.attr == "shape":
             return tuple(extent(node, i) for i in range(len(node.shape)))
         if isinstance(node, Node) and at.attr in ("T", "mT"):
@@ -212,7 +217,9 @@ class Reader:
     def function(self, name: str, args: list[object], settings: dict[str, object]) -> object:
         """A function of torch or torch.nn.functional, bound by its own parameter names."""
         if name in ("max", "min"):
-            return self.method(name, args[0], args[1:], settings) if len(args) == 1 or not isinstance(args[1], Node) else apply(name, *args)
+            if len(args) == 2 and isinstance(args[1], Node):
+                return apply(name, *args)
+            return self.method(name, args[0], args[1:], settings) if len(args) > 1 or settings else reduce(name, args[0])
         if name == "where" and len(args) == 3 and isinstance(args[0], Compared):
             return select(args[0].relation, args[0].left, args[0].right, args[1], args[2])
         if name not in FUNCTIONS:
