@@ -131,9 +131,10 @@ class Writer:
         return self.complete({**valid, decision.name: self.pick(decision.name, others)})
 
     def promise(self, decision: Decision, now: str) -> float:
-        """How much better the best other option may be than the present one."""
+        """How much better the best other option may be than the present one, and how much the decision was seen to matter."""
         best = max(self.belief.score(decision.name, o) for o in decision.options if o != now)
-        return math.exp(max(-3.0, min(3.0, best - self.belief.score(decision.name, now))) / self.temperature)
+        better = max(-3.0, min(3.0, best - self.belief.score(decision.name, now)))
+        return self.belief.impact(decision.name, decision.options) * math.exp(better / self.temperature)
 
     def complete(self, taken: Mapping[str, str]) -> dict[str, str]:
         """All decisions that arise, in order: those taken are kept where they are possible, the others drawn."""

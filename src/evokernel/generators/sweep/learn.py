@@ -143,18 +143,20 @@ def relative_speed(speed: float, peers: list[float]) -> float:
 
 
 class Belief:
-    """A score per option: log of how likely it works, plus how much faster it seems to be. Unseen options score 0."""
+    """A score per option: log of how likely it works, plus how much faster it seems to be. All options start equal."""
 
     def __init__(self, evidence: Iterable[Evidence], cards: str = "", stage: Stage = Stage.DRAFT) -> None:
         listed = list(evidence)
-        # While drafting, what is known to work is worth something in itself; while refining, only what is faster is.
-        self.trust = 0.5 if stage is Stage.DRAFT else 0.0
+        # While drafting, what is known to work is worth something in itself; while refining, what was not tried yet is.
+        self.trust, self.hope = (0.5, 0.0) if stage is Stage.DRAFT else (0.0, 1.5)
         self.worked: dict[tuple[str, str], float] = defaultdict(float)
         self.failed: dict[tuple[str, str], float] = defaultdict(float)
         self.gained: dict[tuple[str, str], float] = defaultdict(float)
+        self.tried: dict[tuple[str, str], float] = defaultdict(float)
         for one in listed:
-            if one.is_feasible:
-                for pair in one.taken.items():
+            for pair in one.taken.items():
+                self.tried[pair] += one.weight
+                if one.is_feasible:
                     self.worked[pair] += one.weight
                     self.gained[pair] += one.weight * one.gain
         for one in listed:
@@ -177,12 +179,17 @@ class Belief:
         yield from ((pair, share / total) for pair, share in weight.items())
 
     def score(self, name: str, option: str) -> float:
-        """Above 0 when the option did well, below when it is suspect or slow."""
+        """Higher when the option did well, was named by a card or was never tried; lower when it is suspect or slow."""
         pair = (name, option)
         works = math.log((1 + self.worked[pair]) / (1 + self.worked[pair] + 3 * self.failed[pair]))
         faster = 2 * self.gained[pair] / (1 + self.worked[pair])
-        seen = self.trust * self.worked[pair] / (1 + self.worked[pair])
+        seen = self.trust * self.worked[pair] / (1 + self.worked[pair]) + self.hope / (1 + self.tried[pair])
         return works + faster + seen + (0.4 if pair in self.named else 0.0)
+
+    def impact(self, name: str, options: Iterable[str]) -> float:
+        """How far apart in speed the options of a decision were seen to be; 1 while fewer than two were seen."""
+        speeds = [self.gained[name, o] / self.worked[name, o] for o in options if self.worked[name, o]]
+        return 0.3 + max(speeds) - min(speeds) if len(speeds) > 1 else 1.0
 
 
 def card_text(context: Context) -> str:

@@ -56,7 +56,7 @@ TAIL = Decision("tail", ("scalar", "masked", "steps", "assume"), is_stepped)
 MATH = Decision("math", ("libm", "libm64", "poly2", "poly4", "poly5", "poly6"), trait="math")
 ACC = Decision("acc", ("float", "double"), is_by_rows)
 ALIAS = Decision("alias", ("none", "const", "__restrict", "__restrict__", "restrict"), is_by_rows)
-INDEX = Decision("index", ("int64_t", "int32_t"), is_by_rows)
+INDEX = Decision("index", ("int64_t", "int32_t", "uint32_t"), is_by_rows)
 THREADS = Decision("threads", ("none", "omp"), is_by_rows)
 ORDER = Decision("order", ("rows", "columns"))
 SCRATCH = ("heap", "stack", "static")
@@ -77,7 +77,8 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
     "map": (ORDER._replace(trait="broadcast"), SIMD, LANES, UNROLL, TAIL, MATH, ALIAS, INDEX, THREADS),
     "reduce": (ORDER._replace(without="single"), *ROW),
     "argreduce": (
-        Decision("algorithm", ("serial", "twopass", "blocks", "lanes"), without="strided"),
+        ORDER._replace(without="strided"),
+        Decision("algorithm", ("serial", "twopass", "blocks", "lanes"), is_by_rows, without="strided"),
         SIMD._replace(when=one_of("algorithm", "twopass", "blocks")),
         Decision("tile", ("16", "64", "256"), one_of("algorithm", "blocks")),
         LANES._replace(when=lambda taken: is_wide(taken) or taken.get("algorithm") == "lanes"),
@@ -86,15 +87,17 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         ALIAS, INDEX, THREADS,
     ),
     "row": (
-        Decision("algorithm", ("passes", "online"), trait="softmax"),
-        Decision("algorithm", ("passes", "naive", "welford"), trait="moments"),
+        ORDER,
+        Decision("algorithm", ("passes", "online"), is_by_rows, trait="softmax"),
+        Decision("algorithm", ("passes", "naive", "welford"), is_by_rows, trait="moments"),
         Decision("tile", ("8", "64", "512"), one_of("algorithm", "online")),
-        Decision("reuse", ("recompute", "store"), lambda taken: taken.get("algorithm") != "online", trait="kept"),
+        Decision("reuse", ("recompute", "store"), one_of("algorithm", "passes"), trait="kept"),
         Decision("divide", ("exact", "reciprocal"), trait="divide"),
         *ROW,
     ),
     "crossentropy": (
-        Decision("algorithm", ("passes", "online")),
+        ORDER,
+        Decision("algorithm", ("passes", "online"), is_by_rows),
         Decision("tile", ("8", "64", "512"), one_of("algorithm", "online")),
         *ROW,
     ),
