@@ -117,7 +117,7 @@ class Writer:
         changed = self.change(kept, bottleneck)
         for share in FURTHER:
             if self.random.random() < share:
-                changed = self.change(changed, bottleneck)
+                changed = self.change({**kept, **changed}, bottleneck)
         return changed, why
 
     def change(self, taken: Mapping[str, str], bottleneck: str) -> dict[str, str]:
@@ -128,7 +128,7 @@ class Writer:
         weights = [self.promise(d, valid[d.name]) * (REMEDY if d.name in remedies else 1.0) for d in asked]
         decision = self.random.choices(asked, weights)[0]
         others = tuple(o for o in decision.options if o != valid[decision.name])
-        return self.complete({**valid, decision.name: self.pick(decision.name, others)})
+        return self.complete({**taken, **valid, decision.name: self.pick(decision.name, others)})
 
     def promise(self, decision: Decision, now: str) -> float:
         """How much better the best other option may be than the present one, and how much the decision was seen to matter."""
