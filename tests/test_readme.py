@@ -1,0 +1,79 @@
+"""What the README shows, run as it stands: the everyday commands in an empty folder, the model commands against a local service."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chat_server import Behaviour, ChatServer
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+KERNEL = ROOT / "src" / "evokernel" / "backends" / "cpp" / "knowledge" / "softmax-rows.md"
+
+
+def block(holding: str) -> list[str]:
+    """The command lines of the block that holds a text."""
+    (found,) = [text for text in BLOCKS if holding in text]
+    return [line.partition("  #")[0].strip() for line in found.splitlines() if line.startswith("evokernel ")]
+
+
+def call(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    words = shlex.split(line)[1:]
+    return subprocess.run(
+        [sys.executable, "-m", "evokernel.cli.main", *words], cwd=folder, capture_output=True, text=True, env={**os.environ, **env}
+    )
+
+
+def test_the_everyday_commands(tmp_path):
+    (tmp_path / "kernel.cpp").write_text(re.findall(r"```cpp\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0])
+    lines = block("evokernel doctor")
+    assert len(lines) >= 7
+    for line in lines:
+        runs = [path.name for path in (tmp_path / "runs").iterdir()] if (tmp_path / "runs").exists() else [""]
+        done = call(line.replace("<id>", runs[0]), tmp_path)
+        assert done.returncode == 0, (line, done.stdout[-2000:], done.stderr[-2000:])
+        assert "Traceback" not in done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "report.html").stat().st_size > 10_000
+    assert list((tmp_path / "kernels").glob("**/test_kernel.py"))
+
+
+@pytest.mark.parametrize("line", [line for line in block("generator.budget_usd") if "--generator llm" in line])
+def test_the_model_commands(line, tmp_path):
+    code = "```cpp kernel.cpp\n" + re.findall(r"```cpp\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0] + "```"
+    with ChatServer(lambda request, n: Behaviour(text=code)) as server:
+        short = f" --tasks starter/softmax --budget 1 --set generator.base_url={server.base_url}"
+        done = call(line + short, tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none")
+        assert done.returncode == 0, done.stderr
+        assert "100 %" in done.stdout
+
+
+def test_a_program_and_a_mailbox_answer_too(tmp_path):
+    program, mailbox = (line for line in block("generator.budget_usd") if "--generator llm" not in line)
+    reply = tmp_path / "reply.md"
+    reply.write_text("```cpp kernel.cpp\n" + re.findall(r"```cpp\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0] + "```\n")
+    agent = tmp_path / "my-agent"
+    agent.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {reply}\n")
+    agent.chmod(0o755)
+    short = " --tasks starter/softmax --budget 1"
+    done = call(program + short, tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (done.returncode, "100 %" in done.stdout) == (0, True), done.stderr
+    inbox = tmp_path / "inbox"
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "evokernel.cli.main", *shlex.split(mailbox + short)[1:]],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while not (asked := list(inbox.glob("*.prompt.md"))) and waiting.poll() is None:
+            pass
+        os.link(reply, str(asked[0]).replace(".prompt.md", ".reply.md"))
+        out, _ = waiting.communicate(timeout=120)
+    finally:
+        waiting.kill()
+    assert (waiting.returncode, "100 %" in out) == (0, True), out
