@@ -26,7 +26,7 @@ class RunConfig(Record):
     """Names the run in its folder and in the memory bank; made from date and time when empty."""
     tasks: str = "starter"
     """A suite, `suite/name`, a path or a glob; several separated by commas."""
-    budget: int = Field(default=8, ge=1)
+    budget: int = Field(default=10, ge=1)
     """Attempts per task (T)."""
     workers: int = Field(default=0, ge=0)
     """Verifications at a time; 0 means one per core."""

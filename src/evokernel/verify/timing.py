@@ -37,6 +37,7 @@ DRAW_SHARE = 0.3
 """Of the budget may go into drawing new inputs; after that earlier ones come again."""
 KEPT = 4
 MOST_CALLS = 100_000
+READINGS = 3
 Baseline = Callable[[Case], Callable[[], object]]
 IDLE_SHARE, IDLE_S = 0.03, 0.002
 
@@ -144,13 +145,17 @@ class Clock:
     def candidate_us(self, case: Case, which: int, calls: int) -> float:
         """One window over one set of inputs; its outputs are judged like any others."""
         slot: Slot = self.trial.slot(case, which)
-        self.arena.fill(slot, case.inputs)
-        self.arena.poison(slot)
-        self.enter()
-        window = self.child.run(slot, calls)
-        self.leave()
-        self.trial.expect(case, slot)
-        return max(self.cost(window) - self.overhead_s, 1e-9) / calls * 1e6
+        for _ in range(READINGS):
+            self.arena.fill(slot, case.inputs)
+            self.arena.poison(slot)
+            self.enter()
+            window = self.child.run(slot, calls)
+            self.leave()
+            self.trial.expect(case, slot)
+            if (spent_s := self.cost(window) - self.overhead_s) > 0:
+                return spent_s / calls * 1e6
+        # Correct outputs for less than an empty command costs: the processor clock was read wrongly, as virtual machines sometimes do.
+        return window.wall_s / calls * 1e6
 
     def baseline_us(self, call: Callable[[], object], calls: int) -> float:
         """The same for code of ours, on the matching clock of this thread."""
