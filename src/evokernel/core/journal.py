@@ -21,8 +21,14 @@ class Journal:
         self.path = path
 
     def append(self, attempt: Attempt) -> None:
-        """Durable when it returns."""
+        """Safe from the death of this process when it returns; from a power cut after the next `sync`."""
         append_line(self.path, attempt.model_dump_json())
+
+    def sync(self) -> None:
+        """Waits until the disk holds all of it."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
 
     def read(self) -> Iterator[Attempt]:
         """All whole attempts. A half-written last line is left out; damage anywhere else is an error that names the line."""
@@ -49,7 +55,7 @@ class Journal:
 
 
 def append_line(path: Path, line: str) -> None:
-    """One line in one write, on disk when it returns; a write that fails half-way is undone."""
+    """One line in one write; a write that fails half-way is undone."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         before = os.fstat(descriptor).st_size
@@ -57,7 +63,6 @@ def append_line(path: Path, line: str) -> None:
         try:
             if os.write(descriptor, data) != len(data):
                 raise OSError("disk full")
-            os.fsync(descriptor)
         except OSError as error:
             with suppress(OSError):  # `repair` cuts the line off later if it cannot be undone now
                 os.ftruncate(descriptor, before)

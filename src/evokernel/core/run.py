@@ -118,14 +118,12 @@ def new_id(parts: Sequence[str]) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """All of the text or nothing, on disk when it returns."""
+    """All of the text or nothing, whenever this process dies."""
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "w") as file:
                 file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
             os.chmod(name, 0o644)
             os.replace(name, path)
         except OSError:

@@ -71,6 +71,7 @@ class Engine:
                     self.history[state.task.id].append(attempt)
                     made += 1
                     yield attempt
+                self.run.journal.sync()
                 if not made and not any(attempt.round > round for attempt in recorded.values()):
                     raise InfraError(f"a whole round gave no attempt; the reasons are in {self.run.incidents}")
 
