@@ -64,6 +64,90 @@ def test_work_done_once_and_remembered_is_found_out_by_new_inputs(compiled):
     assert (failure.gate, failure.reason) == ("time", "mismatch")
 
 
+PRODUCT = """
+import torch
+from torch import nn
+N, K, M = 64, 96, 80
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [torch.randn(N, K), torch.randn(K, M)]
+"""
+PRODUCT_KERNEL = """
+struct Entry { int64_t a_bytes, b_bytes, out_bytes; char *a, *b, *out; };
+static Entry kept[8];
+static int used;
+extern "C" void kernel(const float* a, const int64_t* a_shape, const float* b, const int64_t* b_shape, float* out, const int64_t*) {
+    const int64_t n = a_shape[0], k = a_shape[1], m = b_shape[1];
+    const int64_t a_bytes = 4 * n * k, b_bytes = 4 * k * m, out_bytes = 4 * n * m;
+    if (REMEMBER)
+        for (Entry& e : kept)
+            if (e.a_bytes == a_bytes && e.b_bytes == b_bytes && !std::memcmp(e.a, a, a_bytes) && !std::memcmp(e.b, b, b_bytes)) {
+                std::memcpy(out, e.out, out_bytes);
+                return;
+            }
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j) {
+            float sum = 0;
+            for (int64_t p = 0; p < k; ++p) sum += a[i * k + p] * b[p * m + j];
+            out[i * m + j] = sum;
+        }
+    if (REMEMBER) {
+        Entry& e = kept[used++ % 8];
+        delete[] e.a, delete[] e.b, delete[] e.out;
+        e = {a_bytes, b_bytes, out_bytes, new char[a_bytes], new char[b_bytes], new char[out_bytes]};
+        std::memcpy(e.a, a, a_bytes), std::memcpy(e.b, b, b_bytes), std::memcpy(e.out, out, out_bytes);
+    }
+}
+"""
+
+
+@needs_compiler
+def test_remembering_inputs_with_their_results_gains_nothing(compiled):
+    plain, remembering = (compiled(PRODUCT, PRODUCT_KERNEL.replace("REMEMBER", word)) for word in ("false", "true"))
+    assert plain.feasible, plain.failure
+    assert not remembering.feasible or remembering.latency_us > plain.latency_us / 2
+
+
+@needs_compiler
+def test_knowing_inputs_by_a_few_of_their_elements_is_found_out(compiled):
+    sampled = PRODUCT_KERNEL.replace("REMEMBER", "true").replace("e.a, a, a_bytes", "e.a, a, 32").replace("e.b, b, b_bytes", "e.b, b, 32")
+    failure = compiled(PRODUCT, sampled).failure
+    assert failure is not None
+    assert (failure.gate, failure.reason) == ("time", "mismatch")
+
+
+@needs_compiler
+def test_inputs_that_cannot_change_are_left_alone(compiled):
+    """Swapping elements would make this matrix one that has no root."""
+    task = """
+import torch
+from torch import nn
+N = 24
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x)
+def get_inputs():
+    x = torch.randn(N, N)
+    return [x @ x.T + N * torch.eye(N)]
+"""
+    code = """
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t*) {
+    const int64_t n = x_shape[0];
+    for (int64_t i = 0; i < n * n; ++i) out[i] = 0;
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j <= i; ++j) {
+            double sum = x[i * n + j];
+            for (int64_t k = 0; k < j; ++k) sum -= (double)out[i * n + k] * out[j * n + k];
+            out[i * n + j] = (float)(i == j ? std::sqrt(sum) : sum / out[j * n + j]);
+        }
+}
+"""
+    outcome = compiled(task, code)
+    assert outcome.feasible, outcome.failure
+
+
 @needs_compiler
 def test_a_finished_output_is_not_taken_for_new_work(compiled):
     lazy = """

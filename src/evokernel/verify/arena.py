@@ -1,8 +1,7 @@
-"""Memory the judge shares with the child: inputs the child can only read, outputs between guard bands, poisoned before a run."""
+"""Memory the judge shares with the child: inputs the kernel can only read, outputs between guard bands, poisoned before a run."""
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import tempfile
@@ -20,7 +19,6 @@ from evokernel.core.protocols import Array
 ALIGN, GUARD, PAGE = 64, 1024, mmap.PAGESIZE
 GUARD_BYTE = 0xC5
 MARKS = 16
-F_ADD_SEALS, F_SEAL_FUTURE_WRITE = 1033, 0x0010
 NAN_BITS = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
 PAYLOAD_BITS = {"float64": 50, "float32": 21, "float16": 8, "bfloat16": 5}
 STORED = {"bfloat16": "uint16"}
@@ -55,9 +53,9 @@ class Slot(NamedTuple):
 
 
 class Shared:
-    """Anonymous memory with a descriptor to hand on. `sealed` memory can be written by this process alone, where the system can do that."""
+    """Anonymous memory with a descriptor to hand on."""
 
-    def __init__(self, capacity: int, sealed: bool) -> None:
+    def __init__(self, capacity: int) -> None:
         self.capacity, self.used = max(PAGE, up(capacity, PAGE)), 0
         try:
             self.descriptor = self.open()
@@ -66,14 +64,11 @@ class Shared:
         except OSError as error:
             raise InfraError(f"no {capacity >> 20} MiB of shared memory: {error}") from error
         self.bytes = np.frombuffer(self.memory, np.uint8)
-        if sealed and hasattr(os, "memfd_create"):
-            with suppress(OSError):  # kernels before 5.1 cannot; the child still maps it read-only
-                fcntl.fcntl(self.descriptor, F_ADD_SEALS, F_SEAL_FUTURE_WRITE)
 
     def open(self) -> int:
         """A memory file, or a nameless one in the fastest folder that can be written."""
         if hasattr(os, "memfd_create"):
-            return os.memfd_create("evokernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            return os.memfd_create("evokernel")
         folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.TemporaryFile(dir=folder) as file:
             return os.dup(file.fileno())
@@ -97,7 +92,7 @@ class Arena:
     """The inputs and outputs of all slots of one child."""
 
     def __init__(self, in_bytes: int, out_bytes: int, seed: int) -> None:
-        self.inputs, self.outputs = Shared(in_bytes, sealed=True), Shared(out_bytes, sealed=False)
+        self.inputs, self.outputs = Shared(in_bytes), Shared(out_bytes)
         self.random = Random(seed)
         self.slots: list[Slot] = []
         self.poisons: dict[int, list[np.ndarray]] = {}

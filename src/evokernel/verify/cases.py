@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import numpy as np
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Array
 from evokernel.core.records import Task
-from evokernel.verify.compare import Expected
+from evokernel.verify.compare import FLOATS, Expected
 
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample
@@ -31,6 +32,20 @@ class Case:
     sample: Sample
     results: list[np.ndarray] = field(default_factory=list)
     """What a candidate made of it, once that was found right: from then on it must be the same to the bit."""
+
+
+def changeable(case: Case) -> list[int]:
+    """The inputs and parameters whose floats may change places: a change of the array is one of the reference's tensor, and of no other."""
+    tensors = [named.tensor for named in (*case.sample.inputs, *case.sample.params)]
+    owners = Counter(tensor.untyped_storage().data_ptr() for tensor in tensors)
+    return [
+        index
+        for index, (array, tensor) in enumerate(zip(case.inputs, tensors, strict=True))
+        if array.dtype in FLOATS
+        and array.data.size > 1
+        and array.data.ctypes.data == tensor.data_ptr()
+        and owners[tensor.untyped_storage().data_ptr()] == 1
+    ]
 
 
 class Cases:
@@ -77,6 +92,14 @@ class Cases:
         inputs = sample.arrays()
         self.check(size, inputs, outputs)
         return Case(size, inputs, scalars, tuple(Expected(output, self.task.atol, self.task.rtol) for output in outputs), sample)
+
+    def renew(self, case: Case) -> None:
+        """Asks the reference again, after the inputs of a case were changed."""
+        from evokernel.reference.arrays import to_array
+
+        outputs = [to_array(name, tensor) for name, tensor in self.reference(case.size).run(case.sample)]
+        case.expected = tuple(Expected(output, self.task.atol, self.task.rtol) for output in outputs)
+        case.results = []
 
     def baseline(self, case: Case, module: Callable[..., object] | None = None) -> Callable[[], object]:
         """The reference on this case, as something to time."""

@@ -77,20 +77,24 @@ class Served:
         self.order, self.backend = order, backend
         self.calls: list[Callable[[], None]] = []
         self.kept: list[Arguments] = []
-        self.flat: list[list[np.ndarray]] = []
+        self.given: list[list[memoryview]] = []
+        """Every slot's inputs as bits, through a mapping that can be written and that no kernel is told of."""
+        self.wanted: list[list[memoryview]] = []
         """Every slot's outputs as bits."""
 
     def load(self) -> None:
         self.kernel = self.backend.load(Path(self.order["workdir"]))
 
-    def run(self, slot: int, marks: list[tuple[int, int, int]], calls: int) -> None:
-        """Calls the kernel; before each further call one element is spoiled again, so that work done already does not pass for new."""
-        call, flat = self.calls[slot], self.flat[slot]
+    def run(self, slot: int, marks: list[tuple[int, int, int]], swaps: list[tuple[int, int, int]], calls: int) -> None:
+        """Calls the kernel. Before each further call one element of an output is spoiled again and two of an input change places, so that
+        neither a finished output nor a remembered one passes for new work."""
+        call, given, wanted = self.calls[slot], self.given[slot], self.wanted[slot]
         if calls:
             call()
-        for index in range(calls - 1):
+        for index in range(1, calls):
             output, element, bits = marks[index % len(marks)]
-            flat[output][element] = bits
+            wanted[output][element] = bits
+            swap(given, swaps, index)
             call()
 
     def bind(self, spec: dict[str, Any]) -> None:
@@ -99,6 +103,7 @@ class Served:
         populate = getattr(mmap, "MAP_POPULATE", 0)  # so that no timed call pays for page faults
         writable = mmap.PROT_READ | mmap.PROT_WRITE
         given = mmap.mmap(self.order["inputs"], in_bytes, mmap.MAP_SHARED | populate, mmap.PROT_READ, offset=in_at)
+        changed = mmap.mmap(self.order["inputs"], in_bytes, mmap.MAP_SHARED | populate, writable, offset=in_at)
         wanted = mmap.mmap(self.order["outputs"], out_bytes, mmap.MAP_SHARED | populate, writable, offset=out_at)
         arguments = Arguments(
             inputs=tuple(view(given, *place) for place in spec["inputs"]),
@@ -106,8 +111,24 @@ class Served:
             outputs=tuple(view(wanted, *place) for place in spec["outputs"]),
         )
         self.kept.append(arguments)  # a bound call may hold bare addresses
-        self.flat.append([output.data.reshape(-1).view(f"uint{8 * output.data.itemsize}") for output in arguments.outputs])
+        self.given.append([bits_of(view(changed, *place).data) for place in spec["inputs"]])
+        self.wanted.append([bits_of(output.data) for output in arguments.outputs])
         self.calls.append(self.kernel.bind(arguments))
+
+
+def swap(tensors: list[memoryview], swaps: list[tuple[int, int, int]], index: int) -> None:
+    """The index-th of a series of changes to inputs: two elements of one tensor change places. The judge does the same to its own."""
+    if swaps:
+        which, first, step = swaps[index % len(swaps)]
+        data = tensors[which]
+        one = (first + index * step) % len(data)
+        other = (one + len(data) // 2) % len(data)
+        data[one], data[other] = data[other], data[one]
+
+
+def bits_of(array: np.ndarray) -> memoryview:
+    """A contiguous array's elements as whole numbers to read and write."""
+    return array.reshape(-1).view(f"uint{8 * array.itemsize}").data
 
 
 def view(memory: mmap.mmap, name: str, dtype: str, shape: list[int], offset: int) -> Array:

@@ -56,7 +56,7 @@ class Trial:
         in_bytes = TIMED_SLOTS * bench_in + sum(span(case.inputs) for case in drawn)
         out_bytes = TIMED_SLOTS * bench_out + sum(span([expected.array for expected in case.expected]) for case in drawn)
         self.arena = Arena(in_bytes, out_bytes, seed_of(f"{self.job.seed}/poison"))
-        memory_bytes = in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
+        memory_bytes = 2 * in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
         self.child = Child(self.job, type(self.backend), self.workdir, self.arena, self.threads, memory_bytes)
         return self.child
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import secrets
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -24,8 +26,13 @@ START_S, EXIT_S = 60.0, 5.0
 ANSWER_BYTES = 16 << 10
 BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.verify.child import main; main()"
 PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+ASK_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals a kernel does not die of by itself: someone, or the system short of memory, sent them."""
+
+
+Swaps = tuple[int, int, int]
+"""A tensor among the inputs, the element its changes begin with, and the step to the next."""
 
 
 class Window(NamedTuple):
@@ -47,6 +54,7 @@ class Child:
         self.errors = (workdir / "child.err").open("w+b")
         self.scratch = workdir / "scratch"
         self.scratch.mkdir()
+        fix_addresses()
         given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
         folder = str(Path(str(evokernel.__file__)).parent.parent)
         path = json.dumps([folder, *(os.path.abspath(entry) for entry in sys.path)])
@@ -100,10 +108,10 @@ class Child:
         spec = {"spans": [slot.in_span, slot.out_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
         self.command("bind", json.dumps(spec))
 
-    def run(self, slot: Slot, calls: int = 1) -> Window:
-        """Runs a poisoned slot; with several calls, elements of its outputs are spoiled again in between. No calls: what talking costs."""
+    def run(self, slot: Slot, calls: int = 1, swaps: Sequence[Swaps] = ()) -> Window:
+        """Runs a poisoned slot; with several calls, outputs are spoiled and inputs changed in between. No calls: what talking costs."""
         marks = self.arena.marks(slot)
-        return self.command("run", json.dumps([slot.number, marks, calls if marks else min(calls, 1)]))
+        return self.command("run", json.dumps([slot.number, marks, swaps, calls if marks else min(calls, 1)]))
 
     def cpu_s(self) -> float | None:
         """Processor time charged to the child so far."""
@@ -232,7 +240,7 @@ class Child:
 def hint(died: signal.Signals) -> str:
     """What a signal usually means in a kernel."""
     return {
-        signal.SIGSEGV: ", reading or writing outside its tensors (inputs cannot be written)",
+        signal.SIGSEGV: ", reading or writing outside its tensors (inputs cannot be written), or a stack array that is too large",
         signal.SIGBUS: ", reading or writing outside its tensors or misaligned",
         signal.SIGFPE: ", such as an integer division by zero",
         signal.SIGILL: ", an instruction this processor does not have",
@@ -251,6 +259,13 @@ def environment(threads: int, scratch: Path) -> dict[str, str]:
         "MALLOC_ARENA_MAX": "2",
     }
     return {**given, **own, **fixed}
+
+
+def fix_addresses() -> None:
+    """What is started from now on is loaded at the same addresses: where chance puts a library can make a kernel a tenth slower."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.personality(libc.personality(ASK_PERSONALITY) | ADDR_NO_RANDOMIZE)  # containers may refuse; then chance it is
 
 
 def clock_of(pid: int) -> int | None:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import Job, quantile
-from evokernel.verify.cases import Case
+from evokernel.verify.cases import Case, changeable, seed_of
+from evokernel.verify.child import bits_of, swap
 
 if TYPE_CHECKING:
     from evokernel.verify.arena import Slot
@@ -95,6 +96,8 @@ class Clock:
         self.trial, self.child, self.arena = trial, trial.child, trial.arena
         self.by_cpu = trial.threads == 1 and self.child.cpu_s() is not None
         self.pool = Pool(trial)
+        self.random = Random(seed_of(f"{trial.job.seed}/swaps"))
+        self.changing: list[int] = []
         self.idle_wall_s = self.idle_cpu_s = 0.0
         self.left: tuple[float, float] | None = None
         self.overhead_s = 0.0
@@ -126,6 +129,7 @@ class Clock:
 
     def calibrate(self, baselines: dict[str, Baseline]) -> tuple[int, dict[str, int]]:
         """How many calls make a window; this also warms both sides up."""
+        self.changing = self.changes(self.pool.next())
         self.candidate_us(self.pool.next(), 1, 1)
         case = self.pool.next()
         calls = filling(lambda calls: self.candidate_us(case, 0, calls))
@@ -142,15 +146,34 @@ class Clock:
                 del baselines[name]
         return calls, counts
 
+    def changes(self, case: Case) -> list[int]:
+        """The inputs whose elements may change places between calls: none where the reference cannot do with other ones."""
+        found = changeable(case)
+        try:
+            for index in range(4 * len(found)):
+                swap([bits_of(array.data) for array in case.inputs], [(which, 0, 1) for which in found], index)
+            self.trial.cases.renew(case)
+        except UserError:
+            self.pool.kept.remove(case)
+            return []
+        return found
+
     def candidate_us(self, case: Case, which: int, calls: int) -> float:
-        """One window over one set of inputs; its outputs are judged like any others."""
+        """One window, in which no call has the inputs of any other; its last outputs are judged like any others."""
         slot: Slot = self.trial.slot(case, which)
+        own = [bits_of(array.data) for array in case.inputs]
         for _ in range(READINGS):
+            swaps = [(tensor, self.random.randrange(len(own[tensor])), 2 * self.random.randrange(1 << 15) + 1) for tensor in self.changing]
+            swap(own, swaps, 0)
             self.arena.fill(slot, case.inputs)
             self.arena.poison(slot)
             self.enter()
-            window = self.child.run(slot, calls)
+            window = self.child.run(slot, calls, swaps)
             self.leave()
+            for index in range(1, calls):
+                swap(own, swaps, index)
+            if swaps:
+                self.trial.cases.renew(case)
             self.trial.expect(case, slot)
             if (spent_s := self.cost(window) - self.overhead_s) > 0:
                 return spent_s / calls * 1e6
