@@ -28,6 +28,7 @@ def found(text):
         "typedef float vec __attribute__((vector_size(32), aligned(4)));",
         "[[maybe_unused]] int a[2] = {0, 1}; int b = a[a[0]];",
         '__attribute__((visibility("default"))) int z;',
+        "\ufeff#include <cstdio>\n#include <cmath>\n",
         "float constructor = 1, section = 2, alias = 3; float q = a[constructor[section]];",
     ],
 )  # fmt: skip

@@ -70,7 +70,7 @@ def allowed_symbols() -> re.Pattern[str]:
 
 def tokens(source: str) -> Iterator[Token]:
     """The text as the compiler reads it: lines joined first, comments gone, strings whole."""
-    text, joints = join_lines(source)
+    text, joints = join_lines(source.removeprefix("\ufeff"))  # some editors begin a file with a mark that compilers skip
     line = 1
     for match in TOKEN.finditer(text):
         kind = match.lastgroup or "sign"
