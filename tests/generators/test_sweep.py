@@ -157,6 +157,18 @@ def test_own_failures_teach_and_are_not_repeated(starter):
     assert sum("alias=restrict" in c for c in codes) < 8 < 60 / 5
 
 
+def test_without_history_own_attempts_are_not_looked_at(starter):
+    """Pass@k: what is drawn depends on the number of the attempt, never on how the earlier ones went."""
+    task, independent = starter["gelu"], Context(stage=Stage.DRAFT, history=False)
+    code = "// decisions: map simd=auto unroll=1 math=libm alias=none index=int64_t threads=none\n"
+    worked, failed = attempt(task, code, passed()), attempt(task, code, refused("compile_error"))
+    for seed in range(20):
+        drawn = [Sweep(seed=seed).write(State(task=task, attempts=(one,)), independent) for one in (worked, failed)]
+        assert drawn[0] == drawn[1]
+        assert drawn[0].text.startswith("drawn afresh: ")
+    assert Sweep().write(State(task=task), independent) != drawn[0]
+
+
 def test_a_trace_and_its_note_are_one_observation(starter):
     line = "map simd=vec lanes=4 unroll=1 tail=steps math=poly2 alias=none index=int64_t threads=none"
     first = trace(f"// decisions: {line}\n", False, reason="mismatch")

@@ -66,9 +66,10 @@ class Sweep:
         except NoSketch as gap:
             return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"sweep has no sketch for {gap}"))
         random = Random(f"{self.seed}/{state.next_id}")
-        evidence = gather(operator.sketch, state, context)
+        seen = state if context.history else State(task=state.task, round=state.round)
+        evidence = gather(operator.sketch, seen, context)
         writer = Writer(operator, Belief(evidence, card_text(context), context.stage), random, self.temperature)
-        tried = {decisions_line(a.candidate.code) for a in state.attempts}
+        tried = {decisions_line(a.candidate.code) for a in seen.attempts}
         taken: dict[str, str] = {}
         why = ""
         for _ in range(TRIES):
