@@ -159,7 +159,11 @@ def test_wrong_declarations_are_refused(line, message):
 
 def test_tolerance_follows_the_outputs():
     half = RESIDUAL.replace("reshape(x.shape)", "reshape(x.shape).to(torch.bfloat16)").replace("x + ", "x.bfloat16() + ")
-    assert (describe(half, "t.py").atol, describe(RESIDUAL, "t.py").atol) == (1e-2, 1e-4)
+    double = (
+        "N = 64\nclass Model(nn.Module):\n    def forward(self, x): return x * 2\ndef get_inputs(): return [torch.randn(N, N).double()]\n"
+    )
+    found = [describe(text, "t.py") for text in (half, RESIDUAL, HEAD + double, HEAD + double.replace("x * 2", "(x * 2).float()"))]
+    assert [task.atol for task in found] == [1e-2, 1e-4, 1e-9, 1e-4]
 
 
 def test_odd_references_are_tagged():
@@ -172,6 +176,7 @@ def test_odd_references_are_tagged():
     assert tags("x + torch.rand_like(x)") == ("random",)
     assert tags("torch.relu(x)", "torch.rand(N, 64)") == ("vacuous",)  # a copy of the input passes
     assert tags("x * 0") == ("vacuous",)
+    assert tags("x.masked_fill(x > 1, float('-inf'))") == ("non-finite",)  # a copy of the input misses the infinities
     assert tags("(x - x.mean(1, keepdim=True)).mean() * 0 + 3") == ("vacuous",)  # the answer to other inputs passes
 
 

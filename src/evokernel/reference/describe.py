@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Task
+from evokernel.core.records import Signature, Task
 from evokernel.reference.constants import without
 from evokernel.reference.measure import is_finite, measure
 from evokernel.reference.module import Named, Reference, Sample
@@ -28,7 +28,7 @@ def describe(source: str, name: str) -> Task:
     reference = Reference(source, name, classes.classes["small"] if found.finite is None else {})
     sample = reference.sample(0)
     outputs = reference.run(sample)
-    tolerance = 1e-2 if any(tensor.dtype in HALF for tensor in found.signature.outputs) else 1e-4
+    tolerance = default_tolerance(found.signature)
     atol, rtol = declared(reference, "ATOL", tolerance), declared(reference, "RTOL", tolerance)
     notes = {
         "fixed-size": classes.fixed,
@@ -47,6 +47,14 @@ def describe(source: str, name: str) -> Task:
         rtol=rtol,
         tags=tuple(note for note, holds in notes.items() if holds),
     )
+
+
+def default_tolerance(signature: Signature) -> float:
+    """By the coarsest output; where everything is float64, so fine that float32 inside does not pass for it."""
+    if any(tensor.dtype in HALF for tensor in signature.outputs):
+        return 1e-2
+    floats = {t.dtype for t in (*signature.inputs, *signature.params, *signature.outputs) if "float" in t.dtype}
+    return 1e-9 if floats == {"float64"} else 1e-4
 
 
 def declared(reference: Reference, constant: str, default: float) -> float:
