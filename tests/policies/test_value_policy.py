@@ -147,7 +147,7 @@ def test_a_refining_context_has_every_role(bank):
     remember(bank, "gelu", 0, latency=5.0)
     remember(bank, "gelu", 1, latency=1.0)
     bank.update("t/x/0", Stage.REFINE, {first.trace: 1.0}, 0.3)
-    context = ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", first, second, third), bank)
+    context = ValuePolicy(epsilon=0, epsilon_end=0, handicap=0).choose(state("relu", first, second, third), bank)
     assert context.stage is Stage.REFINE
     assert context.start == first
     assert shown(context, "start") == [first.trace]
@@ -164,8 +164,28 @@ def test_a_start_point_is_chosen_by_value_and_ties_go_to_the_fastest(bank):
     made = [remember(bank, "relu", n, latency=latency) for n, latency in enumerate((30.0, 10.0, 20.0))]
     policy = ValuePolicy(epsilon=0, epsilon_end=0)
     assert policy.choose(state("relu", *made), bank).start == made[1]
-    bank.update("t/x/0", Stage.REFINE, {made[2].trace: 1.0, made[1].trace: -1.0}, 0.3)
+    bank.update("t/x/0", Stage.REFINE, {made[2].trace: 1.0, made[1].trace: -1.5}, 0.3)
     assert policy.choose(state("relu", *made), bank).start == made[2]
+
+
+def test_a_slow_start_that_was_improved_upon_gives_way_to_what_came_of_it(bank):
+    slow = remember(bank, "relu", 0, latency=1000.0)
+    fast = remember(bank, "relu", 1, latency=100.0, start=slow.id)
+    bank.update(fast.id, Stage.REFINE, {slow.trace: 0.99}, 0.3)  # earned against the best of its day: itself
+    grown = state("relu", slow, fast)
+    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(grown, bank).start == fast
+    assert ValuePolicy(epsilon=0, epsilon_end=0, handicap=0).choose(grown, bank).start == slow
+    near = remember(bank, "relu", 2, latency=105.0, start=slow.id)  # not far behind, and worth something
+    bank.update(near.id, Stage.REFINE, {near.trace: 0.99}, 0.3)
+    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", slow, fast, near), bank).start == near
+
+
+def test_an_untimed_start_comes_after_the_timed(bank):
+    untimed = attempt(0, "relu").model_copy(update={"outcome": Outcome(gates=attempt(0).outcome.gates)})
+    bank.add(distill(task("relu"), untimed))
+    timed = remember(bank, "relu", 1, latency=100.0)
+    bank.update("t/x/0", Stage.REFINE, {untimed.trace: 1.0}, 0.3)
+    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", untimed, timed), bank).start == timed
 
 
 def test_the_other_start_points_are_variants(bank):
@@ -412,6 +432,7 @@ def test_failures_enter_the_statistics_and_drafts_do_not(bank):
         {"items": -1},
         {"sigma_floor": 0},
         {"shrink": 0},
+        {"handicap": -1},
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(wrong):

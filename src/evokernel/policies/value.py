@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from dataclasses import replace
+from math import log, sqrt, tanh
 from random import Random
 
 from evokernel.core.protocols import MemoryStore
@@ -41,7 +42,7 @@ class ValuePolicy:
 
     `items` is N and `widen` is lambda, a number or a schedule [[round, value], ...]; `epsilon` falls linearly to `epsilon_end` over
     `budget` attempts. With `state = "family"` an item's value is that within the task's family, drawn towards its overall value as
-    by `shrink` visits.
+    by `shrink` visits. `handicap` weighs how far a start point lies behind the best kernel of the moment; with 0, Q2 alone decides.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ValuePolicy:
         q0: float = 0.0,
         state: str = "item",
         shrink: float = 4.0,
+        handicap: float = 1.0,
         warmup: int = 8,
         sigma_floor: float = 0.1,
         clip: float = 3.0,
@@ -66,9 +68,10 @@ class ValuePolicy:
         check(f"alpha = {alpha} must be above 0 and at most 1", 0 < alpha <= 1)
         check(f"state = '{state}' must be 'item' or 'family'", state in ("item", "family"))
         check("shrink, sigma_floor and clip must be above 0", min(shrink, sigma_floor, clip) > 0)
+        check(f"handicap = {handicap} cannot be negative", handicap >= 0)
         self.items, self.apis, self.widen = items, apis, steps(widen)
         self.epsilon, self.epsilon_end, self.alpha, self.q0 = epsilon, epsilon_end, alpha, q0
-        self.by_family, self.shrink = state == "family", shrink
+        self.by_family, self.shrink, self.handicap = state == "family", shrink, handicap
         self.warmup, self.sigma_floor, self.clip = warmup, sigma_floor, clip
         self.budget, self.seed = budget, seed
         self.running: dict[str, Running] = {}
@@ -88,10 +91,19 @@ class ValuePolicy:
         return retrieval.refine(state, memory, selector, self.start(state, memory, selector), self.items, pool)
 
     def start(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:
-        """p in P(x) by Q2; ties go to the fastest."""
+        """p in P(x) by Q2 in this state; ties go to the fastest.
+
+        What a start point earned, it earned against the best of its day. Now that the best is b_t, leaving p as it is would earn
+        tanh(log b_t - log l_p): without this term a slow kernel that was once improved upon is refined again and again, before the
+        faster ones made from it, which nobody has tried yet.
+        """
         fastest_first = sorted(state.starts, key=lambda attempt: attempt.outcome.latency_us or float("inf"))
         known = {attempt.trace: attempt for attempt in fastest_first}
-        chosen = selector.pick(memory.get(list(known)), 1)
+
+        def worth(ids: Sequence[str]) -> Mapping[str, float]:
+            return {id: q + self.handicap * behind(known[id], fastest_first[0]) for id, q in selector.worth(ids).items()}
+
+        chosen = replace(selector, worth=worth).pick(memory.get(list(known)), 1)
         return known[chosen[0].id] if chosen else fastest_first[0]
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
@@ -124,6 +136,14 @@ class ValuePolicy:
     def widening(self, round: int) -> float:
         """Lambda in a round: the last step that has begun."""
         return next((value for begins, value in reversed(self.widen) if begins <= round), self.widen[0][1])
+
+
+def behind(start: Attempt, best: Attempt) -> float:
+    """Eq. 6 for a start point itself: 0 for the best, towards -1 for the hopelessly slow and the untimed."""
+    slow, fast = start.outcome.latency_us, best.outcome.latency_us
+    if not fast:
+        return 0.0
+    return tanh(log(fast) - log(slow)) if slow else -1.0
 
 
 def check(message: str, holds: bool) -> None:
