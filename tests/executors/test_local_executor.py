@@ -1,10 +1,12 @@
 """A judge may die; the run may not notice."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from engine_parts import task
@@ -12,7 +14,18 @@ from engine_parts import task
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Job
 from evokernel.executors.local import Judge, Local, outcome
+from evokernel.tasks.loader import load
 
+ENDLESS = """
+import torch
+from torch import nn
+N = 64
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2
+def get_inputs():
+    return [torch.randn(N)]
+"""
 WRONG = Job(backend="cpp", task=task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "this is not C++"}))
 
 
@@ -57,6 +70,33 @@ def test_a_worker_ends_with_whoever_asked():
     worker.stdin.close()
     assert worker.wait(30) == 0
     worker.stdout.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("g++"), reason="needs /proc and a compiler")
+def test_a_worker_that_ends_in_the_middle_leaves_nothing_behind(tmp_path):
+    code = 'extern "C" void kernel(const float*, const int64_t*, float* out, const int64_t*) { for (volatile int i = 0;;) out[0] = i; }'
+    path = tmp_path / "task.py"
+    path.write_text(ENDLESS)
+    job = Job(backend="cpp", task=load(str(path))[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": code}))
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "evokernel.executors.worker"]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    worker.stdin.write(job.model_dump_json().encode() + b"\n")
+    worker.stdin.flush()
+    started, children = [], []
+    while not (started and children):
+        assert worker.poll() is None
+        time.sleep(0.02)
+        started = list(tmp_path.glob("evokernel-judge-*/child.err"))
+        children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split() if started else []
+    worker.stdin.close()
+    assert worker.wait(30) == 0
+    worker.stdout.close()
+    assert not started[0].parent.exists()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
 def test_answers_say_whose_fault_it_is():

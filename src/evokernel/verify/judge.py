@@ -100,6 +100,12 @@ def scratch() -> Iterator[Path]:
         yield Path(path)
 
 
+def remove_own() -> None:
+    """For a judge that ends in the middle of its work."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 @lru_cache
 def remove_leftovers() -> None:
     """Folders of judges that were killed: their process is gone, and an hour has passed in case it lives behind another namespace."""

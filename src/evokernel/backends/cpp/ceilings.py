@@ -59,7 +59,7 @@ def measured(compiler: str, flags: str) -> Ceilings:
 
 def measure(path: str, flags: str, source: str) -> Ceilings:
     """Builds and runs the benchmark, pinned to nothing and with one thread."""
-    with tempfile.TemporaryDirectory(prefix="evokernel-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"evokernel-judge-{os.getpid()}-") as folder:  # a name the judge removes if this is killed
         workdir = Path(folder)
         (workdir / "ceilings.cpp").write_text(source)
         wanted = [flag for flag in FLAGS if flag not in ("-shared", "-fvisibility=hidden")] + flags.split()
