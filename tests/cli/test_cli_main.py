@@ -10,7 +10,7 @@ import pytest
 from cli_calls import Call
 
 from evokernel.cli import main as program
-from evokernel.cli.output import draw, printable
+from evokernel.cli.output import draw, pairs, printable
 from evokernel.core.errors import InfraError, UserError
 
 HEAVY = ("torch", "pydantic", "numpy", "rich", "matplotlib", "openai", "jinja2", "sqlite3")
@@ -89,6 +89,33 @@ def test_kernels_cannot_steer_the_terminal() -> None:
 
 def test_a_drawn_table_lines_up() -> None:
     assert draw(["a", "bb"], [["xyz", "1"]], [False, True]) == "a    bb\n───  ──\nxyz   1"
+
+
+def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    header, right = ["task", "first correct", "speed-up", "first→best", "failures"], [False, True, True, True]
+    rows = [["attention_head", "3.65 ms", "0.30×", "37.5×", "compile_error 12, mismatch 3"]]
+    monkeypatch.setattr("evokernel.cli.output.room", lambda: 80)
+    assert draw(header, rows, right).splitlines()[0].split()[:3] == ["task", "first", "correct"]
+    monkeypatch.setattr("evokernel.cli.output.room", lambda: 56)
+    lines = draw(header, rows, right).splitlines()
+    assert [line.split() for line in lines[:2]] == [["first", "speed-", "first→"], ["task", "correct", "up", "best", "failures"]]
+    assert lines[-1].endswith("compile_error…")
+    assert max(map(len, lines)) <= 56
+
+
+def test_sentences_break_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evokernel.cli.output.room", lambda: 24)
+    assert pairs([("memory", "evokernel-memory.db (53 items)"), ("x", "y")]) == "memory  evokernel-memory.db\n        (53 items)\nx       y"
+
+
+def test_help_names_the_defaults_that_hold(call: Call) -> None:
+    from evokernel.core.config import RunConfig
+
+    said, config = " ".join(call("run", "--help").out.split()), RunConfig()
+    assert f"Attempts per task. [{config.budget}]" in said
+    assert f"[{config.tasks}]" in said
+    assert f"[{config.seed}]" in said
+    assert all(f"[{config.name(part)}" in said for part in ("backend", "generator", "policy"))
 
 
 def test_json_has_no_bare_nan() -> None:

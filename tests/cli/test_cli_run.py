@@ -5,12 +5,14 @@ import os
 import queue
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import made_run
 import pytest
-from cli_calls import KERNEL, Call, Said
+from cli_calls import KERNEL, TASK, Call, Said
 
 from evokernel.cli.drive import drive
 from evokernel.core.errors import InfraError
@@ -19,6 +21,7 @@ from evokernel.core.records import Candidate, Context, Outcome, Reply, Stage, St
 from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
 
+PROGRAM = Path(sys.executable).with_name("evokernel")
 SUMMARY = {
     "tasks": int,
     "compiled": int,
@@ -107,6 +110,35 @@ def test_report_of_the_latest_run_and_the_list(made: Said, call: Call) -> None:
     assert call("report", "--json").json["tasks"] == 1
 
 
+def test_a_run_keeps_its_bank_wherever_it_is_called_from(made: Said, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path("runs/one").absolute()
+    monkeypatch.chdir(tmp_path)
+    said = call("resume", folder, "--json")
+    assert said.code == 0, said.err
+    assert call("report", folder, "--out", "page.html", "--json").err == ""
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_a_class_in_the_working_folder_is_found_and_hides_nothing(task_file: Path, tmp_path: Path) -> None:
+    """From a process of its own: the installed program does not have the working folder on its path."""
+    (tmp_path / "mine.py").write_text("from evokernel.policies.passk import plugin as Mine\n")
+    (tmp_path / "random.py").write_text("raise SystemExit('hides the library')\n")
+    (tmp_path / "replies" / "double").mkdir(parents=True)
+    more = ["--policy", "mine:Mine", "--generator", "script", "--set", "generator.folder=replies", "--budget", "1", "--fresh", "--json"]
+    done = subprocess.run([PROGRAM, "run", "--tasks", task_file, *more], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["policy"] == "mine:Mine"
+
+
+def test_odd_tasks_are_named(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "noise.py"
+    file.write_text(TASK.replace("ROWS, COLS)]", "64, 48)]").replace("x * 2 + 1", "x + torch.randn_like(x)"))
+    shown = call("tasks", "show", file).out
+    assert "no kernel can match it" in shown
+    assert "checked at one size only" in shown
+    assert "a size that is not shown" not in shown
+
+
 def test_export(made: Said, call: Call) -> None:
     found = call("export", "runs/one", "--out", "kernels", "--json").json
     assert found["wrapped"]
@@ -134,6 +166,9 @@ def test_memory_of_the_run(made: Said, call: Call, tmp_path: Path) -> None:
     moved = call("memory", "export", pack, *bank, "--json").json
     other = ("--memory", tmp_path / "other.db")
     assert call("memory", "import", pack, *other, "--json").json["items"] == moved["items"] == stats["items"]
+    misspelt = call("memory", "export", pack, "--without-task", traces[0]["task"] + "x", *bank)
+    assert f"did you mean '{traces[0]['task']}'" in misspelt.err
+    assert call("memory", "list", "--task", "no/such", *bank).out == "no such items\n"
     gone = call("memory", "revoke", right, *other, "--json").json
     assert right in gone["items"]
     assert right not in [trace["id"] for trace in call("memory", "list", "--kind", "trace", *other, "--json").json]

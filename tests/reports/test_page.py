@@ -104,6 +104,20 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_report(run, [], [], tmp_path / "file" / "page.html")
 
 
+def test_elsewhere_means_that_the_run_folder_is_left_alone(tmp_path: Path) -> None:
+    run = made_run.write_run(tmp_path / "run", *made_run.made())
+    before = sorted(path.name for path in run.folder.iterdir())
+    write_report(run, run.attempts(), [], tmp_path / "there" / "page.html")
+    assert (tmp_path / "there" / "page-plots" / "gains.png").is_file()
+    assert sorted(path.name for path in run.folder.iterdir()) == before
+
+
+def test_what_is_odd_about_a_task_is_said(tmp_path: Path) -> None:
+    odd = made_run.task("odd").model_copy(update={"tags": ("random",)})
+    run = made_run.write_run(tmp_path / "run", [odd], [])
+    assert "no kernel can match it" in write_report(run, [], []).read_text()
+
+
 def test_plots_of_made_up_times_say_so(tmp_path: Path) -> None:
     tasks, _ = made_run.made()
     attempts = [made_run.attempt(tasks[0], n, made_run.passed(10.0 - n, clock="synthetic")) for n in range(2)]
@@ -120,4 +134,5 @@ def test_a_full_disk_is_named_and_costs_nothing_but_the_page(tmp_path: Path) -> 
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert re.match(r"error: cannot write .*free some space", done.stderr.splitlines()[-1])
+    assert "first→best gain" in done.stdout
     assert (run.folder / "attempts.jsonl").read_bytes() == before

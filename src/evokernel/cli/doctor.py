@@ -120,12 +120,13 @@ def keys() -> Check:
 
 
 def ceilings() -> Iterator[Check]:
-    """What earlier runs measured this machine to be capable of."""
+    """What this machine was last measured to be capable of."""
     from evokernel.tasks.cache import folder
 
-    for kept in sorted((folder() / "ceilings").glob("*.json")):
+    for kept in sorted((folder() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
         try:
             figures = json.loads(kept.read_text())
-            yield Check("ceilings", "ok", ", ".join(f"{name} {float(value):.4g}" for name, value in figures.items()))
-        except (OSError, ValueError, AttributeError, TypeError):
+            detail = f"{figures['memory_gbs']:.3g} GB/s from memory, {figures['cache_gbs']:.3g} from cache, {figures['gflops']:.3g} GFLOP/s"
+            yield Check("ceilings", "ok", f"{detail} on one core")
+        except (OSError, ValueError, KeyError, TypeError):
             yield Check("ceilings", "optional", f"{kept} cannot be read; it will be measured again")

@@ -56,7 +56,7 @@ class LiveDisplay:
     def cells(self, line: Line) -> tuple[Text | str, ...]:
         """One row."""
         outcome = line.best.outcome if line.best else None
-        now = f"{line.phase} {time.monotonic() - line.since:.0f} s" if line.phase else "waits"
+        now = f"{line.phase} {time.monotonic() - line.since:.0f} s" if line.phase else "done" if line.made else "waits"
         return (
             line.name,
             line.stage,
@@ -73,9 +73,10 @@ class LiveDisplay:
         hidden = f"{count - rows} more tasks not shown. " if count > rows else ""
         left = f"about {words.duration(progress.left_s)} left" if progress.left_s is not None else "time left not known yet"
         lines = [
-            Text(""),
-            Text(f"{hidden}{progress.done}/{progress.total} attempts, {progress.compiled} of {count} compiled, {progress.solved} correct"),
-            Text(progress.totals()),
-            Text(f"{words.duration(progress.elapsed_s)} elapsed, {left}"),
+            "",
+            f"{hidden}{progress.done}/{progress.total} attempts, {progress.compiled} of {count} compiled, {progress.solved} correct",
+            progress.reasons(),
+            f"{words.duration(progress.elapsed_s)} elapsed, {left}; {progress.spent()}",
         ]
-        return [*lines, Text(progress.notice, style="bold yellow")] if progress.notice else lines
+        texts = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
+        return [*texts, Text(progress.notice, style="bold yellow")] if progress.notice else texts

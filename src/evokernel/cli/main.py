@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -64,6 +65,8 @@ def cli(ctx: click.Context, verbose: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program. Exit codes: 0 done, 1 no, 2 something to fix, 3 infrastructure, 130 interrupted."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for module:Class; last, so that a file here never hides a library
     try:
         code = cli.main(args=list(arguments) if arguments is not None else None, prog_name="evokernel", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

@@ -167,8 +167,14 @@ def export(file: Path, path: Path, backend: str, kinds: tuple[str, ...], without
     \b
     Example: evokernel memory export pack.jsonl --backend cpp
     """
+    from evokernel.core.plugins import did_you_mean
     from evokernel.memory.packs import export as pack
 
+    with archive(path) as bank:
+        known = sorted({entry.item.task for entry in bank.entries() if entry.item.task})
+    for task in without:
+        if task not in known:
+            tell(f"note: nothing in {path} is of task '{task}'{did_you_mean(task, known)}", err=True)
     moved = pack(path, file, backend=backend, kinds=kinds, without_tasks=without)
     say({"file": str(file), **moved._asdict()}, f"{file}: {moved.items} items, {moved.updates} updates of values", as_json)
 
@@ -263,7 +269,10 @@ def show_items(rows: list[dict[str, Any]], as_json: bool, count: int) -> None:
         return
     from evokernel.reports.words import first_line
 
-    near = bool(rows) and "similarity" in rows[0]
+    if not rows:
+        tell("no such items")
+        return
+    near = "similarity" in rows[0]
     header = ["id", "kind", "Q1", "visits", "Q2", "visits", *(["similarity"] if near else []), "title"]
     cells = []
     for one in rows:

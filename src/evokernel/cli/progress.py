@@ -26,6 +26,8 @@ class Line:
     stage: str = "draft"
     phase: str = ""
     since: float = 0.0
+    made: bool = False
+    """Its attempt is made, and waits to be learned from in its turn."""
     best: Attempt | None = None
     compiled: bool = False
     failure: str = ""
@@ -34,6 +36,7 @@ class Line:
         """Takes in a finished attempt."""
         outcome = attempt.outcome
         self.done += 1
+        self.made = False
         self.compiled = self.compiled or outcome.compiled
         self.failure = outcome.failure.reason if outcome.failure else ""
         if outcome.feasible and (
@@ -69,7 +72,7 @@ class Progress:
         """An attempt entered a phase; called from any thread."""
         with self._guard:
             line = self.lines[task]
-            line.phase, line.since = phase, time.monotonic()
+            line.phase, line.since, line.made = phase, time.monotonic(), not phase
 
     def add(self, attempt: Attempt) -> Line:
         """An attempt is finished."""
@@ -93,8 +96,9 @@ class Progress:
     @property
     def left_s(self) -> float | None:
         """From this session's rate of attempts; None until there is one."""
-        made = self.done - self.recorded
-        return self.elapsed_s / made * (self.total - self.done) if made > 0 else None
+        waiting = sum(line.made for line in self.lines.values())
+        made = self.done - self.recorded + waiting
+        return self.elapsed_s / made * (self.total - self.done - waiting) if made > 0 else None
 
     @property
     def solved(self) -> int:
@@ -104,11 +108,14 @@ class Progress:
     def compiled(self) -> int:
         return sum(line.compiled for line in self.lines.values())
 
-    def totals(self) -> str:
-        """Failures and cost so far; and that times are made up, where they are."""
+    def reasons(self) -> str:
+        """Failures so far."""
+        return f"failures: {', '.join(f'{reason} {count}' for reason, count in self.failures.most_common()) or 'none'}"
+
+    def spent(self) -> str:
+        """Cost so far; and that times are made up, where they are."""
         made_up = words.not_measured(line.best.outcome.clock for line in self.lines.values() if line.best)
-        counted = ", ".join(f"{reason} {count}" for reason, count in self.failures.most_common())
-        return f"failures: {counted or 'none'}; cost: {words.cost(self.usage)}" + (f"; times: {made_up}" if made_up else "")
+        return f"cost: {words.cost(self.usage)}" + (f"; times: {made_up}" if made_up else "")
 
 
 class PlainDisplay:
@@ -143,7 +150,7 @@ class PlainDisplay:
         left = f", about {words.duration(progress.left_s)} left" if progress.left_s and progress.done < progress.total else ""
         return (
             f"-- round {(self.round or 0) + 1}: {progress.compiled} of {count} compiled, {progress.solved} of {count} correct; "
-            f"{progress.totals()}; {words.duration(progress.elapsed_s)} elapsed{left}"
+            f"{progress.reasons()}; {progress.spent()}; {words.duration(progress.elapsed_s)} elapsed{left}"
         )
 
     def say(self, text: str) -> None:

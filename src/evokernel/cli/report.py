@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, pairs, tell
+from evokernel.cli.output import draw, emit, folded, json_option, pairs, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,36 +35,50 @@ def command(folder: Path | None, list_runs: bool, out: Path | None, as_json: boo
       evokernel report runs/my-run --out my-run.html
       evokernel report --list --json
 
-    Plots go to FOLDER/plots as SVG and PNG. The page needs no network and can be mailed.
+    Plots go to 'plots' in FOLDER, or to 'PATH-plots' beside the page, as SVG and PNG. The page needs no network and
+    can be mailed.
     """
     if list_runs:
         listing(folder or RUNS, as_json)
         return
     from evokernel.core.run import Run
-    from evokernel.reports import metrics, tables
+    from evokernel.reports import metrics
     from evokernel.reports.summary import summary
 
     run = Run.open(folder or latest(RUNS))
     attempts = run.attempts()
     seconds = metrics.span_s(attempts)
-    path = write_page(run, attempts, out)
+    path, trouble = None, None
+    try:
+        path = write_page(run, attempts, out)
+    except UserError as error:  # a full or read-only disk, say: the figures are still worth telling
+        trouble = error
     if as_json:
         emit(summary(run, attempts, seconds, path))
-        return
+    else:
+        tell_run(run, attempts, seconds, path)
+    if trouble:
+        raise trouble
+
+
+def tell_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, path: Path | None) -> None:
+    """Every table, then the run in a few lines."""
+    from evokernel.reports import metrics, tables
+
     found = metrics.by_task(run.tasks, attempts)
     tell(f"{run.config.id}: {run.folder}\n")
     for table in (tables.operators(found), tables.families(found), tables.fast(found), tables.failures(found)):
         if table.rows:
             tell(show(table) + "\n")
     tell(pairs(tables.totals(found, seconds, "first to last attempt")))
-    tell(f"\nreport  {path}")
+    tell(f"\nreport  {path or 'not written'}")
 
 
 def show(table: Table, title: bool = True) -> str:
     """A table of the reports as text."""
     head = f"{table.title}\n" if title else ""
     body = draw([column.name for column in table.columns], table.shown(), [column.right for column in table.columns])
-    return head + body + (f"\n{table.note}" if table.note else "")
+    return head + body + (f"\n{folded(table.note)}" if table.note else "")
 
 
 def write_page(run: Run, attempts: Sequence[Attempt], out: Path | None = None) -> Path:

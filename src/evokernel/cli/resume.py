@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.output import json_option, tell
+from evokernel.cli.output import folded, json_option, tell
 
 
 @click.command()
@@ -37,5 +37,5 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
     if made >= total:
         tell(f"{folder} is complete ({made} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
     else:
-        tell(f"resuming: {made} of {total} attempts are there. {announce(engine)}", err=as_json)
+        tell(folded(f"resuming: {made} of {total} attempts are there. {announce(engine)}"), err=as_json)
     return drive(engine, plain, as_json)

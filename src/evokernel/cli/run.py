@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.output import json_option, tell
+from evokernel.cli.output import folded, json_option, tell
 
 if TYPE_CHECKING:
     from evokernel.engine.loop import Engine
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--backend", metavar="NAME", help="What kernels are written in. [cpp]")
 @click.option("--generator", metavar="NAME", help="Who writes them. [sweep: no model needed]")
 @click.option("--policy", metavar="NAME", help="What is shown to the generator. [value]")
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="Attempts per task. [8]")
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="Attempts per task. [10]")
 @click.option("--workers", type=click.IntRange(0), metavar="N", help="Verifications at a time. [one per core]")
 @click.option("--seed", type=int, metavar="N", help="Equal seeds and replies give equal runs. [0]")
 @click.option("--memory", metavar="PATH", help="Memory bank that lasts across runs. [evokernel-memory.db]")
@@ -59,6 +59,7 @@ def command(
     from evokernel.cli.drive import drive
     from evokernel.core.config import resolve
     from evokernel.experiments.compose import start
+    from evokernel.reports.words import tags
 
     settings = resolve(
         config,
@@ -73,8 +74,13 @@ def command(
         memory=memory,
         fresh=fresh or None,
     )
+    # The bank stays the same one when the run is resumed or reported from another folder.
+    settings = settings.model_copy(update={"memory": str(Path(settings.memory).expanduser().absolute())})
     engine = start(settings, out)
-    tell(announce(engine), err=as_json)
+    tell(folded(announce(engine)), err=as_json)
+    for task in engine.run.tasks:
+        for text in tags(task.tags):
+            tell(f"note: {task.id} is {text}", err=True)
     return drive(engine, plain, as_json)
 
 
@@ -87,8 +93,13 @@ def announce(engine: Engine) -> str:
     count = len(engine.run.tasks)
     with Bank.read(bank_path(engine.run)) as bank:
         items = bank.stats().items
-    where = "a fresh bank" if config.fresh else f"memory {config.memory}"
+    where = "a fresh bank" if config.fresh else f"memory {near(Path(config.memory))}"
     return (
-        f"{count} task{'s' * (count != 1)} × {config.budget} attempts, backend {config.name('backend')}, "
+        f"{count} task{'s' * (count != 1)} × {config.budget} attempt{'s' * (config.budget != 1)}, backend {config.name('backend')}, "
         f"generator {config.name('generator')}, policy {config.name('policy')}, {where} ({items} items), folder {engine.run.folder}"
     )
+
+
+def near(path: Path) -> Path:
+    """A path as seen from here, when it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

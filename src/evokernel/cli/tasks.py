@@ -47,7 +47,7 @@ def command(words: tuple[str, ...], backend: str, as_json: bool) -> None:
     header = ["task", "family", "level", "inputs", "outputs", "work"]
     tell(draw(header, [[str(row[name]) for name in header] for row in map(cells, rows)], [False, False, True]))
     first = rows[0]["task"] if rows[0]["task"].partition("/")[0] in loader.suites() else rows[0]["path"]
-    tell(f"\n{len(rows)} tasks; suites: {', '.join(loader.suites())}. More: evokernel tasks show {first}")
+    tell(f"\n{len(rows)} task{'s' * (len(rows) != 1)}; suites: {', '.join(loader.suites())}. More: evokernel tasks show {first}")
 
 
 def listing(files: list[TaskFile]) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def description(task: Task, backend: str) -> dict[str, Any]:
 
 def page(one: dict[str, Any]) -> str:
     """The same for people."""
-    from evokernel.reports.words import bytes_size
+    from evokernel.reports.words import bytes_size, tags
 
     small = ", ".join(f"{name}={value}" for name, value in one["sizes"].get("small", {}).items())
     rows = [
@@ -136,9 +136,9 @@ def page(one: dict[str, Any]) -> str:
         ("parameters", " ".join(one["params"]) or "none"),
         ("scalars", " ".join(f"{name}={value:g}" for name, value in one["scalars"].items()) or "none"),
         ("outputs", " ".join(one["outputs"])),
-        ("sizes", f"bench as above; small: {small or 'the same'}; and a size that is not shown"),
+        ("sizes", "bench as above" + ("" if "fixed-size" in one["tags"] else f"; small: {small}; and a size that is not shown")),
         ("work", f"{one['flops'] / 1e6:.3g} Mflop, {bytes_size(one['bytes'])} moved at least"),
         ("tolerance", f"|got - expected| <= {one['atol']:g} * rms(expected) + {one['rtol']:g} * |expected|; integers exact"),
-        *([("tags", ", ".join(one["tags"]))] if one["tags"] else []),
+        *(("note", text) for text in tags(one["tags"])),
     ]
     return f"{pairs(rows)}\n\nentry point ({one['backend']}):\n\n{one['entry']}\n\nreference:\n\n{one['source'].rstrip()}"

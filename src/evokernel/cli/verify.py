@@ -110,7 +110,9 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
 
 def page(task: Task, outcome: Outcome) -> str:
     """The same for people."""
-    lines = [task.id]
+    from evokernel.reports.words import tags
+
+    lines = [task.id, *(f"  note: {text}" for text in tags(task.tags))]
     for gate in outcome.gates:
         mark = "✓" if gate.passed else "✗"
         lines.append(f"  {mark} {gate.gate.ljust(6)}  {gate.seconds:6.2f} s" + ("" if gate.passed else f"  {gate.reason}"))

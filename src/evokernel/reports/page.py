@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.core.config import write_toml
-from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run, write_whole
 from evokernel.reports import metrics, tables, words
@@ -33,16 +32,13 @@ class Valued:
 
 
 def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | None, out: Path | None = None) -> Path:
-    """Plots to `<run>/plots`, the page to `out` (default `<run>/report.html`); `values` None means the bank could not be asked."""
+    """The page to `out`, with its plots beside it; to the run's folder by default. `values` None: the bank could not be asked."""
     path = out or run.folder / "report.html"
     if path.is_dir():
         path = path / "report.html"
     found = metrics.by_task(run.tasks, attempts)
-    html = render(run, attempts, values, draw_all(found, attempts, run.folder / "plots"))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder {path.parent}: {error.strerror}; give another place with --out") from error
+    plots = path.with_name(f"{path.stem}-plots") if out else run.folder / "plots"
+    html = render(run, attempts, values, draw_all(found, attempts, plots))
     write_whole(path, html)
     return path
 
@@ -95,6 +91,7 @@ def kernel(tried: Tried) -> dict[str, Any]:
         "task": tried.task,
         "best": best,
         "headline": headline(tried),
+        "notes": words.tags(tried.task.tags),
         "attempts": [(number, attempt, verdict(attempt)) for number, attempt in enumerate(tried.attempts, start=1)],
     }
 

@@ -70,7 +70,9 @@ def draw_all(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) 
         folder.mkdir(parents=True, exist_ok=True)
         return [plot for plot in plots(found, attempts, folder) if plot]
     except OSError as error:
-        raise UserError(f"cannot write plots to {folder}: {error.strerror or error}; make it writable or free some space") from error
+        raise UserError(
+            f"cannot write plots to {folder}: {error.strerror or error}; free some space, or give another place with --out"
+        ) from error
 
 
 def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> Iterator[Plot | None]:

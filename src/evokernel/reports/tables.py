@@ -130,7 +130,10 @@ def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "tim
             if gain
             else words.UNKNOWN,
         ),
-        ("speed-up over PyTorch", f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks"),
+        (
+            "speed-up over PyTorch",
+            f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks" if speedups else words.UNKNOWN,
+        ),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
         ("failures", reasons(attempts) or "none"),
         (time_label, words.duration(seconds)),

@@ -9,6 +9,13 @@ from evokernel.core.records import Usage
 UNKNOWN = "–"
 CLOCKS = {"cpu": "CPU time per core", "wall": "wall time", "synthetic": "synthetic (not measured)"}
 
+TAGS = {
+    "fixed-size": "checked at one size only: no module-level integer constant sets its sizes",
+    "non-finite": "the reference's outputs hold NaN or infinities",
+    "random": "the reference draws random numbers of its own, so no kernel can match it",
+    "vacuous": "something that computes nothing would pass: change its inputs or tolerances",
+}
+
 
 def latency(us: float | None) -> str:
     """`412 µs`, `4.12 ms`: three significant digits."""
@@ -70,6 +77,11 @@ def not_measured(names: Iterable[str]) -> str:
     """The same for times no clock took, such as `synthetic (not measured)`; nothing when all were measured."""
     made_up = [name for name in names if name not in ("", "cpu", "wall")]
     return clock(made_up) if made_up else ""
+
+
+def tags(names: Iterable[str]) -> list[str]:
+    """What a task's tags say about figures on it, in words."""
+    return [f"{name}: {TAGS[name]}" if name in TAGS else name for name in names]
 
 
 def first_line(text: str, limit: int = 100) -> str:
