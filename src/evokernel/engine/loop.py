@@ -94,7 +94,7 @@ class Engine:
         try:
             return self.attempt(state, chosen)
         except StopRun as reached:
-            self.why_stopped = str(reached)
+            self.why_stopped = self.why_stopped or str(reached)  # the first reason: others only notice that the run is stopping
             self.stop.set()
             return Stopped()
         except InfraError as error:

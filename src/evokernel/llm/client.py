@@ -60,18 +60,21 @@ class ChatClient:
         self.slots = threading.BoundedSemaphore(settings.concurrency)
         self.requests, self.tokens = Bucket(settings.rpm, self.clock), Bucket(settings.tpm, self.clock)
         self.stop = threading.Event()
+        self.owed: dict[str, Usage] = {}
+        """By key: what was paid for requests that led to no reply. The attempt is made again, and its reply brings this along."""
 
     def complete(self, messages: list[dict[str, str]], key: str = "") -> Completion:
         """The model's reply. `key` names the attempt, so that chance (back-off, the request's seed) depends on nothing else."""
         chance = Random(f"{self.settings.seed}/{key}")
-        spent = Usage(model=self.settings.model)
+        spent = self.owed.pop(key, Usage())
         for retry in range(self.settings.retries + 1):
             try:
                 answer, usage = self.request(messages, key, retry)
             except Trouble as trouble:
-                spent += trouble.usage
+                spent = self.owed[key] = spent + trouble.usage
                 self.back_off(trouble, retry, chance)
                 continue
+            self.owed.pop(key, None)
             return Completion(answer.text, spent + usage, answer.finish_reason)
         raise AssertionError("unreachable: back_off raises after the last retry")
 

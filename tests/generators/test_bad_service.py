@@ -1,0 +1,174 @@
+"""Whole runs from the command line against a model service that misbehaves in every way it can: the run goes on and the bill is right."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from chat_server import Behaviour, ChatServer
+
+from evokernel.core.plugins import make
+
+pytestmark = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
+
+TASKS = "starter/gelu,starter/sum_rows"
+KERNELS = {
+    "starter/gelu": """extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+    for (int64_t i = 0; i < x_shape[0] * x_shape[1]; ++i) {
+        const float cubic = x[i] + 0.044715f * x[i] * x[i] * x[i];
+        out[i] = x[i] / (1 + std::exp(-1.5957691f * cubic));
+    }
+}""",
+    "starter/sum_rows": """extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+    for (int64_t i = 0; i < x_shape[0]; ++i) {
+        double sum = 0;
+        for (int64_t j = 0; j < x_shape[1]; ++j) sum += x[i * x_shape[1] + j];
+        out[i] = (float)sum;
+    }
+}""",
+}
+PRICE_IN, PRICE_OUT = 3.0, 15.0
+TROUBLE = [
+    Behaviour(status=429, headers={"Retry-After": "0.05"}),
+    Behaviour(status=500, headers={"Retry-After": "0.05"}),
+    Behaviour(stall_after=2, keep_alive=True),
+    Behaviour(body=b"<html>gateway</html>", stream=False),
+    Behaviour(cut_after=3, usage=(70, 7), usage_first=True),
+    Behaviour(stall_after=10, stream=False),
+]
+
+
+def task_of(request):
+    return re.search(r"starter/\w+", request["messages"][-1]["content"])[0]
+
+
+class Service:
+    """Answers each attempt's first request with trouble, as long as there is some, and the next one well; adds up what it bills."""
+
+    def __init__(self, trouble=(), code=True):
+        self.trouble, self.code = list(trouble), code
+        self.billed = [0, 0]
+        self.good, self.bad = Counter(), Counter()
+        self.lock = threading.Lock()
+
+    def __call__(self, request, number):
+        with self.lock:
+            task = task_of(request)
+            if self.trouble and self.bad[task] == self.good[task]:
+                self.bad[task] += 1
+                behaviour = self.trouble.pop(0)
+            else:
+                self.good[task] += 1
+                # Every reply differs, the third holds no code, and one comes whole although a stream was asked for.
+                written = f"Version {number}.\n```cpp kernel.cpp\n// {number}\n{KERNELS[task]}\n```\n"
+                text = written if self.code and self.good[task] != 3 else "I cannot."
+                behaviour = Behaviour(text=text, usage=(1000 + number, 100 + number), stream=False if self.good[task] == 2 else None)
+            if behaviour.status == 200 and behaviour.body is None and (behaviour.usage_first or behaviour.stall_after is None):
+                self.billed = [sum(pair) for pair in zip(self.billed, behaviour.usage)]
+        return behaviour
+
+
+def arguments(server, folder, **settings):
+    table = {
+        "clock": "synthetic",
+        "concurrency": 2,
+        "generator.model": "test",
+        "generator.base_url": server.base_url,
+        "generator.timeout_s": 0.4,
+        "generator.retries": 8,
+        "generator.price_in": PRICE_IN,
+        "generator.price_out": PRICE_OUT,
+        **settings,
+    }
+    sets = [word for key, value in table.items() for word in ("--set", f"{key}={value}")]
+    return ["run", "--tasks", TASKS, "--budget", "3", "--generator", "llm", "--fresh", "--out", str(folder), "--json", *sets]
+
+
+def start(words):
+    command = [sys.executable, "-m", "evokernel.cli.main", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
+
+
+def finish(words):
+    process = start(words)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return json.loads(out), err
+
+
+def cost(billed):
+    return pytest.approx((billed[0] * PRICE_IN + billed[1] * PRICE_OUT) / 1e6)
+
+
+def test_a_run_outlives_every_kind_of_trouble_and_counts_what_was_billed(tmp_path):
+    service = Service(TROUBLE)
+    with ChatServer(service) as server:
+        said, _ = finish(arguments(server, tmp_path / "run"))
+    assert (said["attempts"], said["feasible"], said["finished"]) == (6, 2, True)
+    assert said["failures"] == {"no_code": 2}
+    assert [said["tokens_in"], said["tokens_out"]] == service.billed
+    assert said["cost"] == cost(service.billed)
+    assert len(server.requests) == 6 + len(TROUBLE)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "calls.jsonl").read_text().splitlines()]
+    assert Counter(row["ok"] for row in rows) == {True: 6, False: len(TROUBLE)}
+    assert not (tmp_path / "run" / "incidents.jsonl").exists()
+
+
+def test_no_reply_is_paid_twice_after_kill_9(tmp_path):
+    """Killed while the second round waits for its replies: what was answered before is not asked again."""
+    service, release = Service(code=False), threading.Event()
+
+    def script(request, number):
+        return Behaviour(wait_for=release) if number in (2, 3) else service(request, number)
+
+    with ChatServer(script) as server:
+        process = start(arguments(server, tmp_path / "run", **{"generator.timeout_s": 60}))
+        while len(server.requests) < 4:
+            assert process.poll() is None, process.stderr.read()
+            release.wait(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        release.set()
+        said, _ = finish(["resume", str(tmp_path / "run"), "--json"])
+    assert (said["attempts"], said["finished"]) == (6, True)
+    assert len(server.requests) == 6 + 2, "only the two requests that were under way are sent again"
+    assert [said["tokens_in"], said["tokens_out"]] == service.billed
+
+
+def test_spent_money_stops_the_run_and_more_of_it_goes_on(tmp_path):
+    service = Service(code=False)
+    with ChatServer(service) as server:
+        said, err = finish(arguments(server, tmp_path / "run", **{"generator.budget_usd": 0.008}))
+        assert (said["attempts"], said["finished"], len(server.requests)) == (2, False, 2)
+        assert "stopped (the budget is spent: " in err
+        assert f"evokernel resume {tmp_path / 'run'}" in err
+        more = 0.009  # less than what one more round costs, so what was spent before the resume must have been counted
+        said, _ = finish(["resume", str(tmp_path / "run"), "--json", "--set", f"generator.budget_usd={more}"])
+    assert (said["attempts"], said["finished"], len(server.requests)) == (4, False, 4)
+    assert [said["tokens_in"], said["tokens_out"]] == service.billed
+    assert said["cost"] == cost(service.billed)
+
+
+def test_spent_tokens_stop_the_run(tmp_path):
+    service = Service(code=False)
+    with ChatServer(service) as server:
+        said, err = finish(arguments(server, tmp_path / "run", **{"generator.budget_tokens": 2000}))
+    assert (said["attempts"], said["finished"], len(server.requests)) == (2, False, 2)
+    assert "stopped (the budget is spent: 2202 of 2000 tokens" in err
+
+
+def test_what_was_billed_for_nothing_is_counted_once_the_attempt_is_made(tmp_path):
+    """A reply that breaks off after its usage was told, and no retries: the task loses a round, and the money is gone all the same."""
+    service = Service([Behaviour(cut_after=3, usage=(70, 7), usage_first=True)], code=False)
+    with ChatServer(service) as server:
+        said, _ = finish(arguments(server, tmp_path / "run", **{"generator.retries": 0}))
+    assert said["attempts"] == 6
+    assert (Path(said["folder"]) / "incidents.jsonl").read_text().count("\n") == 1
+    assert [said["tokens_in"], said["tokens_out"]] == service.billed
+    assert said["cost"] == cost(service.billed)
