@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
+from evokernel.core.plugins import make
 from evokernel.core.protocols import Found
-from evokernel.core.records import Attempt, Candidate, Context, MemoryItem, Outcome, Ref, Signature, Stage, State, Task, Tensor, Work
+from evokernel.core.records import Attempt, Candidate, Context, MemoryItem, Outcome, Ref, Shown, Signature, Stage, State, Task, Tensor, Work
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))])
@@ -141,6 +142,9 @@ def test_the_generator_in_the_guide_works() -> None:
     state = State(task=make_task())
     assert not generator.write(state, Context(stage=Stage.DRAFT)).candidate.files
     start = make_attempt("constexpr int64_t T = 16;")
+    shown = Shown(role="trace", item=OneItem().item.model_copy(update={"code": "constexpr int64_t T = 8;", "feasible": True}))
+    drafted = generator.write(state, Context(stage=Stage.DRAFT, items=(shown,)))
+    assert drafted.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
     reply = generator.write(state, Context(stage=Stage.REFINE, start=start))
     assert reply.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
 
@@ -151,6 +155,19 @@ def test_the_task_in_the_guide_works() -> None:
     assert [tensor.shape for tensor in task.signature.inputs] == [(256, 1000)]
     assert [number.name for number in task.signature.scalars] == ["eps"]
     assert task.sizes["small"] != task.sizes["held_out"]
+    sweep = make("generator", "sweep", backend="cpp")  # which the guide's `evokernel run` asks
+    assert sweep.write(State(task=task.model_copy(update={"id": "my_tasks/row_norm"})), Context(stage=Stage.DRAFT)).candidate.files
+
+
+def test_the_settings_in_the_guide_are_ones(tmp_path: Path) -> None:
+    from evokernel.core.config import resolve
+    from evokernel.experiments.compose import part
+
+    (block,) = [text for language, text in FENCES.findall((ROOT / "docs" / "concepts.md").read_text()) if language == "toml"]
+    (tmp_path / "settings.toml").write_text(block)
+    config = resolve(tmp_path / "settings.toml")
+    assert part(config, "policy").epsilon == 0.1
+    assert part(config, "backend").threads == 2
 
 
 def test_the_card_in_the_guide_is_one(tmp_path: Path) -> None:
