@@ -287,13 +287,23 @@ def test_the_start_point_learns_even_when_its_trace_was_not_shown(bank):
 
 
 def test_a_prior_fades_as_if_values_had_started_there(bank):
-    policy = ValuePolicy(alpha=0.3, q0=0.8)
+    policy = ValuePolicy(alpha=0.3, q0_draft=0.8)
     expected = 0.8
     for n, reward in enumerate((1.0, -1.0, 1.0)):
         assert policy.worth(["a"], Stage.DRAFT, "", bank)["a"] == pytest.approx(expected)
         policy.learn(state("relu"), made_with([("a", "trace")], n, reward), bank)
         expected += 0.3 * (reward - expected)
     assert policy.worth(["a"], Stage.DRAFT, "", bank)["a"] == pytest.approx(expected)
+
+
+def test_with_an_optimistic_prior_only_failures_cost_an_item_its_place(bank):
+    bank.add([card("a", "experience", key="relu relu"), card("b", "experience", key="other words")])
+    bank.update("t/x/0", Stage.DRAFT, {"b": 1.0}, 0.3)
+    hopeful, plain = (ValuePolicy(items=1, epsilon=0, epsilon_end=0, q0_draft=q0) for q0 in (1.0, 0.0))
+    assert (shown(hopeful.choose(state("relu"), bank)), shown(plain.choose(state("relu"), bank))) == (["a"], ["b"])
+    bank.update("t/x/1", Stage.DRAFT, {"a": -1.0}, 0.3)
+    assert shown(hopeful.choose(state("relu"), bank)) == ["b"]
+    assert hopeful.worth(["a"], Stage.REFINE, "", bank) == {"a": 0.0}
 
 
 def test_values_per_family_are_drawn_to_the_items_own(bank):
@@ -319,7 +329,7 @@ def test_learning_a_journal_again_gives_the_same_values_and_they_stay_bounded(tm
     seen = []
     folder = tmp_path_factory.mktemp("replay")
     for name in ("once.db", "again.db", "once.db"):  # in another bank; and in the same one, as a resumed run does
-        policy = ValuePolicy(alpha=alpha, q0=q0, state="family")
+        policy = ValuePolicy(alpha=alpha, q0_draft=q0, q0_refine=q0, state="family")
         with Bank.open(folder / name, HASH, backend="cpp", run="r") as bank:
             for made in journal:
                 policy.learn(state("relu"), made, bank)

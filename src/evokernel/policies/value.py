@@ -43,6 +43,9 @@ class ValuePolicy:
     `items` is N and `widen` is lambda, a number or a schedule [[round, value], ...]; `epsilon` falls linearly to `epsilon_end` over
     `budget` attempts. With `state = "family"` an item's value is that within the task's family, drawn towards its overall value as
     by `shrink` visits. `handicap` weighs how far a start point lies behind the best kernel of the moment; with 0, Q2 alone decides.
+
+    `q0_draft` and `q0_refine` are what items nobody was shown are worth. At 0, an item that a successful draft has seen comes before
+    nearer ones that none has; with `q0_draft = 1`, items are believed in until a draft that saw them fails.
     """
 
     def __init__(
@@ -53,7 +56,8 @@ class ValuePolicy:
         epsilon: float = 0.2,
         epsilon_end: float = 0.05,
         alpha: float = 0.3,
-        q0: float = 0.0,
+        q0_draft: float = 0.0,
+        q0_refine: float = 0.0,
         state: str = "item",
         shrink: float = 4.0,
         handicap: float = 1.0,
@@ -70,7 +74,8 @@ class ValuePolicy:
         check("shrink, sigma_floor and clip must be above 0", min(shrink, sigma_floor, clip) > 0)
         check(f"handicap = {handicap} cannot be negative", handicap >= 0)
         self.items, self.apis, self.widen = items, apis, steps(widen)
-        self.epsilon, self.epsilon_end, self.alpha, self.q0 = epsilon, epsilon_end, alpha, q0
+        self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
+        self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
         self.by_family, self.shrink, self.handicap = state == "family", shrink, handicap
         self.warmup, self.sigma_floor, self.clip = warmup, sigma_floor, clip
         self.budget, self.seed = budget, seed
@@ -122,7 +127,7 @@ class ValuePolicy:
     def worth(self, ids: Sequence[str], stage: Stage, family: str, memory: MemoryStore) -> Mapping[str, float]:
         """Q(s, m) for each item."""
         # Eq. 4 is linear, so values that began at 0 become those that began at q0 by adding what is left of q0.
-        overall = {id: value.q + self.q0 * (1 - self.alpha) ** value.visits for id, value in memory.values(ids, stage).items()}
+        overall = {id: value.q + self.q0[stage] * (1 - self.alpha) ** value.visits for id, value in memory.values(ids, stage).items()}
         if not (self.by_family and family):
             return overall
         local = memory.values(ids, stage, scope=family)
