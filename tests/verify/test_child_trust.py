@@ -183,6 +183,13 @@ def test_a_crash_is_told_with_its_signal_and_size(hostile):
     assert "a size that is not shown" in outcome.failure.detail
 
 
+@pytest.mark.parametrize(("sizes", "says"), [("% 2", "the small size came out right"), ("> 4000", "smaller sizes came out right")])
+def test_what_was_right_so_far_is_told(hostile, sizes, says):
+    outcome = hostile(kernel(f"a.outputs[0].data[...] = 3 if a.inputs[0].data.size {sizes} else 2 * a.inputs[0].data"))
+    assert reason(outcome) == "mismatch"
+    assert says in outcome.failure.detail
+
+
 def test_a_time_below_the_floor_is_impossible(hostile, monkeypatch):
     import hostile_backend
 

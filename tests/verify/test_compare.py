@@ -122,6 +122,7 @@ def test_feedback_sees_whole_slices():
     got[3] = 5
     assert "whole slices along dimension 0" in describe(expected(want).difference(got), "small", "")
     assert "everything is wrong" in describe(expected(want).difference(want * 3), "small", "")
+    assert "everything is wrong" not in describe(expected(want).difference(want * 3), "held_out", ""), "it was right at the small size"
 
 
 def test_a_scalar_output_can_be_wrong_too():

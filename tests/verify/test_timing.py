@@ -116,6 +116,7 @@ def test_knowing_inputs_by_a_few_of_their_elements_is_found_out(compiled):
     failure = compiled(PRODUCT, sampled).failure
     assert failure is not None
     assert (failure.gate, failure.reason) == ("time", "mismatch")
+    assert "keep nothing between calls" in failure.detail
 
 
 @needs_compiler

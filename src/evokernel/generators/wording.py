@@ -58,10 +58,11 @@ def item_words(item: MemoryItem) -> str:
 
 
 def item_heading(shown: Shown) -> str:
-    """Role, title, origin and outcome of an item on one line."""
+    """Role, title, origin and outcome of an item on one line; what the title says already is not said again."""
     item = shown.item
-    outcome = item_words(item)
-    origin = f" (from {one_line(item.task, 80)})" if item.task else ""
+    word = "correct" if item.feasible else item.reason
+    outcome = "" if word and word in item.title else item_words(item)
+    origin = f" (from {one_line(item.task, 80)})" if item.task and item.task not in item.title else ""
     return f"{ROLES[shown.role].capitalize()}: {one_line(item.title, 120)}{origin}" + (f" · {one_line(outcome, 120)}" if outcome else "")
 
 

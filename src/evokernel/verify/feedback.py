@@ -27,6 +27,8 @@ def describe(difference: Difference, size: str, shapes: str) -> str:
         lines.append("wrong elements lie within [" + ", ".join(f"{low}:{high + 1}" for low, high in box) + f"] of {list(wrong.shape)}")
     if (not difference.unwritten or not wrong.all()) and (hint := guess(wrong, box)):
         lines.append(hint)
+    elif size == "small" and wrong.all() and not difference.unwritten:
+        lines.append("everything is wrong: the formula, the argument order or the indexing")
     return "\n".join(lines)
 
 
@@ -66,7 +68,7 @@ def number(value: np.generic) -> str:
 
 
 def guess(wrong: np.ndarray, box: list[tuple[int, int]]) -> str:
-    """What the pattern of wrong elements suggests."""
+    """What the pattern of wrong elements suggests, if anything."""
     if not wrong.ndim or wrong.size < 4:
         return ""
     for axis in reversed(range(wrong.ndim)):
@@ -80,6 +82,4 @@ def guess(wrong: np.ndarray, box: list[tuple[int, int]]) -> str:
             lines, full = np.any(wrong, axis=others), np.all(wrong, axis=others)
             if lines.size >= 4 and lines.sum() <= lines.size // 4 and np.array_equal(lines, full):
                 return f"whole slices along dimension {axis} are wrong, the others right: is that index computed right?"
-    if bool(wrong.all()):
-        return "everything is wrong: the formula, the argument order or the indexing"
     return ""

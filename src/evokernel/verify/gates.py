@@ -20,6 +20,12 @@ from evokernel.verify.timing import Timing, measure, synthetic
 DRAWS = {"small": 3, "held_out": 2, "bench": 1}
 """Cases per size. All of a size share their storage, so that whoever remembers by address is found out."""
 TIMED_SLOTS = 2
+WRONG = ("mismatch", "unwritten", "nan", "out_of_bounds", "crash")
+STALE = "this is the result of an earlier call: keep nothing between calls"
+RIGHT_SO_FAR = {
+    "held_out": "the small size came out right: handle sizes that are no multiple of a block, and take every size from the arguments",
+    "bench": "smaller sizes came out right: look for scratch of a fixed size, narrow indices, and paths that only large sizes take",
+}
 MEMORY_BYTES = 1 << 30
 
 
@@ -121,11 +127,9 @@ def check(trial: Trial) -> None:
             try:
                 attempt(trial, case, slot, repeats=1 if index else 2)
             except CandidateError as error:
-                if error.reason == "mismatch" and stale(trial.arena, slot, earlier):
-                    raise CandidateError(
-                        "mismatch", f"{error.detail}\nthis is the result of an earlier call: keep nothing between calls"
-                    ) from error
-                raise
+                is_stale = error.reason == "mismatch" and stale(trial.arena, slot, earlier)
+                hint = STALE if is_stale else RIGHT_SO_FAR.get(size, "") if error.reason in WRONG else ""
+                raise CandidateError(error.reason, f"{error.detail}\n{hint}".rstrip()) from error
             earlier.append(case)
 
 

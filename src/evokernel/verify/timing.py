@@ -174,11 +174,19 @@ class Clock:
                 swap(own, swaps, index)
             if swaps:
                 self.trial.cases.renew(case)
-            self.trial.expect(case, slot)
+            self.expect(case, slot)
             if (spent_s := self.cost(window) - self.overhead_s) > 0:
                 return spent_s / calls * 1e6
         # Correct outputs for less than an empty command costs: the processor clock was read wrongly, as virtual machines sometimes do.
         return window.wall_s / calls * 1e6
+
+    def expect(self, case: Case, slot: Slot) -> None:
+        """Judges a timed output. The kernel was right when it was checked; what differs now is that it was called before."""
+        try:
+            self.trial.expect(case, slot)
+        except CandidateError as error:
+            hint = "this was a later call with other inputs, and the earlier ones were right: keep nothing between calls"
+            raise CandidateError(error.reason, f"{error.detail}\n{hint}") from error
 
     def baseline_us(self, call: Callable[[], object], calls: int) -> float:
         """The same for code of ours, on the matching clock of this thread."""
