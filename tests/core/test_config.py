@@ -32,6 +32,7 @@ def test_another_plugin_drops_the_settings_of_the_old():
         (["budget=many"], "budget"),
         (["policy"], "--set key=value"),
         (["backend.name=3"], "backend"),
+        (["policy=3"], "give the name of a policy"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(sets, says):

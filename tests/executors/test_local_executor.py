@@ -104,3 +104,11 @@ def test_answers_say_whose_fault_it_is():
         outcome('{"user": "no such task"}')
     with pytest.raises(InfraError, match="device lost"):
         outcome('{"infra": "device lost"}')
+
+
+def test_a_file_in_the_working_folder_hides_no_library(tmp_path, monkeypatch):
+    (tmp_path / "random.py").write_text("raise SystemExit('the wrong random')\n")
+    monkeypatch.chdir(tmp_path)
+    local = Local(workers=1)
+    assert local.submit(WRONG).result().failure.reason == "compile_error"
+    local.close()

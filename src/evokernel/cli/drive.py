@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from evokernel.reports import metrics, tables
 from evokernel.reports.summary import summary
 
 INTERRUPTED = 130
+TWICE_S = 0.3
 
 
 class Display(Protocol):
@@ -69,8 +71,12 @@ def display(progress: Progress, plain: bool, as_json: bool) -> Display:
 @contextmanager
 def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterator[None]:
     """The first Ctrl-C finishes what is in flight; the second ends the process, which can still be resumed."""
+    asked = [0.0]
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if engine.stop.is_set() and time.monotonic() - asked[0] < TWICE_S:
+            return  # one request that reached us twice: as our own and as our group's
+        asked[0] = time.monotonic()
         if engine.stop.is_set():
             shown.__exit__(KeyboardInterrupt, None, None)
             os.write(2, f"aborted; go on with: {resume_command(engine.run.folder)}\n".encode())

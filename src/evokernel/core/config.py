@@ -15,6 +15,8 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Record, Settings
 
+FACTS = ("versions", "hardware")
+"""Tables of a saved run that are no settings."""
 PARTS = ("backend", "generator", "policy", "executor", "embedder")
 Table = dict[str, Any]
 
@@ -77,7 +79,10 @@ def resolve(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any]
     """Defaults, then a TOML file, then flags that are not None, then `--set part.key=value`."""
     table: Table = dict(base or {})
     if file:
-        merge(table, read_toml(file))
+        given = read_toml(file)
+        if given.keys() & set(FACTS):  # the file of an earlier run: its settings are wanted, not its name and what it was made on
+            given = {key: value for key, value in given.items() if key not in (*FACTS, "id")}
+        merge(table, given)
     merge(table, {key: value for key, value in flags.items() if value is not None})
     for text in sets:
         key, equals, value = text.partition("=")
@@ -93,9 +98,11 @@ def resolve(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any]
 def parse(table: Mapping[str, Any]) -> RunConfig:
     """Checked settings, or one line that says which setting is wrong."""
     known = sorted(RunConfig.model_fields)
-    for key in table:
+    for key, value in table.items():
         if key not in known:
             raise UserError(f"no setting '{key}'{did_you_mean(key, known)}; there are: {', '.join(known)}")
+        if key in PARTS and not isinstance(value, Mapping):
+            raise UserError(f"setting '{key}' = {value!r}: give the name of a {key}, or a table with a name in it")
     try:
         return RunConfig.model_validate(table)
     except ValidationError as error:

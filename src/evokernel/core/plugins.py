@@ -8,10 +8,27 @@ from importlib import resources
 from importlib.metadata import entry_points
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evokernel.core.errors import UserError
 
+
+class Plain(NamedTuple):
+    """What a setting annotated with a plain type takes."""
+
+    words: str
+    types: tuple[type, ...]
+
+    def fits(self, value: object) -> bool:
+        return isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
+
+
+PLAIN = {
+    "int": Plain("a whole number", (int,)),
+    "float": Plain("a number", (int, float)),
+    "bool": Plain("true or false", (bool,)),
+    "str": Plain("a text", (str,)),
+}
 KINDS = {"backend": "backends", "generator": "generators", "policy": "policies", "executor": "executors", "embedder": "embedders"}
 
 
@@ -58,6 +75,9 @@ def make(kind: str, name: str, **settings: Any) -> Any:
         if setting not in known:
             there = ", ".join(known) or "none"
             raise UserError(f"{kind} '{name}' has no setting '{setting}'{did_you_mean(setting, known)}; it has: {there}")
+        wanted = PLAIN.get(str(signature(cls).parameters[setting].annotation))
+        if wanted and not wanted.fits(settings[setting]):
+            raise UserError(f"setting {kind}.{setting} = {settings[setting]!r} must be {wanted.words}")
     try:
         return cls(**settings)
     except (TypeError, ValueError) as error:

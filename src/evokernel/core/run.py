@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import tempfile
 import time
@@ -13,12 +14,10 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from evokernel.core.config import RunConfig, Table, parse, read_toml, write_toml
+from evokernel.core.config import FACTS, RunConfig, Table, parse, read_toml, write_toml
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_event
 from evokernel.core.records import Attempt, Reply, Task
-
-FACTS = ("versions", "hardware")
 
 
 class Run:
@@ -114,7 +113,8 @@ class Run:
 
 def new_id(parts: Sequence[str]) -> str:
     """A name that sorts by time and does not repeat: `20260102-030405-cpp-sweep-1a2b`."""
-    return "-".join([time.strftime("%Y%m%d-%H%M%S"), *parts, secrets.token_hex(2)])
+    words = [re.sub(r"[^\w.]+", "-", part) for part in parts]  # a part may be called module:Class
+    return "-".join([time.strftime("%Y%m%d-%H%M%S"), *words, secrets.token_hex(2)])
 
 
 def write_whole(path: Path, text: str) -> None:

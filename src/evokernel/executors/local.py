@@ -49,7 +49,7 @@ class Judge:
             raise InfraError(f"the verification worker died (exit code {code})") from error
 
     def start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "evokernel.executors.worker"]
+        command = [sys.executable, "-P", "-m", "evokernel.executors.worker"]  # -P: a file in the working folder hides no library
         quiet = {**os.environ, "OMP_WAIT_POLICY": "passive"}
         # A group of its own: Ctrl-C in the terminal is for the run, which lets its judges finish.
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=quiet, process_group=0)

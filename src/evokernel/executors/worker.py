@@ -37,6 +37,8 @@ def feed(jobs: SimpleQueue[str], source: TextIO) -> None:
 
 
 def main() -> None:
+    """Serves until stdin ends."""
+    sys.path.append(os.getcwd())  # for plug-ins given as module:Class; last, so that a file there hides no library
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
     jobs: SimpleQueue[str] = SimpleQueue()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from evokernel import __version__
 from evokernel.core.config import RunConfig, resolve
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import accepts, make
+from evokernel.core.protocols import Backend, Embedder
+from evokernel.core.records import Task
 from evokernel.core.run import Run, new_id
 from evokernel.engine.loop import Engine
 from evokernel.memory.bank import Bank
@@ -18,17 +22,27 @@ from evokernel.memory.distill import distill
 from evokernel.memory.seeds import seeds
 from evokernel.tasks.loader import load
 
+COPIES = 4
+"""Inputs and outputs exist in the judge and in the child, and the reference's results beside them."""
+BYTES = {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+
 
 def start(config: RunConfig, folder: Path | None = None) -> Engine:
     """A new run in `folder` (default: `runs/<id>`), ready to go; everything that can be refused is refused before it is made."""
-    backend = part(config, "backend")
-    if missing := backend.missing():
-        raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
+    backend = working_backend(config)
     tasks = load(config.tasks)
+    refuse_too_large(tasks)
     config = config.model_copy(update={"id": config.id or new_id([config.name("backend"), config.name("generator")])})
     folder = folder or Path("runs") / config.id
     facts = {"versions": {"evokernel": __version__, "python": platform.python_version(), **backend.versions()}, "hardware": hardware()}
-    return engine(lambda: Run.create(folder, config, tasks, facts), config, folder)
+    made = parts(config)
+    if config.fresh:
+        run = Run.create(folder, config, tasks, facts)
+        return engine(run, config, made, bank(config, folder, made["embedder"]))
+    memory = bank(config, folder, made["embedder"])  # before the folder: a bank that cannot be used leaves no empty run behind
+    if memory.begun:
+        raise UserError(f"{memory.path} already holds a run called '{config.id}': choose another id, or resume that run")
+    return engine(Run.create(folder, config, tasks, facts), config, made, memory)
 
 
 def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
@@ -38,26 +52,19 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
     for fixed in ("id", "tasks", "fresh", "memory", "backend"):
         if getattr(config, fixed) != getattr(run.config, fixed):
             raise UserError(f"'{fixed}' cannot change in a run that has begun; start a new one with evokernel run")
-    if missing := part(config, "backend").missing():
-        raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
-
-    def reopen() -> Run:
-        if config != run.config:
-            run.save_config(config)
-        return run
-
-    return engine(reopen, config, folder)
-
-
-def engine(opened: Any, config: RunConfig, folder: Path) -> Engine:
-    """Makes the parts first, so that a wrong setting leaves no folder behind."""
-    made = {name: part(config, name) for name in ("generator", "policy", "embedder", "executor")}
-    run: Run = opened()
-    run.lock()
-    path = folder / "memory.db" if config.fresh else Path(config.memory)
-    memory = Bank.open(path, made["embedder"], backend=config.name("backend"), run=config.id)
+    working_backend(config)
+    made = parts(config)
+    memory = bank(config, folder, made["embedder"])
     if run.journal.path.exists() and not memory.resumed:
-        raise UserError(f"{path} is not the bank this run learned into: put that one back, the run began from what it held")
+        raise UserError(f"{memory.path} is not the bank this run learned into: put that one back, the run began from what it held")
+    return engine(run, config, made, memory)
+
+
+def engine(run: Run, config: RunConfig, made: Mapping[str, Any], memory: Bank) -> Engine:
+    """Puts the parts together and makes this process the run's writer."""
+    run.lock()
+    if config != run.config:
+        run.save_config(config)
     memory.add(seeds(config.name("backend")))
     built = Engine(
         run=run,
@@ -74,6 +81,37 @@ def engine(opened: Any, config: RunConfig, folder: Path) -> Engine:
     if hasattr(built.generator, "ledger"):
         built.generator.ledger = run.folder / "calls.jsonl"
     return built
+
+
+def working_backend(config: RunConfig) -> Backend:
+    """The backend, or what it lacks on this machine."""
+    backend: Backend = part(config, "backend")
+    if missing := backend.missing():
+        raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
+    return backend
+
+
+def bank(config: RunConfig, folder: Path, embedder: Embedder) -> Bank:
+    """The memory as this run sees it."""
+    path = folder / "memory.db" if config.fresh else Path(config.memory)
+    return Bank.open(path, embedder, backend=config.name("backend"), run=config.id)
+
+
+def refuse_too_large(tasks: Sequence[Task]) -> None:
+    """A task whose tensors, with the copies a judge needs, exceed this machine's memory would only be killed."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for task in tasks:
+        signature = task.signature
+        tensors = (*signature.inputs, *signature.params, *signature.outputs)
+        needed = COPIES * sum(prod(tensor.shape) * BYTES.get(tensor.dtype, 8) for tensor in tensors)
+        if needed > memory_bytes:
+            gigabytes = f"about {needed / 1e9:.3g} GB to be judged, this machine has {memory_bytes / 1e9:.3g}"
+            raise UserError(f"task {task.id} needs {gigabytes}: leave it out of --tasks or make its sizes smaller")
+
+
+def parts(config: RunConfig) -> dict[str, Any]:
+    """Everything a run is made of but its backend, which lives with the judge."""
+    return {name: part(config, name) for name in ("generator", "policy", "embedder", "executor")}
 
 
 def part(config: RunConfig, name: str) -> Any:

@@ -40,6 +40,8 @@ class Bank:
         self.path, self.backend, self.run = path, backend, run
         self.resumed = False
         """Whether the bank knew this run id when it was opened."""
+        self.begun = False
+        """Whether the run had already left something in it."""
         self._connection, self._embedder = connection, embedder
         self._texts: OrderedDict[str, np.ndarray] = OrderedDict()
         self._index: Index | None = None
@@ -60,6 +62,7 @@ class Bank:
                     claim(connection, path, embedder.id)
                     mark = connection.execute("SELECT items, ledger FROM runs WHERE id = ?", (run,)).fetchone()
                     bank.resumed = mark is not None
+                    bank.begun = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
                     if not mark:
                         newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
                         mark = (0, 0) if fresh else (newest, ledger.head(connection))

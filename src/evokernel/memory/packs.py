@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +63,8 @@ def export(path: Path, file: Path, *, backend: str = "", kinds: Collection[str] 
                     updates += 1
         os.replace(new, file)
     except OSError as error:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):  # on a read-only disk there is nothing to take away
+            new.unlink()
         raise UserError(f"cannot write {file}: {error.strerror}; choose another place") from error
     finally:
         connection.close()

@@ -1,0 +1,85 @@
+"""From settings to an engine: what can be refused is refused before anything is made."""
+
+import pytest
+from engine_parts import task
+
+from evokernel.core.config import resolve
+from evokernel.core.errors import UserError
+from evokernel.core.plugins import make
+from evokernel.experiments import compose
+
+
+@pytest.fixture(autouse=True)
+def two_tasks(monkeypatch, tmp_path):
+    monkeypatch.setattr(compose, "load", lambda spec: [task("relu"), task("gelu")])
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_bank_that_cannot_be_used_leaves_no_run_behind(tmp_path):
+    (tmp_path / "evokernel-memory.db").write_text("this is not a database, but it is long enough to look at")
+    with pytest.raises(UserError, match="memory"):
+        compose.start(resolve(None))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_name_the_bank_knows_is_not_used_again(tmp_path):
+    first = compose.start(resolve(None, ["id=one", "clock=synthetic", "budget=1"]), tmp_path / "a")
+    first.memory.add(first.distill(first.run.tasks[0], made(first), ()))
+    first.close()
+    with pytest.raises(UserError, match="already holds a run called 'one'"):
+        compose.start(resolve(None, ["id=one"]), tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def made(engine):
+    from engine_parts import attempt
+
+    return attempt(0, name="relu", run=engine.run.config.id)
+
+
+def test_another_bank_under_a_begun_run_is_noticed(tmp_path):
+    first = compose.start(resolve(None, ["id=one"]), tmp_path / "a")
+    first.run.journal.append(made(first))
+    first.close()
+    (tmp_path / "evokernel-memory.db").unlink()
+    with pytest.raises(UserError, match="not the bank"):
+        compose.resume(tmp_path / "a")
+
+
+def test_what_a_run_was_begun_with_stays(tmp_path):
+    compose.start(resolve(None, ["id=one"]), tmp_path / "a").close()
+    with pytest.raises(UserError, match="'memory' cannot change"):
+        compose.resume(tmp_path / "a", ["memory=other.db"])
+    again = compose.resume(tmp_path / "a", ["budget=99"])
+    assert (again.run.config.budget, compose.Run.open(tmp_path / "a").config.budget) == (99, 99)
+    again.close()
+
+
+def test_the_settings_of_an_earlier_run_start_a_new_one(tmp_path):
+    compose.start(resolve(None, ["id=one", "budget=3", "policy.epsilon=0.5"]), tmp_path / "a").close()
+    config = resolve(tmp_path / "a" / "run.toml")
+    assert (config.budget, config.settings("policy"), config.id) == (3, {"epsilon": 0.5}, "")
+
+
+def test_a_task_larger_than_the_machine_is_refused(tmp_path, monkeypatch):
+    small = task("relu")
+    tensor = small.signature.inputs[0].model_copy(update={"shape": (1 << 20, 1 << 20)})
+    huge = small.model_copy(update={"signature": small.signature.model_copy(update={"inputs": (tensor,)})})
+    monkeypatch.setattr(compose, "load", lambda spec: [small, huge])
+    with pytest.raises(UserError, match=r"t/relu needs about .* GB"):
+        compose.start(resolve(None))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "settings", "says"),
+    [
+        ("policy", "value", {"epsilon": "abc"}, "policy.epsilon = 'abc' must be a number"),
+        ("policy", "value", {"items": 2.5}, "must be a whole number"),
+        ("policy", "passk", {"bundle": 1}, "must be true or false"),
+        ("backend", "cpp", {"threads": "two"}, "backend.threads = 'two' must be a whole number"),
+        ("backend", "cpp", {"compiler": 3}, "must be a text"),
+    ],
+)
+def test_a_setting_of_the_wrong_kind_is_named(kind, name, settings, says):
+    with pytest.raises(UserError, match=says):
+        make(kind, name, **settings)
