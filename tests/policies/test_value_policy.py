@@ -108,8 +108,16 @@ def test_one_busy_task_does_not_fill_the_pool(bank):
     assert sum(id.startswith("r:t/gelu/") for id in shown(context)) <= 6
     policy = ValuePolicy(items=2, widen=2, epsilon=0, epsilon_end=0)
     assert shown(policy.choose(state("relu"), bank)) == ["r:t/gelu/27", "r:t/gelu/27/note"]  # its fastest stand for it
-    bank.update("t/x/0", Stage.DRAFT, {"r:t/gelu/4/note": 1.0}, 0.3)
-    assert shown(policy.choose(state("relu"), bank))[0] == "r:t/gelu/4/note"  # unless another proved useful
+
+
+def test_value_filters_what_retrieval_finds_and_does_not_find_for_itself(bank):
+    """An old kernel that was once of use does not keep the faster ones made since out of the pool."""
+    for n in range(5):
+        remember(bank, "gelu", n, latency=100.0 - 10 * n)
+    bank.update("t/x/0", Stage.DRAFT, {"r:t/gelu/0": 1.0, "r:t/gelu/3": 0.5}, 0.3)
+    narrow, wide = (ValuePolicy(items=n, widen=1, epsilon=0, epsilon_end=0) for n in (4, 10))
+    assert shown(narrow.choose(state("relu"), bank)) == ["r:t/gelu/3", "r:t/gelu/4", "r:t/gelu/4/note", "r:t/gelu/3/note"]
+    assert shown(wide.choose(state("relu"), bank))[:3] == ["r:t/gelu/0", "r:t/gelu/3", "r:t/gelu/4"]
 
 
 def test_api_cards_come_by_bundle_by_name_and_by_meaning(bank):

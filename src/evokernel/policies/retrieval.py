@@ -49,7 +49,7 @@ class Selector:
 
 def draft(state: State, memory: MemoryStore, selector: Selector, items: int, pool: int, apis: int) -> Context:
     """Experiences and traces chosen by worth, API cards by the hybrid rule."""
-    candidates = nearest(state, memory, selector.worth, pool, ("experience", "trace"), most_per_task=items)
+    candidates = nearest(state, memory, pool, ("experience", "trace"), most_per_task=items)
     chosen = selector.pick(candidates, items)
     shown = [entry for item in chosen for entry in selector.show(item.kind, [item])]
     return Context(stage=Stage.DRAFT, items=(*api_cards(state, memory, chosen, apis), *shown))
@@ -60,7 +60,7 @@ def refine(state: State, memory: MemoryStore, selector: Selector, start: Attempt
     shown = selector.show("start", memory.get([start.trace]))
     shown += selector.show("child", children(state, memory, start))
     each = -(-pool // len(AUXILIARY))
-    pools = auxiliary(state, memory, selector.worth, start, each, items) if items else {}
+    pools = auxiliary(state, memory, start, each, items) if items else {}
     for turn in range(items):
         taken = {entry.item.id for entry in shown}
         first = turn % len(AUXILIARY)
@@ -72,12 +72,12 @@ def refine(state: State, memory: MemoryStore, selector: Selector, start: Attempt
     return Context(stage=Stage.REFINE, start=start, items=tuple(shown))
 
 
-def auxiliary(state: State, memory: MemoryStore, worth: Worth, start: Attempt, k: int, most_per_task: int) -> dict[Role, list[MemoryItem]]:
+def auxiliary(state: State, memory: MemoryStore, start: Attempt, k: int, most_per_task: int) -> dict[Role, list[MemoryItem]]:
     """Candidates for each role of a refining context, k or fewer."""
     profile = start.outcome.profile
     kinds: tuple[Kind, ...] = ("practice", "experience", "trace")
-    matched = nearest(state, memory, worth, k, kinds, most_per_task, bottleneck=profile.bottleneck) if profile else []
-    near = nearest(state, memory, worth, 4 * k, ("trace",), most_per_task, feasible=True)
+    matched = nearest(state, memory, k, kinds, most_per_task, bottleneck=profile.bottleneck) if profile else []
+    near = nearest(state, memory, 4 * k, ("trace",), most_per_task, feasible=True)
     # Complementary fast variants: this task's other start points, then the fastest kernels of the tasks nearby.
     others = sorted((a for a in state.starts if a.id not in (start.id, start.start)), key=lambda a: a.outcome.latency_us or float("inf"))
     own = memory.get([attempt.trace for attempt in others[: max(1, k // 2)]])
@@ -92,7 +92,6 @@ def auxiliary(state: State, memory: MemoryStore, worth: Worth, start: Attempt, k
 def nearest(
     state: State,
     memory: MemoryStore,
-    worth: Worth,
     k: int,
     kinds: Sequence[Kind],
     most_per_task: int,
@@ -106,17 +105,17 @@ def nearest(
     own = {id for attempt in state.attempts for id in (attempt.trace, f"{attempt.trace}/note")}
     for asked in (16 * k + len(own), MOST_ASKED):
         hits = memory.search(state.task.source, asked, kinds, bottleneck=bottleneck, feasible=feasible)
-        found = spread([hit for hit in hits if hit.item.id not in own], worth, k, most_per_task)
+        found = spread([hit for hit in hits if hit.item.id not in own], k, most_per_task)
         if len(found) >= k or len(hits) < asked:
             break
     return found
 
 
-def spread(hits: Sequence[Found], worth: Worth, k: int, most_per_task: int) -> list[MemoryItem]:
+def spread(hits: Sequence[Found], k: int, most_per_task: int) -> list[MemoryItem]:
     """The first k hits in order of similarity, each task's share bounded.
 
-    The attempts on one task share its reference as their key, so similarity cannot tell them apart: worth does, then being correct,
-    fast and new.
+    The attempts on one task share its reference as their key, so similarity cannot tell them apart: being correct, fast and new does.
+    Worth does not: it filters what retrieval finds, and would otherwise keep a task's newer and faster kernels from ever being found.
     """
     groups: dict[str, list[MemoryItem]] = {}
     for hit in hits:
@@ -125,18 +124,13 @@ def spread(hits: Sequence[Found], worth: Worth, k: int, most_per_task: int) -> l
     for group in groups.values():
         if len(chosen) >= k:
             break
-        chosen += telling(group, worth)[:most_per_task]
+        chosen += telling(group)[:most_per_task]
     return chosen[:k]
 
 
-def telling(group: list[MemoryItem], worth: Worth) -> list[MemoryItem]:
+def telling(group: Sequence[MemoryItem]) -> list[MemoryItem]:
     """One task's items, given oldest first, the ones that tell most first."""
-    q = worth([item.id for item in group])
-    order = sorted(
-        (-q.get(item.id, 0.0), not item.feasible, item.latency_us or float("inf"), item.kind != "trace", -age)
-        for age, item in enumerate(group)
-    )
-    return [group[-rank[-1]] for rank in order]
+    return sorted(group[::-1], key=lambda item: (not item.feasible, item.latency_us or float("inf"), item.kind != "trace"))
 
 
 def children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryItem]:
