@@ -128,6 +128,19 @@ def test_what_worked_fast_is_taken_over(starter):
     assert warm["libm"] < cold["libm"]
 
 
+def test_a_draft_takes_over_a_kernel_that_worked_best_one_for_the_same_task(starter):
+    line = "map simd=omp math={} alias=none index=int64_t threads=none"
+    here = trace(f"// decisions: {line.format('poly5')}\n", True, starter["gelu"].id, speedup=2.0)
+    elsewhere = trace(f"// decisions: {line.format('poly6')}\n", True, speedup=9.0)
+    broken = trace(f"// decisions: {line.format('poly2')}\n", False, starter["gelu"].id, reason="mismatch")
+    replies = [Sweep(seed=seed).write(State(task=starter["gelu"]), shown(elsewhere, broken, here)) for seed in range(60)]
+    over = [reply.text for reply in replies if reply.text.startswith("taken over from a kernel shown: ")]
+    assert len(over) > 30
+    assert all(line.format("poly5") in text for text in over)
+    tried = State(task=starter["gelu"], attempts=(attempt(starter["gelu"], here.code, refused("mismatch")),))
+    assert all(line.format("poly5") not in Sweep(seed=seed).write(tried, shown(here)).text for seed in range(20))
+
+
 def test_blame_falls_on_what_did_not_work_elsewhere():
     good = Evidence({"tail": "scalar", "math": "poly5"}, 1.0, True)
     bad = Evidence({"tail": "scalar", "math": "poly2"}, 1.0, False, "mismatch")

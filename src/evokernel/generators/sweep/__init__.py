@@ -17,6 +17,8 @@ TRIES = 100
 UNIFORM = 0.1
 """Share of the probability that is spread evenly, so that no option is ever out of reach."""
 
+TAKE_OVER = 0.8
+"""How often a draft takes over the decisions of a kernel shown that worked."""
 CROSS, MARGIN = 0.5, 0.1
 """How often a refinement builds on a faster kernel that is known, and how much faster (log scale) it must be."""
 FURTHER = (0.5, 0.3)
@@ -95,11 +97,12 @@ class Writer:
         self.decisions = open_decisions(operator)
 
     def draft(self, evidence: Sequence[Evidence]) -> tuple[dict[str, str], str]:
-        """Decisions from scratch, or now and then those of a kernel shown that worked, with a change."""
-        donors = [e for e in evidence if e.is_feasible and e.weight == SAME and e.taken]
-        if donors and self.random.random() < 0.5:
+        """Decisions of a kernel shown that worked, best one for this very task; or from scratch, by what was shown."""
+        donors = [e for e in evidence if e.is_feasible and e.weight == SAME]
+        donors = [e for e in donors if e.is_own] or donors
+        if donors and self.random.random() < TAKE_OVER:
             donor = self.random.choices(donors, [math.exp(e.gain / self.temperature) for e in donors])[0]
-            return self.change(dict(donor.taken), ""), "taken over from a kernel shown, with a change"
+            return self.complete(donor.taken), "taken over from a kernel shown"
         return self.complete({}), "drawn afresh" if not evidence else "drawn by what was shown"
 
     def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[dict[str, str], str]:

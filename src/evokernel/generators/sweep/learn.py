@@ -82,6 +82,8 @@ class Evidence(NamedTuple):
     reason: str = ""
     detail: str = ""
     gain: float = 0.0
+    is_own: bool = False
+    """Whether it was written for the task at hand, by this run or an earlier one."""
 
 
 def decisions_in(code: str) -> tuple[str, dict[str, str]]:
@@ -112,7 +114,7 @@ def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
     for item, own, taken in judged.values():
         weight = SAME if own == sketch else OTHER
         gain = relative_speed(log_speed(item), peers[item.task])
-        found.append(Evidence(taken, weight, bool(item.feasible), item.reason, item.text, gain))
+        found.append(Evidence(taken, weight, bool(item.feasible), item.reason, item.text, gain, item.task == state.task.id))
     return found
 
 
