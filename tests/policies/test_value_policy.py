@@ -15,7 +15,7 @@ from evokernel.core.records import MemoryItem, Outcome, Profile, Ref, Stage, Sta
 from evokernel.memory import ledger
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.policies.retrieval import Selector
+from evokernel.policies.retrieval import Selector, nearest
 from evokernel.policies.value import Running, ValuePolicy
 
 HASH = make("embedder", "hash", dim=256)
@@ -138,6 +138,26 @@ def test_api_cards_come_by_bundle_by_name_and_by_meaning(bank):
     assert "cpp/exp" in shown(ValuePolicy(apis=3).choose(state("relu", broken), bank), "api")
     assert shown(ValuePolicy(apis=0).choose(state("relu"), bank), "api") == ["cpp/abi"]
     assert shown(ValuePolicy(apis=1).choose(state("relu"), bank), "api") == ["cpp/abi", "cpp/simd"]
+
+
+def test_cards_on_the_tasks_family_are_found_whatever_their_words(bank):
+    near = [card(f"cpp/near{n}", text="relu relu x") for n in range(8)]
+    bank.add([*near, card("cpp/far", text="entirely different", family="activation"), card("cpp/no", text="also far", family="loss")])
+    bank.add([card("cpp/api-near", "api", "relu relu x"), card("cpp/api-far", "api", "different", family="activation")])
+    policy = ValuePolicy(apis=1, epsilon=0, epsilon_end=0)
+    assert shown(policy.choose(state("relu"), bank), "api") == ["cpp/api-far"]
+    context = policy.choose(state("relu", remember(bank, "relu", 0)), bank)
+    practices = shown(context, "practice")  # four of them: no other role has anything to show
+    assert (practices[0], len(practices), "cpp/no" in practices) == ("cpp/far", 4, False)
+
+
+def test_a_bank_of_many_runs_still_gives_the_newest_and_the_neighbours(bank):
+    for name in ("relu", "gelu"):
+        bank.add([item for n in range(700) for item in distill(task(name), attempt(n, name, True, Stage.DRAFT, "old", 2000.0 - n))])
+    for widen, tasks in ((2, {"t/relu", "t/gelu"}), (60, {"t/relu", "t/gelu"})):
+        pool = nearest(state("relu"), bank, 4 * widen, ("experience", "trace"), 4)
+        assert pool[0].id == "old:t/relu/699"
+        assert {item.task for item in pool} == tasks
 
 
 def context_code(text):

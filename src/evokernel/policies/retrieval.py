@@ -10,7 +10,7 @@ from random import Random
 from evokernel.core.protocols import Found, MemoryStore
 from evokernel.core.records import Attempt, Context, Kind, MemoryItem, Role, Shown, Stage, State
 
-MOST_ASKED = 1024
+ASKED = (16, 64, 256)  # hits asked for per place, until enough tasks are among them: many attempts on one task are equally near
 MOST_CARDS = 256
 MOST_CHILDREN = 3
 AUXILIARY: tuple[Role, ...] = ("trace", "practice", "bottleneck", "variant")
@@ -83,7 +83,7 @@ def auxiliary(state: State, memory: MemoryStore, start: Attempt, k: int, most_pe
     own = memory.get([attempt.trace for attempt in others[: max(1, k // 2)]])
     return {
         "trace": near[:k],
-        "practice": [hit.item for hit in memory.search(state.task.source, k, ("practice",))],
+        "practice": by_category(cards(state, memory, "practice"), state.task.family, k),
         "bottleneck": matched,
         "variant": [*own, *sorted(near, key=lambda item: -(item.speedup or 0.0))][:k],
     }
@@ -103,7 +103,8 @@ def nearest(
     This run's own attempts on the task are left out: the generator is told about them anyway, and they would fill every place.
     """
     own = {id for attempt in state.attempts for id in (attempt.trace, f"{attempt.trace}/note")}
-    for asked in (16 * k + len(own), MOST_ASKED):
+    for times in ASKED:
+        asked = times * k + len(own)
         hits = memory.search(state.task.source, asked, kinds, bottleneck=bottleneck, feasible=feasible)
         found = spread([hit for hit in hits if hit.item.id not in own], k, most_per_task)
         if len(found) >= k or len(hits) < asked:
@@ -130,7 +131,8 @@ def spread(hits: Sequence[Found], k: int, most_per_task: int) -> list[MemoryItem
 
 def telling(group: Sequence[MemoryItem]) -> list[MemoryItem]:
     """One task's items, given oldest first, the ones that tell most first."""
-    return sorted(group[::-1], key=lambda item: (not item.feasible, item.latency_us or float("inf"), item.kind != "trace"))
+    newest_first = list(reversed(group))
+    return sorted(newest_first, key=lambda item: (not item.feasible, item.latency_us or float("inf"), item.kind != "trace"))
 
 
 def children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryItem]:
@@ -141,16 +143,28 @@ def children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryIt
 
 
 def api_cards(state: State, memory: MemoryStore, retrieved: Collection[MemoryItem], apis: int) -> list[Shown]:
-    """API knowledge, not valued: the backend's bundle, then cards named in retrieved code, then the nearest ones."""
-    cards = [hit.item for hit in memory.search(state.task.source, MOST_CARDS, ("api",))]
+    """API knowledge, not valued: the backend's bundle, then cards named in retrieved code, then by category and meaning."""
+    found = cards(state, memory, "api")
     code = "\n".join([*(item.code for item in retrieved), state.last.candidate.code if state.last else ""])
-    others = [card for card in cards if not card.bundle]
+    others = [card for card in found if not card.bundle]
     named = [card for card in others if any(occurs(name, code) for name in card.apis)]
     # One place stays for the nearest card, so that what nobody has used yet can still be found.
     chosen = named[: max(apis - 1, min(apis, 1))]
     taken = {card.id for card in chosen}
-    chosen += [card for card in others if card.id not in taken][: apis - len(chosen)]
-    return [Shown(role="api", item=card) for card in [*(card for card in cards if card.bundle), *chosen]]
+    chosen += by_category([card for card in others if card.id not in taken], state.task.family, apis - len(chosen))
+    return [Shown(role="api", item=card) for card in [*(card for card in found if card.bundle), *chosen]]
+
+
+def cards(state: State, memory: MemoryStore, kind: Kind) -> list[MemoryItem]:
+    """The backend's knowledge of a kind, nearest to the task first."""
+    return [hit.item for hit in memory.search(state.task.source, MOST_CARDS, (kind,))]
+
+
+def by_category(found: Sequence[MemoryItem], family: str, k: int) -> list[MemoryItem]:
+    """k of the cards found: those on the task's family first, in up to half of the places, then the others in their order."""
+    first = [card for card in found if family and card.family == family][: -(-k // 2)]
+    taken = {card.id for card in first}
+    return [*first, *(card for card in found if card.id not in taken)][:k]
 
 
 def occurs(name: str, code: str) -> bool:
