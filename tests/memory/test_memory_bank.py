@@ -19,8 +19,8 @@ def item(id, kind="trace", text="", **more):
 def open_bank(tmp_path):
     opened = []
 
-    def open(run="r", name="bank.db", backend="cpp", embedder=None, fresh=False):
-        opened.append(Bank.open(tmp_path / name, embedder or make("embedder", "hash"), backend=backend, run=run, fresh=fresh))
+    def open(run="r", name="bank.db", backend="cpp", embedder=None):
+        opened.append(Bank.open(tmp_path / name, embedder or make("embedder", "hash"), backend=backend, run=run))
         return opened[-1]
 
     yield open
@@ -128,9 +128,8 @@ def view(bank):
     return bank.search(task("relu").source, 99), [bank.values(known, stage) for stage in Stage], bank.get(known)
 
 
-@pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("stopped_after", [0, 1, 3, 6])
-def test_a_resumed_run_sees_what_a_straight_one_saw(open_bank, stopped_after, fresh):
+def test_a_resumed_run_sees_what_a_straight_one_saw(open_bank, stopped_after):
     seeds = [item(f"seed{n}", "practice", text=f"tip {n} about relu") for n in range(3)]
 
     def prepared(name):
@@ -140,13 +139,13 @@ def test_a_resumed_run_sees_what_a_straight_one_saw(open_bank, stopped_after, fr
                 learn(other, "o", n)
 
     prepared("straight.db")
-    straight = open_bank("r", "straight.db", fresh=fresh)
+    straight = open_bank("r", "straight.db")
     straight.add(seeds)
     for n in range(6):
         learn(straight, "r", n)
 
     prepared("resumed.db")
-    first = open_bank("r", "resumed.db", fresh=fresh)
+    first = open_bank("r", "resumed.db")
     first.add(seeds)
     for n in range(stopped_after):
         learn(first, "r", n)
@@ -155,14 +154,14 @@ def test_a_resumed_run_sees_what_a_straight_one_saw(open_bank, stopped_after, fr
     assert not stranger.resumed
     for n in range(3):
         learn(stranger, "s", n)
-    resumed = open_bank("r", "resumed.db", fresh=fresh)
+    resumed = open_bank("r", "resumed.db")
     assert resumed.resumed
     resumed.add(seeds)
     for n in range(6):
         learn(resumed, "r", n)
         learn(stranger, "s", 3 + n)
     assert view(resumed) == view(straight)
-    assert any("o:" in hit.item.id for hit in straight.search("relu", 99)) is not fresh
+    assert any("o:" in hit.item.id for hit in straight.search("relu", 99))
 
 
 def test_a_later_run_sees_everything(open_bank):
@@ -172,16 +171,6 @@ def test_a_later_run_sees_everything(open_bank):
     later = open_bank("c")
     assert {"a:t/relu/1", "b:t/relu/1", "b:t/relu/1/note"} <= set(ids(later.search("relu", 99)))
     assert later.values(["seed1"], Stage.DRAFT)["seed1"] == Value(0.3 + 0.3 * (1 - 0.3), 2)
-
-
-def test_a_fresh_run_starts_at_nothing_and_leaves_what_it_learned(open_bank):
-    with open_bank("a") as bank:
-        learn(bank, "a", 1)
-    with open_bank("b", fresh=True) as bank:
-        assert bank.search("relu", 9) == []
-        assert bank.values(["seed1"], Stage.DRAFT)["seed1"] == Value()
-        learn(bank, "b", 1)
-    assert open_bank("c").get(["a:t/relu/1", "b:t/relu/1"])
 
 
 def test_an_edited_card_replaces_the_old_one(open_bank):

@@ -52,8 +52,8 @@ class Bank:
         self._revoked: set[str] = set()
 
     @classmethod
-    def open(cls, path: Path, embedder: Embedder, *, backend: str, run: str, fresh: bool = False) -> Bank:
-        """For a run, new or resumed. A `fresh` run sees nothing of what is there, but leaves what it learns to later ones."""
+    def open(cls, path: Path, embedder: Embedder, *, backend: str, run: str) -> Bank:
+        """For a run, new or resumed."""
         connection = connect(path)
         bank = cls(path, connection, embedder, backend, run)
         try:
@@ -65,7 +65,7 @@ class Bank:
                     bank.begun = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
                     if not mark:
                         newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
-                        mark = (0, 0) if fresh else (newest, ledger.head(connection))
+                        mark = (newest, ledger.head(connection))
                         connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", (run, backend, *mark))
                     bank._load(*mark)
         except (UserError, sqlite3.Error):
