@@ -72,6 +72,7 @@ def test_mathematics_and_containers_are_allowed(tmp_path):
         "float* p = new float[8]; s += p[0]; delete[] p; *out = s + m.size(); }"
     )
     build(code + HEAD + body, tmp_path)
+    assert "kernel" in symbols(tmp_path / "kernel.so").offered
 
 
 @needs_compiler
