@@ -284,6 +284,7 @@ def values(figure: Any, axes: Any, attempts: Sequence[Attempt], most: int = 6) -
         axes.plot(*zip(*path), label=label, **line, **mark)
     axes.axhline(0, color=INK, linewidth=0.6)
     axes.set_xlabel("attempts of the run")
+    whole_ticks(axes.xaxis)
     axes.set_ylabel("Q")
     figure.legend(frameon=False, loc="outside lower left", ncols=1, fontsize=7.5)
     return True
