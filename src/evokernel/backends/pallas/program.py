@@ -1,0 +1,259 @@
+"""A traced program as bytes, so that nothing of the candidate but the program itself reaches the processes that judge it.
+
+The bytes are a pickle of data: jaxprs, their equations, and jax's own records. Functions, and classes that are not jax's own records, can
+be neither written nor read; a primitive is named by where jax defines it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+from jax._src import core, dtypes, linear_util, mesh, named_sharding, source_info_util, tree_util
+from jax._src.lib import pytree
+from jax.experimental import pallas as _pallas  # noqa: F401  (its primitives and records must be known)
+from jax.experimental.pallas import tpu as _tpu  # noqa: F401
+
+from evokernel.core.errors import CandidateError
+
+LIMIT_BYTES = 32 << 20
+CALLS = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+RECORDS = ("Jaxpr", "ClosedJaxpr", "Var", "Literal", "AbstractRef", "AbstractMesh", "TransformedRef", "PartitionSpec", "DropVar")
+"""Classes of jax that are plain data without being dataclasses, enumerations or named tuples."""
+LITERALS = "jax._src.literals"
+"""Where jax keeps numbers that know their type."""
+FIXED = {
+    "none type": type(None),
+    "unspecified": named_sharding.UNSPECIFIED,
+    "no sharding": None,
+    "no mesh": mesh.empty_concrete_mesh,
+}
+BUILTINS = {"NoneType": type(None), "dict": dict, "tuple": tuple, "list": list, "set": set, "frozenset": frozenset, "slice": slice}
+
+
+def encode(closed: Any) -> bytes:
+    """Raises CandidateError for what a program cannot hold, such as a callback."""
+    buffer = io.BytesIO()
+    try:
+        Writer(buffer).dump(plain(closed))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise CandidateError("forbidden", f"the traced program holds something that is no data: {error}") from error
+    return buffer.getvalue()
+
+
+def decode(data: bytes) -> Any:
+    """The program in `data`, which may have been written by anybody."""
+    if len(data) > LIMIT_BYTES:
+        raise CandidateError("forbidden", f"the traced program takes {len(data) >> 20} MiB: no large constants")
+    try:
+        closed = Reader(io.BytesIO(data)).load()
+        if not isinstance(closed, core.ClosedJaxpr):
+            raise pickle.UnpicklingError("no program")
+        core.check_jaxpr(closed.jaxpr)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, EOFError, ImportError, RecursionError, MemoryError) as error:
+        raise CandidateError("forbidden", f"the traced program cannot be read: {type(error).__name__}") from error
+    except (pickle.UnpicklingError, core.JaxprTypeError, AssertionError) as error:
+        raise CandidateError("forbidden", f"the traced program is not well formed: {str(error)[:300]}") from error
+    return closed
+
+
+class Writer(pickle.Pickler):
+    """Writes what `Reader` takes."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5)
+
+    def reducer_override(self, item: Any) -> Any:
+        if item is type(None):
+            return rebuild_fixed, ("none type",)
+        if type(item).__module__ == LITERALS:
+            return NotImplemented
+        for kind, reduce in REDUCED:
+            if isinstance(item, kind):
+                return reduce(item)
+        return NotImplemented
+
+
+class Reader(pickle.Unpickler):
+    """Reads data; a name is looked up among what jax has defined already, and nothing is imported for it."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == __name__ and name in REBUILT:
+            return REBUILT[name]
+        if module == "builtins" and name in BUILTINS:
+            return BUILTINS[name]
+        if module == "copyreg" and name == "__newobj__":
+            return super().find_class(module, name)
+        if module.split(".")[0] in ("jax", "jaxlib") and module in sys.modules:
+            found = getattr(sys.modules[module], name, None)
+            if isinstance(found, type) and is_record(found):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a program")
+
+
+def is_record(kind: type) -> bool:
+    """Whether making one does nothing but hold data."""
+    plain_data = (enum.Enum, tuple, core.Effect, core.AbstractValue, jax.dtypes.extended, dtypes.ExtendedDType)
+    return dataclasses.is_dataclass(kind) or issubclass(kind, plain_data) or kind.__name__ in RECORDS or kind.__module__ == LITERALS
+
+
+def rebuild_primitive(key: str) -> Any:
+    return primitives()[key]
+
+
+def rebuild_fixed(name: str) -> Any:
+    return FIXED[name]
+
+
+def rebuild_equation(invars: Any, outvars: Any, primitive: Any, params: Any, effects: Any, line: str) -> Any:
+    stack = source_info_util.new_name_stack()
+    info = source_info_util.new_source_info().replace(name_stack=stack.extend(line) if line else stack)
+    return core.new_jaxpr_eqn(invars, outvars, primitive, params, effects, info)
+
+
+def rebuild_array(dtype: str, shape: tuple[int, ...], data: bytes) -> Any:
+    return np.frombuffer(data, rebuild_dtype(dtype)).reshape(shape)
+
+
+def rebuild_dtype(name: str) -> Any:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def rebuild_shaped(shape: Any, dtype: Any, weak_type: bool, memory_space: Any) -> Any:
+    return core.ShapedArray(tuple(shape), dtype, bool(weak_type), memory_space=memory_space)
+
+
+def rebuild_tree(data: Any, children: Any) -> Any:
+    registry = tree_util.tracing_registry  # the one that knows the references of kernels, too
+    return registry.flatten(0)[1] if data is None else pytree.PyTreeDef.from_node_data_and_children(registry, data, children)
+
+
+def rebuild_debug(traced_for: str, where: str, names: Any, paths: Any) -> Any:
+    return linear_util.DebugInfo(str(traced_for), str(where), names, paths)
+
+
+REBUILT: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(rebuild_primitive, rebuild_fixed, rebuild_equation, rebuild_array),
+        *(rebuild_dtype, rebuild_shaped, rebuild_tree, rebuild_debug),
+    )
+}
+
+
+def reduced_equation(equation: Any) -> Any:
+    frame = source_info_util.user_frame(equation.source_info.traceback)
+    line = f"{frame.file_name.rpartition('/')[2]}:{frame.start_line}" if frame else ""
+    parts = (equation.invars, equation.outvars, equation.primitive, equation.params, equation.effects, line)
+    return rebuild_equation, parts
+
+
+def reduced_array(array: Any) -> Any:
+    own = np.asarray(array)
+    if own.dtype.hasobject:
+        raise pickle.PicklingError("an array of Python objects")
+    return rebuild_array, (own.dtype.name, own.shape, own.tobytes())
+
+
+def reduced_debug(info: Any) -> Any:
+    where = " ".join(part.rpartition("/")[2] for part in info.func_src_info.split(" "))
+    paths = info.result_paths if isinstance(info.result_paths, tuple) else None
+    return rebuild_debug, (info.traced_for, where, info.arg_names, paths)
+
+
+REDUCED: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (core.Primitive, lambda item: (rebuild_primitive, (name_of(item),))),
+    (core.JaxprEqn, reduced_equation),
+    (linear_util.DebugInfo, reduced_debug),
+    (named_sharding.UnspecifiedValue, lambda item: (rebuild_fixed, ("unspecified",))),
+    (jax.sharding.Sharding, lambda item: (rebuild_fixed, ("no sharding",))),
+    (mesh.Mesh, lambda item: (rebuild_fixed, ("no mesh",))),
+    (np.ndarray, reduced_array),
+    (np.generic, reduced_array),
+    (jax.Array, reduced_array),
+    (np.dtype, lambda item: (rebuild_dtype, (item.name,))),
+    (core.ShapedArray, lambda item: (rebuild_shaped, (item.shape, item.dtype, item.weak_type, item.memory_space))),
+    (pytree.PyTreeDef, lambda item: (rebuild_tree, (item.node_data(), item.children()))),
+)
+
+
+@lru_cache
+def primitives() -> dict[str, Any]:
+    """Every primitive jax has defined, by module and name."""
+    found: dict[str, Any] = {}
+    for module_name, module in sorted(sys.modules.items()):
+        if module_name.startswith("jax._src"):
+            for name, item in vars(module).items():
+                if isinstance(item, core.Primitive):
+                    found[f"{module_name}:{name}"] = item
+    return found
+
+
+@lru_cache
+def names() -> dict[int, str]:
+    return {id(primitive): key for key, primitive in reversed(primitives().items())}
+
+
+def name_of(primitive: Any) -> str:
+    if id(primitive) not in names():
+        raise pickle.PicklingError(f"the operation '{primitive.name}', which jax does not define")
+    return names()[id(primitive)]
+
+
+def plain(closed: Any) -> Any:
+    """The program with calls that carry functions replaced by what they compute."""
+    return core.ClosedJaxpr(inlined(closed.jaxpr), closed.consts)
+
+
+def inlined(jaxpr: Any) -> Any:
+    """Without custom derivatives, whose rules are Python functions."""
+    renamed: dict[Any, Any] = {}
+    equations: list[Any] = []
+
+    def now(atom: Any) -> Any:
+        return atom if isinstance(atom, core.Literal) else renamed.get(atom, atom)
+
+    def take(equation: Any) -> None:
+        params = {name: nested(value) for name, value in equation.params.items()}
+        invars = [now(atom) for atom in equation.invars]
+        if equation.primitive.name not in CALLS:
+            equations.append(equation.replace(invars=invars, params=params))
+            return
+        inner = params["call_jaxpr"]
+        own = dict(zip(inner.jaxpr.invars, invars)) | dict(zip(inner.jaxpr.constvars, map(literal, inner.consts)))
+        for step in inner.jaxpr.eqns:
+            fresh = [core.Var(var.aval) if not isinstance(var, core.DropVar) else var for var in step.outvars]
+            taken = [atom if isinstance(atom, core.Literal) else own[atom] for atom in step.invars]
+            own.update(zip(step.outvars, fresh))
+            equations.append(step.replace(invars=taken, outvars=fresh))
+        for outvar, atom in zip(equation.outvars, inner.jaxpr.outvars):
+            renamed[outvar] = atom if isinstance(atom, core.Literal) else own[atom]
+
+    for equation in jaxpr.eqns:
+        take(equation)
+    return jaxpr.replace(eqns=equations, outvars=[now(atom) for atom in jaxpr.outvars])
+
+
+def literal(value: Any) -> Any:
+    array = np.asarray(value)
+    return core.Literal(array, core.ShapedArray(array.shape, array.dtype))
+
+
+def nested(value: Any) -> Any:
+    """The same for programs among an equation's parameters."""
+    if isinstance(value, core.ClosedJaxpr):
+        return plain(value)
+    if isinstance(value, core.Jaxpr):
+        return inlined(value)
+    if type(value) in (tuple, list):
+        return type(value)(nested(part) for part in value)
+    return value
