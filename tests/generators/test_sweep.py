@@ -9,9 +9,11 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, MemoryItem, Outcome, Profile, Shown, Stage, State
 from evokernel.generators.sweep import Sweep, Writer
+from evokernel.generators.sweep.cpp import dialect
+from evokernel.generators.sweep.cpp.decisions import SKETCHES
+from evokernel.generators.sweep.decisions import open_decisions
 from evokernel.generators.sweep.learn import Belief, Evidence, decisions_in, gather
 from evokernel.generators.sweep.match import recognise
-from evokernel.generators.sweep.sketches import SKETCHES, open_decisions, render
 from evokernel.tasks.loader import load
 
 EMPTY = Context(stage=Stage.DRAFT)
@@ -76,23 +78,23 @@ def test_equal_seed_state_and_context_give_the_equal_text(starter):
 
 
 def test_settings_are_checked():
-    with pytest.raises(UserError, match="no sketches for backend 'pallas'"):
-        Sweep(backend="pallas")
+    with pytest.raises(UserError, match="no sketches for backend 'ascend': use backend cpp"):
+        Sweep(backend="ascend")
     with pytest.raises(UserError, match="temperature"):
         Sweep(temperature=0)
 
 
 @pytest.mark.parametrize("name", SKETCH_OF)
 def test_every_drawn_combination_is_written_and_read_back(starter, name):
-    operator = recognise(starter[name])
+    operator = dialect.operator(starter[name])
     for seed in range(15):
         taken = Writer(operator, Belief([]), Random(seed), 1.0).complete({})
-        assert decisions_in(render(operator, taken)) == (operator.sketch, taken)
+        assert decisions_in(dialect.render(operator, taken)) == (operator.sketch, taken)
 
 
 @pytest.mark.parametrize("name", SKETCH_OF)
 def test_every_option_makes_a_difference_somewhere(starter, name):
-    operator = recognise(starter[name])
+    operator = dialect.operator(starter[name])
     draws = [Writer(operator, Belief([]), Random(seed), 1.0).complete({}) for seed in range(150)]
     inert = {pair for taken in draws for pair in taken.items()}
     for taken in draws:
@@ -101,7 +103,7 @@ def test_every_option_makes_a_difference_somewhere(starter, name):
             others = [o for o in decision.options if o != taken[decision.name]]
             for option in [o for o in others if (decision.name, o) in inert]:
                 changed = writer.complete({**taken, decision.name: option})
-                if render(operator, changed).split("\n", 1)[1] != render(operator, taken).split("\n", 1)[1]:
+                if dialect.render(operator, changed).split("\n", 1)[1] != dialect.render(operator, taken).split("\n", 1)[1]:
                     inert.discard((decision.name, option))
     assert not inert
 
@@ -144,18 +146,18 @@ def test_a_draft_takes_over_a_kernel_that_worked_best_one_for_the_same_task(star
 def test_blame_falls_on_what_did_not_work_elsewhere():
     good = Evidence({"tail": "scalar", "math": "poly5"}, 1.0, True)
     bad = Evidence({"tail": "scalar", "math": "poly2"}, 1.0, False, "mismatch")
-    belief = Belief([good, bad])
+    belief = Belief([good, bad], dialect.hints)
     assert belief.score("math", "poly2") < -0.5 < belief.score("tail", "scalar")
 
 
 def test_the_judges_hint_decides_between_suspects():
     bad = Evidence({"tail": "assume", "math": "poly4"}, 1.0, False, "mismatch", "only the last columns are wrong: ragged tail?")
-    belief = Belief([bad])
+    belief = Belief([bad], dialect.hints)
     assert belief.score("tail", "assume") < belief.score("math", "poly4") < 0
 
 
 def test_an_unknown_reason_blames_everything_a_little():
-    belief = Belief([Evidence({"tail": "assume", "math": "poly4"}, 1.0, False, "strange")])
+    belief = Belief([Evidence({"tail": "assume", "math": "poly4"}, 1.0, False, "strange")], dialect.hints)
     assert belief.score("tail", "assume") == belief.score("math", "poly4") < 0
 
 
@@ -187,13 +189,13 @@ def test_a_trace_and_its_note_are_one_observation(starter):
     first = trace(f"// decisions: {line}\n", False, reason="mismatch")
     note = first.model_copy(update={"id": "n", "kind": "experience", "code": "", "text": f"Tried: drawn afresh: {line}\nFailed."})
     state = State(task=starter["gelu"])
-    assert len(gather("map", state, shown(first, note))) == 1
-    assert gather("map", state, shown(note))[0].taken["math"] == "poly2"
+    assert len(gather("map", state, shown(first, note), "cpp", dialect.hints)) == 1
+    assert gather("map", state, shown(note), "cpp", dialect.hints)[0].taken["math"] == "poly2"
 
 
 def test_other_writers_code_is_read(starter):
     code = "typedef float vec __attribute__((vector_size(16)));\n#pragma omp parallel for\nfloat* __restrict y = std::expf(x);"
-    assert decisions_in(code) == ("", {"simd": "vec", "threads": "omp", "alias": "__restrict", "math": "libm"})
+    assert decisions_in(code, dialect.hints) == ("", {"simd": "vec", "threads": "omp", "alias": "__restrict", "math": "libm"})
     many = shown(*(trace(code, True, task=f"other/{i}", speedup=4.0) for i in range(4)))
     assert drafts(starter["gelu"], many, 200, "simd")["vec"] > drafts(starter["gelu"], EMPTY, 200, "simd")["vec"] + 20
 
@@ -238,8 +240,8 @@ def test_the_reply_says_why_and_no_lesson_is_written(starter):
 
 
 def test_temperature_sharpens(starter):
-    operator = recognise(starter["gelu"])
-    belief = Belief([Evidence({"math": "poly5"}, 1.0, True, gain=1.0)])
+    operator = dialect.operator(starter["gelu"])
+    belief = Belief([Evidence({"math": "poly5"}, 1.0, True, gain=1.0)], dialect.hints)
     share = {}
     for temperature in (0.2, 5.0):
         writer = Writer(operator, belief, Random(0), temperature)

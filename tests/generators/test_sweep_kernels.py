@@ -7,9 +7,10 @@ import pytest
 from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Context, Job, Stage, State
 from evokernel.generators.sweep import Sweep, Writer
+from evokernel.generators.sweep.cpp import dialect
+from evokernel.generators.sweep.decisions import open_decisions
 from evokernel.generators.sweep.learn import Belief
 from evokernel.generators.sweep.match import recognise
-from evokernel.generators.sweep.sketches import open_decisions, render
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
 
@@ -29,10 +30,10 @@ IMAGES, WIDTH = "torch.randn(2, 4, A, 21)", ", width"
 
 def judged(task, taken, seed=0):
     """The outcome of the sketch with these decisions; where they do not apply the careful ones, and what is open then is drawn."""
-    operator = recognise(task)
+    operator = dialect.operator(task)
     asked = [(d.name, taken.get(d.name, ""), d.options) for d in open_decisions(operator)]
     fitting = {**CAREFUL, **{name: option for name, option, options in asked if option in options}}
-    code = render(operator, Writer(operator, Belief([]), Random(seed), 1.0).complete(fitting))
+    code = dialect.render(operator, Writer(operator, Belief([]), Random(seed), 1.0).complete(fitting))
     candidate = Candidate(backend="cpp", files={"kernel.cpp": code})
     return verify(Job(backend="cpp", settings={"flags": "-O1"}, task=task, candidate=candidate, clock="synthetic"))
 

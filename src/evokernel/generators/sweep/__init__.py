@@ -8,10 +8,10 @@ from random import Random
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt, Candidate, Context, Outcome, Reply, State
+from evokernel.generators.sweep.decisions import Decision, Operator, line_of, open_decisions
+from evokernel.generators.sweep.dialect import dialect_of
 from evokernel.generators.sweep.graph import NoSketch
 from evokernel.generators.sweep.learn import SAME, Belief, Evidence, card_text, decisions_in, gather
-from evokernel.generators.sweep.match import Operator, recognise
-from evokernel.generators.sweep.sketches import Decision, line_of, open_decisions, render
 
 TRIES = 100
 UNIFORM = 0.1
@@ -24,29 +24,6 @@ CROSS, MARGIN = 0.5, 0.1
 FURTHER = (0.5, 0.3)
 """Chance of a second and of a third change in one refinement."""
 
-# What a profile's diagnosis makes worth changing first.
-REMEDIES: Mapping[str, tuple[str, ...]] = {
-    "memory": ("algorithm", "order", "reuse", "fusion", "tile", "prefetch", "pack", "gemm", "rows", "span", "scratch"),
-    "compute": ("simd", "lanes", "unroll", "math", "gemm", "mr", "nr", "algorithm", "divide", "acc", "window", "pack"),
-    "latency": (
-        "order",
-        "algorithm",
-        "tile",
-        "math",
-        "simd",
-        "lanes",
-        "unroll",
-        "gemm",
-        "mr",
-        "nr",
-        "pack",
-        "acc",
-        "divide",
-        "reuse",
-        "rows",
-    ),
-    "overhead": ("threads", "scratch", "pack"),
-}
 REMEDY = 4.0
 """How much more often a remedy is tried than another change."""
 
@@ -55,8 +32,7 @@ class Sweep:
     """Drafts are drawn from all combinations of decisions, evenly when nothing was shown; refinements change a few."""
 
     def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0) -> None:
-        if backend != "cpp":
-            raise UserError(f"sweep has no sketches for backend '{backend}': use backend cpp, or another generator")
+        self.dialect = dialect_of(backend)
         if temperature <= 0:
             raise UserError(f"generator.temperature must be above 0, not {temperature:g}")
         self.backend, self.seed, self.temperature = backend, seed, temperature
@@ -64,13 +40,14 @@ class Sweep:
     def write(self, state: State, context: Context) -> Reply:
         """A kernel whose decisions follow from the state, the context and the seed alone."""
         try:
-            operator = recognise(state.task)
+            operator = self.dialect.operator(state.task)
         except NoSketch as gap:
             return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"sweep has no sketch for {gap}"))
+        hints = self.dialect.hints
         random = Random(f"{self.seed}/{state.next_id}")
         seen = state if context.history else State(task=state.task, round=state.round)
-        evidence = gather(operator.sketch, seen, context)
-        writer = Writer(operator, Belief(evidence, card_text(context), context.stage), random, self.temperature)
+        evidence = gather(operator.sketch, seen, context, self.backend, hints)
+        writer = Writer(operator, Belief(evidence, hints, card_text(context), context.stage), random, self.temperature)
         tried = {decisions_line(a.candidate.code) for a in seen.attempts}
         taken: dict[str, str] = {}
         why = ""
@@ -78,11 +55,10 @@ class Sweep:
             taken, why = writer.refine(context.start, evidence) if context.start else writer.draft(evidence)
             if line_of(operator, taken) not in tried:
                 break
-        code = render(operator, taken)
+        code = self.dialect.render(operator, taken)
         notes = f"{why}: {line_of(operator, taken)}"
-        return Reply(
-            candidate=Candidate(backend=self.backend, files={"kernel.cpp": code}, notes=notes), text=f"{notes}\n\n```cpp\n{code}```\n"
-        )
+        candidate = Candidate(backend=self.backend, files={self.dialect.file: code}, notes=notes)
+        return Reply(candidate=candidate, text=f"{notes}\n\n```{self.dialect.fence}\n{code}```\n")
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """None: what a sweep learns stands in the decisions of its kernels."""
@@ -107,7 +83,7 @@ class Writer:
 
     def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[dict[str, str], str]:
         """The start point's decisions, or those of a faster kernel of its kind, with a few changed; now and then a fresh draw."""
-        sketch, taken = decisions_in(start.candidate.code)
+        sketch, taken = decisions_in(start.candidate.code, self.belief.hints)
         if self.random.random() < UNIFORM:
             return self.complete({}), "drawn afresh, to explore"
         bottleneck = start.outcome.profile.bottleneck if start.outcome.profile else ""
@@ -128,10 +104,10 @@ class Writer:
         """One decision taken otherwise; which one depends on what promises most, and on the bottleneck."""
         valid = self.complete(taken)
         asked = [d for d in self.decisions if d.name in valid and d.when(valid) and valid[d.name] in d.options and len(d.options) > 1]
-        remedies = REMEDIES.get(bottleneck, ())
+        remedies = self.belief.hints.remedies.get(bottleneck, {})
         weights = [self.promise(d, valid[d.name]) * (REMEDY if d.name in remedies else 1.0) for d in asked]
         decision = self.random.choices(asked, weights)[0]
-        others = tuple(o for o in decision.options if o != valid[decision.name])
+        others = onward(decision.options, valid[decision.name], remedies.get(decision.name, ""))
         return self.complete({**taken, **valid, decision.name: self.pick(decision.name, others)})
 
     def promise(self, decision: Decision, now: str) -> float:
@@ -154,6 +130,13 @@ class Writer:
         weights = [math.exp(self.belief.score(name, option) / self.temperature) for option in options]
         total = sum(weights)
         return self.random.choices(options, [(1 - UNIFORM) * w / total + UNIFORM / len(options) for w in weights])[0]
+
+
+def onward(options: Sequence[str], now: str, direction: str) -> tuple[str, ...]:
+    """The other options; only those after or before the present one where a remedy says `up` or `down` and there are any."""
+    at = options.index(now)
+    side = options[at + 1 :] if direction == "up" else options[:at] if direction == "down" else ()
+    return tuple(side) or tuple(o for o in options if o != now)
 
 
 def decisions_line(code: str) -> str:

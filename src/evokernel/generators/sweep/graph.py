@@ -15,16 +15,22 @@ class NoSketch(Exception):
 
 @dataclass(frozen=True)
 class Num:
-    """A number known at bench size and as a C expression, so that the kernel follows it to other sizes."""
+    """A number known at bench size, and how it comes about, so that the kernel follows it to other sizes."""
 
     value: float
-    c: str
+    op: str = "literal"
+    """`literal`, `scalar`, `extent`, a step of arithmetic, `sqrt`, `rsqrt`, `reciprocal`, `int` or `float`."""
+    args: tuple[Num, ...] = ()
+    name: str = ""
+    """Of a literal: its text; of a scalar or an extent: the argument."""
+    axis: int = 0
     integer: bool = True
 
     @staticmethod
     def of(value: float) -> Num:
         """A literal."""
-        return Num(value, str(value) if isinstance(value, int) else repr(float(value)), isinstance(value, int))
+        whole = isinstance(value, int)
+        return Num(value, name=str(value) if whole else repr(float(value)), integer=whole)
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class Node:
     dims: tuple[int, ...] = ()
     """Of a leaf: its own axis at each position, -1 for one that was inserted; of a reduction: the axes."""
     nums: tuple[Num, ...] = ()
+    dtype: str = ""
+    """Of a leaf."""
 
     @property
     def is_heavy(self) -> bool:
@@ -57,12 +65,7 @@ def scalar_name(name: str) -> str:
 
 def leaf(name: str, shape: tuple[int, ...], dtype: str) -> Node:
     """A tensor of the signature."""
-    return Node("leaf", (), shape, tensor_name(name), tuple(range(len(shape))), (Num(0, dtype),))
-
-
-def dtype_of(node: Node) -> str:
-    """The dtype of a leaf."""
-    return node.nums[0].c
+    return Node("leaf", (), shape, tensor_name(name), tuple(range(len(shape))), dtype=dtype)
 
 
 def const(number: Num) -> Node:

@@ -9,64 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from evokernel.core.records import Attempt, Context, MemoryItem, Stage, State
+from evokernel.generators.sweep.hints import Hints
 
-LINE = re.compile(r"^\s*//\s*decisions: (\w+)((?: \w+=\w+)*)\s*$", re.MULTILINE)
+LINE = re.compile(r"^\s*(?://|#)\s*decisions: (\w+)((?: \w+=\w+)*)\s*$", re.MULTILINE)
 
 NOTE = re.compile(r": (\w+)((?: \w+=\w+)+)")
 """The same in the words of a note, which has no code."""
 
-# What other writers' code reveals about the same questions.
-SIGNS = (
-    ("simd", "vec", re.compile(r"vector_size|ext_vector_type")),
-    ("simd", "omp", re.compile(r"#pragma omp (?:parallel for )?simd")),
-    ("threads", "omp", re.compile(r"#pragma omp parallel")),
-    ("alias", "__restrict__", re.compile(r"\b__restrict__\b")),
-    ("alias", "__restrict", re.compile(r"\b__restrict\b")),
-    ("math", "libm", re.compile(r"\b(?:std::)?(?:exp|tanh|erf|log)f?\(")),
-    ("scratch", "heap", re.compile(r"\bmalloc\(|\bnew float\[|std::vector<")),
-    ("algorithm", "im2col", re.compile(r"im2col", re.IGNORECASE)),
-    ("algorithm", "online", re.compile(r"online softmax|running max", re.IGNORECASE)),
-    ("algorithm", "welford", re.compile(r"welford", re.IGNORECASE)),
-    ("algorithm", "memcpy", re.compile(r"\bmemcpy\(")),
-)
-
-# Which decisions a failure reason points at, and how strongly.
-SUSPECTS: Mapping[str, Mapping[str, float]] = {
-    "compile_error": {"alias": 1, "lanes": 1, "simd": 0.3},
-    "mismatch": {"tail": 1, "math": 1, "border": 1, "window": 1, "acc": 0.3, "algorithm": 0.2},
-    "unwritten": {"tail": 1, "border": 0.3},
-    "nan": {"tail": 1, "math": 0.5, "border": 0.5, "scratch": 0.3},
-    "out_of_bounds": {"tail": 1, "border": 1, "window": 0.5, "scratch": 0.5},
-    "crash": {"scratch": 1, "border": 1, "window": 0.5, "tail": 0.3, "index": 0.2},
-    "nondeterministic": {"tail": 1, "border": 0.5, "threads": 0.5, "scratch": 0.3},
-    "memory": {"scratch": 1},
-    "timeout": {"order": 1, "algorithm": 1, "gemm": 1, "math": 0.3},
-}
-HINTS = {"tail": ("tail", "remainder", "last row", "last column", "last element"), "lanes": ("power of two",), "alias": ("restrict",)}
-
-# Phrases by which knowledge cards name an option.
-CARDS: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("algorithm", "online"): ("online softmax",),
-    ("algorithm", "im2col"): ("im2col",),
-    ("algorithm", "welford"): ("welford",),
-    ("algorithm", "separable"): ("separable",),
-    ("algorithm", "memcpy"): ("memcpy",),
-    ("alias", "__restrict"): ("__restrict",),
-    ("simd", "omp"): ("omp simd",),
-    ("simd", "vec"): ("vector_size", "vector extension"),
-    ("threads", "omp"): ("parallel for",),
-    ("gemm", "block"): ("register block", "register tile", "micro-kernel"),
-    ("gemm", "tiled"): ("cache tiling", "tiles that fit"),
-    ("pack", "b"): ("pack",),
-    ("math", "poly6"): ("polynomial",),
-    ("math", "poly5"): ("polynomial",),
-    ("divide", "reciprocal"): ("reciprocal",),
-    ("reuse", "store"): ("fuse",),
-    ("unroll", "4"): ("several accumulators", "independent accumulators"),
-    ("tail", "scalar"): ("scalar remainder", "scalar tail", "remainder loop"),
-    ("order", "rows"): ("innermost", "contiguous"),
-    ("prefetch", "4"): ("prefetch",),
-}
+NOTHING = Hints()
 
 SAME, OTHER = 1.0, 0.4
 """Weight of evidence from the same sketch and from another one."""
@@ -86,27 +36,27 @@ class Evidence(NamedTuple):
     """Whether it was written for the task at hand, by this run or an earlier one."""
 
 
-def decisions_in(code: str) -> tuple[str, dict[str, str]]:
+def decisions_in(code: str, hints: Hints = NOTHING) -> tuple[str, dict[str, str]]:
     """Sketch and decisions written in a text; for other writers' code no sketch, and what the code reveals."""
     if found := LINE.search(code):
         return found[1], dict(pair.split("=", 1) for pair in found[2].split())
-    return "", {name: option for name, option, sign in reversed(SIGNS) if sign.search(code)}
+    return "", {name: option for name, option, sign in reversed(hints.signs) if sign.search(code)}
 
 
-def decisions_of(item: MemoryItem) -> tuple[str, dict[str, str]]:
+def decisions_of(item: MemoryItem, hints: Hints) -> tuple[str, dict[str, str]]:
     """Sketch and decisions of a trace or of a note about one."""
     if not item.code and (found := NOTE.search(item.text)):
         return found[1], dict(pair.split("=", 1) for pair in found[2].split())
-    return decisions_in(item.code)
+    return decisions_in(item.code, hints)
 
 
-def gather(sketch: str, state: State, context: Context) -> list[Evidence]:
+def gather(sketch: str, state: State, context: Context, backend: str, hints: Hints) -> list[Evidence]:
     """What the context and the task's own attempts have to say."""
     tried = [as_item(attempt) for attempt in (*state.attempts, *([context.start] if context.start else []))]
     judged: dict[tuple[object, ...], tuple[MemoryItem, str, dict[str, str]]] = {}
     for item in (*tried, *(shown.item for shown in context.items)):
-        own, taken = decisions_of(item)
-        if taken and item.feasible is not None:
+        own, taken = decisions_of(item, hints)
+        if taken and item.backend == backend and item.feasible is not None:
             # A trace and the note on it are one observation.
             judged.setdefault((item.task, item.latency_us, *taken.items()), (item, own, taken))
     peers = {task: [log_speed(i) for i, _, _ in judged.values() if i.task == task and i.feasible] for task in {k[0] for k in judged}}
@@ -147,8 +97,9 @@ def relative_speed(speed: float, peers: list[float]) -> float:
 class Belief:
     """A score per option: log of how likely it works, plus how much faster it seems to be. All options start equal."""
 
-    def __init__(self, evidence: Iterable[Evidence], cards: str = "", stage: Stage = Stage.DRAFT) -> None:
+    def __init__(self, evidence: Iterable[Evidence], hints: Hints = NOTHING, cards: str = "", stage: Stage = Stage.DRAFT) -> None:
         listed = list(evidence)
+        self.hints = hints
         # While drafting, what is known to work is worth something in itself; while refining, what was not tried yet is.
         self.trust, self.hope = (0.5, 0.0) if stage is Stage.DRAFT else (0.0, 1.5)
         self.worked: dict[tuple[str, str], float] = defaultdict(float)
@@ -166,15 +117,15 @@ class Belief:
                 for pair, share in self.blame(one):
                     self.failed[pair] += one.weight * share
         words = cards.lower()
-        self.named = {pair for pair, phrases in CARDS.items() if any(phrase in words for phrase in phrases)}
+        self.named = {pair for pair, phrases in hints.cards.items() if any(phrase in words for phrase in phrases)}
 
     def blame(self, one: Evidence) -> Iterator[tuple[tuple[str, str], float]]:
         """A failure's blame, shared among the suspects; options that worked elsewhere are less suspect."""
-        suspects = SUSPECTS.get(one.reason, dict.fromkeys(one.taken, 0.2))
+        suspects = self.hints.suspects.get(one.reason, dict.fromkeys(one.taken, 0.2))
         detail = one.detail.lower()
         weight = {}
         for name, option in one.taken.items():
-            hinted = 5.0 if any(hint in detail for hint in HINTS.get(name, ())) else 1.0
+            hinted = 5.0 if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
             if name in suspects:
                 weight[name, option] = suspects[name] * hinted / (1 + 4 * self.worked[name, option])
         total = sum(weight.values())

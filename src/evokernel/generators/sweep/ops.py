@@ -176,7 +176,7 @@ def attention(query: object, key: object, value: object, is_causal: object = Fal
     q = as_node(query)
     if is_causal:
         raise NoSketch("a causal mask")
-    width = Num(q.shape[-1] ** -0.5, f"1.0 / std::sqrt(double({q.name}_shape[{len(q.shape) - 1}]))", False)
+    width = Num(q.shape[-1] ** -0.5, "rsqrt", (Num(q.shape[-1], "extent", name=q.name, axis=len(q.shape) - 1),), integer=False)
     return matmul(softmax(apply("mul", matmul(q, transpose(key, -2, -1)), width if scale is None else scale)), value)
 
 

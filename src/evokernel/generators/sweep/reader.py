@@ -27,14 +27,14 @@ from evokernel.generators.sweep.graph import (
 from evokernel.generators.sweep.modules import MODULES
 from evokernel.generators.sweep.ops import FUNCTIONS
 
-BINARY: dict[type[ast.operator], tuple[str, str, Callable[[float, float], float]]] = {
-    ast.Add: ("add", "+", operator.add),
-    ast.Sub: ("sub", "-", operator.sub),
-    ast.Mult: ("mul", "*", operator.mul),
-    ast.Div: ("div", "/", operator.truediv),
-    ast.FloorDiv: ("floordiv", "/", operator.floordiv),
-    ast.Mod: ("mod", "%", operator.mod),
-    ast.Pow: ("pow", "**", operator.pow),
+BINARY: dict[type[ast.operator], tuple[str, Callable[[float, float], float]]] = {
+    ast.Add: ("add", operator.add),
+    ast.Sub: ("sub", operator.sub),
+    ast.Mult: ("mul", operator.mul),
+    ast.Div: ("div", operator.truediv),
+    ast.FloorDiv: ("floordiv", operator.floordiv),
+    ast.Mod: ("mod", operator.mod),
+    ast.Pow: ("pow", operator.pow),
 }
 RELATIONS: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">="}
 
@@ -111,7 +111,7 @@ class Reader:
             return self.binary(at.op, self.value(at.left), self.value(at.right))
         if isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub):
             given = self.value(at.operand)
-            return Num(-given.value, f"(-{given.c})", given.integer) if isinstance(given, Num) else apply("neg", given)
+            return Num(-given.value, "neg", (given,), integer=given.integer) if isinstance(given, Num) else apply("neg", given)
         if isinstance(at, ast.Attribute):
             return self.attribute(at)
         if isinstance(at, ast.Subscript):
@@ -128,11 +128,10 @@ class Reader:
             return FUNCTIONS["matmul"](left, right)
         if type(op) not in BINARY:
             raise NoSketch(f"the operator {type(op).__name__}")
-        name, sign, function = BINARY[type(op)]
+        name, function = BINARY[type(op)]
         if isinstance(left, Num) and isinstance(right, Num):
             whole = left.integer and right.integer and name not in ("div", "pow")
-            text = {"pow": f"std::pow(double({left.c}), double({right.c}))", "div": f"(double({left.c}) / double({right.c}))"}
-            return Num(function(left.value, right.value), text.get(name, f"({left.c} {sign} {right.c})"), whole)
+            return Num(function(left.value, right.value), name, (left, right), integer=whole)
         if name == "pow":
             return FUNCTIONS["pow"](left, right)
         if name in ("floordiv", "mod"):
@@ -276,7 +275,7 @@ def extent(node: Node, axis: int) -> Num:
     """A size, as the kernel reads it."""
     if node.op != "leaf" or node.dims[axis] < 0:
         return Num.of(node.shape[axis])
-    return Num(node.shape[axis], f"{node.name}_shape[{node.dims[axis]}]")
+    return Num(node.shape[axis], "extent", name=node.name, axis=node.dims[axis])
 
 
 def plain_call(name: str, given: object) -> object:
@@ -288,8 +287,8 @@ def plain_call(name: str, given: object) -> object:
     if not isinstance(given, Num):
         raise NoSketch(f"{name}()")
     if name == "sqrt":
-        return Num(given.value**0.5, f"std::sqrt(double({given.c}))", False)
-    return Num(int(given.value), f"int64_t({given.c})") if name == "int" else Num(float(given.value), f"double({given.c})", False)
+        return Num(given.value**0.5, "sqrt", (given,), integer=False)
+    return Num(int(given.value), "int", (given,)) if name == "int" else Num(float(given.value), "float", (given,), integer=False)
 
 
 def reshape(node: Node, shape: tuple[object, ...]) -> Node:
@@ -353,7 +352,9 @@ def named(name: str, value: object, scalars: set[str]) -> object:
     """A number under the name the kernel receives it by."""
     if isinstance(value, tuple):
         return tuple(named(f"{name}_{i}", part, scalars) for i, part in enumerate(value))
-    return Num(value.value, scalar_name(name), value.integer) if isinstance(value, Num) and name in scalars else value
+    return (
+        Num(value.value, "scalar", name=scalar_name(name), integer=value.integer) if isinstance(value, Num) and name in scalars else value
+    )
 
 
 def bind_inputs(reader: Reader, forward: ast.FunctionDef, inputs: tuple[Tensor, ...]) -> None:
@@ -365,6 +366,6 @@ def bind_inputs(reader: Reader, forward: ast.FunctionDef, inputs: tuple[Tensor, 
         if name in tensors:
             reader.names[name] = leaf(name, tensors[name].shape, tensors[name].dtype)
         elif name in scalars:
-            reader.names[name] = Num(scalars[name].value, scalar_name(name), scalars[name].kind == "int")
+            reader.names[name] = Num(scalars[name].value, "scalar", name=scalar_name(name), integer=scalars[name].kind == "int")
         else:
             raise NoSketch(f"the input {name}")

@@ -1,27 +1,10 @@
-"""The sketches: one template per operator family, and the decisions each leaves open. No option is marked as better than another."""
+"""The decisions each C++ sketch leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Mapping
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from evokernel.generators.sweep.match import Operator
-
-Choice = Mapping[str, str]
-
-
-class Decision(NamedTuple):
-    """Something a sketch leaves open; `when` and `trait` say where the question arises at all."""
-
-    name: str
-    options: tuple[str, ...]
-    when: Callable[[Choice], bool] = lambda taken: True
-    trait: str = ""
-    without: str = ""
+from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 
 
 def is_wide(taken: Choice) -> bool:
@@ -37,11 +20,6 @@ def is_blocked(taken: Choice) -> bool:
 def is_stepped(taken: Choice) -> bool:
     """Whether a loop takes several elements at a time, so that some may remain."""
     return is_wide(taken) or taken.get("unroll", "1") != "1" or taken.get("gemm") == "tiled"
-
-
-def one_of(name: str, *options: str) -> Callable[[Choice], bool]:
-    """When another decision was taken in one of these ways."""
-    return lambda taken: taken.get(name) in options
 
 
 def is_by_rows(taken: Choice) -> bool:
@@ -151,35 +129,3 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         BORDER._replace(options=("clip", "assume")), WINDOW, ACC._replace(when=one_of("algorithm", "direct")), MATH, ALIAS, THREADS,
     ),
 }  # fmt: skip
-
-
-def open_decisions(operator: Operator) -> tuple[Decision, ...]:
-    """The decisions of an operator's sketch that its traits leave open."""
-    return tuple(
-        d
-        for d in SKETCHES[operator.sketch]
-        if (not d.trait or d.trait in operator.traits) and (not d.without or d.without not in operator.traits)
-    )
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """The templates, compiled on first use."""
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-    )
-
-
-def line_of(operator: Operator, taken: Choice) -> str:
-    """The decisions in one line, as the code carries them."""
-    return " ".join([operator.sketch, *(f"{name}={option}" for name, option in taken.items())])
-
-
-def render(operator: Operator, taken: Choice) -> str:
-    """The kernel's text for these decisions."""
-    names = {decision.name for decisions in SKETCHES.values() for decision in decisions}
-    d = {name: taken.get(name, "") for name in names}
-    word = "" if d["alias"] in ("", "none") else d["alias"]
-    template = environment().get_template(f"{operator.sketch}.cpp.j2")
-    text = template.render(**operator.facts, d=d, R=word, line=line_of(operator, taken))
-    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip()) + "\n"

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evokernel.generators.sweep.graph import ELEMENTWISE, Node, NoSketch
+from evokernel.generators.sweep.graph import ELEMENTWISE, Node, NoSketch, Num
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+NUMBERS = {
+    "neg": "(-{0})", "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "floordiv": "({0} / {1})", "mod": "({0} % {1})",
+    "div": "(double({0}) / double({1}))", "pow": "std::pow(double({0}), double({1}))", "sqrt": "std::sqrt(double({0}))",
+    "rsqrt": "1.0 / std::sqrt(double({0}))", "reciprocal": "1.0 / ({0})", "int": "int64_t({0})", "float": "double({0})",
+}  # fmt: skip
+
+
+def number(num: Num) -> str:
+    """A number as a C expression."""
+    if num.op in ("literal", "scalar"):
+        return num.name
+    if num.op == "extent":
+        return f"{num.name}_shape[{num.axis}]"
+    return NUMBERS[num.op].format(*(number(a) for a in num.args))
 
 
 def function(name: str, tree: Node, arguments: Mapping[Node, str], constants: str = "") -> str:
@@ -18,7 +34,7 @@ def function(name: str, tree: Node, arguments: Mapping[Node, str], constants: st
         if node in known:
             return known[node]
         if node.op == "const":
-            known[node] = f"(T{{}} + float({node.nums[0].c}))"
+            known[node] = f"(T{{}} + float({number(node.nums[0])}))"
             return known[node]
         if node.op not in ELEMENTWISE:
             raise NoSketch(f"{node.op} inside an elementwise part")

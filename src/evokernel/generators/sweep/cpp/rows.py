@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from evokernel.generators.sweep.emit import function
-from evokernel.generators.sweep.graph import TRANSCENDENTAL, Node, NoSketch, apply, walk
+from evokernel.generators.sweep.cpp.emit import function
+from evokernel.generators.sweep.graph import TRANSCENDENTAL, Node, apply, walk
+from evokernel.generators.sweep.match import Form
 
 
 @dataclass
 class Program:
     """What is known while a row program is laid out: row tensors, named row scalars, functions emitted so far."""
 
-    full: list[Node]
-    along: list[Node]
+    full: tuple[Node, ...]
+    along: tuple[Node, ...]
     scalars: dict[Node, str]
     parameters: str
     extra: str
@@ -40,18 +41,11 @@ class Program:
         return {"name": label, "args": called, "extra": self.extra}
 
 
-def row_program(root: Node, heavy: list[Node], parameters: str, extra: str) -> tuple[dict[str, object], frozenset[str]]:
-    """Facts and traits of a row program; raises NoSketch when the tree is not one."""
-    leaves = [n for n in walk(root) if n.op == "leaf"]
+def row_program(form: Form, parameters: str, extra: str) -> tuple[dict[str, object], set[str]]:
+    """Facts and traits of a row program."""
+    root, heavy, full, along = form.root, form.heavy, form.tensors, form.others
     rank = len(root.shape)
-    full = [x for x in leaves if x.shape == root.shape]
-    axes = heavy[0].dims
-    first = rank - len(axes)
-    along = [x for x in leaves if x not in full and x.shape == root.shape[first:]]
-    if not full or len(full) + len(along) != len(leaves):
-        raise NoSketch("a row operator on tensors of other shapes")
-    if axes != tuple(range(first, rank)) or any(h.dims != axes or h.name not in ("sum", "mean", "max", "min") for h in heavy):
-        raise NoSketch("a row operator over other axes than the last")
+    first = rank - len(heavy[0].dims)
     program = Program(full, along, {}, parameters, extra)
     passes: list[dict[str, object]] = []
     for node in heavy:
@@ -60,8 +54,7 @@ def row_program(root: Node, heavy: list[Node], parameters: str, extra: str) -> t
         target = f"r{len(program.scalars)}"
         program.scalars[node] = target
         passes.append({"target": target, "kind": node.name, "f": f, "kept": False, "softmax": 0, "moments": 0})
-    traits = {"math"} if any(n.op in TRANSCENDENTAL for n in walk(root)) else set()
-    traits |= pair_up(program, passes, heavy)
+    traits = pair_up(program, passes, heavy)
     name_scalars(program, passes, root)
     kept = next((h.args[0] for h in heavy if h.args[0] in walk(root) and any(n.op in TRANSCENDENTAL for n in walk(h.args[0]))), None)
     if kept is not None:
@@ -77,7 +70,7 @@ def row_program(root: Node, heavy: list[Node], parameters: str, extra: str) -> t
         "full": [x.name for x in full], "along": [x.name for x in along],
         "outer": " * ".join(f"{x}_shape[{i}]" for i in range(first)) or "1", "n": " * ".join(f"{x}_shape[{i}]" for i in range(first, rank)),
     }  # fmt: skip
-    return facts, frozenset(traits)
+    return facts, traits
 
 
 def reached(tree: Node, stops: set[Node]) -> set[Node]:
@@ -97,7 +90,7 @@ def name_scalars(program: Program, passes: list[dict[str, object]], tree: Node) 
             passes.append({"target": target, "kind": "scalar", "f": f, "kept": False, "softmax": 0, "moments": 0})
 
 
-def pair_up(program: Program, passes: list[dict[str, object]], heavy: list[Node]) -> set[str]:
+def pair_up(program: Program, passes: list[dict[str, object]], heavy: tuple[Node, ...]) -> set[str]:
     """Marks reductions that one pass can do together: maximum and sum of exponentials, mean and variance."""
     steps = [p for p in passes if p["kind"] != "scalar"]
     for (one, a), (two, b) in zip(zip(steps, heavy), list(zip(steps, heavy))[1:]):

@@ -1,0 +1,48 @@
+"""How words bear on decisions: what a failure reason, a bottleneck, a knowledge card or another writer's code points at."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Hints:
+    """How words bear on decisions; read from the dialect's hints.toml."""
+
+    signs: tuple[tuple[str, str, re.Pattern[str]], ...] = ()
+    """What other writers' code reveals: decision, option, pattern; where several fit, the first of a decision counts."""
+    suspects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Which decisions a failure reason points at, and how strongly."""
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Words in a failure's detail that point at a decision."""
+    cards: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Phrases by which knowledge cards name an option."""
+    remedies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What a profile's bottleneck makes worth changing first; `up` and `down` say in which direction of the options."""
+    sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Failure reasons that more of something brings about: decisions whose larger numbers are then suspect, too."""
+
+    @staticmethod
+    def read(path: Path) -> Hints:
+        """The hints of a dialect."""
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return Hints(
+            signs=tuple((s["decision"], s["option"], re.compile(s["pattern"], re.IGNORECASE if s.get("any_case") else 0))
+                        for s in table["signs"]),
+            suspects=table["suspects"],
+            words={name: tuple(words) for name, words in table["words"].items()},
+            cards={(c["decision"], c["option"]): tuple(c["phrases"]) for c in table["cards"]},
+            remedies={word: dict.fromkeys(r, "") if isinstance(r, list) else r for word, r in table["remedies"].items()},
+            sizes={reason: tuple(names) for reason, names in table.get("sizes", {}).items()},
+        )  # fmt: skip
+
+
+@cache
+def hints_in(folder: Path) -> Hints:
+    """The hints of a dialect, read once."""
+    return Hints.read(folder / "hints.toml")
