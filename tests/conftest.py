@@ -1,10 +1,14 @@
-"""Shared by all tests: helper modules are importable, caches stay out of the home folder."""
+"""Shared by all tests: helper modules are importable, caches stay out of the home folder, but for tools that are slow to fetch."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from evokernel.core import folders
+
+os.environ["EVOKERNEL_TOOLS"] = str(folders.tools())
 HERE = Path(__file__).parent
 for folder in ("engine", "servers"):
     sys.path.insert(0, str(HERE / folder))

@@ -1,0 +1,248 @@
+"""The process that holds the compiler: built once per machine, started once per judge, ended with it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from evokernel.backends.pallas import emulator, libtpu
+from evokernel.core import folders
+from evokernel.core.errors import InfraError
+
+SOURCE = Path(__file__).parent / "driver.c"
+BUILD = ("-std=c11", "-O1", "-ldl", "-lpthread")
+TARGET = "x86_64-linux-gnu.2.31"
+START_TIMEOUT_S, BUILD_TIMEOUT_S = 180.0, 300.0
+PREFIX = "evokernel-tpu-"
+DUMPED = "final_bundles|final_hlo-static-per-bundle-utilization|deduplication-map"
+ENVIRONMENT = {
+    "TPU_SKIP_MDS_QUERY": "1",  # asks no metadata server
+    "TPU_ACCELERATOR_TYPE": "v5litepod-1",  # this and the next two only silence warnings
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # else a lock file admits one process per machine
+    "TPU_STDERR_LOG_LEVEL": "3",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "LC_ALL": "C",
+}
+STATUS = (
+    *("", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED"),
+    *("RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE"),
+    *("DATA_LOSS", "UNAUTHENTICATED"),
+)
+
+
+class Died(Exception):
+    """The process ended in the middle of its work; the words are the last it wrote."""
+
+
+class Driver:
+    """One process with the compiler in it. Not to be shared between threads."""
+
+    def __init__(self) -> None:
+        library, runner = libtpu.find(), emulator.find()
+        if library is None or runner is None:
+            raise InfraError(libtpu.missing() or emulator.missing() or "no TPU compiler")
+        program = build()
+        remove_leftovers()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.dumps = self.folder / "dumps"
+        self.dumps.mkdir()
+        self.translations = Translations(self.folder / "translations") if runner.keeps_translations else None
+        address = libtpu.access_address(library) if runner.lacks_access else None
+        words = [*runner.command, str(program), str(library), str(os.getpid()), *([str(address)] if address else [])]
+        self.buffer = b""
+        try:
+            with (self.folder / "errors").open("wb") as errors:
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, cwd=self.folder,
+                    env=self.environment(runner), process_group=0,
+                )  # fmt: skip
+        except OSError as error:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise InfraError(f"cannot start the TPU compiler: {error}") from error
+        try:
+            refusal = self.answer(START_TIMEOUT_S)
+        except (Died, TimeoutError) as error:
+            self.kill()
+            raise InfraError(f"the TPU compiler does not start: {error}") from error
+        if refusal is not None:
+            self.kill()
+            raise InfraError(f"the TPU compiler does not start: {refusal}")
+
+    def environment(self, runner: emulator.Emulator) -> dict[str, str]:
+        """All that the process sees of ours."""
+        flags = f"--xla_jf_dump_to={self.dumps} --xla_jf_dump_llo_text=true --xla_jf_dump_llo_pass_label_regex={DUMPED}"
+        own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder), "TMPDIR": str(self.folder)}
+        kept = self.translations.environment() if self.translations else {}
+        logs = {"TPU_LOG_DIR": str(self.folder / "logs"), "LIBTPU_INIT_ARGS": flags}
+        return {**own, **ENVIRONMENT, **logs, **runner.environment, **kept}
+
+    def compile(self, topology: str, program: bytes, options: bytes, timeout_s: float) -> str | None:
+        """None when it compiled and the dumps lie in `dumps`, else the compiler's words. After Died or TimeoutError it is of no use."""
+        for old in self.dumps.iterdir():
+            old.unlink()
+        files = self.folder / "program", self.folder / "options"
+        for path, data in zip(files, (program, options), strict=True):
+            path.write_bytes(data)
+        request = "\t".join([topology, *map(str, files)]) + "\n"
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(request.encode())
+        except BrokenPipeError:
+            raise Died(self.last_words()) from None
+        return self.answer(timeout_s)
+
+    def answer(self, timeout_s: float) -> str | None:
+        """Reads one answer: None for `ready` and `done`."""
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self.buffer:
+            self.read(deadline)
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        word, *figures = line.decode().split()
+        if word != "error":
+            return None
+        code, length = map(int, figures)
+        while len(self.buffer) < length:
+            self.read(deadline)
+        text, self.buffer = self.buffer[:length].decode(errors="replace"), self.buffer[length:]
+        status = STATUS[code] if code < len(STATUS) else f"status {code}"
+        return f"{status}: {text}" if status else text
+
+    def read(self, deadline: float) -> None:
+        """Takes what is there, or waits for it."""
+        assert self.process.stdout is not None
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            raise TimeoutError("no answer in time")
+        data = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not data:
+            raise Died(self.last_words())
+        self.buffer += data
+
+    def last_words(self) -> str:
+        """How the process ended, and the last complaint it wrote."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+        code = self.process.returncode
+        ended = "no end in sight" if code is None else signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        lines = (self.folder / "errors").read_text(errors="replace").splitlines()
+        fatal = [line for line in lines if re.search(r"Check failed|^F\d{4}|terminate|Unsupported|cannot|error", line)]
+        return "; ".join([ended, *(line.strip()[:500] for line in (fatal or lines[-1:])[:1])])
+
+    def resident_bytes(self) -> int:
+        """Memory the process holds."""
+        try:
+            pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        except (OSError, IndexError):
+            return 0
+        return pages * os.sysconf("SC_PAGESIZE")
+
+    def close(self) -> None:
+        """Lets the process end by itself, which keeps what the emulator translated."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if self.process.wait(10) == 0 and self.translations:
+                self.translations.publish()
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends the process and all it started, and removes its folder."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Translations:
+    """What box64 translated, kept for the next start. A process works on a copy, since box64 writes files in place."""
+
+    def __init__(self, own: Path) -> None:
+        self.own, self.shared = own, folders.tools() / "translations"
+        self.own.mkdir()
+        for path in self.shared.glob("*.box64"):
+            with contextlib.suppress(OSError):
+                shutil.copyfile(path, self.own / path.name)
+
+    def environment(self) -> dict[str, str]:
+        return {"BOX64_DYNACACHE": "1", "BOX64_DYNACACHE_FOLDER": str(self.own)}
+
+    def publish(self) -> None:
+        """Replaces the shared files by ours where ours hold more."""
+        for path in self.own.glob("*.box64"):
+            with contextlib.suppress(OSError):
+                there = self.shared / path.name
+                if not there.exists() or path.stat().st_size > there.stat().st_size:
+                    self.shared.mkdir(parents=True, exist_ok=True)
+                    part = self.shared / f"{path.name}.{os.getpid()}.part"
+                    shutil.copyfile(path, part)
+                    part.replace(there)
+
+
+def compiler() -> list[str] | None:
+    """A C compiler that makes x86-64 Linux programs."""
+    if libtpu.is_native():
+        found = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+        return [found] if found else None
+    if found := shutil.which("x86_64-linux-gnu-gcc"):
+        return [found]
+    return [sys.executable, "-m", "ziglang", "cc", "-target", TARGET] if importlib.util.find_spec("ziglang") else None
+
+
+def missing() -> str | None:
+    """Words that name the fix when there is no such compiler and no driver either."""
+    if compiler() or program().is_file():
+        return None
+    fix = "apt install gcc" if libtpu.is_native() else "pip install 'evokernel[pallas]'"
+    return f"no C compiler for x86-64 programs: {fix}"
+
+
+def program() -> Path:
+    """Where the driver is kept; another text is another file."""
+    key = hashlib.sha256("\0".join([SOURCE.read_text(), *BUILD, TARGET]).encode()).hexdigest()[:16]
+    return folders.tools() / f"driver-{key}"
+
+
+def build() -> Path:
+    """The driver, compiled if it is not there yet."""
+    path, tool = program(), compiler()
+    if path.is_file():
+        return path
+    if tool is None:
+        raise InfraError(missing() or "no C compiler")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    command = [*tool, str(SOURCE), "-o", str(part), *BUILD]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InfraError(f"cannot compile the driver: {error}") from error
+    if done.returncode or not part.is_file():
+        raise InfraError(f"cannot compile the driver: {' '.join(done.stderr.split())[-500:]}")
+    part.replace(path)
+    return path
+
+
+def remove_leftovers() -> None:
+    """Folders of processes that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = folder.name.removeprefix(PREFIX).split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)

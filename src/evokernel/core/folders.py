@@ -1,0 +1,20 @@
+"""Where things are kept between runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache() -> Path:
+    """`$EVOKERNEL_CACHE`, else `$XDG_CACHE_HOME/evokernel`, else `~/.cache/evokernel`. What is in it can be made again."""
+    own, shared = os.environ.get("EVOKERNEL_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if own:
+        return Path(own).expanduser()
+    return Path(shared).expanduser() / "evokernel" if shared else Path("~/.cache/evokernel").expanduser()
+
+
+def tools() -> Path:
+    """`$EVOKERNEL_TOOLS`, else `tools` in the cache folder: programs that were fetched or built for this machine."""
+    own = os.environ.get("EVOKERNEL_TOOLS")
+    return Path(own).expanduser() if own else cache() / "tools"
