@@ -31,7 +31,7 @@ class Hostile:
     def entry(self, task):
         return "def kernel(arguments)"
 
-    def screen(self, task, candidate):
+    def screen(self, task, candidate, workdir):
         return ()
 
     def build(self, task, candidate, workdir: Path):

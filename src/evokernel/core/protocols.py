@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -55,8 +55,8 @@ class Backend(Protocol):
     def entry(self, task: Task) -> str:
         """The declaration a candidate must implement, in the backend's own terms."""
 
-    def screen(self, task: Task, candidate: Candidate) -> Iterable[str]:
-        """What is dishonest or out of bounds about the text; nothing when it may be built."""
+    def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
+        """What is dishonest or out of bounds about the candidate; nothing when it may be built."""
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
         """Leaves in `workdir` what `load` needs. Raises CandidateError with the compiler's first errors."""
@@ -65,6 +65,50 @@ class Backend(Protocol):
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         """What bounds a timed kernel."""
+
+
+class Call(NamedTuple):
+    """What a kernel is called with at a size: names, types and shapes, but no data."""
+
+    inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+    scalars: tuple[tuple[str, str, float], ...]
+    outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+
+
+class Estimate(NamedTuple):
+    """A latency that was computed and not measured, held against baselines computed in the same way."""
+
+    clock: str
+    """What it is, in words that go wherever the figure goes: `estimate (schedule)`."""
+    latency_us: float
+    baseline_us: dict[str, float]
+    """Without those that could not be computed."""
+    profile: Profile
+
+
+@runtime_checkable
+class TracedBackend(Protocol):
+    """A Backend whose candidates are programs to be traced: their own code runs once, in a process that is gone before anything is judged.
+
+    What is traced is then inspected, built, run and priced where none of the candidate's code ever was.
+    """
+
+    checked: ClassVar[tuple[str, ...]]
+    """The sizes at which candidates are run."""
+    environment: ClassVar[dict[str, str]]
+    """For the processes that trace, inspect and run."""
+
+    def warm(self) -> None:
+        """Loads whatever every candidate needs, in a process that is then copied for each; starts no thread."""
+
+    def trace(self, candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+        """In a process with the candidate: its program for every size, as files in `into`."""
+
+    def inspect(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+        """In a process without it: leaves in `into` what `screen` reports and `build` compiles."""
+
+    def estimate(self, task: Task, workdir: Path) -> Estimate | None:
+        """What a built candidate will take; None when it is to be measured."""
 
 
 class Generator(Protocol):

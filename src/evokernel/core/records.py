@@ -186,9 +186,14 @@ class Outcome(Record):
         low, mid, high = (quantile(self.samples_us, q) for q in (0.25, 0.5, 0.75)) if self.samples_us else (0.0, 0.0, 0.0)
         return (high - low) / 2 / mid if mid > 0 else None
 
-    def baseline(self, name: str = "eager") -> float | None:
-        """Latency of a baseline measured in the same interleaved run."""
-        samples = self.baseline_us.get(name)
+    @property
+    def baseline_name(self) -> str:
+        """The first baseline, which speed-ups are over; empty when there is none."""
+        return next(iter(self.baseline_us), "")
+
+    def baseline(self, name: str = "") -> float | None:
+        """Latency of a baseline found in the same run, of the first one unless another is named."""
+        samples = self.baseline_us.get(name or self.baseline_name)
         return quantile(samples, 0.25) if samples else None
 
     @property

@@ -16,12 +16,12 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Arguments, Array, Backend
+from evokernel.core.protocols import Arguments, Array, Call
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 LIMIT_BYTES = 4000
@@ -38,15 +38,27 @@ class Answers:
         os.write(self.descriptor, " ".join(words).encode() + b"\n")
 
 
-def main() -> None:
-    """Serves one candidate until stdin ends."""
+class Given(NamedTuple):
+    """Who started this process, and the descriptors it was given."""
+
+    parent: int
+    answers: int
+    inputs: int
+    outputs: int
+
+
+def main(given: Given | None = None, backend: Any = None) -> None:
+    """Serves one candidate until stdin ends. A process that was copied from another was given its backend already."""
     commands = os.fdopen(os.dup(0), "rb", buffering=1 << 16)
     order = json.loads(commands.readline())
-    die_with(order["judge"])
-    answers = Answers(order["answers"])
-    module, _, name = order["backend"].partition(":")
-    backend = getattr(importlib.import_module(module), name)(**order["settings"])
-    limit(order["memory_bytes"], order["cpu_s"], order["threads"])
+    given = given or Given(order["judge"], order["answers"], order["inputs"], order["outputs"])
+    die_with(given.parent)
+    order |= given._asdict()
+    answers = Answers(given.answers)
+    if backend is None:
+        module, _, name = order["backend"].partition(":")
+        backend = getattr(importlib.import_module(module), name)(**order["settings"])
+    limit(order["memory_bytes"], order["file_bytes"], order["cpu_s"], order["processes"])
     answers.say("ready")
     served = Served(order, backend)
     for line in commands:
@@ -58,6 +70,8 @@ def main() -> None:
                 served.bind(json.loads(rest))
             elif word == "load":
                 served.load()
+            elif word in ("trace", "inspect"):
+                served.prepare(word, *json.loads(rest))
         except InfraError as error:
             answers.say("infra", nonce, json.dumps(str(error)[:LIMIT_BYTES]))
         except MemoryError as error:
@@ -73,7 +87,7 @@ def main() -> None:
 class Served:
     """The candidate and its bound calls."""
 
-    def __init__(self, order: dict[str, Any], backend: Backend) -> None:
+    def __init__(self, order: dict[str, Any], backend: Any) -> None:
         self.order, self.backend = order, backend
         self.calls: list[Callable[[], None]] = []
         self.kept: list[Arguments] = []
@@ -84,6 +98,10 @@ class Served:
 
     def load(self) -> None:
         self.kernel = self.backend.load(Path(self.order["workdir"]))
+
+    def prepare(self, word: str, source: str, calls: dict[str, list[Any]], into: str) -> None:
+        """Traces the candidate, or inspects what was traced: `word` says which of the backend's two."""
+        getattr(self.backend, word)(Path(source), {size: called(*call) for size, call in calls.items()}, Path(into))
 
     def run(self, slot: int, marks: list[tuple[int, int, int]], swaps: list[tuple[int, int, int]], calls: int) -> None:
         """Calls the kernel. Before each further call one element of an output is spoiled again and two of an input change places, so that
@@ -114,6 +132,12 @@ class Served:
         self.given.append([bits_of(view(changed, *place).data) for place in spec["inputs"]])
         self.wanted.append([bits_of(output.data) for output in arguments.outputs])
         self.calls.append(self.kernel.bind(arguments))
+
+
+def called(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> Call:
+    """A call that came as JSON."""
+    tensors = [tuple((name, dtype, tuple(shape)) for name, dtype, shape in given) for given in (inputs, outputs)]
+    return Call(tensors[0], tuple((name, kind, value) for name, kind, value in scalars), tensors[1])
 
 
 def swap(tensors: list[memoryview], swaps: list[tuple[int, int, int]], index: int) -> None:
@@ -147,13 +171,13 @@ def die_with(judge: int) -> None:
         os._exit(0)
 
 
-def limit(memory_bytes: int, cpu_s: int, threads: int) -> None:
+def limit(memory_bytes: int, file_bytes: int, cpu_s: int, processes: bool) -> None:
     """Memory beyond what is mapped already, processor time, file size; no core dumps; no further processes where that can be forbidden."""
-    wanted = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 1 << 20, "RLIMIT_CPU": cpu_s, "RLIMIT_NOFILE": 64}
+    wanted = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": cpu_s, "RLIMIT_NOFILE": 64}
     if sys.platform == "linux":
         with open("/proc/self/statm") as file:
             wanted["RLIMIT_AS"] = int(file.read().split()[0]) * mmap.PAGESIZE + memory_bytes
-        if threads == 1:
+        if not processes:
             wanted["RLIMIT_NPROC"] = 0
     for name, value in wanted.items():
         _, hard = resource.getrlimit(getattr(resource, name))

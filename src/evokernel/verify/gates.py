@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Array, Backend
+from evokernel.core.protocols import Array, Backend, Call, TracedBackend
 from evokernel.core.records import Job, Outcome, Profile, Tensor
 from evokernel.verify.arena import STORED, Arena, Slot, span
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
 from evokernel.verify.feedback import describe
 from evokernel.verify.sandbox import Child
-from evokernel.verify.timing import Timing, measure, synthetic
+from evokernel.verify.timing import Timing, computed, measure, synthetic
 
 DRAWS = {"small": 3, "held_out": 2, "bench": 1}
 """Cases per size. All of a size share their storage, so that whoever remembers by address is found out."""
@@ -27,6 +28,8 @@ RIGHT_SO_FAR = {
     "bench": "smaller sizes came out right: look for scratch of a fixed size, narrow indices, and paths that only large sizes take",
 }
 MEMORY_BYTES = 1 << 30
+TRACED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
+"""Of address space for a process that traces or interprets, and for what it may write."""
 
 
 @dataclass(eq=False)
@@ -41,10 +44,12 @@ class Trial:
     timing: Timing | None = None
     profile: Profile | None = None
     slots: dict[str, list[Slot]] = field(default_factory=dict)
+    drawn: dict[str, list[Case]] = field(default_factory=dict)
 
     def __enter__(self) -> Trial:
         self.threads = int(str(self.job.settings.get("threads") or 1))
         self.cases = Cases(self.job.task, self.job.seed, self.threads)
+        self.sizes = self.backend.checked if isinstance(self.backend, TracedBackend) else SIZES
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,6 +58,35 @@ class Trial:
             self.child.close()
         if self.arena:
             self.arena.close()
+
+    def case(self, size: str, index: int) -> Case:
+        """A case, kept once it was drawn."""
+        kept = self.drawn.setdefault(size, [])
+        while len(kept) <= index:
+            kept.append(self.cases.draw(size, len(kept)))
+        return kept[index]
+
+    def calls(self) -> dict[str, Call]:
+        """What a traced candidate is called with, at every size."""
+        signature = self.job.task.signature
+        tensors = [tuple((t.name, t.dtype, t.shape) for t in part) for part in ((*signature.inputs, *signature.params), signature.outputs)]
+        scalars = tuple((number.name, number.kind, number.value) for number in signature.scalars)
+        return {"bench": Call(tensors[0], scalars, tensors[1])} | {size: call_of(self.case(size, 0)) for size in self.sizes}
+
+    def trace(self, backend: TracedBackend) -> None:
+        """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its program is inspected and run."""
+        source = self.workdir / "candidate"
+        source.mkdir()
+        for name, text in self.job.candidate.files.items():
+            (source / Path(name).name).write_text(text)
+        calls = self.calls()
+        with closing(Arena(0, 0, 0)) as arena:
+            with closing(Child(self.job, self.backend, self.workdir, arena, 1, TRACED_BYTES, PROGRAM_BYTES)) as child:
+                child.wait_ready()
+                child.prepare("trace", source, calls).rename(self.workdir / "programs")
+        child = self.start([self.case(size, 0) for size in self.sizes])
+        child.wait_ready()
+        child.prepare("inspect", self.workdir / "programs", calls).rename(self.workdir / "inspected")
 
     def start(self, drawn: Sequence[Case]) -> Child:
         """A child with room for these cases and for the timed ones."""
@@ -63,7 +97,9 @@ class Trial:
         out_bytes = TIMED_SLOTS * bench_out + sum(span([expected.array for expected in case.expected]) for case in drawn)
         self.arena = Arena(in_bytes, out_bytes, seed_of(f"{self.job.seed}/poison"))
         memory_bytes = 2 * in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
-        self.child = Child(self.job, type(self.backend), self.workdir, self.arena, self.threads, memory_bytes)
+        if isinstance(self.backend, TracedBackend):
+            memory_bytes += TRACED_BYTES
+        self.child = Child(self.job, self.backend, self.workdir, self.arena, self.threads, memory_bytes, PROGRAM_BYTES)
         return self.child
 
     def slot(self, case: Case, which: int = 0) -> Slot:
@@ -101,10 +137,12 @@ class Trial:
 
 
 def screen(trial: Trial) -> None:
-    """The backend's look at the text."""
+    """The backend's look at the text, or at the traced program."""
     if not trial.job.candidate.files:
         raise CandidateError("no_code", trial.job.candidate.notes or "the reply held no source file")
-    if found := list(trial.backend.screen(trial.job.task, trial.job.candidate)):
+    if isinstance(trial.backend, TracedBackend):
+        trial.trace(trial.backend)
+    if found := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):
         raise CandidateError("forbidden", "\n".join(found[:5]))
 
 
@@ -115,14 +153,15 @@ def build(trial: Trial) -> None:
 
 def check(trial: Trial) -> None:
     """Every size, several seeds, poisoned outputs, guard bands; the first case of a size runs twice and must agree with itself."""
-    drawn = {size: [trial.cases.draw(size, index) for index in range(DRAWS[size])] for size in SIZES if size != "bench"}
-    child = trial.start([cases[0] for cases in drawn.values()])
-    child.wait_ready()
+    child = trial.child
+    if child is None:
+        child = trial.start([trial.case(size, 0) for size in trial.sizes if size != "bench"])
+        child.wait_ready()
     child.load()
-    for size in SIZES:
+    for size in trial.sizes:
         earlier: list[Case] = []
         for index in range(DRAWS[size]):
-            case = drawn[size][index] if size in drawn else trial.cases.draw(size, index)
+            case = trial.case(size, index)
             slot = trial.slot(case)
             try:
                 attempt(trial, case, slot, repeats=1 if index else 2)
@@ -155,14 +194,22 @@ def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
 
 def clock(trial: Trial) -> None:
     """Paired samples of candidate and baselines, then what bounds the candidate."""
-    job = trial.job
-    trial.timing = synthetic(job) if job.clock == "synthetic" else measure(trial)
+    job, backend = trial.job, trial.backend
+    estimate = backend.estimate(job.task, trial.workdir) if isinstance(backend, TracedBackend) and job.clock != "synthetic" else None
+    trial.timing = synthetic(job) if job.clock == "synthetic" else computed(estimate) if estimate else measure(trial)
     timed = Outcome(gates=(), samples_us=trial.timing.samples_us, baseline_us=trial.timing.baseline_us, clock=trial.timing.clock)
-    trial.profile = trial.backend.profile(job.task, timed)
+    trial.profile = estimate.profile if estimate else backend.profile(job.task, timed)
     floor_us = trial.profile.figures.get("floor_us", 0.0) if trial.profile else 0.0
     latency_us = timed.latency_us or 0.0
     if job.clock != "synthetic" and latency_us < floor_us:
         raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than writing the outputs takes ({floor_us:.3g} µs)")
+
+
+def call_of(case: Case) -> Call:
+    """A case without its data."""
+    inputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.inputs)
+    outputs = tuple((e.array.name, e.array.dtype, tuple(e.array.data.shape)) for e in case.expected)
+    return Call(inputs, case.scalars, outputs)
 
 
 def blank(tensor: Tensor) -> Array:

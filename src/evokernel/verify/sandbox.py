@@ -10,17 +10,19 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import evokernel
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.records import Job
+from evokernel.core.protocols import Backend, Call, TracedBackend
+from evokernel.core.records import Job, Settings
 from evokernel.verify.arena import Arena, Slot
 from evokernel.verify.reasons import REASONS, clean
+from evokernel.verify.zygote import Forked, Zygote, search_path
 
 START_S, EXIT_S = 60.0, 5.0
 ANSWER_BYTES = 16 << 10
@@ -46,30 +48,19 @@ class Window(NamedTuple):
 class Child:
     """A process with one candidate in it. Its answers are not believed, only waited for."""
 
-    def __init__(self, job: Job, backend: type, workdir: Path, arena: Arena, threads: int, memory_bytes: int) -> None:
+    def __init__(
+        self, job: Job, backend: Backend, workdir: Path, arena: Arena, threads: int, memory_bytes: int, file_bytes: int = 1 << 20
+    ) -> None:
         self.arena, self.workdir, self.left_s = arena, workdir, job.timeout_s
         self.timeout_s = job.timeout_s
         self.answers, theirs = os.pipe()
         self.buffer = b""
-        self.errors = (workdir / "child.err").open("w+b")
-        self.scratch = workdir / "scratch"
-        self.scratch.mkdir()
-        fix_addresses()
+        self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
+        self.errors = self.scratch.with_suffix(".err").open("w+b")
         given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
-        folder = str(Path(str(evokernel.__file__)).parent.parent)
-        path = json.dumps([folder, *(os.path.abspath(entry) for entry in sys.path)])
         try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", "-c", BOOT, path],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=self.errors,
-                cwd=self.scratch,
-                env=environment(threads, self.scratch),
-                pass_fds=given,
-                process_group=0,
-            )
-        except OSError as error:
+            self.process = self.start(job, backend, given, threads)
+        except (OSError, InfraError) as error:
             os.close(self.answers)
             self.errors.close()
             raise InfraError(f"the child cannot be started: {error}") from error
@@ -81,14 +72,34 @@ class Child:
             "answers": theirs,
             "inputs": given[1],
             "outputs": given[2],
-            "backend": f"{backend.__module__}:{backend.__qualname__}",
+            "backend": f"{type(backend).__module__}:{type(backend).__qualname__}",
             "settings": job.settings,
             "workdir": str(workdir),
             "memory_bytes": memory_bytes,
+            "file_bytes": file_bytes,
             "cpu_s": int(job.timeout_s * threads) + 30,
-            "threads": threads,
+            "processes": threads > 1 or isinstance(backend, TracedBackend),
         }
         self.send(json.dumps(order))
+
+    def start(self, job: Job, backend: Backend, given: tuple[int, int, int], threads: int) -> subprocess.Popen[bytes] | Forked:
+        """A copy of a process that has the backend loaded, where the backend can be copied; else a process of its own."""
+        variables = environment(threads, self.scratch)
+        if isinstance(backend, TracedBackend):
+            variables |= backend.environment
+            if sys.platform == "linux":
+                return Forked(zygote(backend, job.settings), self.errors, given, self.scratch, variables)
+        fix_addresses()
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-B", "-c", BOOT, search_path()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self.errors,
+            cwd=self.scratch,
+            env=variables,
+            pass_fds=given,
+            process_group=0,
+        )
 
     def wait_ready(self) -> None:
         """Until then nothing is the candidate's fault."""
@@ -102,6 +113,11 @@ class Child:
 
     def load(self) -> None:
         self.command("load", "")
+
+    def prepare(self, word: str, source: Path, calls: dict[str, Call]) -> Path:
+        """Has the backend trace a candidate or inspect a program; what it leaves is in the child's own folder."""
+        self.command(word, json.dumps([str(source), calls, str(self.scratch)]))
+        return self.scratch
 
     def bind(self, slot: Slot, scalars: tuple[tuple[str, str, float], ...]) -> None:
         """Makes a slot callable; slots are bound in the order in which they were made."""
@@ -235,6 +251,17 @@ class Child:
                 self.process.stdin.close()
         os.close(self.answers)
         self.errors.close()
+
+
+ZYGOTES: dict[str, Zygote] = {}
+
+
+def zygote(backend: TracedBackend, settings: Settings) -> Zygote:
+    """The one for this backend with these settings, started when first needed and again when it is gone."""
+    key = json.dumps([type(backend).__qualname__, settings], sort_keys=True)
+    if key not in ZYGOTES or ZYGOTES[key].process.poll() is not None:
+        ZYGOTES[key] = Zygote(type(backend), settings, environment(1, Path(tempfile.gettempdir())) | backend.environment)
+    return ZYGOTES[key]
 
 
 def hint(died: signal.Signals) -> str:

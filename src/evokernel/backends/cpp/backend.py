@@ -36,7 +36,7 @@ class CppBackend:
 
         return described(task.signature)
 
-    def screen(self, task: Task, candidate: Candidate) -> Iterable[str]:
+    def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
         from evokernel.backends.cpp.screen import findings
 
         for name, text in sorted(candidate.files.items()):
