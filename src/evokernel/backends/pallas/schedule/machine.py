@@ -1,0 +1,233 @@
+"""What the scalar core acts on while a schedule is executed: its memory, synchronisation flags, transfers, and the clock."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from evokernel.backends.pallas.chips import Chip
+
+WORD = 0xFFFFFFFF
+LOCAL_SPEED = 4
+"""Transfers within the chip, in multiples of HBM's bandwidth."""
+SMEM_WORDS = 1 << 16
+MAX_PENDING = 200_000
+
+
+class OutOfBounds(ArithmeticError):
+    """The program keeps more transfers in flight than any machine could."""
+
+
+class Unknown:
+    """A word that depends on data nobody has here. It may be computed with; when it decides something, the machine is told."""
+
+    __slots__ = ("machine", "value")
+
+    def __init__(self, value: int, machine: Machine) -> None:
+        self.value, self.machine = value, machine
+
+    def __bool__(self) -> bool:
+        self.machine.decided_by_data += 1
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        self.machine.decided_by_data += 1
+        return int(self.value)
+
+    __int__ = __index__
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+
+def lifted(calculate: Callable[[Any, Any], Any], swapped: bool = False) -> Callable[[Unknown, Any], Unknown]:
+    """The operation on unknown words; what comes out is unknown as well."""
+
+    def calculated(self: Unknown, other: Any) -> Unknown:
+        theirs = other.value if isinstance(other, Unknown) else other
+        return Unknown(int(calculate(theirs, self.value) if swapped else calculate(self.value, theirs)), self.machine)
+
+    return calculated
+
+
+for name in ("add", "sub", "mul", "and", "or", "xor", "lshift", "rshift"):
+    function = getattr(operator, f"__{name}__")
+    setattr(Unknown, f"__{name}__", lifted(function))
+    setattr(Unknown, f"__r{name}__", lifted(function, swapped=True))
+for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Unknown, f"__{name}__", lifted(getattr(operator, f"__{name}__")))
+
+
+class Smem(dict[Any, Any]):
+    """Scalar memory by address. What nobody wrote is unknown."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self.machine = machine
+
+    def __missing__(self, address: Any) -> Unknown:
+        return self.machine.unknown()
+
+
+class Flag:
+    """A synchronisation flag: its count, and the transfers that will add to it, in order of completion."""
+
+    __slots__ = ("count", "pending")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.pending: deque[tuple[float, int]] = deque()
+
+
+class Machine:
+    """State of one core. Time is in cycles; transfers share one channel to HBM, first come, first served."""
+
+    def __init__(self, chip: Chip, background: float = 0.0, unknown_value: int = 0) -> None:
+        self.chip = chip
+        self.speed = chip.hbm_bytes_per_cycle
+        self.unknown_value = unknown_value
+        self.t = 0.0
+        self.registers: list[Any] = [0] * 256
+        self.predicates: list[Any] = [0] * 256
+        self.smem = Smem(self)
+        self.flags: dict[Any, Flag] = {}
+        self.divided: deque[Any] = deque()
+        self.free_at = 0.0
+        self.background, self.background_at = background, 0.0
+        self.bytes_read = self.bytes_written = self.bytes_local = 0
+        self.transfers = 0
+        self.waited = 0.0
+        self.lone_waits = 0
+        self.decided_by_data = 0
+
+    def unknown(self) -> Unknown:
+        return Unknown(self.unknown_value, self)
+
+    def flag(self, number: Any) -> Flag:
+        number = int(number)
+        found = self.flags.get(number)
+        if found is None:
+            found = self.flags[number] = Flag()
+        return found
+
+    @property
+    def unwaited(self) -> int:
+        """Transfers nobody has waited for."""
+        return sum(len(flag.pending) for flag in self.flags.values())
+
+    def delay(self, cycles: Any) -> None:
+        self.t += min(int(cycles) & WORD, 1 << 20)
+
+    def divide(self, dividend: Any, divisor: Any, quotient: bool, remainder: bool) -> None:
+        """Results are fetched later, in order."""
+        if isinstance(dividend, Unknown) or isinstance(divisor, Unknown):
+            results: tuple[Any, Any] = (self.unknown(), self.unknown())
+        else:
+            results = divmod(dividend & WORD, divisor & WORD) if divisor & WORD else (0, 0)
+        if quotient:
+            self.divided.append(results[0])
+        if remainder:
+            self.divided.append(results[1])
+
+    def fetch(self) -> Any:
+        return self.divided.popleft() if self.divided else self.unknown()
+
+    def transfer(self, source: str, target: str, granules: Any, flag: Any, smem: Any) -> None:
+        """Issues one; it is done after its turn on the channel and the latency of its direction."""
+        granules = int(granules) & WORD
+        size = granules * self.chip.granule_bytes
+        self.transfers += 1
+        if target == "smem" and not isinstance(smem, Unknown) and smem:
+            for word in range(min(size // 4, SMEM_WORDS)):  # counting up, so that no block looks like the one before
+                self.smem[smem + word] = Unknown(word, self)
+        if "hbm" in (source, target):
+            twice = 2 if source == target else 1
+            begin = max(self.t, self.free_at)
+            self.free_at = begin + self.occupied(begin, size * twice)
+            if target == "hbm":
+                self.bytes_written += size
+                done = self.free_at + self.chip.write_latency
+            if source == "hbm":
+                self.bytes_read += size
+                done = self.free_at + self.chip.read_latency
+        else:
+            self.bytes_local += size
+            done = self.t + size / (LOCAL_SPEED * self.speed) + self.chip.write_latency / 2
+        pending = self.flag(flag).pending
+        pending.append((done, granules))
+        if len(pending) > MAX_PENDING:
+            raise OutOfBounds
+
+    def occupied(self, begin: float, size: int) -> float:
+        """How long the channel is taken; a prefetch in the background has half of it while it lasts."""
+        if not self.background:
+            return size / self.speed
+        self.drain(begin)
+        if size <= self.background:
+            taken = 2 * size / self.speed
+            self.background -= size
+        else:
+            taken = (size + self.background) / self.speed
+            self.background = 0.0
+        self.background_at = begin + taken
+        return taken
+
+    def drain(self, until: float) -> None:
+        """The background transfer has the channel alone until then."""
+        if self.background and until > self.background_at:
+            self.background = max(0.0, self.background - (until - self.background_at) * self.speed)
+        self.background_at = max(self.background_at, until)
+
+    def wait(self, number: Any, count: Any) -> None:
+        """Until the flag has reached the count. A count that no transfer will ever bring about is noted and taken as reached."""
+        flag, count = self.flag(number), int(count)
+        while signed(flag.count) < count:
+            if not flag.pending:
+                self.lone_waits += 1
+                flag.count = count
+                break
+            done, granules = flag.pending.popleft()
+            flag.count += granules
+            if done > self.t:
+                self.waited += done - self.t
+                self.t = done
+
+    def add(self, number: Any, count: Any) -> None:
+        flag = self.flag(number)
+        flag.count = (flag.count + int(count)) & WORD
+
+    def reset(self, number: Any) -> None:
+        self.flag(number).count = 0
+
+
+def signed(word: int) -> int:
+    """A 32-bit word in two's complement."""
+    return ((word & WORD) ^ 0x80000000) - 0x80000000
+
+
+def as_float(word: Any) -> float:
+    return float(struct.unpack("<f", struct.pack("<I", int(word) & WORD))[0])
+
+
+def float_word(value: float) -> int:
+    """The word that holds it; infinity where it is too large."""
+    try:
+        return int(struct.unpack("<I", struct.pack("<f", value))[0])
+    except OverflowError:
+        return 0x7F800000 if value > 0 else 0xFF800000
+
+
+def with_floats(calculate: Callable[[float, float], float | bool], compares: bool = False) -> Callable[[Any, Any], Any]:
+    """An operation on words that hold floats."""
+
+    def calculated(left: Any, right: Any) -> Any:
+        for word in (left, right):
+            if isinstance(word, Unknown):
+                return word.machine.unknown()
+        result = calculate(as_float(left), as_float(right))
+        return result if compares else float_word(float(result))
+
+    return calculated

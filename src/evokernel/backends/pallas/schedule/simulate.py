@@ -1,0 +1,128 @@
+"""Executes the schedule of one operation: trip counts, skipped and overlapping transfers come out as they would on the chip."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from evokernel.backends.pallas.chips import Chip
+from evokernel.backends.pallas.schedule.blocks import NOWHERE, Code, assemble, leaders
+from evokernel.backends.pallas.schedule.bundles import Program
+from evokernel.backends.pallas.schedule.machine import WORD, Machine, OutOfBounds
+from evokernel.backends.pallas.schedule.scalar import Translator
+from evokernel.backends.pallas.schedule.stalls import stalls
+
+MAX_BLOCKS = 20_000_000
+CHECK_EVERY = 0x3FF
+GUESSES = (0, 1 << 30, WORD - (1 << 30))
+"""What an unknown word is taken for: nothing, something large, something negative."""
+
+
+class Prepared(NamedTuple):
+    """A program that can be executed again and again."""
+
+    program: Program
+    code: Code
+    stalls: list[int]
+    not_understood: dict[str, int]
+
+
+class Executed(NamedTuple):
+    """One execution."""
+
+    cycles: float
+    waited: float
+    """Cycles of it spent waiting for transfers."""
+    bytes_read: int
+    bytes_written: int
+    bytes_local: int
+    transfers: int
+    counts: list[int]
+    """How often each bundle was executed."""
+    background_left: float
+    unwaited: int
+    doubts: tuple[str, ...]
+    """Why the figures may be wrong."""
+
+
+def prepare(program: Program, chip: Chip) -> Prepared:
+    """Translates it once."""
+    translator = Translator()
+    steps = [translator.step(bundle.scalar) for bundle in program.bundles]
+    entered = leaders(program, steps)
+    waits = stalls(program.bundles, entered, chip)
+    spent = [0]
+    for wait in waits:
+        spent.append(spent[-1] + 1 + wait)
+    return Prepared(program, assemble(program, steps, entered, spent), waits, dict(translator.not_understood))
+
+
+def execute(prepared: Prepared, chip: Chip, deadline: float, background: float = 0.0) -> Executed:
+    """Where data decides, the slowest of several guesses; on chips with several cores it may be the core's number, and is left at 0."""
+    result = execute_once(prepared, chip, deadline, background, 0)
+    if result.doubts and chip.chip_cores == 1 and any(DATA in doubt for doubt in result.doubts):
+        others = [execute_once(prepared, chip, deadline, background, guess) for guess in GUESSES[1:]]
+        return max([result, *others], key=lambda executed: executed.cycles)
+    return result
+
+
+DATA = "decided by data"
+
+
+def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: float, guess: int) -> Executed:
+    machine = Machine(chip, background, guess)
+    hits, doubts = walk(prepared, machine, deadline)
+    machine.drain(machine.t)
+    size = len(prepared.program.bundles)
+    change = [0] * (size + 1)
+    for way, times in zip(prepared.code.exits, hits):
+        change[way.begin] += times
+        change[way.end] -= times
+    counts, count = [], 0
+    for at in range(size):
+        count += change[at]
+        counts.append(count)
+    if machine.decided_by_data:
+        doubts.append(f"control flow is {DATA} that is not known here")
+    if machine.lone_waits:
+        doubts.append(f"{machine.lone_waits} waits without a matching transfer")
+    if prepared.not_understood:
+        doubts.append("operations that are not understood: " + ", ".join(sorted(prepared.not_understood)))
+    return Executed(
+        cycles=machine.t,
+        waited=machine.waited,
+        bytes_read=machine.bytes_read,
+        bytes_written=machine.bytes_written,
+        bytes_local=machine.bytes_local,
+        transfers=machine.transfers,
+        counts=counts,
+        background_left=machine.background,
+        unwaited=machine.unwaited,
+        doubts=tuple(doubts),
+    )
+
+
+def walk(prepared: Prepared, machine: Machine, deadline: float) -> tuple[list[int], list[str]]:
+    """How often each exit was taken, and why the walk ended early if it did."""
+    exits, blocks = prepared.code
+    end = len(prepared.program.bundles)
+    hits = [0] * len(exits)
+    following = [blocks.get(way.target) for way in exits]
+    block, steps = blocks[0], 0
+    registers, predicates, smem = machine.registers, machine.predicates, machine.smem
+    try:
+        while True:
+            taken = block(machine, registers, predicates, smem)
+            hits[taken] += 1
+            successor = following[taken]
+            if successor is None:
+                if exits[taken].target == NOWHERE:
+                    return hits, ["a branch leads to a region that was not dumped"]
+                assert exits[taken].target == end
+                return hits, []
+            block = successor
+            steps += 1
+            if not steps & CHECK_EVERY and (steps > MAX_BLOCKS or time.monotonic() > deadline):
+                return hits, ["it ran past the limit of time"]
+    except OutOfBounds:
+        return hits, ["it keeps too many transfers in flight"]
