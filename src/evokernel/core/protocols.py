@@ -11,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:  # the child loads this module for every candidate and must not wait for pydantic
     from concurrent.futures import Future
 
+    from evokernel.core.errors import CandidateError
     from evokernel.core.records import Attempt, Candidate, Context, Job, Kind, MemoryItem, Outcome, Profile, Reply, Stage, State, Task
 
 
@@ -105,7 +106,13 @@ class TracedBackend(Protocol):
         """In a process with the candidate: its program for every size, as files in `into`."""
 
     def inspect(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
-        """In a process without it: leaves in `into` what `screen` reports and `build` compiles."""
+        """In a process without it: leaves in `into` what `screen` reports."""
+
+    def lower(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+        """In the same process: leaves in `into` what `build` compiles."""
+
+    def explain(self, error: Exception) -> CandidateError:
+        """What an exception out of one of these three means for whoever wrote the candidate."""
 
     def estimate(self, task: Task, workdir: Path) -> Estimate | None:
         """What a built candidate will take; None when it is to be measured."""

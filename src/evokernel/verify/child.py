@@ -26,6 +26,7 @@ from evokernel.core.protocols import Arguments, Array, Call
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 LIMIT_BYTES = 4000
 DTYPES = {"bfloat16": "uint16"}
+PREPARATIONS = ("trace", "inspect", "lower")
 
 
 class Answers:
@@ -70,7 +71,7 @@ def main(given: Given | None = None, backend: Any = None) -> None:
                 served.bind(json.loads(rest))
             elif word == "load":
                 served.load()
-            elif word in ("trace", "inspect"):
+            elif word in PREPARATIONS:
                 served.prepare(word, *json.loads(rest))
         except InfraError as error:
             answers.say("infra", nonce, json.dumps(str(error)[:LIMIT_BYTES]))
@@ -79,7 +80,8 @@ def main(given: Given | None = None, backend: Any = None) -> None:
         except CandidateError as error:
             answers.say("failed", nonce, json.dumps([error.reason, error.detail[:LIMIT_BYTES]]))
         except Exception as error:
-            answers.say("failed", nonce, json.dumps(["raised", f"{type(error).__name__}: {error}"[:LIMIT_BYTES]]))
+            found = backend.explain(error) if word in PREPARATIONS else CandidateError("raised", f"{type(error).__name__}: {error}")
+            answers.say("failed", nonce, json.dumps([found.reason, found.detail[:LIMIT_BYTES]]))
         else:
             answers.say("done", nonce)
 
@@ -100,7 +102,7 @@ class Served:
         self.kernel = self.backend.load(Path(self.order["workdir"]))
 
     def prepare(self, word: str, source: str, calls: dict[str, list[Any]], into: str) -> None:
-        """Traces the candidate, or inspects what was traced: `word` says which of the backend's two."""
+        """Traces the candidate, inspects or lowers what was traced: `word` says which of the backend's three."""
         getattr(self.backend, word)(Path(source), {size: called(*call) for size, call in calls.items()}, Path(into))
 
     def run(self, slot: int, marks: list[tuple[int, int, int]], swaps: list[tuple[int, int, int]], calls: int) -> None:

@@ -73,20 +73,23 @@ class Trial:
         scalars = tuple((number.name, number.kind, number.value) for number in signature.scalars)
         return {"bench": Call(tensors[0], scalars, tensors[1])} | {size: call_of(self.case(size, 0)) for size in self.sizes}
 
-    def trace(self, backend: TracedBackend) -> None:
-        """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its program is inspected and run."""
+    def trace(self) -> None:
+        """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its programs are run."""
         source = self.workdir / "candidate"
         source.mkdir()
         for name, text in self.job.candidate.files.items():
             (source / Path(name).name).write_text(text)
-        calls = self.calls()
         with closing(Arena(0, 0, 0)) as arena:
             with closing(Child(self.job, self.backend, self.workdir, arena, 1, TRACED_BYTES, PROGRAM_BYTES)) as child:
                 child.wait_ready()
-                child.prepare("trace", source, calls).rename(self.workdir / "programs")
-        child = self.start([self.case(size, 0) for size in self.sizes])
-        child.wait_ready()
-        child.prepare("inspect", self.workdir / "programs", calls).rename(self.workdir / "inspected")
+                child.prepare("trace", source, self.calls(), self.workdir / "programs")
+        self.start([self.case(size, 0) for size in self.sizes]).wait_ready()
+        self.prepare("inspect")
+
+    def prepare(self, word: str) -> None:
+        """Has the child inspect or lower the traced programs."""
+        assert self.child
+        self.child.prepare(word, self.workdir / "programs", self.calls(), self.workdir / word)
 
     def start(self, drawn: Sequence[Case]) -> Child:
         """A child with room for these cases and for the timed ones."""
@@ -141,13 +144,15 @@ def screen(trial: Trial) -> None:
     if not trial.job.candidate.files:
         raise CandidateError("no_code", trial.job.candidate.notes or "the reply held no source file")
     if isinstance(trial.backend, TracedBackend):
-        trial.trace(trial.backend)
+        trial.trace()
     if found := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):
         raise CandidateError("forbidden", "\n".join(found[:5]))
 
 
 def build(trial: Trial) -> None:
     """The backend's toolchain."""
+    if isinstance(trial.backend, TracedBackend):
+        trial.prepare("lower")
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
 
 

@@ -114,10 +114,10 @@ class Child:
     def load(self) -> None:
         self.command("load", "")
 
-    def prepare(self, word: str, source: Path, calls: dict[str, Call]) -> Path:
-        """Has the backend trace a candidate or inspect a program; what it leaves is in the child's own folder."""
-        self.command(word, json.dumps([str(source), calls, str(self.scratch)]))
-        return self.scratch
+    def prepare(self, word: str, source: Path, calls: dict[str, Call], into: Path) -> None:
+        """Has the backend trace a candidate, or inspect or lower its programs; what that leaves is in `into`."""
+        into.mkdir()
+        self.command(word, json.dumps([str(source), calls, str(into)]))
 
     def bind(self, slot: Slot, scalars: tuple[tuple[str, str, float], ...]) -> None:
         """Makes a slot callable; slots are bound in the order in which they were made."""

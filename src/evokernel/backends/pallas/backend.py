@@ -1,0 +1,107 @@
+"""The `pallas` plug-in. Everything heavy is imported when asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from evokernel.backends.pallas.chips import chip as chip_called
+from evokernel.backends.pallas.environment import ENVIRONMENT
+from evokernel.core.errors import CandidateError
+from evokernel.core.protocols import Call, Estimate, Kernel
+
+if TYPE_CHECKING:
+    from evokernel.core.records import Candidate, Outcome, Profile, Task
+
+CLOCK = "estimate (schedule)"
+
+
+class PallasBackend:
+    """`chip` is the TPU generation kernels are compiled and priced for: v5e, v6e, v5p, v4 or v7x."""
+
+    file = "kernel.py"
+    checked: ClassVar[tuple[str, ...]] = ("small", "held_out")
+    environment: ClassVar[dict[str, str]] = ENVIRONMENT
+    repeatable = True
+
+    def __init__(self, chip: str = "v5e") -> None:
+        self.chip = chip_called(chip)
+
+    def missing(self) -> str | None:
+        from evokernel.backends.pallas.compiler import missing
+
+        return missing()
+
+    def versions(self) -> dict[str, str]:
+        from evokernel.backends.pallas.compiler import versions
+
+        return {"chip": self.chip.name, **versions()}
+
+    def entry(self, task: Task) -> str:
+        from evokernel.backends.pallas.entry import described
+
+        return described(task.signature)
+
+    def warm(self) -> None:
+        from evokernel.backends.pallas.interpret import warm
+
+        warm()
+
+    def trace(self, candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+        from evokernel.backends.pallas.trace import trace
+
+        trace(candidate, calls, into, self.chip)
+
+    def inspect(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+        from evokernel.backends.pallas.inspection import inspect
+
+        inspect(programs, calls, into, self.chip)
+
+    def lower(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+        from evokernel.backends.pallas.inspection import lower
+
+        lower(programs, into, self.chip)
+
+    def explain(self, error: Exception) -> CandidateError:
+        from evokernel.backends.pallas.trace import explained
+
+        return explained(error)
+
+    def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
+        found: list[str] = json.loads((workdir / "inspect" / "findings.json").read_text())
+        return found
+
+    def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
+        from evokernel.backends.pallas.compiler import Refused, TooSlow, compile_program
+        from evokernel.backends.pallas.errors import explain
+
+        try:
+            compile_program((workdir / "lower" / "program.mlir").read_bytes(), self.chip.topology, workdir / "schedule")
+        except TooSlow as error:
+            raise CandidateError("build_timeout", str(error)) from error
+        except Refused as error:
+            raise explain(str(error)) from error
+
+    def load(self, workdir: Path) -> Kernel:
+        from evokernel.backends.pallas.kernel import PallasKernel
+
+        return PallasKernel(workdir, self.chip)
+
+    def estimate(self, task: Task, workdir: Path) -> Estimate | None:
+        from evokernel.backends.pallas.baseline import baseline_us
+        from evokernel.backends.pallas.profile import profile
+        from evokernel.backends.pallas.schedule import estimate
+
+        found = estimate(workdir / "schedule", self.chip)
+        if found.unwaited:
+            raise CandidateError("race", f"{found.unwaited} asynchronous copies are started and never waited for: call .wait() on each")
+        if not found.certified:
+            words = "; ".join(found.notes) or "its schedule does not tell"
+            raise CandidateError("unpriced", f"how long this takes depends on data or on something the schedule does not show: {words}")
+        base = baseline_us(task, self.chip)
+        return Estimate(CLOCK, found.us, {} if base is None else {"xla": base}, profile(task, found, self.chip))
+
+    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
+        return None

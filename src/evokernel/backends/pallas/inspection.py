@@ -1,0 +1,58 @@
+"""Looks at traced programs where none of the candidate's code ever ran, and turns the one to be timed into what the compiler reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evokernel.backends.pallas import guard, program
+from evokernel.backends.pallas import lower as lowering
+from evokernel.backends.pallas.chips import Chip
+from evokernel.backends.pallas.entry import jax_dtype
+from evokernel.core.errors import CandidateError
+from evokernel.core.protocols import Call
+
+BENCH = "bench"
+
+
+def inspect(programs: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -> None:
+    """Every size's program must fit its call; what the guard finds is left in `into`."""
+    found: list[str] = []
+    for size, call in calls.items():
+        with lowering.target(chip):
+            closed = read(programs, size)
+            fit(closed, call)
+            found += [finding for finding in guard.findings(closed) if finding not in found]
+    (into / "calls.json").write_text(json.dumps(calls))
+    (into / "findings.json").write_text(json.dumps(found))
+
+
+def lower(programs: Path, into: Path, chip: Chip) -> None:
+    """The program at bench size, for the compiler."""
+    with lowering.target(chip):
+        closed = read(programs, BENCH)
+    (into / "program.mlir").write_bytes(lowering.lower(closed, chip))
+
+
+def read(programs: Path, size: str) -> Any:
+    """A size's program."""
+    path = programs / f"{size}.program"
+    if not path.exists():
+        raise CandidateError("forbidden", "the candidate left no program: it must be an ordinary function that jax can trace")
+    return program.decode(path.read_bytes())
+
+
+def fit(closed: Any, call: Call) -> None:
+    """Inputs are as they were given, outputs as they are wanted."""
+    given = [(tuple(aval.shape), aval.dtype.name) for aval in closed.in_avals]
+    if given != [(shape, jax_dtype(dtype)) for _, dtype, shape in call.inputs]:
+        raise CandidateError("forbidden", "the traced program does not take what it was called with")
+    if len(closed.out_avals) != len(call.outputs):
+        raise CandidateError("shape", f"{len(closed.out_avals)} outputs are returned, {len(call.outputs)} are wanted")
+    for aval, (name, dtype, shape) in zip(closed.out_avals, call.outputs):
+        if tuple(aval.shape) != shape:
+            raise CandidateError("shape", f"output `{name}` has shape {list(aval.shape)}, wanted is {list(shape)}")
+        if aval.dtype.name != jax_dtype(dtype):
+            raise CandidateError("dtype", f"output `{name}` is {aval.dtype.name}, wanted is {jax_dtype(dtype)}")

@@ -1,0 +1,54 @@
+"""A traced program as something to call. Runs in a child that none of the candidate's code ever entered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evokernel.backends.pallas import lower, program
+from evokernel.backends.pallas.chips import Chip
+from evokernel.backends.pallas.entry import NARROWED
+from evokernel.backends.pallas.interpret import Interpreted
+from evokernel.core.errors import CandidateError
+
+if TYPE_CHECKING:
+    from evokernel.core.protocols import Arguments, Array
+
+
+class PallasKernel:
+    """The programs of one candidate, one per size."""
+
+    def __init__(self, workdir: Path, chip: Chip) -> None:
+        self.programs, self.chip = workdir / "programs", chip
+        self.calls: dict[str, list[Any]] = json.loads((workdir / "inspect" / "calls.json").read_text())
+
+    def bind(self, arguments: Arguments) -> Callable[[], None]:
+        """The program for these shapes."""
+        with lower.target(self.chip):
+            closed = program.decode((self.programs / f"{self.size(arguments)}.program").read_bytes())
+        interpreted = Interpreted(closed)
+
+        def call() -> None:
+            with lower.target(self.chip):
+                results = interpreted.run([narrowed(array) for array in arguments.inputs])
+            for array, result in zip(arguments.outputs, results, strict=True):
+                array.data[...] = result
+
+        return call
+
+    def size(self, arguments: Arguments) -> str:
+        """Which of the sizes these arguments are."""
+        wanted = [[list(array.data.shape) for array in arguments.inputs], [list(scalar) for scalar in arguments.scalars]]
+        for size, (inputs, scalars, _) in self.calls.items():
+            if [[shape for _, _, shape in inputs], scalars] == wanted:
+                return size
+        raise CandidateError("forbidden", "no program was traced for these shapes")
+
+
+def narrowed(array: Array) -> np.ndarray:
+    """The data in the type the kernel sees."""
+    return array.data.astype(NARROWED[array.dtype]) if array.dtype in NARROWED else array.data

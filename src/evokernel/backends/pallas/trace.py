@@ -1,0 +1,54 @@
+"""The candidate's side: its own code runs here, on shapes, and leaves its program. Nothing this process says is believed."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from evokernel.backends.pallas.chips import Chip
+from evokernel.backends.pallas.entry import jax_dtype
+from evokernel.backends.pallas.errors import explain
+from evokernel.backends.pallas.lower import target
+from evokernel.backends.pallas.program import encode
+from evokernel.core.errors import CandidateError
+from evokernel.core.protocols import Call
+
+FILE = "kernel.py"
+
+
+def trace(candidate: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -> None:
+    """Every size's program, as `into/<size>.program`."""
+    with target(chip):
+        kernel = loaded(candidate)
+        for size, call in calls.items():
+            shapes = [jax.ShapeDtypeStruct(shape, jnp.dtype(jax_dtype(dtype))) for _, dtype, shape in call.inputs]
+            scalars = [{"int": int, "float": float, "bool": bool}[kind](value) for _, kind, value in call.scalars]
+            closed = jax.make_jaxpr(lambda *arrays, given=scalars: kernel(*arrays, *given))(*shapes)
+            (into / f"{size}.program").write_bytes(encode(closed))
+
+
+def loaded(candidate: Path) -> Any:
+    """The candidate's `kernel`."""
+    files = sorted(candidate.glob("*.py"))
+    path = candidate / FILE if candidate / FILE in files or len(files) != 1 else files[0]
+    if not path.exists():
+        raise CandidateError("no_code", f"write one file, {FILE}, with a function `kernel` in it")
+    namespace: dict[str, Any] = {"__name__": "kernel", "__file__": FILE}
+    exec(compile(path.read_text(), FILE, "exec"), namespace)
+    if not callable(kernel := namespace.get("kernel")):
+        raise CandidateError("symbol", "the file defines no function `kernel`")
+    return kernel
+
+
+def explained(error: Exception) -> CandidateError:
+    """An exception out of tracing or lowering, with the candidate's line it came from."""
+    found = explain(str(error), type(error).__name__)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+    if lines and f"{FILE}:{lines[-1]}" not in found.detail:
+        return CandidateError(found.reason, f"{FILE}:{lines[-1]}: {found.detail}")
+    return found
