@@ -9,6 +9,7 @@ from evokernel.backends.pallas.schedule.module import Estimate
 SATURATED_HBM, MANY_WAITS, SOME_WAITS, BUSY = 0.75, 0.4, 0.3, 0.6
 SHORT_STEP_CYCLES, MANY_STEPS = 1000, 16
 SPILLING = 0.3
+SPARE = 1.03
 ADVICE = {
     "hbm": "move fewer bytes (fuse passes, larger blocks where inputs are read again, intermediates in VMEM, narrower types)",
     "dma_latency": "use larger blocks, more buffers, or start transfers earlier",
@@ -42,10 +43,13 @@ class Diagnosis(NamedTuple):
     summary: str
 
 
-def diagnose(estimate: Estimate) -> Diagnosis:
-    """Memory first, then waiting, then the busiest unit; what is left is latency."""
+def diagnose(estimate: Estimate, needed_bytes: float = 0.0) -> Diagnosis:
+    """Memory first, then waiting, then the busiest unit; what is left is latency. `needed_bytes`: what the task cannot do without."""
     bottleneck = bound(estimate)
-    return Diagnosis(bottleneck, f"{sentence(bottleneck, estimate)}: {ADVICE[bottleneck]}.{remark(bottleneck, estimate)}")
+    advice = ADVICE[bottleneck]
+    if bottleneck == "hbm" and estimate.hbm_bytes <= needed_bytes * SPARE:
+        advice = "no byte is moved that could be spared, so little is left to gain"
+    return Diagnosis(bottleneck, f"{sentence(bottleneck, estimate)}: {advice}.{remark(bottleneck, estimate)}")
 
 
 def bound(estimate: Estimate) -> str:
