@@ -83,6 +83,8 @@ _warm = Warm()
 def _forget() -> None:
     """A forked child leaves the process to its parent."""
     global _warm
+    if _warm.driver:
+        _warm.driver.let_go()
     _warm = Warm()
 
 

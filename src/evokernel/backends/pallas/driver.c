@@ -3,7 +3,8 @@
  *   driver LIBTPU PARENT [ADDRESS]
  *
  * It says "ready", then reads one request per line, "topology TAB program file TAB options file", and answers each with
- * "done" or with "error CODE N" and N bytes of the compiler's words. It ends when its input does or when PARENT is gone.
+ * "done" or with "error CODE N" and N bytes of the compiler's words. It ends at the line "quit", with its input, or when
+ * PARENT is gone.
  * ADDRESS is set under an emulator that lacks one system call; see `replace_access`. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -213,7 +214,7 @@ int main(int count, char **words) {
 
   char *line = NULL;
   size_t room = 0;
-  while (getline(&line, &room, stdin) > 0) {
+  while (getline(&line, &room, stdin) > 0 && strcmp(line, "quit\n")) {
     char *name = strtok(line, "\t"), *program = strtok(NULL, "\t"), *options = strtok(NULL, "\n");
     if (!name || !program || !options) stop("the driver does not understand this request");
     compile(name, program, options);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 from evokernel.backends.pallas import emulator, libtpu
 from evokernel.core import folders
@@ -56,10 +58,10 @@ class Driver:
             raise InfraError(libtpu.missing() or emulator.missing() or "no TPU compiler")
         program = build()
         remove_leftovers()
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.folder, self.lock = claimed_folder()
         self.dumps = self.folder / "dumps"
         self.dumps.mkdir()
-        self.translations = Translations(self.folder / "translations") if runner.keeps_translations else None
+        self.translations = Translations(self.folder / "translations", runner.version) if runner.keeps_translations else None
         address = libtpu.access_address(library) if runner.lacks_access else None
         words = [*runner.command, str(program), str(library), str(os.getpid()), *([str(address)] if address else [])]
         self.buffer = b""
@@ -150,13 +152,12 @@ class Driver:
         return pages * os.sysconf("SC_PAGESIZE")
 
     def close(self) -> None:
-        """Lets the process end by itself, which keeps what the emulator translated."""
+        """Lets the process end by itself, which is when the emulator writes what it translated."""
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self.process.stdin.write(b"quit\n")
             if self.process.wait(10) == 0 and self.translations:
-                self.translations.publish()
+                self.translations.share()
         self.kill()
 
     def kill(self) -> None:
@@ -164,36 +165,36 @@ class Driver:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        self.let_go()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def let_go(self) -> None:
+        """Closes our ends, and leaves the process alone."""
+        for end in (self.process.stdin, self.process.stdout, self.lock):
+            if end:
+                end.close()
 
 
 class Translations:
-    """What box64 translated, kept for the next start. A process works on a copy, since box64 writes files in place."""
+    """What box64 translated, kept for later processes: it saves the first compile three seconds. The first process writes it,
+    into its own folder, and whoever ends properly first shares it; all others only read."""
 
-    def __init__(self, own: Path) -> None:
-        self.own, self.shared = own, folders.tools() / "translations"
-        self.own.mkdir()
-        for path in self.shared.glob("*.box64"):
-            with contextlib.suppress(OSError):
-                shutil.copyfile(path, self.own / path.name)
+    def __init__(self, own: Path, version: str) -> None:
+        self.own, self.shared = own, folders.tools() / f"translations-{version}-{libtpu.VERSION}"
 
     def environment(self) -> dict[str, str]:
-        return {"BOX64_DYNACACHE": "1", "BOX64_DYNACACHE_FOLDER": str(self.own)}
+        if self.shared.is_dir():
+            return {"BOX64_DYNACACHE": "2", "BOX64_DYNACACHE_FOLDER": str(self.shared)}
+        return {"BOX64_DYNACACHE": "1", "BOX64_DYNACACHE_COMPRESS": "0", "BOX64_DYNACACHE_FOLDER": str(self.own)}
 
-    def publish(self) -> None:
-        """Replaces the shared files by ours where ours hold more."""
-        for path in self.own.glob("*.box64"):
+    def share(self) -> None:
+        """Moves ours to where others look, unless somebody was faster."""
+        if self.own.is_dir() and not self.shared.exists():
+            part = self.shared.with_name(f"{self.shared.name}.{os.getpid()}.part")
             with contextlib.suppress(OSError):
-                there = self.shared / path.name
-                if not there.exists() or path.stat().st_size > there.stat().st_size:
-                    self.shared.mkdir(parents=True, exist_ok=True)
-                    part = self.shared / f"{path.name}.{os.getpid()}.part"
-                    shutil.copyfile(path, part)
-                    part.replace(there)
+                shutil.copytree(self.own, part)
+                part.rename(self.shared)
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def compiler() -> list[str] | None:
@@ -240,9 +241,18 @@ def build() -> Path:
     return path
 
 
+def claimed_folder() -> tuple[Path, BinaryIO]:
+    """A folder of our own, and the lock that says so for as long as it is open."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    lock = (folder / "claim").open("wb")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    (folder / "claim").rename(folder / "lock")
+    return folder, lock
+
+
 def remove_leftovers() -> None:
-    """Folders of processes that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        pid = folder.name.removeprefix(PREFIX).split("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    """Folders of processes that were killed: nobody holds their locks."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/lock"):
+        with contextlib.suppress(OSError), path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent, ignore_errors=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 from evokernel.backends.pallas import libtpu
 from evokernel.core import folders
 
-OLDEST = (0, 4, 0)
+OLDEST = (0, 4, 3)
+"""0.3.4 does not run libtpu."""
 KNOWS_ACCESS = (0, 4, 4)
 """The first box64 that knows every system call libtpu issues; see `driver.c`."""
 SYSROOT = Path("/usr/x86_64-linux-gnu")
