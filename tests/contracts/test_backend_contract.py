@@ -55,8 +55,9 @@ def test_any_candidate_gives_an_outcome(backend, path):
     if reason == "good":
         assert outcome.feasible, outcome.failure
         assert outcome.latency_us > 0
-        assert len(outcome.baseline_us["eager"]) == len(outcome.samples_us) > 0
-        assert outcome.clock in ("cpu", "wall")
+        assert outcome.baseline_us, "hold it against something"
+        assert all(len(samples) == len(outcome.samples_us) > 0 for samples in outcome.baseline_us.values())
+        assert outcome.clock in ("cpu", "wall") or outcome.clock.startswith("estimate (")
         assert outcome.versions
     else:
         assert outcome.failure is not None

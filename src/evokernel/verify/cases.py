@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample
 
 SIZES = ("small", "held_out", "bench")
+SPREADS = ("own", "wide", "heavy")
+"""How inputs are spread, case by case: as the task draws them, four times as wide, and with a few that stand out. Signs stay."""
 
 
 @dataclass(eq=False)
@@ -32,6 +34,23 @@ class Case:
     sample: Sample
     results: list[np.ndarray] = field(default_factory=list)
     """What a candidate made of it, once that was found right: from then on it must be the same to the bit."""
+
+
+def spread(sample: Sample, kind: str) -> Sample:
+    """The sample with other floating-point inputs, changed in place; whole numbers and parameters stay."""
+    import torch
+
+    chance = torch.Generator().manual_seed(sample.seed)
+    with torch.no_grad():
+        for _, tensor in sample.inputs:
+            if tensor.is_floating_point() and tensor.is_contiguous() and tensor.numel() > 1:
+                tensor.mul_(4.0 if kind == "wide" else torch.randn(tensor.shape, generator=chance).exp_().to(tensor.dtype))
+    return sample
+
+
+def is_finite(outputs: list[Array]) -> bool:
+    """Whether all floating-point outputs are numbers; bfloat16 counts as such, being stored as bits."""
+    return all(bool(np.isfinite(output.data).all()) for output in outputs if output.data.dtype.kind == "f")
 
 
 def changeable(case: Case) -> list[int]:
@@ -86,8 +105,15 @@ class Cases:
         from evokernel.reference.arrays import to_array
 
         reference = self.reference(size)
-        sample = reference.sample(seed_of(f"{self.seed}/{self.task.id}/{size}/{index}"))
+        seed = seed_of(f"{self.seed}/{self.task.id}/{size}/{index}")
+        sample = reference.sample(seed)
         outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
+        if size != "bench" and (kind := SPREADS[index % len(SPREADS)]) != "own":
+            usual, plain = sample, outputs
+            sample = spread(reference.sample(seed), kind)
+            outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
+            if not is_finite(outputs) and is_finite(plain):  # the operator is not made for such inputs
+                sample, outputs = usual, plain
         scalars = tuple((number.name, number.kind, number.value) for number in sample.scalars)
         inputs = sample.arrays()
         self.check(size, inputs, outputs)
