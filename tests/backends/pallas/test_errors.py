@@ -52,7 +52,7 @@ def test_every_message_has_its_reason(name):
         "/error_kernels",
         "stack_frame_id",
         "\n\n",
-        "0x",
+        "= 0x",
     ):
         assert noise not in found.detail
 
