@@ -108,16 +108,23 @@ class Cases:
         seed = seed_of(f"{self.seed}/{self.task.id}/{size}/{index}")
         sample = reference.sample(seed)
         outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
-        if size != "bench" and (kind := SPREADS[index % len(SPREADS)]) != "own":
-            usual, plain = sample, outputs
-            sample = spread(reference.sample(seed), kind)
-            outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
-            if not is_finite(outputs) and is_finite(plain):  # the operator is not made for such inputs
-                sample, outputs = usual, plain
+        if size != "bench" and (kind := SPREADS[index % len(SPREADS)]) != "own" and (other := self.spread(reference, seed, kind, outputs)):
+            sample, outputs = other
         scalars = tuple((number.name, number.kind, number.value) for number in sample.scalars)
         inputs = sample.arrays()
         self.check(size, inputs, outputs)
         return Case(size, inputs, scalars, tuple(Expected(output, self.task.atol, self.task.rtol) for output in outputs), sample)
+
+    def spread(self, reference: Reference, seed: int, kind: str, usual: list[Array]) -> tuple[Sample, list[Array]] | None:
+        """The same case with other inputs; None where the operator is not made for such."""
+        from evokernel.reference.arrays import to_array
+
+        sample = spread(reference.sample(seed), kind)
+        try:
+            outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
+        except UserError:
+            return None
+        return (sample, outputs) if is_finite(outputs) or not is_finite(usual) else None
 
     def renew(self, case: Case) -> None:
         """Asks the reference again, after the inputs of a case were changed."""
