@@ -59,10 +59,10 @@ def decode(data: bytes) -> Any:
         if not isinstance(closed, core.ClosedJaxpr):
             raise pickle.UnpicklingError("no program")
         core.check_jaxpr(closed.jaxpr)
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, EOFError, ImportError, RecursionError, MemoryError) as error:
-        raise CandidateError("forbidden", f"the traced program cannot be read: {type(error).__name__}") from error
     except (pickle.UnpicklingError, core.JaxprTypeError, AssertionError) as error:
         raise CandidateError("forbidden", f"the traced program is not well formed: {str(error)[:300]}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, EOFError, ImportError, RecursionError, MemoryError) as error:
+        raise CandidateError("forbidden", f"the traced program cannot be read: {type(error).__name__}") from error
     return closed
 
 
@@ -95,7 +95,7 @@ class Reader(pickle.Unpickler):
             return super().find_class(module, name)
         if module.split(".")[0] in ("jax", "jaxlib") and module in sys.modules:
             found = getattr(sys.modules[module], name, None)
-            if isinstance(found, type) and is_record(found):
+            if isinstance(found, type) and found.__module__.split(".")[0] in ("jax", "jaxlib") and is_record(found):
                 return found
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a program")
 

@@ -1,0 +1,188 @@
+"""A program survives the way through bytes; nothing else does."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+from evokernel.backends.pallas import lower, program  # noqa: E402
+from evokernel.backends.pallas.chips import chip  # noqa: E402
+from evokernel.core.errors import CandidateError  # noqa: E402
+
+V5E = chip("v5e")
+WIDE = jax.ShapeDtypeStruct((256, 512), jnp.float32)
+
+
+def rows(compute):
+    def body(x_ref, o_ref):
+        o_ref[...] = compute(x_ref[...])
+
+    spec = pl.BlockSpec((64, 512), lambda i: (i, 0))
+    return lambda x: pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(4,), in_specs=[spec], out_specs=spec)(x)
+
+
+def matmul(x):
+    def body(a_ref, b_ref, o_ref, acc_ref):
+        @pl.when(pl.program_id(2) == 0)
+        def _():
+            acc_ref[...] = jnp.zeros_like(acc_ref)
+
+        acc_ref[...] += jnp.dot(a_ref[...], b_ref[...], precision=jax.lax.Precision.HIGHEST)
+
+        @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+        def _():
+            o_ref[...] = acc_ref[...]
+
+    return pl.pallas_call(
+        body,
+        out_shape=jax.ShapeDtypeStruct((256, 256), jnp.float32),
+        grid=(2, 2, 4),
+        in_specs=[pl.BlockSpec((128, 128), lambda i, j, k: (i, k)), pl.BlockSpec((128, 128), lambda i, j, k: (k, j))],
+        out_specs=pl.BlockSpec((128, 128), lambda i, j, k: (i, j)),
+        scratch_shapes=[pltpu.VMEM((128, 128), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel", "arbitrary")),
+    )(x, x.T)
+
+
+def copied(x):
+    def body(x_hbm, o_hbm, buffer, semaphore):
+        copy = pltpu.make_async_copy(x_hbm, buffer, semaphore)
+        copy.start()
+        copy.wait()
+        back = pltpu.make_async_copy(buffer, o_hbm, semaphore)
+        back.start()
+        back.wait()
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    scratch = [pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA]
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(body, out_shape=shape, in_specs=[anywhere], out_specs=anywhere, scratch_shapes=scratch)(x)
+
+
+def pipelined(x):
+    def inner(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    def body(x_hbm, o_hbm):
+        spec = pl.BlockSpec((64, 512), lambda i: (i, 0))
+        pltpu.emit_pipeline(inner, grid=(4,), in_specs=[spec], out_specs=[spec])(x_hbm, o_hbm)
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), in_specs=[anywhere], out_specs=anywhere)(x)
+
+
+KERNELS = {
+    "softmax": rows(lambda x: jax.nn.softmax(x, axis=-1)),
+    "relu": rows(jax.nn.relu),
+    "silu": rows(jax.nn.silu),
+    "gelu": rows(lambda x: jax.nn.gelu(x, approximate=False)),
+    "loop": rows(lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y * 0.5 + i, x)),
+    "where": rows(lambda x: jnp.where(jax.lax.broadcasted_iota(jnp.int32, x.shape, 1) < 100, x, -jnp.inf)),
+    "matmul": matmul,
+    "copied": copied,
+    "pipelined": pipelined,
+    "padded": lambda x: rows(jnp.exp)(jnp.pad(x[:200], ((0, 56), (0, 0))))[:200],
+    "jitted": jax.jit(rows(jnp.tanh)),
+}
+
+
+def traced(function, shape=WIDE):
+    with lower.target(V5E):
+        return jax.make_jaxpr(function)(shape)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_program_comes_back_the_same(name):
+    closed = traced(KERNELS[name])
+    with lower.target(V5E):
+        again = program.decode(program.encode(closed))
+        assert str(program.decode(program.encode(again))) == str(again)
+    assert [str(aval) for aval in again.in_avals + again.out_avals] == [str(aval) for aval in closed.in_avals + closed.out_avals]
+    assert lower.lower(again, V5E)
+
+
+def test_another_process_reads_it(tmp_path):
+    (tmp_path / "program").write_bytes(program.encode(traced(KERNELS["matmul"])))
+    code = (
+        "import sys; from pathlib import Path; from evokernel.backends.pallas import chips, lower, program; chip = chips.chip('v5e')\n"
+        "with lower.target(chip): closed = program.decode(Path(sys.argv[1]).read_bytes())\n"
+        "sys.stdout.write(str(len(lower.lower(closed, chip))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "program"], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 1000
+
+
+def test_functions_with_derivatives_become_what_they_compute():
+    with lower.target(V5E):
+        text = str(program.decode(program.encode(traced(KERNELS["relu"]))))
+    assert "custom_jvp" not in text
+    assert "max" in text
+
+
+def test_a_callback_is_no_data():
+    def kernel(x):
+        return jax.pure_callback(lambda y: np.asarray(y), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    with pytest.raises(CandidateError) as found:
+        program.encode(traced(kernel))
+    assert found.value.reason == "forbidden"
+
+
+class Hostile:
+    def __init__(self, *call):
+        self.call = call
+
+    def __reduce__(self):
+        return self.call[0], self.call[1:]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Hostile(os.system, "true"),
+        Hostile(eval, "1"),
+        Hostile(exec, "x = 1"),
+        Hostile(getattr, "x", "upper"),
+        Hostile(__import__, "os"),
+        Hostile(subprocess.Popen, ["true"]),
+        Hostile(open, "/etc/passwd"),
+        Hostile(jax.jit, len),
+        Hostile(jax.pure_callback, len, None),
+        Hostile(np.frombuffer, b"12345678"),
+        Hostile(pickle.loads, b""),
+        Hostile(type, "X", (), {}),
+        "no program",
+        [1, 2, 3],
+    ],
+    ids=lambda item: item.call[0].__name__ if isinstance(item, Hostile) else str(item),
+)
+def test_nothing_else_is_read(item):
+    with pytest.raises(CandidateError) as found:
+        program.decode(pickle.dumps(item))
+    assert found.value.reason == "forbidden"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", os.urandom(200), pickle.dumps(1)[:-1], b"\x80\x05c" + b"os\nsystem\n."])
+def test_bytes_that_are_no_pickle_are_refused(data):
+    with pytest.raises(CandidateError):
+        program.decode(data)
+
+
+def test_a_program_that_is_too_large_is_refused_unread():
+    with pytest.raises(CandidateError, match="no large constants"):
+        program.decode(bytes(program.LIMIT_BYTES + 1))
+
+
+def test_a_program_with_a_missing_part_is_refused():
+    closed = traced(KERNELS["matmul"])
+    broken = closed.replace(jaxpr=closed.jaxpr.replace(eqns=closed.jaxpr.eqns[1:]))
+    with lower.target(V5E), pytest.raises(CandidateError, match="well formed"):
+        program.decode(program.encode(broken))
