@@ -13,7 +13,7 @@ BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bflo
 
 def profile(task: Task, estimate: Estimate, chip: Chip) -> Profile:
     """Bottleneck and figures of a priced kernel; what the compiler did not report is left out."""
-    found = diagnose(estimate, task.work.bytes)
+    found = diagnose(estimate, task.work.bytes / chip.cores)
     needed = roofline_us(task, chip)
     figures = {
         "floor_us": floor_us(task, chip),

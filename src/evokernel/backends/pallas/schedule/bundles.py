@@ -151,7 +151,7 @@ def parse_bundle(body: str, depth: int) -> Bundle:
 def parse_scalar(slot: str) -> ScalarOp | None:
     """None for text that is no operation; the simulator has no use for it either."""
     found = OPERATION.match(slot)
-    if not found or found[2].startswith(("sphi", "int_to_ptr")):  # both name a register that already holds the value
+    if not found or found[2].startswith("sphi"):  # a name for a register that already holds the value
         return None
     rest = THREAD.sub("", found[3].strip(), count=1)
     predicate = None

@@ -40,9 +40,17 @@ class Instruction(NamedTuple):
 
     @property
     def bytes(self) -> float:
-        """Of an asynchronous copy: the smaller of source and destination."""
-        shapes = SHAPE.findall(self.type)[:2]
-        return min(map(size, shapes)) if len(shapes) > 1 else 0.0
+        """Of the result; of an asynchronous copy the smaller of source and destination."""
+        return min(map(size, SHAPE.findall(self.type)[:2]), default=0.0)
+
+    @property
+    def scalar(self) -> bool:
+        """One number."""
+        return bool(re.match(r"\w+\[\]", self.type))
+
+    @property
+    def into_smem(self) -> bool:
+        return "S(6)" in self.type
 
 
 class Module(NamedTuple):

@@ -15,6 +15,7 @@ from evokernel.backends.pallas.schedule.simulate import Executed, Prepared, exec
 from evokernel.backends.pallas.schedule.units import Tally, tally
 
 FILE = re.compile(r"(\d+)-(.+)-\d+-(final_bundles|final_hlo-static-per-bundle-utilization)\.txt$")
+WHOLE = re.compile(r"\d+-TLP-(?:\d+-)?(hlo\.txt|deduplication-map\.txt|vmem_report\.html)$")
 FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "after-all", "add-dependency", "opt-barrier"}
 FREE_TARGETS = {"AllocateBuffer", "ConcatBitcast", "NopReturnToken"}
 MAX_OPERATIONS = 20_000
@@ -81,16 +82,14 @@ class Dump:
             files = sorted(folder.iterdir())  # names begin with the time: of two of one name the later one counts
         except OSError as error:
             raise ScheduleError(f"no schedules: {error}") from error
-        modules, maps, reports = [], [], []
+        modules: list[Path] = []
+        maps: list[Path] = []
+        reports: list[Path] = []
         for file in files:
             if found := FILE.match(file.name):
                 (self.schedules if found[3] == "final_bundles" else self.usages)[found[2]] = file
-            elif file.name.endswith("-TLP-hlo.txt"):
-                modules.append(file)
-            elif "deduplication-map" in file.name:
-                maps.append(file)
-            elif file.name.endswith("vmem_report.html"):
-                reports.append(file)
+            elif whole := WHOLE.match(file.name):
+                {"hlo.txt": modules, "deduplication-map.txt": maps, "vmem_report.html": reports}[whole[1]].append(file)
         if not modules:
             raise ScheduleError("the compiler dumped no scheduled module")
         self.module = hlo.parse(text_of(modules[-1]))
@@ -194,8 +193,7 @@ class Walk:
         """Executes the dumped schedule of an operation."""
         name = self.dump.duplicates.get(step.name, step.name)
         if name not in self.dump.schedules:
-            if step.opcode != "custom-call" or step.attribute("custom_call_target").strip('"') not in FREE_TARGETS:
-                self.doubt(f"{step.name} ({step.opcode}): no schedule was dumped, counted as nothing")
+            self.without_schedule(step)
             return
         if time.monotonic() > self.deadline:
             self.doubt("operations are left out: pricing took too long")
@@ -218,6 +216,20 @@ class Walk:
         self.operations.append(Operation(step.name, step.opcode, seconds * 1e6, counted.hbm_bytes, waited))
         for doubt in executed.doubts:
             self.doubt(f"{step.name}: {doubt}")
+
+    def without_schedule(self, step: hlo.Instruction) -> None:
+        """Copies into scalar memory and scalar arithmetic are part of the program that calls the others, and are not dumped."""
+        if step.opcode == "copy" and step.into_smem:
+            seconds = step.bytes / self.bandwidth + self.chip.read_latency / self.chip.clock_hz
+            self.seconds += seconds
+            self.total.add(
+                Tally(cycles=0.0, waited=seconds * self.chip.clock_hz, hbm_bytes=step.bytes, transfers=1, transferred=step.bytes)
+            )
+            self.operations.append(Operation(step.name, step.opcode, seconds * 1e6, step.bytes, 1.0))
+        elif step.opcode == "custom-call" and step.attribute("custom_call_target").strip('"') in FREE_TARGETS:
+            return
+        elif not step.scalar:
+            self.doubt(f"{step.name} ({step.opcode}): no schedule was dumped, counted as nothing")
 
     def doubt(self, text: str) -> None:
         self.doubts[text] = None

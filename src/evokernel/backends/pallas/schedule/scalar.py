@@ -25,7 +25,9 @@ ALLOCATION = re.compile(r"\[#(\w+)(?: \+ \$(0x[0-9a-f]{1,8}))?\]$")
 ADDRESS = re.compile(r"\[(?:smem|sflag|vmem|hbm):(.*)\]$")
 TARGET = re.compile(r"\$region(\d{1,9})")
 STORE = re.compile(r"(\[.*\]),?\s*(\S+)$")
-TRANSFER = re.compile(r"dma\.(hbm|vmem|smem|cmem)_to_(hbm|vmem|smem|cmem|host_iova)$")
+TRANSFER = re.compile(r"dma\.([a-z]+)_to_([a-z]+)$")
+SPACES = ("hbm", "vmem", "smem", "cmem")
+POINTER = "int_to_ptr"
 
 ARITHMETIC = {
     "sadd": f"(({{0}}+{{1}})&{WORD})",
@@ -90,6 +92,8 @@ class Translator:
 
     def __init__(self) -> None:
         self.symbols: dict[str, int] = {}
+        self.spaces: dict[str, str] = {}
+        """Memory that pointers lead to."""
         self.not_understood: Counter[str] = Counter()
 
     def step(self, ops: tuple[ScalarOp, ...]) -> Step:
@@ -97,7 +101,10 @@ class Translator:
         results: list[tuple[str, str]] = []
         effects: list[str] = []
         timed, branch = False, None
+        self.spaces |= {"%" + op.result: op.name.partition(".")[2] for op in ops if op.name.startswith(POINTER)}
         for op in ops:
+            if op.name.startswith(POINTER):  # the register already holds the value
+                continue
             if op.name.startswith("sbr"):
                 target = TARGET.search(" ".join(op.operands))
                 branch = Branch(op.predicate, int(target[1]) if target else -1)
@@ -131,12 +138,8 @@ class Translator:
         elif name.startswith("dma.done"):
             return f"m.wait({self.operand(first)},{self.operand(second)})"
         elif name.startswith("dma."):
-            between = TRANSFER.match(name)
-            source, target = between.groups() if between else ("hbm", "vmem")
-            if not between and name != "dma.general":
-                self.not_understood[tidy(name)] += 1
             size, flag, smem = (self.operand(op.named.get(key, "0")) for key in ("size_in_granules", "dst_syncflagno", "smem"))
-            return f"m.transfer({source!r},{target!r},{size},{flag},{smem})"
+            return f"m.transfer({self.direction(op)},{size},{flag},{smem})"
         elif name.startswith("vsyncadd"):
             return f"m.add({self.operand(first)},{self.operand(second)})"
         elif name.startswith("vsyncpa"):
@@ -147,6 +150,16 @@ class Translator:
             return ""
         self.not_understood[tidy(name)] += 1
         return ""
+
+    def direction(self, op: ScalarOp) -> str:
+        """The two memories of a transfer, named by the operation or known from its pointers; read from HBM when neither tells."""
+        source, target = self.spaces.get(op.named.get("src", ""), ""), self.spaces.get(op.named.get("dst", ""), "")
+        if between := TRANSFER.match(op.name):
+            source, target = between.groups()
+        if source not in SPACES or target not in SPACES:
+            self.not_understood[tidy(op.name)] += 1
+            source, target = "hbm", "vmem"
+        return f"{source!r},{target!r}"
 
     def value(self, op: ScalarOp) -> str:
         """The expression of what an operation writes into its register."""

@@ -71,7 +71,8 @@ DATA = "decided by data"
 
 def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: float, guess: int) -> Executed:
     machine = Machine(chip, background, guess)
-    hits, doubts = walk(prepared, machine, deadline)
+    hits, stopped = walk(prepared, machine, deadline)
+    doubts = [stopped] if stopped else []
     machine.drain(machine.t)
     size = len(prepared.program.bundles)
     change = [0] * (size + 1)
@@ -97,15 +98,14 @@ def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: fl
         transfers=machine.transfers,
         counts=counts,
         background_left=machine.background,
-        unwaited=machine.unwaited,
+        unwaited=0 if stopped else machine.unwaited,
         doubts=tuple(doubts),
     )
 
 
-def walk(prepared: Prepared, machine: Machine, deadline: float) -> tuple[list[int], list[str]]:
+def walk(prepared: Prepared, machine: Machine, deadline: float) -> tuple[list[int], str]:
     """How often each exit was taken, and why the walk ended early if it did."""
     exits, blocks = prepared.code
-    end = len(prepared.program.bundles)
     hits = [0] * len(exits)
     following = [blocks.get(way.target) for way in exits]
     block, steps = blocks[0], 0
@@ -116,13 +116,10 @@ def walk(prepared: Prepared, machine: Machine, deadline: float) -> tuple[list[in
             hits[taken] += 1
             successor = following[taken]
             if successor is None:
-                if exits[taken].target == NOWHERE:
-                    return hits, ["a branch leads to a region that was not dumped"]
-                assert exits[taken].target == end
-                return hits, []
+                return hits, "a branch leads to a region that was not dumped" if exits[taken].target == NOWHERE else ""
             block = successor
             steps += 1
             if not steps & CHECK_EVERY and (steps > MAX_BLOCKS or time.monotonic() > deadline):
-                return hits, ["it ran past the limit of time"]
+                return hits, "it ran past the limit of time"
     except OutOfBounds:
-        return hits, ["it keeps too many transfers in flight"]
+        return hits, "it keeps too many transfers in flight"
