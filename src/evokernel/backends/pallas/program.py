@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import ml_dtypes
 import numpy as np
-from jax._src import core, dtypes, linear_util, mesh, named_sharding, source_info_util, tree_util
+from jax._src import core, dtypes, linear_util, literals, mesh, named_sharding, source_info_util, tree_util
 from jax._src.lib import pytree
 from jax.experimental import pallas as _pallas  # noqa: F401  (its primitives and records must be known)
 from jax.experimental.pallas import tpu as _tpu  # noqa: F401
@@ -29,8 +29,6 @@ LIMIT_BYTES = 32 << 20
 CALLS = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
 RECORDS = ("Jaxpr", "ClosedJaxpr", "Var", "Literal", "AbstractRef", "AbstractMesh", "TransformedRef", "PartitionSpec", "DropVar")
 """Classes of jax that are plain data without being dataclasses, enumerations or named tuples."""
-LITERALS = "jax._src.literals"
-"""Where jax keeps numbers that know their type."""
 FIXED = {
     "none type": type(None),
     "unspecified": named_sharding.UNSPECIFIED,
@@ -75,8 +73,6 @@ class Writer(pickle.Pickler):
     def reducer_override(self, item: Any) -> Any:
         if item is type(None):
             return rebuild_fixed, ("none type",)
-        if type(item).__module__ == LITERALS:
-            return NotImplemented
         for kind, reduce in REDUCED:
             if isinstance(item, kind):
                 return reduce(item)
@@ -103,7 +99,7 @@ class Reader(pickle.Unpickler):
 def is_record(kind: type) -> bool:
     """Whether making one does nothing but hold data."""
     plain_data = (enum.Enum, tuple, core.Effect, core.AbstractValue, jax.dtypes.extended, dtypes.ExtendedDType)
-    return dataclasses.is_dataclass(kind) or issubclass(kind, plain_data) or kind.__name__ in RECORDS or kind.__module__ == LITERALS
+    return dataclasses.is_dataclass(kind) or issubclass(kind, plain_data) or kind.__name__ in RECORDS
 
 
 def rebuild_primitive(key: str) -> Any:
@@ -122,6 +118,19 @@ def rebuild_equation(invars: Any, outvars: Any, primitive: Any, params: Any, eff
 
 def rebuild_array(dtype: str, shape: tuple[int, ...], data: bytes) -> Any:
     return np.frombuffer(data, rebuild_dtype(dtype)).reshape(shape)
+
+
+def rebuild_element(array: Any) -> Any:
+    return array[()]
+
+
+def rebuild_number(value: float, dtype: Any) -> Any:
+    kind = literals.TypedInt if isinstance(value, int) else literals.TypedFloat
+    return kind(value, dtype)
+
+
+def rebuild_typed(array: Any, aval: Any) -> Any:
+    return literals.TypedNdArray(array, aval)
 
 
 def rebuild_dtype(name: str) -> Any:
@@ -145,7 +154,7 @@ REBUILT: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(rebuild_primitive, rebuild_fixed, rebuild_equation, rebuild_array),
-        *(rebuild_dtype, rebuild_shaped, rebuild_tree, rebuild_debug),
+        *(rebuild_element, rebuild_number, rebuild_typed, rebuild_dtype, rebuild_shaped, rebuild_tree, rebuild_debug),
     )
 }
 
@@ -177,8 +186,11 @@ REDUCED: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (named_sharding.UnspecifiedValue, lambda item: (rebuild_fixed, ("unspecified",))),
     (jax.sharding.Sharding, lambda item: (rebuild_fixed, ("no sharding",))),
     (mesh.Mesh, lambda item: (rebuild_fixed, ("no mesh",))),
+    (literals.TypedInt, lambda item: (rebuild_number, (int(item), item.dtype))),
+    (literals.TypedFloat, lambda item: (rebuild_number, (float(item), item.dtype))),
+    (literals.TypedNdArray, lambda item: (rebuild_typed, (np.asarray(item), item.aval))),
     (np.ndarray, reduced_array),
-    (np.generic, reduced_array),
+    (np.generic, lambda item: (rebuild_element, (np.asarray(item),))),
     (jax.Array, reduced_array),
     (np.dtype, lambda item: (rebuild_dtype, (item.name,))),
     (core.ShapedArray, lambda item: (rebuild_shaped, (item.shape, item.dtype, item.weak_type, item.memory_space))),
