@@ -8,6 +8,7 @@ from evokernel.core.run import Run
 
 SOURCE = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
 KERNEL = 'extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {}\n'
+ESTIMATE = "estimate (schedule)"
 
 
 def task(name: str, family: str = "activation", suite: str = "made") -> Task:
@@ -21,6 +22,13 @@ def passed(latency_us: float, eager_us: float = 100.0, clock: str = "cpu") -> Ou
     gates = tuple(GateResult(gate=name, passed=True, seconds=0.25) for name in ("screen", "build", "check", "time"))
     profile = Profile(bottleneck="memory", summary="It moves 12 GB/s of 20 GB/s.")
     return Outcome(gates=gates, samples_us=(latency_us,) * 5, baseline_us={"eager": (eager_us,) * 5}, clock=clock, profile=profile)
+
+
+def estimated(latency_us: float, xla_us: float = 100.0, bottleneck: str = "hbm") -> Outcome:
+    """As a backend that computes times leaves it: one sample each, and no noise."""
+    profile = Profile(bottleneck=bottleneck, summary="HBM is busy.", figures={"floor_us": 5.0, "roofline_us": 20.0})
+    update = {"samples_us": (latency_us,), "baseline_us": {"xla": (xla_us,)}, "clock": ESTIMATE, "profile": profile}
+    return passed(latency_us).model_copy(update=update)
 
 
 def failed(gate: str, reason: str, detail: str = "") -> Outcome:
@@ -64,7 +72,13 @@ def made() -> tuple[list[Task], list[Attempt]]:
 
 def write_run(folder: Path, tasks: list[Task], attempts: list[Attempt], **settings: object) -> Run:
     """A run folder on disk."""
-    table: dict[str, object] = {"id": "made-run", "budget": 3, "memory": str(folder.parent / "bank.db"), **settings}
+    table: dict[str, object] = {
+        "id": "made-run",
+        "budget": 3,
+        "backend": {"name": "cpp"},
+        "memory": str(folder.parent / "bank.db"),
+        **settings,
+    }
     facts = {"versions": {"evokernel": "0.1.0"}, "hardware": {"machine": "test"}}
     run = Run.create(folder, RunConfig.model_validate(table), tasks, facts)
     for one in attempts:

@@ -30,11 +30,20 @@ def command(folder: Path, out: Path | None, spec: str, as_json: bool) -> None:
     done = export(run, run.attempts(), out or folder / "export", spec)
     if as_json:
         kernels = [{**one._asdict(), "folder": str(one.folder)} for one in done.kernels]
-        emit({"folder": str(done.folder), "kernels": kernels, "unsolved": done.unsolved, "wrapped": done.wrapped, "clock": done.clocks})
+        emit(
+            {
+                "folder": str(done.folder),
+                "kernels": kernels,
+                "unsolved": done.unsolved,
+                "wrapped": done.wrapped,
+                "clock": done.clocks,
+                "baseline": done.baselines,
+            }
+        )
         return
     cells = [[one.task, words.latency(one.latency_us), words.ratio(one.speedup), str(one.folder)] for one in done.kernels]
     tell(draw(["task", "latency", "speed-up", "folder"], cells, [False, True, True]))
-    tell(f"Times are {words.clock(done.clocks)}.")
+    tell(f"Times: {words.clock(done.clocks)}; speed-up over {words.baseline(done.baselines)}.")
     if done.unsolved:
         tell(f"not solved: {', '.join(done.unsolved)}")
     if done.wrapped:

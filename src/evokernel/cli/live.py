@@ -74,6 +74,7 @@ class LiveDisplay:
         left = f"about {words.duration(progress.left_s)} left" if progress.left_s is not None else "time left not known yet"
         lines = [
             "",
+            *filter(None, [progress.times()]),
             f"{hidden}{progress.done}/{progress.total} attempts, {progress.compiled} of {count} compiled, {progress.solved} correct",
             progress.reasons(),
             f"{words.duration(progress.elapsed_s)} elapsed, {left}; {progress.spent()}",

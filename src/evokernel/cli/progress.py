@@ -113,9 +113,16 @@ class Progress:
         return f"failures: {', '.join(f'{reason} {count}' for reason, count in self.failures.most_common()) or 'none'}"
 
     def spent(self) -> str:
-        """Cost so far; and that times are made up, where they are."""
-        made_up = words.not_measured(line.best.outcome.clock for line in self.lines.values() if line.best)
-        return f"cost: {words.cost(self.usage)}" + (f"; times: {made_up}" if made_up else "")
+        """Cost so far."""
+        return f"cost: {words.cost(self.usage)}"
+
+    def times(self, measured: bool = True) -> str:
+        """What times are and what speed-ups are over, once there is one; nothing on measured ones unless they are wanted."""
+        outcomes = [line.best.outcome for line in self.lines.values() if line.best]
+        clocks = [outcome.clock for outcome in outcomes]
+        if not any(clocks) or not (measured or words.not_measured(clocks)):
+            return ""
+        return f"times: {words.clock(clocks)}, speed-up over {words.baseline(outcome.baseline_name for outcome in outcomes)}"
 
 
 class PlainDisplay:
@@ -151,6 +158,7 @@ class PlainDisplay:
         return (
             f"-- round {(self.round or 0) + 1}: {progress.compiled} of {count} compiled, {progress.solved} of {count} correct; "
             f"{progress.reasons()}; {progress.spent()}; {words.duration(progress.elapsed_s)} elapsed{left}"
+            + (f"; {told}" if (told := progress.times(measured=False)) else "")
         )
 
     def say(self, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, folded, json_option, pairs, tell
+from evokernel.cli.output import draw, emit, folded, json_option, pairs, room, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,10 +75,13 @@ def tell_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, path:
 
 
 def show(table: Table, title: bool = True) -> str:
-    """A table of the reports as text."""
-    head = f"{table.title}\n" if title else ""
+    """A table of the reports as text, without what can be spared where the terminal is too narrow for all of it."""
     body = draw([column.name for column in table.columns], table.shown(), [column.right for column in table.columns])
-    return head + body + (f"\n{folded(table.note)}" if table.note else "")
+    columns, smaller = room(), table.narrower()
+    if columns and smaller and max(map(len, body.splitlines())) > columns:
+        return show(smaller, title)
+    head = f"{table.title}\n" if title else ""
+    return head + body + (f"\n{folded(table.caption)}" if table.caption else "")
 
 
 def write_page(run: Run, attempts: Sequence[Attempt], out: Path | None = None) -> Path:

@@ -42,6 +42,7 @@ class Export(NamedTuple):
     wrapped: bool
     """Whether the backend brings a PyTorch wrapper."""
     clocks: list[str]
+    baselines: list[str]
 
 
 def export(run: Run, attempts: Sequence[Attempt], out: Path, only: str = "") -> Export:
@@ -56,7 +57,8 @@ def export(run: Run, attempts: Sequence[Attempt], out: Path, only: str = "") -> 
             outcome = tried.best.outcome
             kernels.append(Exported(tried.task.id, tried.best.id, folder, outcome.latency_us, outcome.speedup))
     clocks = sorted(metrics.clocks(tried.best for tried in found if tried.best))
-    done = Export(out, kernels, [tried.task.id for tried in found if not tried.best], wrap is not None, clocks)
+    unsolved = [tried.task.id for tried in found if not tried.best]
+    done = Export(out, kernels, unsolved, wrap is not None, clocks, sorted(metrics.baselines(found)))
     if not kernels:
         raise UserError(f"nothing to export: no kernel of {run.folder} passed all gates; give it more attempts with 'evokernel resume'")
     write(out, {"README.md": index(run, found, done), **({"pytest.ini": PYTEST} if wrap else {})})
@@ -126,13 +128,12 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
             "folder": tried.task.id.replace("/", "-"),
             "task": tried.task.id,
             "latency": words.latency(tried.best.outcome.latency_us),
-            "baseline": words.latency(tried.best.outcome.baseline()),
+            "baseline": words.latency(tried.baseline_us),
             "speedup": words.ratio(tried.speedup),
         }
         for tried in found
         if tried.best
     ]
-    hardware = run.facts.get("hardware", {})
     return template(
         "export.md.j2",
         config=run.config,
@@ -140,7 +141,8 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
         unsolved=done.unsolved,
         wrapped=done.wrapped,
         clock=words.clock(done.clocks),
-        hardware=hardware,
+        baseline=words.baseline(done.baselines),
+        facts={**run.facts.get("versions", {}), **run.facts.get("hardware", {})},
     )
 
 

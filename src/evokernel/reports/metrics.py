@@ -12,7 +12,7 @@ from functools import cached_property
 from math import exp, log
 from typing import NamedTuple
 
-from evokernel.core.records import Attempt, Task, Usage, quantile
+from evokernel.core.records import Attempt, Outcome, Task, Usage, quantile
 
 FAST_P = (0.5, 1.0, 1.5, 2.0, 4.0)
 
@@ -59,8 +59,23 @@ class Tried:
 
     @property
     def speedup(self) -> float | None:
-        """Of the best kernel over PyTorch eager, measured in the same interleaved run."""
+        """Of the best kernel over its first baseline, found beside it."""
         return self.best.outcome.speedup if self.best else None
+
+    @property
+    def baseline_us(self) -> float | None:
+        """What the best kernel is held against."""
+        return self.best.outcome.baseline() if self.best else None
+
+    @property
+    def floor_us(self) -> float | None:
+        """Of the best kernel's task on its device."""
+        return floor_us(self.best.outcome) if self.best else None
+
+    @property
+    def bottleneck(self) -> str | None:
+        """What bounds the best kernel, in one word."""
+        return self.best.outcome.profile.bottleneck if self.best and self.best.outcome.profile else None
 
     @property
     def failures(self) -> Counter[str]:
@@ -88,6 +103,12 @@ class Spread(NamedTuple):
     low: float
     median: float
     high: float
+
+
+def floor_us(outcome: Outcome) -> float | None:
+    """What the task's counted work takes at the device's ceilings, as far as the profile tells."""
+    figures = outcome.profile.figures if outcome.profile else {}
+    return figures.get("roofline_us", figures.get("floor_us"))
 
 
 def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt]) -> list[Tried]:
@@ -121,7 +142,7 @@ def gains(found: Sequence[Tried]) -> list[float]:
 
 
 def speedups(found: Sequence[Tried]) -> list[float]:
-    """Best kernel over PyTorch eager, of every solved task that was timed."""
+    """Best kernel over its baseline, of every solved task that was timed."""
     return [tried.speedup for tried in found if tried.speedup is not None]
 
 
@@ -138,7 +159,7 @@ def geomean(values: Sequence[float]) -> float | None:
 
 
 def fast_p(found: Sequence[Tried], p: float, over: str = "all") -> float | None:
-    """Share of tasks solved more than p times as fast as PyTorch: over `all` tasks, or over the `correct` ones."""
+    """Share of tasks solved more than p times as fast as the baseline: over `all` tasks, or over the `correct` ones."""
     base = len(found) if over == "all" else sum(tried.solved for tried in found)
     return sum(value > p for value in speedups(found)) / base if base else None
 
@@ -171,6 +192,11 @@ def span_s(attempts: Sequence[Attempt]) -> float | None:
 def clocks(attempts: Iterable[Attempt]) -> set[str]:
     """The clocks that timed them."""
     return {a.outcome.clock for a in attempts if a.outcome.clock}
+
+
+def baselines(found: Iterable[Tried]) -> set[str]:
+    """What the best kernels are held against; more than one when the run's verdicts differ in that."""
+    return {tried.best.outcome.baseline_name for tried in found if tried.best and tried.best.outcome.baseline_name}
 
 
 def families(found: Sequence[Tried]) -> Mapping[str, list[Tried]]:

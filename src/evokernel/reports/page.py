@@ -102,7 +102,7 @@ def headline(tried: Tried) -> str:
         return f"not solved in {len(tried.attempts)} attempts"
     outcome = tried.best.outcome
     figure = f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}"
-    return f"{figure}, {words.ratio(outcome.speedup)} over PyTorch, {words.clock([outcome.clock])}"
+    return f"{figure}, {words.ratio(outcome.speedup)} over {words.baseline([outcome.baseline_name])}, {words.clock([outcome.clock])}"
 
 
 def verdict(attempt: Attempt) -> str:
@@ -110,4 +110,6 @@ def verdict(attempt: Attempt) -> str:
     outcome = attempt.outcome
     if failure := outcome.failure:
         return f"{failure.gate}: {failure.reason}. {words.first_line(failure.detail, 160)}"
-    return f"correct, {words.latency(outcome.latency_us)}{words.noise(outcome.noise)}, {words.ratio(outcome.speedup)}"
+    label = words.not_measured([outcome.clock])
+    figures = (f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}", label, words.ratio(outcome.speedup))
+    return ", ".join(text for text in ("correct", *figures) if text)

@@ -78,6 +78,7 @@ def draw_all(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) 
 def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> Iterator[Plot | None]:
     """Draws them one by one; None for one that has nothing to show."""
     made_up = words.not_measured(metrics.clocks(attempts))
+    base = words.baseline(metrics.baselines(found))
     mark = f"; {made_up}" if made_up else ""
     named = min(sum(tried.solved for tried in found), MOST_NAMED)
     tall = max(2.6, 0.24 * named + 0.9)
@@ -101,17 +102,17 @@ def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> 
         "Within each operator.",
         5.2,
         tall,
-        lambda f, ax: bars(ax, gains, f"gain (logarithmic{mark})"),
+        lambda f, ax: bars(ax, gains, f"gain, logarithmic{mark}"),
     )
     speedups = {tried.task.id: tried.speedup for tried in found if tried.speedup}
     yield save(
         folder,
         "speedups",
-        "Speed-up over PyTorch eager",
-        "Best kernel of each operator; hatched: slower than PyTorch.",
+        f"Speed-up over {base}",
+        f"Best kernel of each operator; hatched: slower than {base}.",
         5.2,
         tall,
-        lambda f, ax: bars(ax, speedups, f"speed-up (logarithmic{mark})"),
+        lambda f, ax: bars(ax, speedups, f"speed-up over {base}, logarithmic{mark}"),
     )
     yield save(folder, "failures", "Failures by round", "Share of a round's attempts.", 5.2, 3.2, lambda f, ax: failures(ax, found))
     yield save(

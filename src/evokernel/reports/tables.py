@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from evokernel.core.records import Attempt
+from evokernel.core.terms import EXPLAINED
 from evokernel.reports import metrics, words
 from evokernel.reports.metrics import FAST_P, Tried
 
@@ -20,6 +21,10 @@ class Column:
 
     name: str
     unit: Unit = "text"
+    means: str = ""
+    """What to say of it below the table."""
+    spare: int = 0
+    """Where there is no room for all columns, the one with the largest is left out first; 0 stays."""
 
     @property
     def right(self) -> bool:
@@ -46,7 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A title, columns, rows, and a note on what the figures mean."""
+    """A title, columns, rows, and a note on the whole."""
 
     title: str
     columns: tuple[Column, ...]
@@ -57,6 +62,20 @@ class Table:
         """Every cell as text."""
         return [[column.show(cell) for column, cell in zip(self.columns, row)] for row in self.rows]
 
+    @property
+    def caption(self) -> str:
+        """The note, then what the columns mean."""
+        meanings = "; ".join(f"{column.name}: {column.means}" for column in self.columns if column.means)
+        return " ".join(text for text in (self.note, f"{meanings}." if meanings else "") if text)
+
+    def narrower(self) -> Table | None:
+        """Without the column that can be spared first; None when all must stay."""
+        place = max(range(len(self.columns)), key=lambda n: self.columns[n].spare)
+        if not self.columns[place].spare:
+            return None
+        rows = tuple(row[:place] + row[place + 1 :] for row in self.rows)
+        return replace(self, columns=self.columns[:place] + self.columns[place + 1 :], rows=rows)
+
 
 def short_names(ids: Sequence[str]) -> dict[str, str]:
     """Task names without their suite, where all come from the same one."""
@@ -65,25 +84,30 @@ def short_names(ids: Sequence[str]) -> dict[str, str]:
 
 
 def operators(found: Sequence[Tried]) -> Table:
-    """One row per task: when it was first solved, how far it got, what went wrong."""
+    """One row per task: when it was first solved, how far it got, what holds it back, what went wrong."""
     names = short_names([tried.task.id for tried in found])
+    base, names_of_base = heading(found), metrics.baselines(found)
     columns = (
         Column("task"),
-        Column("round", "count"),
-        Column("first correct", "us"),
+        Column("round", "count", means="the attempt that was first correct", spare=3),
+        Column("first correct", "us", spare=2),
         Column("best", "us"),
-        Column("PyTorch", "us"),
-        Column("speed-up", "ratio"),
-        Column("first→best", "ratio"),
-        Column("gates"),
+        Column(base, "us", means="; ".join(EXPLAINED[name] for name in sorted(names_of_base) if name in EXPLAINED)),
+        Column("speed-up", "ratio", means=f"{base} over best"),
+        Column("first→best", "ratio", spare=1),
+        Column("floor", "us", means="the task's bytes and operations at the device's ceilings"),
+        Column("bound by", means="what holds the best kernel back"),
+        Column("gates", means="attempts that passed all", spare=4),
         Column("failures"),
     )
     rows = tuple(operator_row(tried, names[tried.task.id]) for tried in found)
-    clock = words.clock(metrics.clocks(a for tried in found for a in tried.attempts))
-    note = (
-        f"Times are {clock}. round: the attempt that was first correct; speed-up: PyTorch eager over best; gates: attempts that passed all."
-    )
-    return Table("Operators", columns, rows, note)
+    return Table("Operators", columns, rows, f"Times: {words.clock(metrics.clocks(a for tried in found for a in tried.attempts))}.")
+
+
+def heading(found: Sequence[Tried]) -> str:
+    """The baseline as a column is called; without its name where several are mixed or none is known."""
+    names = metrics.baselines(found)
+    return words.baseline(names) if len(names) == 1 else "baseline"
 
 
 def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
@@ -94,9 +118,11 @@ def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
         tried.first_round,
         first.outcome.latency_us if first else None,
         best.outcome.latency_us if best else None,
-        best.outcome.baseline() if best else None,
+        tried.baseline_us,
         tried.speedup,
         tried.gain,
+        tried.floor_us,
+        tried.bottleneck,
         f"{len(tried.correct)}/{len(tried.attempts)}",
         reasons(tried.attempts, most=3),
     )
@@ -131,7 +157,7 @@ def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "tim
             else words.UNKNOWN,
         ),
         (
-            "speed-up over PyTorch",
+            f"speed-up over {words.baseline(metrics.baselines(found))}",
             f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks" if speedups else words.UNKNOWN,
         ),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
@@ -160,10 +186,10 @@ def families(found: Sequence[Tried]) -> Table:
 
 
 def fast(found: Sequence[Tried]) -> Table:
-    """fast_p: shares of tasks more than p times as fast as PyTorch eager."""
+    """fast_p: shares of tasks more than p times as fast as the baseline."""
     columns = (Column("p"), Column("of all tasks", "share"), Column("of correct tasks", "share"))
     rows = tuple((f"> {p:g}×", metrics.fast_p(found, p), metrics.fast_p(found, p, "correct")) for p in FAST_P)
-    return Table("Faster than p times PyTorch eager (fast_p)", columns, rows)
+    return Table(f"Faster than p times {words.baseline(metrics.baselines(found))} (fast_p)", columns, rows)
 
 
 def failures(found: Sequence[Tried]) -> Table:

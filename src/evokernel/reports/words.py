@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evokernel.core.records import Usage
+from evokernel.core.terms import baseline as baseline
+from evokernel.core.terms import clock as clock
+from evokernel.core.terms import not_measured as not_measured
 
 UNKNOWN = "–"
-CLOCKS = {"cpu": "CPU time per core", "wall": "wall time", "synthetic": "synthetic (not measured)"}
-
 TAGS = {
     "fixed-size": "checked at one size only: no module-level integer constant sets its sizes",
     "non-finite": "the reference's outputs hold NaN or infinities",
@@ -43,8 +44,8 @@ def percent(share: float | None) -> str:
 
 
 def noise(share: float | None) -> str:
-    """` ± 0.4 %`, or nothing when it is not known."""
-    return "" if share is None else f" ± {100 * share:.1f} %"
+    """` ± 0.4 %`, or nothing when it is not known or there is none, as with a single sample."""
+    return "" if not share else f" ± {100 * share:.1f} %"
 
 
 def duration(seconds: float | None) -> str:
@@ -66,17 +67,6 @@ def cost(usage: Usage) -> str:
     if not usage.calls:
         return "none (no model was called)"
     return "not reported" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-
-
-def clock(names: Iterable[str]) -> str:
-    """What the times are, in words; several when attempts were timed differently."""
-    return ", ".join(CLOCKS.get(name, f"estimate ({name})") for name in sorted({name for name in names if name})) or "not measured"
-
-
-def not_measured(names: Iterable[str]) -> str:
-    """The same for times no clock took, such as `synthetic (not measured)`; nothing when all were measured."""
-    made_up = [name for name in names if name not in ("", "cpu", "wall")]
-    return clock(made_up) if made_up else ""
 
 
 def tags(names: Iterable[str]) -> list[str]:

@@ -1,0 +1,43 @@
+"""Baselines and clocks in the words that every surface uses."""
+
+import pytest
+
+from evokernel.core import terms
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["eager"], "PyTorch eager"),
+        (["compile"], "torch.compile"),
+        (["xla"], "XLA"),
+        (["xla", "xla", "eager", ""], "PyTorch eager, XLA"),
+        (["mine"], "mine"),
+        ([""], "the baseline"),
+    ],
+)
+def test_baselines(names, text):
+    assert terms.baseline(names) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "label"),
+    [
+        (["cpu"], "CPU time per core", ""),
+        (["wall", "", "wall"], "wall time", ""),
+        (["synthetic"], "synthetic (not measured)", "synthetic (not measured)"),
+        (["estimate (schedule)"], "estimate (schedule)", "estimate (schedule)"),
+        (["model"], "estimate (model)", "estimate (model)"),
+        (["cpu", "estimate (schedule)"], "CPU time per core, estimate (schedule)", "estimate (schedule)"),
+        ([], "not measured", ""),
+    ],
+)
+def test_clocks(names, text, label):
+    assert terms.clock(names) == text
+    assert terms.not_measured(iter(names)) == label
+
+
+def test_speed_ups_name_what_they_are_over():
+    assert terms.speedup_over(1.5, "xla") == ", 1.50x the speed of XLA"
+    assert terms.speedup_over(1.5, "") == ", 1.50x the speed of the baseline"
+    assert terms.speedup_over(None, "xla") == ""
