@@ -32,6 +32,8 @@ class Dialect:
     """Facts and traits of an operator; raises NoSketch for what the sketches do not cover."""
     words: Callable[[Choice], Facts] = lambda taken: {}
     """Further names the templates use."""
+    spaced: bool = False
+    """Whether blank lines of the templates are kept, several in a row as one."""
 
     @property
     def hints(self) -> Hints:
@@ -49,7 +51,9 @@ class Dialect:
         d = {name: taken.get(name, "") for name in names}
         template = environment(self.folder).get_template(f"{operator.sketch}{Path(self.file).suffix}.j2")
         text = template.render(**operator.facts, **self.words(d), d=d, line=line_of(operator, taken))
-        return "\n".join(line.rstrip() for line in text.splitlines() if line.strip()) + "\n"
+        lines = [line.rstrip() for line in text.splitlines()]
+        kept = [line for before, line in zip(["", *lines], lines) if line or (before and self.spaced)]
+        return "\n".join(kept).rstrip() + "\n"
 
 
 @cache

@@ -1,0 +1,75 @@
+"""Elementwise parts of a tree, and reductions of whole rows, as Python over JAX arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evokernel.generators.sweep.graph import ELEMENTWISE, Node, NoSketch, Num
+
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+CALLS = {"max": "jnp.maximum", "min": "jnp.minimum", "erf": "jax.lax.erf"}
+NUMBERS = {
+    "neg": "(-{0})", "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "floordiv": "({0} // {1})", "mod": "({0} % {1})",
+    "div": "({0} / {1})", "pow": "({0} ** {1})", "sqrt": "({0}) ** 0.5", "rsqrt": "({0}) ** -0.5", "reciprocal": "1.0 / ({0})",
+    "int": "int({0})", "float": "float({0})",
+}  # fmt: skip
+START = {"sum": "0.0", "mean": "0.0", "max": "-jnp.inf", "min": "jnp.inf"}
+"""What an element that does not count is replaced by."""
+
+
+def number(num: Num) -> str:
+    """A number as a Python expression over the kernel's arguments."""
+    if num.op == "literal":
+        return num.name if num.value - num.value == 0 else f'float("{num.name}")'
+    if num.op == "scalar":
+        return num.name
+    if num.op == "extent":
+        return f"{num.name}.shape[{num.axis}]"
+    return NUMBERS[num.op].format(*(number(a) for a in num.args))
+
+
+def function(name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "") -> str:
+    """`name(a, b, ...)` that computes `tree` over blocks of rows; `arguments` names the subtrees that are passed in.
+
+    `valid` is a condition for the columns that count, where some do not; `divide` says how columns of row results divide.
+    """
+    lines: list[str] = []
+    known: dict[Node, str] = dict(arguments)
+
+    def visit(node: Node) -> str:
+        if node in known:
+            return known[node]
+        if node.op == "const":
+            return number(node.nums[0])
+        if node.op != "reduce" and node.op not in ELEMENTWISE:
+            raise NoSketch(f"{node.op} inside an elementwise part")
+        args = [visit(a) for a in node.args]
+        text = fold(node, args[0], valid) if node.op == "reduce" else step(node, args, divide)
+        known[node] = f"t{len(lines)}"
+        lines.append(f"    {known[node]} = {text}")
+        return known[node]
+
+    result = visit(tree)
+    return "\n".join([f"def {name}({', '.join(arguments.values())}):", *lines, f"    return {result}"])
+
+
+def fold(node: Node, arg: str, valid: str) -> str:
+    """A reduction over the columns of a block."""
+    counted = f"jnp.where({valid}, {arg}, {START[node.name]})" if valid else arg
+    if node.name == "mean":
+        return f"jnp.sum({counted}, axis=1, keepdims=True) * (1.0 / n)"
+    return f"jnp.{node.name}({counted}, axis=1, keepdims=True)"
+
+
+def step(node: Node, args: list[str], divide: str) -> str:
+    """One elementwise step."""
+    if node.op == "div" and divide != "exact" and node.args[1].op != "const":
+        inverse = f"pl.reciprocal({args[1]}, approx={divide == 'approx'})"
+        return inverse if node.args[0].op == "const" and node.args[0].nums[0].value == 1 else f"{args[0]} * {inverse}"
+    if node.op in SIGNS:
+        return f"{args[0]} {SIGNS[node.op]} {args[1]}"
+    if node.op == "neg":
+        return f"-{args[0]}"
+    if node.op == "select":
+        return f"jnp.where({args[0]} {node.name} {args[1]}, {args[2]}, {args[3]})"
+    return f"{CALLS.get(node.op, f'jnp.{node.op}')}({', '.join(args)})"
