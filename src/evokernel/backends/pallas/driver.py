@@ -180,7 +180,11 @@ class Translations:
     into its own folder, and whoever ends properly first shares it; all others only read."""
 
     def __init__(self, own: Path, version: str) -> None:
-        self.own, self.shared = own, folders.tools() / f"translations-{version}-{libtpu.VERSION}"
+        self.own, self.shared = own, self.shared_folder(version)
+
+    @staticmethod
+    def shared_folder(version: str) -> Path:
+        return folders.tools() / f"translations-{version}-{libtpu.VERSION}"
 
     def environment(self) -> dict[str, str]:
         if self.shared.is_dir():
@@ -229,15 +233,17 @@ def build() -> Path:
     if tool is None:
         raise InfraError(missing() or "no C compiler")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    command = [*tool, str(SOURCE), "-o", str(part), *BUILD]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InfraError(f"cannot compile the driver: {error}") from error
-    if done.returncode or not part.is_file():
-        raise InfraError(f"cannot compile the driver: {' '.join(done.stderr.split())[-500:]}")
-    part.replace(path)
+    with tempfile.TemporaryDirectory(dir=path.parent) as work:
+        part = Path(work) / "driver"
+        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": work, "ZIG_LOCAL_CACHE_DIR": work}
+        try:
+            command = [*tool, str(SOURCE), "-o", str(part), *BUILD]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, env=environment)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InfraError(f"cannot compile the driver: {error}") from error
+        if done.returncode or not part.is_file():
+            raise InfraError(f"cannot compile the driver: {' '.join(done.stderr.split())[-500:]}")
+        part.replace(path)
     return path
 
 
