@@ -17,6 +17,7 @@ from evokernel.core.records import (
     Tensor,
     Work,
 )
+from evokernel.memory.distill import distill
 
 SOURCE = """import torch
 import torch.nn as nn
@@ -68,7 +69,8 @@ def attempt(n, *, code=PLAIN, start=None, failure=None, latency_us=None, notes="
         if failure
         else (GateResult(gate="build", passed=True), GateResult(gate="time", passed=True))
     )
-    times = {} if latency_us is None else {"samples_us": (latency_us,) * 3, "baseline_us": {"eager": (600.0,) * 3}, "clock": "cpu"}
+    samples = () if latency_us is None else (latency_us, latency_us, 1.02 * latency_us, 1.02 * latency_us)
+    times = {"samples_us": samples, "baseline_us": {"eager": (600.0,) * 4}, "clock": "cpu"} if samples else {}
     return Attempt(
         id=f"{TASK.id}/{n}",
         run="r1",
@@ -144,6 +146,28 @@ ITEMS = (
     Shown(role="practice", item=PRACTICE, q=0.1),
     Shown(role="api", item=CARD),
 )
+PYTHON = "from jax.experimental import pallas as pl\n\n\ndef kernel(x):\n    return pl.pallas_call(body, out_shape=x)(x)\n"
+
+
+def estimated(made, latency_us=None):
+    """The same attempt for a backend of Python kernels whose times are computed."""
+    times = {} if latency_us is None else {"samples_us": (latency_us,), "baseline_us": {"xla": (61.5,)}, "clock": "estimate (schedule)"}
+    files = {"kernel.py": PYTHON} if made.candidate.files else {}
+    candidate = made.candidate.model_copy(update={"backend": "golden_backend:Traced", "files": files})
+    gates = tuple(gate.model_copy(update={"detail": gate.detail.replace(".cpp", ".py")}) for gate in made.outcome.gates)
+    return made.model_copy(update={"candidate": candidate, "outcome": made.outcome.model_copy(update={"gates": gates, **times})})
+
+
+HBM = Profile(bottleneck="hbm", summary="HBM is busy 99% of 68.6 µs.", figures={"roofline_us": 61.5, "hbm_percent": 99.1})
+ESTIMATED = State(
+    task=TASK,
+    attempts=(
+        estimated(attempt(0, failure=COMPILE, notes="whole array")),
+        estimated(attempt(1, profile=HBM, notes="blocks of 8 rows"), 76.9),
+        estimated(attempt(2, start=1, notes="blocks of 256 rows", profile=HBM), 68.6),
+    ),
+    round=3,
+)
 EMPTY = Context(stage=Stage.DRAFT)
 FULL = Context(stage=Stage.DRAFT, items=ITEMS)
 IMPROVE = Context(
@@ -153,5 +177,13 @@ IMPROVE = Context(
         Shown(role="start", item=TRACE.model_copy(update={"id": REFINING.attempts[3].trace, "code": PLAIN}), q=0.3),
         Shown(role="child", item=TRACE.model_copy(update={"id": REFINING.attempts[4].trace, "task": TASK.id, "title": "unrolled"}), q=0.0),
         *ITEMS,
+    ),
+)
+IMPROVE_ESTIMATED = Context(
+    stage=Stage.REFINE,
+    start=ESTIMATED.attempts[1],
+    items=(
+        Shown(role="trace", item=distill(TASK.model_copy(update={"id": "toy/gelu"}), ESTIMATED.attempts[2])[0], q=0.4),
+        Shown(role="practice", item=PRACTICE, q=0.1),
     ),
 )

@@ -4,9 +4,23 @@ import os
 from pathlib import Path
 
 import pytest
-from prompt_cases import DRAFTING, EMPTY, FULL, HOSTILE, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, attempt
+from prompt_cases import (
+    DRAFTING,
+    EMPTY,
+    ESTIMATED,
+    FULL,
+    HOSTILE,
+    IMPROVE,
+    IMPROVE_ESTIMATED,
+    ITEMS,
+    PLAIN,
+    REFINING,
+    TASK,
+    TRACE,
+    attempt,
+)
 
-from evokernel.core.records import Candidate, Context, GateResult, Shown, Stage, State
+from evokernel.core.records import Candidate, Context, GateResult, Shown, Stage, State, Usage
 from evokernel.generators.prompting import Prompts, fit, item_tokens, lesson_text, symbol, tokens
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -40,6 +54,27 @@ def test_draft_with_everything(prompts):
 
 def test_refine(prompts):
     same("refine.md", prompts.write(REFINING, IMPROVE))
+
+
+def test_draft_in_python():
+    failed = State(task=TASK, attempts=ESTIMATED.attempts[:1], round=1)
+    same("draft_python.md", Prompts("golden_backend:Traced").write(failed, EMPTY))
+
+
+def test_refine_in_python_by_estimates():
+    text = Prompts("golden_backend:Traced").write(ESTIMATED, IMPROVE_ESTIMATED)
+    same("refine_python.md", text)
+    assert "noise is" not in text, "an estimate has none"
+    assert "PyTorch takes" not in text
+
+
+def test_the_shipped_backends_have_their_own_language_and_file():
+    for backend, opening, entry in (("pallas", "```python kernel.py\n", "def kernel("), ("cpp", "```cpp kernel.cpp\n", "void kernel(")):
+        text = Prompts(backend).write(State(task=TASK), EMPTY)
+        assert opening in text, backend
+        assert entry in text, backend
+        reply = Prompts(backend).candidate(f"Done.\n{opening}{entry}x): ...\n```", TASK, Usage())
+        assert list(reply.files) == [opening.split()[1]]
 
 
 def test_lesson(prompts):

@@ -38,8 +38,15 @@ def test_a_correct_kernel_leaves_a_trace_and_a_note():
         assert item.parent == "r:t/relu/1"
         assert item.source == "r/t/relu/2"
     assert "10.0 us" in trace.title
-    assert "2.00x" in trace.title
+    assert "2.00x the speed of PyTorch eager" in trace.title
     assert "Reads the input twice" in trace.text
+
+
+def test_an_estimate_is_remembered_as_one():
+    outcome = timed(0).outcome.model_copy(update={"clock": "estimate (schedule)", "baseline_us": {"xla": (15.0,)}})
+    trace, note = distill(RELU, timed(0).model_copy(update={"outcome": outcome}))
+    for text in (trace.title, trace.text, note.text):
+        assert "10.0 us, estimate (schedule), 1.50x the speed of XLA" in text
 
 
 def test_a_failure_keeps_the_verifiers_words():

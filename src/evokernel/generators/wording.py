@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from evokernel.core import terms
 from evokernel.core.records import Attempt, MemoryItem, Outcome, Shown, Stage, State, Task
 from evokernel.llm.render import one_line
 
@@ -36,18 +37,27 @@ def us(latency_us: float) -> str:
     return f"{latency_us:.1f} us" if latency_us < 1000 else f"{latency_us / 1000:.2f} ms"
 
 
-def speed(latency_us: float | None, speedup: float | None) -> str:
-    """`12.3 us, 1.50x the speed of PyTorch`; says so where nothing was measured."""
+def speed(latency_us: float | None, speedup: float | None, clock: str = "", baseline: str = "") -> str:
+    """`12.3 us, estimate (schedule), 1.50x the speed of XLA`; says so where there is no time."""
     if latency_us is None:
         return "not timed"
-    return us(latency_us) + (f", {speedup:.2f}x the speed of PyTorch" if speedup else "")
+    label = terms.not_measured([clock])
+    return us(latency_us) + (f", {label}" if label else "") + terms.speedup_over(speedup, baseline)
 
 
 def outcome_words(outcome: Outcome) -> str:
     """How an attempt ended, in a few words."""
     if outcome.failure:
         return f"failed at gate {outcome.failure.gate}: {outcome.failure.reason or 'no reason given'}"
-    return f"correct, {speed(outcome.latency_us, outcome.speedup)}"
+    return f"correct, {speed(outcome.latency_us, outcome.speedup, outcome.clock, outcome.baseline_name)}"
+
+
+def beside(outcome: Outcome) -> str:
+    """What the baseline takes for the same work; nothing when there is none."""
+    base, label = outcome.baseline(), terms.not_measured([outcome.clock])
+    if base is None:
+        return ""
+    return f"{terms.baseline([outcome.baseline_name])} takes {us(base)} for the same work, {label or 'measured beside it'}."
 
 
 def item_words(item: MemoryItem) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import unified_diff
 
+from evokernel.core import terms
 from evokernel.core.records import Attempt, MemoryItem, Stage, Task
 
 DETAIL = 1500  # characters of the verifier's feedback kept with a trace
@@ -54,10 +55,12 @@ def headline(attempt: Attempt) -> str:
 
 
 def speed(attempt: Attempt) -> str:
-    """Latency, and the speed-up where a baseline was measured."""
+    """Latency, what it is where no clock took it, and the speed-up where there is a baseline."""
     outcome = attempt.outcome
-    ratio = f", {outcome.speedup:.2f}x the baseline's speed" if outcome.speedup else ""
-    return f"{outcome.latency_us:.1f} us{ratio}" if outcome.latency_us else "not timed"
+    if not outcome.latency_us:
+        return "not timed"
+    label = terms.not_measured([outcome.clock])
+    return f"{outcome.latency_us:.1f} us{f', {label}' if label else ''}{terms.speedup_over(outcome.speedup, outcome.baseline_name)}"
 
 
 def verdict(attempt: Attempt, room: int) -> str:
