@@ -1,0 +1,329 @@
+"""The parts of the price: bundles, scalar code, branches with delay slots, queues, the module's text, the diagnosis, the profile."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evokernel.backends.pallas.chips import chip, chips
+from evokernel.backends.pallas.profile import profile
+from evokernel.backends.pallas.schedule import Estimate, ScheduleError, diagnose, hlo
+from evokernel.backends.pallas.schedule.bundles import Program, parse
+from evokernel.backends.pallas.schedule.diagnosis import ADVICE
+from evokernel.backends.pallas.schedule.scalar import Translator
+from evokernel.backends.pallas.schedule.simulate import execute, prepare
+from evokernel.core.records import Signature, Task, Tensor, Work
+
+V5E = chip("v5e")
+
+
+def program(*bodies):
+    """Bundles from their text; `@n` at the end of one starts region n."""
+    lines = []
+    for at, body in enumerate(bodies):
+        body, _, region = body.partition("@")
+        lines.append(f"  {at:#x}   :  {{ {body} }}" + (f" /* Start region {region} */" if region else ""))
+    bundles, regions = parse("\n".join(lines))
+    return Program("test", bundles, regions, None)
+
+
+def run(*bodies, limit_s=5.0):
+    prepared = prepare(program(*bodies), V5E)
+    return execute(prepared, V5E, time.monotonic() + limit_s)
+
+
+def value(operation, *operands):
+    """Executes one scalar operation and says how many cycles a delay by its result takes."""
+    found = run(f"%s1_s1 = {operation} {', '.join(operands)}", "%2 = vdelay %s1_s1")
+    return found.cycles - 2
+
+
+class TestChips:
+    def test_an_unknown_name_lists_the_known_ones(self):
+        with pytest.raises(ValueError, match="v4, v5e, v5p, v6e, v7x"):
+            chip("v9")
+
+    @pytest.mark.parametrize("name", list(chips()))
+    def test_clock_and_peak_belong_together(self, name):
+        per_cycle = chip(name).peak_flops / chip(name).clock_hz
+        assert per_cycle == pytest.approx(524288 if name in ("v6e", "v7x") else 131072, rel=0.01)
+
+
+class TestBundles:
+    def test_comments_carry_names_divisions_and_regions(self):
+        bundles, regions = parse(
+            "  0   :  { %1 = sdivrem.u32 %s2_s1, 6 /* kDivAndRem */ ;; %3 = dma.x /*size=*/%s4_s4 /* a */ } /* Start region 7 :: x */"
+        )
+        first, second = bundles[0].scalar
+        assert first.operands == ("%s2_s1", "6", "kDivAndRem")
+        assert second.named == {"size": "%s4_s4"}
+        assert regions == {7: 0}
+
+    def test_a_comment_inside_a_bundle_starts_no_region(self):
+        _, regions = parse("  0   :  { %1 = sfence /* Start region 9 */ }")
+        assert regions == {}
+
+    def test_addresses_must_follow_each_other(self):
+        with pytest.raises(ScheduleError, match="address"):
+            parse("  0   :  { }\n  0x2   :  { }")
+
+    @pytest.mark.parametrize("text", ["", "nothing here", "  0   :  { %1 = sfence"])
+    def test_text_without_bundles_is_refused(self, text):
+        with pytest.raises(ScheduleError):
+            parse(text)
+
+
+class TestScalarCode:
+    @pytest.mark.parametrize(
+        ("operation", "operands", "result"),
+        [
+            ("smov.u32", ["7"], 7),
+            ("sadd.s32", ["4294967295", "6"], 5),
+            ("ssub.s32", ["9", "4"], 5),
+            ("smul.u32", ["6", "7"], 42),
+            ("sshll.u32", ["3", "4"], 48),
+            ("sshrl.u32", ["0x80", "3"], 16),
+            ("sand.u32", ["12", "10"], 8),
+            ("sor.u32", ["12", "10"], 14),
+            ("sxor.u32", ["12", "10"], 6),
+            ("smin.s32", ["4294967295", "3"], 1048576),  # -1, and a delay is an unsigned count with a limit
+            ("smax.s32", ["4294967295", "3"], 3),
+            ("smin.u32", ["4294967295", "3"], 3),
+            ("scalar_lea.vmem", ["5", "2 [#allocation6]"], 7),
+            ("scalar_select", ["true", "4", "9"], 4),
+            ("scalar_select", ["false", "4", "9"], 9),
+        ],
+    )
+    def test_operations(self, operation, operands, result):
+        assert value(operation, *operands) == result
+
+    @pytest.mark.parametrize(
+        ("relation", "left", "right", "holds"),
+        [
+            ("lt.s32", "4294967295", "0", True),
+            ("lt.u32", "4294967295", "0", False),
+            ("ge.s32", "4", "4", True),
+            ("ne.s32", "4", "4", False),
+            ("lt.f32", "-2.5", "1.0", True),
+            ("gt.f32", "0.25", "0.5", False),
+        ],
+    )
+    def test_comparisons_guard_what_follows(self, relation, left, right, holds):
+        compared = f"%p1_p1 = scmp.{relation}.totalorder {left}, {right}"
+        assert run(compared, "%2 = vdelay (%p1_p1), 10").cycles == (12 if holds else 2)
+        assert run(compared, "%2 = vdelay (!%p1_p1), 10").cycles == (2 if holds else 12)
+
+    def test_registers_are_read_before_any_is_written(self):
+        swapped = ["%s1_s1 = smov.u32 5 ;; %s2_s2 = smov.u32 9", "%s3_s1 = smov.u32 %s2_s2 ;; %s4_s2 = smov.u32 %s1_s1"]
+        assert run(*swapped, "%5 = vdelay %s3_s1").cycles == 3 + 9
+        assert run(*swapped, "%5 = vdelay %s4_s2").cycles == 3 + 5
+
+    def test_memory_keeps_what_was_stored(self):
+        stored = ["%s1_s1 = smov.u32 21", "%2 = sst [smem:[#spill + $0x1]] %s1_s1", "%s3_s2 = sld [smem:[#spill + $0x1]]"]
+        assert run(*stored, "%4 = vdelay %s3_s2").cycles == 4 + 21
+
+    def test_division_gives_its_results_in_order(self):
+        divided = ["%1 = sdivrem.u32 17, 5 /* kDivAndRem */", "%s2_s2 = spop.drf %1", "%s3_s3 = spop.drf %1"]
+        assert run(*divided, "%4 = vdelay %s2_s2").cycles == 4 + 3
+        assert run(*divided, "%4 = vdelay %s3_s3").cycles == 4 + 2
+
+    @pytest.mark.parametrize("operation", ["spop.v2sf %1", "sld [smem:[#never]]", "mystery.u32 5", "sadd.s32 1, what", "spop.drf %1"])
+    def test_what_is_not_known_is_a_doubt_only_when_it_decides(self, operation):
+        unknown = [f"%s1_s1 = {operation}", "%s2_s2 = sadd.s32 1, %s1_s1 ;; %p3_p3 = scmp.lt.s32.totalorder %s1_s1, 4"]
+        assert not run(*unknown).doubts
+        assert run(*unknown, "%4 = vdelay (%p3_p3), 10").doubts
+        assert run(*unknown, "%4 = vdelay %s2_s2").doubts
+
+    def test_where_data_decides_the_slowest_guess_counts(self):
+        for relation in ("lt", "ge"):
+            found = run("%s1_s1 = sld [smem:[#x]]", f"%p3_p3 = scmp.{relation}.s32.totalorder %s1_s1, 4", "%4 = vdelay (%p3_p3), 10")
+            assert found.cycles == 13
+
+    @given(st.text(alphabet="%sp_0123456789[]()#+$!,.:=abcx'\"\\ \n", max_size=40))
+    def test_nothing_of_the_text_gets_into_the_source(self, text):
+        """Only numbers, registers and the few names generated code is made of."""
+        import re
+
+        source = Translator().operand(text)
+        assert re.fullmatch(r"(?:m\.unknown\(\)|[rp]\[\d+\]|\d+|[()+-])+", source), source
+
+
+class TestBranches:
+    LOOP = ("%s1_s1 = smov.u32 0", "%s2_s1 = sadd.s32 1, %s1_s1 @1", "%p3_p1 = scmp.lt.s32.totalorder %s2_s1, 5")
+
+    def test_four_bundles_after_a_branch_are_executed(self):
+        found = run(*self.LOOP, "%4 = sbr.rel (%p3_p1) target = $region1", "", "", "", "", "")
+        assert found.counts == [1, 5, 5, 5, 5, 5, 5, 5, 1]
+        assert found.cycles == sum(found.counts)
+
+    def test_a_branch_on_its_way_keeps_a_second_one_from_being_taken(self):
+        taken = run(
+            "%p1_p1 = pmov true", "%2 = sbr.rel (%p1_p1) target = $region1", "%3 = sbr.rel target = $region2", *[""] * 4, "@1", "@2"
+        )
+        assert taken.counts == [1, 1, 1, 1, 1, 1, 0, 1, 1]
+        passed = run(
+            "%p1_p1 = pmov false", "%2 = sbr.rel (%p1_p1) target = $region1", "%3 = sbr.rel target = $region2", *[""] * 4, "@1", "@2"
+        )
+        assert passed.counts == [1, 1, 1, 1, 1, 1, 1, 0, 1]
+
+    def test_the_condition_is_read_before_the_bundle_writes(self):
+        found = run("%p1_p1 = pmov true", "%2 = sbr.rel (%p1_p1) target = $region1 ;; %p3_p1 = pmov false", *[""] * 5, "@1")
+        assert found.counts == [1] * 6 + [0, 1]
+
+    def test_a_loop_without_end_is_stopped(self):
+        found = run("@1", "%1 = sbr.rel target = $region1", *[""] * 5, limit_s=0.05)
+        assert "limit of time" in found.doubts[0]
+
+
+class TestTransfers:
+    READ = "%1 = dma.hbm_to_vmem /*hbm=*/0, /*size_in_granules=*/{size}, /*vmem=*/0, /*dst_syncflagno=*/[#flag]"
+    WAIT = "%2 = dma.done.wait [#flag], {size}"
+
+    def test_a_read_takes_its_time_on_the_channel_and_the_latency(self):
+        found = run(self.READ.format(size=1000), self.WAIT.format(size=1000))
+        assert found.cycles == pytest.approx(1 + 32000 / V5E.hbm_bytes_per_cycle + V5E.read_latency)
+        assert found.waited == pytest.approx(found.cycles - 2)
+
+    def test_two_share_the_channel_but_not_the_latency(self):
+        found = run(*[self.READ.format(size=1000)] * 2, self.WAIT.format(size=2000))
+        assert found.cycles == pytest.approx(1 + 64000 / V5E.hbm_bytes_per_cycle + V5E.read_latency, abs=2)
+
+    def test_work_beside_a_transfer_is_free(self):
+        assert run(self.READ.format(size=1000), *[""] * 500, self.WAIT.format(size=1000)).cycles == pytest.approx(
+            run(self.READ.format(size=1000), self.WAIT.format(size=1000)).cycles
+        )
+
+    def test_a_wait_for_nothing_is_a_doubt(self):
+        assert "without a matching" in run(self.WAIT.format(size=5)).doubts[0]
+
+    def test_more_transfers_than_any_machine_holds_stop_it(self):
+        found = run(self.READ.format(size=1) + "@1", "%1 = sbr.rel target = $region1", *[self.READ.format(size=1)] * 4)
+        assert "too many transfers" in found.doubts[0]
+        assert found.unwaited == 0
+
+
+class TestQueues:
+    def test_products_on_one_unit_follow_each_other(self):
+        one = run(*["%1 = vmatmul.f32.gmra.mxu0 %v2_v2"] * 3)
+        two = run("%1 = vmatmul.f32.gmra.mxu0 %v2_v2", "%1 = vmatmul.f32.gmra.mxu1 %v2_v2", "%1 = vmatmul.f32.gmra.mxu2 %v2_v2")
+        assert (one.cycles, two.cycles) == (2 * V5E.matmul + 1, 3)
+        assert run(*["%1 = vmatmul.bf16.gmra.mxu0 %v2_v2"] * 2).cycles == V5E.matmul_packed + 1
+
+    def test_a_result_is_there_after_its_latency(self):
+        assert run("%1 = vmatmul.f32.gmra.mxu0 %v2_v2", "%v3_v3 = vpop.f32.mrf.mxu0").cycles == V5E.matmul_latency + 1
+        assert run("%7 = vadd.xlane.f32.xlu0 %v2_v2", "%v3_v3 = vpop.xlane.xlu0 %7").cycles == V5E.xlu_latency + 1
+
+
+class TestModule:
+    TEXT = """%cond (p: s32[]) -> pred[] {
+  %limit = s32[]{:T(128)} constant(12)
+  ROOT %less = pred[] compare(%p, %limit), direction=LT
+}
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %loop = (s32[]{:T(128)}, f32[8]{0}) while(%init), condition=%cond, body=%step, metadata={op_name="body=%evil, {"}
+  ROOT %copy-start = (f32[8,128]{1,0:T(8,128)S(1)}, f32[16,128]{1,0}, u32[]{:S(2)}) copy-start(%x)
+}"""
+
+    def test_order_attributes_and_sizes(self):
+        module = hlo.parse(self.TEXT)
+        loop, copy = module.computations[module.entry]
+        assert (loop.opcode, loop.called("body"), loop.called("condition")) == ("while", ["step"], ["cond"])
+        assert (copy.bytes, copy.operands) == (8 * 128 * 4, ["x"])
+        assert hlo.trip_count(loop, module) == 12
+
+    def test_the_compilers_own_trip_count_comes_first(self):
+        known = ', backend_config={"known_trip_count":{"n":"5"}}'
+        module = hlo.parse(self.TEXT.replace("body=%step,", f"body=%step{known},"))
+        assert hlo.trip_count(module.computations[module.entry][0], module) == 5
+        quoted = self.TEXT.replace('op_name="body=%evil, {"', r'op_name="backend_config={\"known_trip_count\":{\"n\":\"1\"}}"')
+        assert hlo.trip_count(hlo.parse(quoted).computations["main"][0], hlo.parse(quoted)) == 12
+
+    def test_equal_operations_are_found_under_the_name_of_the_first(self):
+        text = "key:f.1\nordinal:1\nequivalent_hlos[size=2]:\n  f.1\n  %f.2\nkey:<x>\n"
+        assert hlo.duplicates(text) == {"f.1": "f.1", "f.2": "f.1"}
+
+
+PLAIN = Estimate(
+    us=100.0,
+    cycles=150_000,
+    hbm_bytes=8e6,
+    hbm_share=0.1,
+    dma_wait=0.05,
+    units={},
+    spills=0,
+    fills=0,
+    spill_share=0.0,
+    transfers=20,
+    transfer_bytes=4e5,
+    steps=4,
+    vmem_bytes=1 << 20,
+    unwaited=0,
+    operations=(),
+    notes=(),
+    certified=True,
+)
+
+
+class TestDiagnosis:
+    @pytest.mark.parametrize(
+        ("changed", "bottleneck", "words"),
+        [
+            ({"hbm_share": 0.98, "dma_wait": 0.9}, "hbm", "HBM is busy 98% of 100.0 µs with 8.0 MB"),
+            ({"hbm_share": 0.06, "dma_wait": 0.85, "transfer_bytes": 4096}, "dma_latency", "Waits 85% of the time on transfers of 4 KiB"),
+            ({"hbm_share": 0.8, "units": {"mxu": 0.9}}, "mxu", "The MXU is busy 90%"),
+            ({"units": {"vpu": 0.8, "eup": 0.3}}, "vpu", "elementwise"),
+            ({"units": {"xlu": 0.7}}, "xlu", "lanes"),
+            ({"units": {"eup": 0.7}}, "eup", "transcendental"),
+            ({"units": {"store": 0.9}}, "load_store", "store unit is busy 90%"),
+            ({"units": {"store": 0.9}, "spill_share": 0.7, "spills": 9}, "spills", "70% of vector loads and stores"),
+            ({"units": {"vpu": 0.4, "spill": 0.35}, "spill_share": 0.7}, "spills", "register spills"),
+            ({"units": {"scalar": 0.7}}, "scalar", "scalar core"),
+            ({"units": {"scalar": 0.7}, "steps": 400}, "step_overhead", "400 steps of 375 cycles"),
+            ({"units": {"mxu": 0.2}, "steps": 400}, "step_overhead", "the MXU is busiest with 20%"),
+            ({"units": {"mxu": 0.2}}, "schedule", "No unit is busy for long"),
+            ({"dma_wait": 0.35, "units": {"mxu": 0.2}}, "dma_latency", "Waits 35%"),
+        ],
+    )
+    def test_one_word_with_its_figures(self, changed, bottleneck, words):
+        found = diagnose(replace(PLAIN, **changed))
+        assert found.bottleneck == bottleneck
+        assert words in found.summary
+        assert ADVICE[bottleneck] in found.summary
+
+    def test_who_moves_no_byte_too_many_is_told_so(self):
+        bound = replace(PLAIN, hbm_share=0.98)
+        assert "little is left" in diagnose(bound, needed_bytes=8e6).summary
+        assert "little is left" not in diagnose(bound, needed_bytes=6e6).summary
+
+
+class TestProfile:
+    TASK = Task(
+        id="t/t",
+        family="matmul",
+        source="",
+        signature=Signature(
+            inputs=(Tensor(name="x", dtype="float32", shape=(1000, 1000)),),
+            outputs=(Tensor(name="y", dtype="float32", shape=(1000, 1000)),),
+        ),
+        work=Work(flops=1e9, bytes=8e6),
+        sizes={"bench": {}},
+    )
+
+    def test_figures_stand_next_to_what_the_task_needs(self):
+        found = profile(self.TASK, replace(PLAIN, units={"mxu": 0.25}), V5E)
+        assert found.bottleneck == "schedule"
+        assert found.figures["roofline_us"] == pytest.approx(8e6 / 819e9 * 1e6, abs=1e-3)
+        assert found.figures["floor_us"] == pytest.approx(4e6 / 819e9 * 1e6, abs=1e-3)
+        assert found.figures["share_of_roofline"] == pytest.approx(0.0977, abs=1e-3)
+        assert (found.figures["mxu_percent"], found.figures["vmem_kib"], found.figures["transfer_kib"]) == (25, 1024, 390.625)
+        assert "9.8 of 100.0 µs" in found.summary
+
+    def test_heavy_arithmetic_is_held_against_the_peak(self):
+        heavy = self.TASK.model_copy(update={"work": Work(flops=197e12 / 1000, bytes=8e6)})
+        assert profile(heavy, PLAIN, V5E).figures["roofline_us"] == pytest.approx(1000)
+
+    def test_what_is_not_known_is_left_out(self):
+        found = profile(self.TASK, replace(PLAIN, vmem_bytes=None, transfer_bytes=None), V5E)
+        assert not {"vmem_kib", "transfer_kib"} & set(found.figures)
