@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Estimate
+from evokernel.core.protocols import Timed
 from evokernel.core.records import Profile
 
 STATE = {"spoiled": False}
@@ -74,8 +74,8 @@ class Traced:
     def load(self, workdir: Path):
         return Kernel(json.loads((workdir / "programs" / "small.program").read_text()))
 
-    def estimate(self, task, workdir: Path):
-        return Estimate("estimate (made up)", self.us, {"other": 2 * self.us}, Profile(bottleneck="memory", summary="made up"))
+    def timed(self, task, workdir: Path):
+        return Timed("estimate (made up)", (self.us,), {"other": (2 * self.us,)}, Profile(bottleneck="memory", summary="made up"))
 
     def profile(self, task, outcome):
         return None

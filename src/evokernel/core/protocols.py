@@ -76,14 +76,15 @@ class Call(NamedTuple):
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
-class Estimate(NamedTuple):
-    """A latency that was computed and not measured, held against baselines computed in the same way."""
+class Timed(NamedTuple):
+    """Latencies a backend found for itself, computed or measured, held against baselines found in the same way."""
 
     clock: str
-    """What it is, in words that go wherever the figure goes: `estimate (schedule)`."""
-    latency_us: float
-    baseline_us: dict[str, float]
-    """Without those that could not be computed."""
+    """What they are, in words that go wherever a figure goes: `estimate (schedule)`."""
+    samples_us: tuple[float, ...]
+    """One where chance plays no part."""
+    baseline_us: dict[str, tuple[float, ...]]
+    """Paired with the samples one to one; without those that could not be found."""
     profile: Profile
 
 
@@ -114,8 +115,8 @@ class TracedBackend(Protocol):
     def explain(self, error: Exception) -> CandidateError:
         """What an exception out of one of these three means for whoever wrote the candidate."""
 
-    def estimate(self, task: Task, workdir: Path) -> Estimate | None:
-        """What a built candidate will take; None when it is to be measured."""
+    def timed(self, task: Task, workdir: Path) -> Timed:
+        """What a built candidate takes. Raises CandidateError when that can be neither measured nor computed."""
 
 
 class Generator(Protocol):

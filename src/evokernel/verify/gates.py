@@ -16,7 +16,7 @@ from evokernel.verify.arena import STORED, Arena, Slot, span
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
 from evokernel.verify.feedback import describe
 from evokernel.verify.sandbox import Child
-from evokernel.verify.timing import Timing, computed, measure, synthetic
+from evokernel.verify.timing import Timing, measure, synthetic
 
 DRAWS = {"small": 3, "held_out": 2, "bench": 1}
 """Cases per size. All of a size share their storage, so that whoever remembers by address is found out."""
@@ -200,10 +200,13 @@ def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
 def clock(trial: Trial) -> None:
     """Paired samples of candidate and baselines, then what bounds the candidate."""
     job, backend = trial.job, trial.backend
-    estimate = backend.estimate(job.task, trial.workdir) if isinstance(backend, TracedBackend) and job.clock != "synthetic" else None
-    trial.timing = synthetic(job) if job.clock == "synthetic" else computed(estimate) if estimate else measure(trial)
+    found = backend.timed(job.task, trial.workdir) if isinstance(backend, TracedBackend) and job.clock != "synthetic" else None
+    if found:
+        trial.timing = Timing(found.samples_us, found.baseline_us, found.clock)
+    else:
+        trial.timing = synthetic(job) if job.clock == "synthetic" else measure(trial)
     timed = Outcome(gates=(), samples_us=trial.timing.samples_us, baseline_us=trial.timing.baseline_us, clock=trial.timing.clock)
-    trial.profile = estimate.profile if estimate else backend.profile(job.task, timed)
+    trial.profile = found.profile if found else backend.profile(job.task, timed)
     floor_us = trial.profile.figures.get("floor_us", 0.0) if trial.profile else 0.0
     latency_us = timed.latency_us or 0.0
     if job.clock != "synthetic" and latency_us < floor_us:

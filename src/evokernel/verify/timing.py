@@ -20,7 +20,6 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.protocols import Estimate
 from evokernel.core.records import Job, quantile
 from evokernel.verify.cases import Case, changeable, seed_of
 from evokernel.verify.child import bits_of, swap
@@ -253,11 +252,6 @@ class Compiled:
             module: Callable[..., object] = torch.compile(case.sample.module)
             self.call = self.trial.cases.baseline(case, lambda *inputs: module(*inputs))
         return self.call
-
-
-def computed(estimate: Estimate) -> Timing:
-    """An estimate has no noise: one sample says it all."""
-    return Timing((estimate.latency_us,), {name: (us,) for name, us in estimate.baseline_us.items()}, estimate.clock)
 
 
 def synthetic(job: Job) -> Timing:

@@ -8,26 +8,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from evokernel.backends.pallas.chips import chip as chip_called
+from evokernel.backends.pallas.device import CLOCK as MEASURED
+from evokernel.backends.pallas.device import measure, present
 from evokernel.backends.pallas.environment import ENVIRONMENT
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call, Estimate, Kernel
+from evokernel.core.protocols import Call, Kernel, Timed
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
 CLOCK = "estimate (schedule)"
+DEVICE = ("auto", "never", "always")
 
 
 class PallasBackend:
-    """`chip` is the TPU generation kernels are compiled and priced for: v5e, v6e, v5p, v4 or v7x."""
+    """`chip` is the TPU generation kernels are compiled and priced for: v5e, v6e, v5p, v4 or v7x.
+
+    `device` says whether they are timed on a TPU of this machine: "auto" (when there is one), "never" or "always".
+    """
 
     file = "kernel.py"
     checked: ClassVar[tuple[str, ...]] = ("small", "held_out")
     environment: ClassVar[dict[str, str]] = ENVIRONMENT
-    repeatable = True
 
-    def __init__(self, chip: str = "v5e") -> None:
+    def __init__(self, chip: str = "v5e", device: str = "auto") -> None:
+        if device not in DEVICE:
+            raise ValueError(f"device must be one of {', '.join(DEVICE)}, not {device!r}")
         self.chip = chip_called(chip)
+        self.measures = device == "always" or (device == "auto" and present())
+        self.repeatable = not self.measures
 
     def missing(self) -> str | None:
         from evokernel.backends.pallas.compiler import missing
@@ -37,7 +46,7 @@ class PallasBackend:
     def versions(self) -> dict[str, str]:
         from evokernel.backends.pallas.compiler import versions
 
-        return {"chip": self.chip.name, **versions()}
+        return {"chip": self.chip.name, "tpu": "found" if present() else "none", **versions()}
 
     def entry(self, task: Task) -> str:
         from evokernel.backends.pallas.entry import described
@@ -45,6 +54,7 @@ class PallasBackend:
         return described(task.signature)
 
     def warm(self) -> None:
+        from evokernel.backends.pallas import inspection, kernel, trace  # noqa: F401
         from evokernel.backends.pallas.interpret import warm
 
         warm()
@@ -89,7 +99,7 @@ class PallasBackend:
 
         return PallasKernel(workdir, self.chip)
 
-    def estimate(self, task: Task, workdir: Path) -> Estimate | None:
+    def timed(self, task: Task, workdir: Path) -> Timed:
         from evokernel.backends.pallas.baseline import baseline_us
         from evokernel.backends.pallas.profile import profile
         from evokernel.backends.pallas.schedule import estimate
@@ -97,11 +107,15 @@ class PallasBackend:
         found = estimate(workdir / "schedule", self.chip)
         if found.unwaited:
             raise CandidateError("race", f"{found.unwaited} asynchronous copies are started and never waited for: call .wait() on each")
+        if self.measures:
+            order = {"source": task.source, "bench": task.sizes["bench"]}
+            measured = measure(workdir / "programs" / "bench.program", order, self.chip)
+            return Timed(MEASURED, measured.samples_us, {"xla": measured.baseline_us}, profile(task, found, self.chip))
         if not found.certified:
             words = "; ".join(found.notes) or "its schedule does not tell"
             raise CandidateError("unpriced", f"how long this takes depends on data or on something the schedule does not show: {words}")
         base = baseline_us(task, self.chip)
-        return Estimate(CLOCK, found.us, {} if base is None else {"xla": base}, profile(task, found, self.chip))
+        return Timed(CLOCK, (found.us,), {} if base is None else {"xla": (base,)}, profile(task, found, self.chip))
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None
