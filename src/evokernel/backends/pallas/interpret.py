@@ -5,74 +5,66 @@ Only for programs without Python of the candidate. Importing this module imports
 
 from __future__ import annotations
 
-import contextlib
-import io
 import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax._src.pallas.mosaic.interpret import interpret_pallas_call as state
-from jax.experimental import io_callback
-from jax.experimental.pallas import tpu as pltpu
+from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
+from jax._src.pallas.mosaic.interpret import utils
+from jax.experimental import pallas
+from jax.experimental.pallas import tpu
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from evokernel.backends.pallas.adapted import Access, Record, adapted, line
 from evokernel.backends.pallas.numerics import rounded
 from evokernel.core.errors import CandidateError
 
-ENVIRONMENT = {
-    "JAX_PLATFORMS": "cpu",
-    "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0",
-    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_multi_thread_eigen=false",
-    "OMP_NUM_THREADS": "1",
-}
-"""Settings for a process that interprets; to be made before JAX is imported."""
-
 STEPS = 2000
-"""Grid steps a program may take at a size it is checked at."""
+"""Grid steps a program may take at a size it is checked at: 2 to 5 ms each."""
+
+OPTIONS: dict[str, Any] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_multi_thread_eigen": False,
+}
+"""A program is compiled for a few short runs: what counts is the time of compiling."""
+
+CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 
 
 class Interpreted:
-    """A traced program, to be run many times."""
+    """A traced program, to be run many times. `seed` draws the order of grid steps that may run in any order."""
 
     def __init__(self, closed: ClosedJaxpr, seed: int = 0, cores: int = 2) -> None:
-        calls = list(pallas_calls(closed.jaxpr))
-        steps = sum(math.prod(int(size) for size in call.params["grid_mapping"].grid) for call in calls)
+        self.calls = list(pallas_calls(closed.jaxpr))
+        steps = sum(math.prod(size for size in call.params["grid_mapping"].grid if isinstance(size, int)) for call in self.calls)
         if steps > STEPS:
-            raise CandidateError("timeout", f"{steps} grid steps at a small size (at most {STEPS}): use larger blocks")
+            raise CandidateError("timeout", f"{steps} grid steps at a small size (at most {STEPS} are interpreted): use larger blocks")
         self.types = [variable.aval for variable in closed.jaxpr.invars]
-        shared = any(parallel(call) for call in calls)
-        self.settings = pltpu.InterpretParams(
-            detect_races=True,
-            num_cores_or_threads=cores if shared else 1,
-            vector_clock_size=16,
-            random_seed=seed,
-        )
-        self.closed, self.raced = rounded(closed), False
+        self.closed, self.seed, self.cores = rounded(closed), seed, cores
         self.compiled: Any = None
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs, bfloat16 ones as uint16 like the inputs."""
+        """The outputs; bfloat16 arrives as itself or as uint16, and leaves as uint16."""
         arguments = [
             array.view(kind.dtype) if array.dtype == np.uint16 and kind.dtype.name == "bfloat16" else array
             for array, kind in zip(arrays, self.types, strict=True)
         ]
-        self.raced, words = False, io.StringIO()
-        try:
-            with contextlib.redirect_stdout(words):
+        with adapted() as record:
+            try:
                 if self.compiled is None:
-                    self.compiled = jax.jit(self.evaluate).lower(*self.types).compile()
+                    types = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in self.types]
+                    self.compiled = jax.jit(self.evaluate).trace(*types).lower(lowering_platforms=("cpu",)).compile(OPTIONS)
                 outputs = [np.asarray(output) for output in self.compiled(*arguments)]
-        except jax.errors.JaxRuntimeError as error:
-            failure = state._shared_memory._failure if state._shared_memory else None
-            raise explained(f"{type(failure).__name__}: {failure}" if failure else str(error)) from error
-        finally:
-            reset: Any = state.reset_tpu_interpret_mode_state
-            reset()
-        if self.raced:
-            raise CandidateError("race", "two accesses of the same memory without an order between them\n" + races(words.getvalue()))
+            except (jax.errors.JaxRuntimeError, NotImplementedError, ValueError) as error:
+                raise self.explained(record.failure or error, record) from error
+        if record.races:
+            raise CandidateError("race", self.race(*record.races[0]))
         return [output.view(np.uint16) if output.dtype.name == "bfloat16" else output for output in outputs]
 
     def evaluate(self, *arguments: Any) -> list[Any]:
@@ -85,23 +77,102 @@ class Interpreted:
             return variable.val if isinstance(variable, Literal) else values[variable]
 
         for equation in jaxpr.eqns:
-            operands = [get(variable) for variable in equation.invars]
-            bind: Any = equation.primitive.bind
-            parameters: Any = equation.primitive.get_bind_params
+            operands, primitive = [get(variable) for variable in equation.invars], equation.primitive
             inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
-            if equation.primitive.name == "pallas_call":
-                outputs = bind(*operands, **{**equation.params, "interpret": self.settings})
-                io_callback(self._note_races, None, ordered=True)
-            elif isinstance(inner, ClosedJaxpr):
+            if primitive.name == "pallas_call":
+                outputs = self._kernel(operands, equation.params)
+            elif primitive.name in CALLS and isinstance(inner, ClosedJaxpr):
                 outputs = self._evaluate(inner.jaxpr, inner.consts, operands)
             else:
-                outputs = bind(*operands, **parameters(equation.params))
-            values.update(zip(equation.outvars, outputs if equation.primitive.multiple_results else [outputs], strict=True))
+                bind: Any = primitive.bind
+                given: Any = primitive.get_bind_params
+                result = bind(*operands, **given(equation.params))
+                outputs = result if primitive.multiple_results else [result]
+            values.update(zip(equation.outvars, outputs, strict=True))
         return [get(variable) for variable in jaxpr.outvars]
 
-    def _note_races(self) -> None:
-        """Between two kernels, because each begins with a new record."""
-        self.raced = self.raced or (state.races is not None and state.races.races_found)
+    def _kernel(self, operands: list[Any], params: dict[str, Any]) -> Any:
+        if params["mesh"] is not None:
+            raise NotImplementedError("a kernel over a mesh of cores: use a grid with parallel dimensions")
+        settings = tpu.InterpretParams(
+            detect_races=True,
+            num_cores_or_threads=self.cores if parallel(params) else 1,
+            vector_clock_size=16,
+            random_seed=self.seed,
+        )
+        given = {name: value for name, value in params.items() if name != "interpret"}
+        interpret: Any = mode.interpret_pallas_call
+        return interpret(*operands, **given, interpret_params=settings)
+
+    def explained(self, failure: Exception, record: Record) -> CandidateError:
+        """An exception out of interpret mode, as a reason and words."""
+        if isinstance(failure, CandidateError):
+            return failure
+        text = str(failure)
+        if block := re.search(
+            r"Out-of-bounds block index (\(.*?\)) for (in|out)put \"(.*?)\" in iteration (\(.*?\)).* has shape (\(.*?\))", text
+        ):
+            index, _, name, step, shape = block.groups()
+            words = f"block {index} of {name} in grid step {step} does not lie inside its shape {shape}: check its index map"
+            return CandidateError("out_of_bounds", f"out of bounds: {words}")
+        if "Out-of-bounds" in text or isinstance(failure, AssertionError):
+            return CandidateError("out_of_bounds", f"out of bounds{self.access(record)}")
+        if again := re.search(r"of output (\d+) in iteration (\(.*?\)).*iterations (\(.*?\)) through (\(.*?\))", text):
+            words = (
+                f"a block of output {again[1]} was left after grid step {again[4]} and is visited again in {again[2]}: what it held is lost"
+            )
+            return CandidateError("race", f"{words}. Steps that work on one block have to follow each other in the grid.")
+        reason = "unsupported" if isinstance(failure, NotImplementedError | ValueError) else "crash"
+        return CandidateError(reason, f"cannot be interpreted: {text}")
+
+    def access(self, record: Record) -> str:
+        """The load or store that was under way, in words."""
+        callback, flat = record.last
+        arguments, _ = jax.tree.unflatten(callback.in_tree, flat)
+        info = getattr(callback.callback_func, "keywords", {}).get("source_info")
+        if len(arguments) < 6:
+            return line(info)
+        part = written(utils.to_range(jax.tree.map(int, arguments[5])))
+        return f"{line(info)}: {self.name(record.kernels - 1, int(arguments[4]))}[{part}] does not lie inside its shape"
+
+    def race(self, kernel: int, buffer: tuple[Any, ...], one: Access, other: Access) -> str:
+        """Two accesses without an order, and what to do."""
+        did = ["written" if access.writes else "read" for access in (one, other)]
+        by = ["by a transfer" if access.by_transfer else "by the kernel" if access.source else "with its block" for access in (one, other)]
+        text = f"race: {self.name(kernel, buffer[1])} is {did[0]} {by[0]}{line(one.source)} and {did[1]} {by[1]}{line(other.source)}"
+        if one.by_transfer or other.by_transfer:
+            return f"{text}, in no order: wait for the transfer before its source is written or its target is touched"
+        advice = "declare it arbitrary, or give each step a part of its own"
+        return f"{text} in grid steps that differ in a dimension declared parallel, so that two cores may do so at the same time: {advice}"
+
+    def name(self, kernel: int, buffer: int) -> str:
+        """What the kernel calls a buffer; interpret mode numbers them from 100 in a fixed order."""
+        names = buffer_names(self.calls[kernel % len(self.calls)].params)
+        return names[buffer - 100] if 0 <= buffer - 100 < len(names) else "a buffer of an inner scope"
+
+
+def written(part: Sequence[Any]) -> str:
+    """A range as one writes it in Python."""
+    texts = [
+        f"{index.start}:{index.stop}" + f":{index.step}" * (index.step != 1) if isinstance(index, slice) else str(index) for index in part
+    ]
+    return ", ".join(texts)
+
+
+def buffer_names(params: dict[str, Any]) -> list[str]:
+    """In the order of allocation: inputs and outputs in HBM, scalars, and what lives in the core's own memories."""
+    mapping, variables = params["grid_mapping"], params["jaxpr"].invars
+    names = [str(name) for name in params["jaxpr"].debug_info.arg_names or [f"argument {i}" for i in range(len(variables))]]
+    scalars, inputs = mapping.num_index_operands, mapping.num_inputs
+    aliased = [output for _, output in params["input_output_aliases"]]
+    outputs = [names[scalars + inputs + i] for i in range(mapping.num_outputs) if i not in aliased]
+    own = []
+    for i, variable in enumerate(variables[scalars:]):
+        blocks = mapping.block_mappings
+        space = (blocks[i].transformed_block_aval if i < len(blocks) else variable.aval).memory_space
+        if str(getattr(space, "value", space)) not in ("any", "hbm", "semaphore_mem"):
+            own.append(names[scalars + i])
+    return [*names[scalars : scalars + inputs], *outputs, *names[:scalars], *own]
 
 
 def pallas_calls(jaxpr: Jaxpr) -> Iterator[Any]:
@@ -115,26 +186,26 @@ def pallas_calls(jaxpr: Jaxpr) -> Iterator[Any]:
                     yield from pallas_calls(value.jaxpr)
 
 
-def parallel(call: Any) -> bool:
-    """Whether the grid of a kernel may be split between cores."""
-    semantics = getattr(call.params["compiler_params"], "dimension_semantics", None) or ()
-    return any("parallel" in str(kind).lower() for kind in semantics)
+def parallel(params: dict[str, Any]) -> bool:
+    """Whether the steps of a kernel may be split between cores."""
+    semantics = getattr(params["compiler_params"], "dimension_semantics", None) or ()
+    return any(str(getattr(kind, "name", kind)).lower() == "parallel" for kind in semantics)
 
 
-def explained(message: str) -> CandidateError:
-    """An exception of interpret mode, as a reason."""
-    if message.startswith("AssertionError"):  # a write that lies partly outside of its buffer
-        return CandidateError("out_of_bounds", "out-of-bounds write of a buffer: the slice written does not lie inside it")
-    if re.search(r"[Oo]ut-of-bounds", message):
-        return CandidateError("out_of_bounds", message)
-    if "Revisited block" in message:
-        return CandidateError(
-            "race", message + "\nThe steps that write one block must follow each other: move that dimension to the end of the grid."
-        )
-    return CandidateError("crash", message)
+def warm() -> None:
+    """Traces a small program, so that processes forked from this one begin at once. Starts no thread and no device."""
+    kind = jax.ShapeDtypeStruct((16, 128), jnp.float32)
 
+    def body(x: Any, o: Any, total: Any) -> None:
+        @pallas.when(pallas.program_id(0) == 0)  # type: ignore[untyped-decorator]
+        def _() -> None:
+            total[...] = jnp.zeros_like(total)
 
-def races(text: str) -> str:
-    """The first race found, without the clocks."""
-    lines = [line for line in text.splitlines() if line.startswith("  ") and not line.startswith("  clock")]
-    return "\n".join(lines[:2])
+        total[...] += jnp.dot(x[...], x[...].T)
+        o[...] = jax.nn.softmax(x[...], axis=1) + total[0, 0]
+
+    spec, scratch = pallas.BlockSpec((8, 128), lambda i: (i, 0)), [tpu.VMEM((8, 8), jnp.float32)]
+    call = pallas.pallas_call(body, out_shape=kind, grid=(2,), in_specs=[spec], out_specs=spec, scratch_shapes=scratch)
+    program = Interpreted(jax.make_jaxpr(call)(kind))
+    with adapted():
+        jax.jit(program.evaluate).trace(kind)
