@@ -272,6 +272,8 @@ class TestDiagnosis:
         [
             ({"hbm_share": 0.98, "dma_wait": 0.9}, "hbm", "HBM is busy 98% of 100.0 µs with 8.0 MB"),
             ({"hbm_share": 0.06, "dma_wait": 0.85, "transfer_bytes": 4096}, "dma_latency", "Waits 85% of the time on transfers of 4 KiB"),
+            ({"hbm_share": 0.71, "dma_wait": 0.53}, "dma_latency", "while HBM is busy 71%"),
+            ({"hbm_share": 0.73, "dma_wait": 0.2, "units": {"mxu": 0.62}}, "hbm", "HBM is busy 73%"),
             ({"hbm_share": 0.8, "units": {"mxu": 0.9}}, "mxu", "The MXU is busy 90%"),
             ({"units": {"vpu": 0.8, "eup": 0.3}}, "vpu", "elementwise"),
             ({"units": {"xlu": 0.7}}, "xlu", "lanes"),

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from evokernel.backends.pallas.schedule.module import Estimate
 
-SATURATED_HBM, MANY_WAITS, SOME_WAITS, BUSY = 0.75, 0.4, 0.3, 0.6
+SATURATED, STRAINED, BUSY = 0.85, 0.7, 0.6
+"""Shares of the time a channel or unit is busy."""
+MANY_WAITS, SOME_WAITS = 0.4, 0.3
 SHORT_STEP_CYCLES, MANY_STEPS = 1000, 16
 SPILLING = 0.3
 SPARE = 1.03
@@ -47,7 +49,7 @@ def diagnose(estimate: Estimate, needed_bytes: float = 0.0) -> Diagnosis:
     """Memory first, then waiting, then the busiest unit; what is left is latency. `needed_bytes`: what the task cannot do without."""
     bottleneck = bound(estimate)
     advice = ADVICE[bottleneck]
-    if bottleneck == "hbm" and estimate.hbm_bytes <= needed_bytes * SPARE:
+    if bottleneck == "hbm" and estimate.hbm_share > SATURATED and estimate.hbm_bytes <= needed_bytes * SPARE:
         advice = "no byte is moved that could be spared, so little is left to gain"
     return Diagnosis(bottleneck, f"{sentence(bottleneck, estimate)}: {advice}.{remark(bottleneck, estimate)}")
 
@@ -55,10 +57,12 @@ def diagnose(estimate: Estimate, needed_bytes: float = 0.0) -> Diagnosis:
 def bound(estimate: Estimate) -> str:
     """The stable word."""
     unit, share = busiest(estimate)
-    if estimate.hbm_share > max(SATURATED_HBM, share):
+    if estimate.hbm_share > max(SATURATED, share):
         return "hbm"
     if estimate.dma_wait > MANY_WAITS:
         return "dma_latency"
+    if estimate.hbm_share > max(STRAINED, share):
+        return "hbm"
     if share > BUSY:
         if UNITS[unit] == "load_store" and estimate.spill_share > 0.5:
             return "spills"
