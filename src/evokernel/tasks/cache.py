@@ -12,19 +12,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 import evokernel
+from evokernel.core import folders
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 
 log = logging.getLogger(__name__)
+folder = folders.cache
 NEEDS_TORCH = "reading a task needs PyTorch: pip install 'evokernel[torch]'"
-
-
-def folder() -> Path:
-    """`$EVOKERNEL_CACHE`, else `$XDG_CACHE_HOME/evokernel`, else `~/.cache/evokernel`."""
-    own, shared = os.environ.get("EVOKERNEL_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    if own:
-        return Path(own).expanduser()
-    return Path(shared).expanduser() / "evokernel" if shared else Path("~/.cache/evokernel").expanduser()
 
 
 def get(source: str) -> Task | None:

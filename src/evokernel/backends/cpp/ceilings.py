@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.backends.cpp.toolchain import FLAGS, cache_folder, compile, find, processor, version
+from evokernel.backends.cpp.toolchain import FLAGS, compile, find, processor, version
+from evokernel.core import folders
 from evokernel.core.errors import InfraError
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def measured(compiler: str, flags: str) -> Ceilings:
         return NOMINAL
     source = (Path(__file__).parent / "ceilings.cpp").read_text()
     key = hashlib.sha256("\0".join([source, version(path), flags, processor()]).encode()).hexdigest()[:16]
-    kept = cache_folder() / "ceilings" / f"{key}.json"
+    kept = folders.cache() / "ceilings" / f"{key}.json"
     try:
         return Ceilings(**json.loads(kept.read_text()))
     except (OSError, ValueError, TypeError):

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core import folders
 from evokernel.core.errors import InfraError
 
 log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ def precompiled(path: str, flags: str) -> str | None:
         return None
     text = "".join(f"#include <{name}>\n" for name in HEADERS)
     key = hashlib.sha256("\0".join([text, version_text(path), *FLAGS, flags, processor()]).encode()).hexdigest()[:16]
-    folder = cache_folder() / "headers" / key
+    folder = folders.cache() / "headers" / key
     try:
         if not (folder / "base.h.gch").exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -160,10 +161,3 @@ def precompiled(path: str, flags: str) -> str | None:
         log.debug("headers are not precompiled: %s", error)
         return None
     return str(folder / "base.h")
-
-
-def cache_folder() -> Path:
-    """$EVOKERNEL_CACHE, else $XDG_CACHE_HOME/evokernel, else ~/.cache/evokernel."""
-    if given := os.environ.get("EVOKERNEL_CACHE"):
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evokernel"
