@@ -300,3 +300,59 @@ def transfer_left_over(x: Any) -> Any:
         copy.start()
 
     return pl.pallas_call(body, out_shape=shape(128, 128), in_specs=[ANY], scratch_shapes=BUFFER)(x)
+
+
+def scratch_shared(x: Any) -> Any:
+    """Keeps a running total in scratch over a dimension that may be split between cores."""
+
+    def body(x: Any, o: Any, total: Any) -> None:
+        @pl.when(pl.program_id(0) == 0)
+        def _() -> None:
+            total[...] = jnp.zeros_like(total)
+
+        total[...] += x[...]
+        o[...] = total[...]
+
+    spec, settings = rows(8, 128), pltpu.CompilerParams(dimension_semantics=("parallel",))
+    scratch = [pltpu.VMEM((8, 128), FLOAT)]
+    return pl.pallas_call(
+        body, out_shape=shape(64, 128), grid=(8,), in_specs=[spec], out_specs=spec, scratch_shapes=scratch, compiler_params=settings
+    )(x)
+
+
+def waits_for_ever(x: Any) -> Any:
+    def body(x: Any, o: Any, buffer: Any, arrived: Any) -> None:
+        copy = pltpu.make_async_copy(x, buffer, arrived)
+        copy.start()
+        copy.wait()
+        copy.wait()
+        o[...] = buffer[...]
+
+    return pl.pallas_call(body, out_shape=shape(128, 128), in_specs=[ANY], scratch_shapes=BUFFER)(x)
+
+
+def negative_index(x: Any) -> Any:
+    """numpy would take row -1 for the last one."""
+
+    def body(x: Any, o: Any) -> None:
+        o[0, :] = x[pl.program_id(0) - 1, :]
+
+    return pl.pallas_call(body, out_shape=shape(1, 128), grid=(1,), in_specs=[fixed(8, 128)], out_specs=fixed(1, 128))(x)
+
+
+def race_then_good(x: Any) -> Any:
+    """The race is in the first of two kernels, inside a nested call."""
+    return odd_block(jnp.pad(jax.jit(read_before_wait)(x), ((0, 0), (0, 2)))[:100])
+
+
+def strided(x: Any) -> Any:
+    def body(x: Any, o: Any) -> None:
+        o[pl.ds(0, 8, stride=2), :] = x[pl.ds(1, 8, stride=2), :]
+        o[pl.ds(1, 8, stride=2), :] = x[pl.ds(0, 8, stride=2), :]
+
+    return pl.pallas_call(body, out_shape=shape(16, 128))(x)
+
+
+def chained(x: Any, y: Any) -> Any:
+    """Two kernels, one of them nested, and layout around them."""
+    return jax.jit(softmax)(matmul(x, y, precision=jax.lax.Precision.HIGHEST).T)
