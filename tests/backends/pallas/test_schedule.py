@@ -49,7 +49,7 @@ def priced(tmp_path):
         ("manual", 6.5129, 4.1943, 5, 3072, "hbm"),
         ("between_hbm", 6.1296, 4.1943, 1, None, "hbm"),
         ("scaled", 6.0156, 4.1948, 9, 2048, "hbm"),
-        ("xla_gelu", 7.2009, 4.1943, 2, 4096, "hbm"),
+        ("xla_gelu", 7.2009, 4.1943, 2, 4096, "dma_latency"),
         ("xla_softmax", 37.639, 25.1658, 19, 13704, "hbm"),
     ],
 )

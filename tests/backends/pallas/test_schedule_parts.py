@@ -272,7 +272,7 @@ class TestDiagnosis:
         [
             ({"hbm_share": 0.98, "dma_wait": 0.9}, "hbm", "HBM is busy 98% of 100.0 µs with 8.0 MB"),
             ({"hbm_share": 0.06, "dma_wait": 0.85, "transfer_bytes": 4096}, "dma_latency", "Waits 85% of the time on transfers of 4 KiB"),
-            ({"hbm_share": 0.71, "dma_wait": 0.53}, "dma_latency", "while HBM is busy 71%"),
+            ({"hbm_share": 0.71, "dma_wait": 0.53, "transfer_bytes": 1e5}, "dma_latency", "while HBM is busy 71%"),
             ({"hbm_share": 0.73, "dma_wait": 0.2, "units": {"mxu": 0.62}}, "hbm", "HBM is busy 73%"),
             ({"hbm_share": 0.8, "units": {"mxu": 0.9}}, "mxu", "The MXU is busy 90%"),
             ({"units": {"vpu": 0.8, "eup": 0.3}}, "vpu", "elementwise"),
@@ -285,7 +285,7 @@ class TestDiagnosis:
             ({"units": {"scalar": 0.7}, "steps": 400}, "step_overhead", "400 steps of 375 cycles"),
             ({"units": {"mxu": 0.2}, "steps": 400}, "step_overhead", "the MXU is busiest with 20%"),
             ({"units": {"mxu": 0.2}}, "schedule", "No unit is busy for long"),
-            ({"dma_wait": 0.35, "units": {"mxu": 0.2}}, "dma_latency", "Waits 35%"),
+            ({"dma_wait": 0.35, "units": {"mxu": 0.2}, "transfer_bytes": None}, "dma_latency", "Waits 35%"),
         ],
     )
     def test_one_word_with_its_figures(self, changed, bottleneck, words):
@@ -293,6 +293,10 @@ class TestDiagnosis:
         assert found.bottleneck == bottleneck
         assert words in found.summary
         assert ADVICE[bottleneck] in found.summary
+
+    @pytest.mark.parametrize(("steps", "advice"), [(1, "more blocks"), (40, "start transfers earlier")])
+    def test_late_large_transfers_want_overlap(self, steps, advice):
+        assert advice in diagnose(replace(PLAIN, dma_wait=0.8, hbm_share=0.6, transfer_bytes=2e6, steps=steps)).summary
 
     def test_who_moves_no_byte_too_many_is_told_so(self):
         bound = replace(PLAIN, hbm_share=0.98)

@@ -10,11 +10,12 @@ SATURATED, STRAINED, BUSY = 0.85, 0.7, 0.6
 """Shares of the time a channel or unit is busy."""
 MANY_WAITS, SOME_WAITS = 0.4, 0.3
 SHORT_STEP_CYCLES, MANY_STEPS = 1000, 16
+FEW_STEPS, LARGE_TRANSFER = 8, 256 << 10
 SPILLING = 0.3
 SPARE = 1.03
 ADVICE = {
     "hbm": "move fewer bytes (fuse passes, larger blocks where inputs are read again, intermediates in VMEM, narrower types)",
-    "dma_latency": "use larger blocks, more buffers, or start transfers earlier",
+    "dma_latency": "use larger blocks or more buffers",
     "mxu": "only fewer passes help (bfloat16 operands where the tolerance allows, no product computed twice)",
     "vpu": "do less elementwise work (hoist what does not change, use cheaper forms, leave sums of products to the MXU)",
     "xlu": "combine whole tiles elementwise first and reduce across lanes once at the end; avoid transposes and lane shuffles",
@@ -49,6 +50,8 @@ def diagnose(estimate: Estimate, needed_bytes: float = 0.0) -> Diagnosis:
     """Memory first, then waiting, then the busiest unit; what is left is latency. `needed_bytes`: what the task cannot do without."""
     bottleneck = bound(estimate)
     advice = ADVICE[bottleneck]
+    if bottleneck == "dma_latency" and (estimate.transfer_bytes or 0) > LARGE_TRANSFER:
+        advice = "use more blocks, so that transfers overlap with work" if estimate.steps < FEW_STEPS else "start transfers earlier"
     if bottleneck == "hbm" and estimate.hbm_share > SATURATED and estimate.hbm_bytes <= needed_bytes * SPARE:
         advice = "no byte is moved that could be spared, so little is left to gain"
     return Diagnosis(bottleneck, f"{sentence(bottleneck, estimate)}: {advice}.{remark(bottleneck, estimate)}")
