@@ -12,6 +12,21 @@ def is_piped(taken: Choice) -> bool:
     return taken.get("pipeline", "grid") == "grid"
 
 
+def is_whole(taken: Choice) -> bool:
+    """Whether whole rows are in a block, so that steps are independent."""
+    return taken.get("algorithm") != "chunks"
+
+
+def is_deep(taken: Choice) -> bool:
+    """Whether a product is added up over several steps."""
+    return taken.get("depth", "all") != "all"
+
+
+def always(taken: Choice) -> bool:
+    """A question that arises wherever the trait is."""
+    return True
+
+
 ROWS = Decision("rows", ("8", "12", "32", "64", "128", "256", "512", "1024"))
 PIPELINE = Decision("pipeline", ("grid", "emit", "manual"))
 DEPTH = Decision("depth", ("2", "3", "4"), one_of("pipeline", "manual"))
@@ -19,7 +34,13 @@ EDGE = Decision("edge", ("clip", "pad", "floor"), lambda taken: taken.get("pipel
 STRIP = Decision("strip", ("none", "8", "32", "128"))
 DIVIDE = Decision("divide", ("exact", "reciprocal", "approx"), trait="divide")
 SEMANTICS = Decision("semantics", ("arbitrary", "parallel"), is_piped)
+ACROSS = Decision("semantics", ("arbitrary", "parallel", "all"), one_of("algorithm", "chunks"))
+"""What is said about a grid one dimension of which adds up."""
 LIMIT = Decision("limit", ("default", "64"))
+CHUNK = Decision("chunk", ("128", "256", "512"), one_of("algorithm", "chunks"))
+MASK = Decision("mask", ("iota", "none"), one_of("algorithm", "chunks"))
+LANES = Decision("lanes", ("100", "128", "512", "1024"))
+PRECISIONS = ("highest", "default", "split", "bfloat16")
 
 SKETCHES: Mapping[str, tuple[Decision, ...]] = {
     "map": (
@@ -34,14 +55,55 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("algorithm", ("whole", "lanes", "chunks")),
         PIPELINE._replace(when=one_of("algorithm", "whole", "lanes")),
         ROWS,
-        Decision("chunk", ("128", "256", "512"), one_of("algorithm", "chunks")),
-        Decision("mask", ("iota", "none"), one_of("algorithm", "lanes", "chunks")),
+        CHUNK,
+        MASK._replace(when=one_of("algorithm", "lanes", "chunks")),
         DEPTH,
         EDGE._replace(when=lambda taken: taken["algorithm"] != "chunks" and taken["pipeline"] != "manual"),
         STRIP._replace(when=one_of("algorithm", "whole", "lanes")),
         DIVIDE,
         SEMANTICS._replace(when=lambda taken: taken["algorithm"] != "chunks" and is_piped(taken)),
-        SEMANTICS._replace(options=("arbitrary", "parallel", "all"), when=one_of("algorithm", "chunks")),
+        ACROSS,
+        LIMIT,
+    ),
+    "reduce": (
+        Decision("algorithm", ("whole", "chunks"), trait="rows", without="sum"),
+        Decision("algorithm", ("whole", "chunks", "product"), trait="sum", without="strided"),
+        LANES._replace(trait="strided"),
+        LANES._replace(trait="single"),
+        ROWS._replace(without="strided"),
+        Decision("out", ("column", "lanes"), one_of("algorithm", "whole", "chunks"), trait="rows"),
+        CHUNK._replace(trait="rows"),
+        Decision("precision", PRECISIONS[:2], one_of("algorithm", "product"), trait="rows"),
+        MASK._replace(trait="rows"),
+        MASK._replace(when=always, trait="single"),
+        SEMANTICS._replace(when=is_whole),
+        ACROSS,
+        LIMIT,
+    ),
+    "argreduce": (
+        Decision("algorithm", ("native", "equal", "last", "chunks"), trait="rows"),
+        Decision("algorithm", ("native", "equal", "last"), trait="strided"),
+        LANES._replace(trait="strided"),
+        ROWS._replace(trait="rows"),
+        Decision("out", ("column", "lanes"), is_whole, trait="rows"),
+        CHUNK, MASK,
+        SEMANTICS._replace(when=is_whole),
+        ACROSS, LIMIT,
+    ),
+    "matmul": (
+        Decision("turn", ("outside", "inside"), trait="turned"),
+        Decision("rows", ("32", "64", "100", "128", "256", "512"), trait="plain"),
+        Decision("cols", ("64", "128", "256", "512"), trait="plain"),
+        Decision("depth", ("all", "128", "256", "512"), trait="plain"),
+        Decision("fill", ("pad", "mask", "none"), is_deep, trait="plain"),
+        Decision("acc", ("scratch", "out"), is_deep, trait="plain"),
+        Decision("order", ("rows", "cols"), trait="plain"),
+        Decision("batch", ("1", "2", "4", "8", "16"), trait="batched"),
+        Decision("rows", ("all", "32", "60"), trait="batched"),
+        Decision("loop", ("unrolled", "loop", "together"), trait="batched"),
+        Decision("precision", PRECISIONS),
+        SEMANTICS._replace(when=lambda taken: not is_deep(taken)),
+        ACROSS._replace(when=is_deep),
         LIMIT,
     ),
 }  # fmt: skip

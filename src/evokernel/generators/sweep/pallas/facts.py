@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
 
-from evokernel.core.records import Signature
 from evokernel.generators.sweep.decisions import Choice, Facts
-from evokernel.generators.sweep.graph import Node, NoSketch, scalar_name, tensor_name, walk
-from evokernel.generators.sweep.match import Form, aligned, leaves
+from evokernel.generators.sweep.graph import Node, NoSketch, Num, apply, swap
+from evokernel.generators.sweep.match import Form, aligned
 from evokernel.generators.sweep.pallas.emit import START, function
-
-Described = tuple[Facts, set[str]]
+from evokernel.generators.sweep.pallas.views import Described, Operand, arguments, around, divides, extents, reduced_shape, shape_of, times
 
 
 def describe(form: Form) -> tuple[Facts, frozenset[str]]:
@@ -23,17 +21,6 @@ def describe(form: Form) -> tuple[Facts, frozenset[str]]:
     if form.uses_math:
         traits = traits | {"math"}
     return {**facts, "params": arguments(form.signature)}, frozenset(traits)
-
-
-class Operand(NamedTuple):
-    """An array as a kernel walks it."""
-
-    name: str
-    kind: str
-    """`full`, `vector`, `column` or `one`, by the axes of (rows, cols) it has."""
-    tensor: str
-    view: str
-    """How it is made from the argument."""
 
 
 def elementwise(form: Form) -> Described:
@@ -128,35 +115,63 @@ def reached(tree: Node, stops: set[Node]) -> set[Node]:
     return {tree} if tree in stops else {tree}.union(*(reached(arg, stops) for arg in tree.args))
 
 
-def divides(root: Node) -> bool:
-    """Whether anything is divided by a tensor."""
-    return any(n.op == "div" and n.args[1].op != "const" for n in walk(root))
+def reduction(form: Form) -> Described:
+    """A fold over neighbouring axes and what is done with its result."""
+    root, (heavy,), inputs = form.root, form.heavy, form.tensors
+    x = inputs[0]
+    sizes = around(x, heavy.dims)
+    total = replace(heavy, args=())
+    result = apply("div", total, Num(1.0, "scalar", name="n", integer=False)) if heavy.name == "mean" else total
+    names = {x: f"x{i}" for i, x in enumerate(inputs)}
+    fold = "sum" if heavy.name == "mean" else heavy.name
+    strided, single = sizes["inner"] != "1", sizes["outer"] == sizes["inner"] == "1"
+    facts: Facts = {
+        **sizes, "strided": strided, "single": single, "fold": fold, "start": START[fold],
+        "operands": list(names.values()), "tensors": [x.name for x in inputs],
+        "body": function("body", heavy.args[0], names), "finish": function("finish", swap(root, heavy, result), {total: "total"}),
+        "out_shape": reduced_shape(x, heavy.dims, form.signature),
+    }  # fmt: skip
+    return facts, ({"strided"} if strided else {"single"} if single else {"rows"}) | ({"sum"} if fold == "sum" else set())
 
 
-def extents(root: Node, inputs: tuple[Node, ...]) -> list[str]:
-    """The sizes of a result's axes as expressions over the arguments that have them."""
-    rank, sizes = len(root.shape), []
-    for axis in range(rank):
-        owners = ((x, axis - rank + len(x.shape)) for x in inputs)
-        owner = next(((x, at) for x, at in owners if at >= 0 and x.shape[at] != 1 and x.dims[at] >= 0), None)
-        sizes.append(f"{owner[0].name}.shape[{owner[0].dims[owner[1]]}]" if owner else "1")
-    return sizes
+def argument_of(form: Form) -> Described:
+    """Sizes around the axis searched."""
+    (heavy,), (x,) = form.heavy, form.tensors
+    sizes = around(x, heavy.dims)
+    strided = sizes["inner"] != "1"
+    facts: Facts = {
+        **sizes, "strided": strided, "fold": heavy.name.removeprefix("arg"), "x": x.name,
+        "out_shape": reduced_shape(x, heavy.dims, form.signature),
+    }  # fmt: skip
+    return facts, {"strided"} if strided else {"rows"}
 
 
-def times(sizes: list[str]) -> str:
-    """A product of sizes."""
-    return " * ".join(s for s in sizes if s != "1") or "1"
+def product(form: Form) -> Described:
+    """The factors as matrices, or as batches of them, and what follows."""
+    (a, b), (rows_a, rows_b) = form.tensors, form.in_order
+    batched = len(b.shape) > 2
+    left = a.name if rows_a else f"jnp.swapaxes({a.name}, -1, -2)"
+    right = b.name if rows_b else f"jnp.swapaxes({b.name}, -1, -2)"
+    rows = [f"{a.name}.shape[{i}]" for i in range(len(a.shape) - 2)] + [f"{a.name}.shape[{len(a.shape) - (2 if rows_a else 1)}]"]
+    cols = f"{b.name}.shape[{len(b.shape) - (1 if rows_b else 2)}]"
+    depth = f"{a.name}.shape[{len(a.shape) - (1 if rows_a else 2)}]"
+    if batched:
+        views = {"a_view": f"{left}.reshape(-1, {rows[-1]}, {depth})", "b_view": f"{right}.reshape(-1, {depth}, {cols})"}
+    else:
+        views = {"a_view": f"{left}.reshape(-1, {depth})" if len(a.shape) > 2 else left, "b_view": right}
+    facts: Facts = {**views, "b": b.name, "rows_b": rows_b, "batched": batched, "out_shape": shape_of([*rows, cols]), **epilogue(form)}
+    others = {"batched"} if batched else {"plain"}
+    return facts, others | ({"turned"} if not rows_b and not batched else set()) | ({"epilogue"} if facts["after"] else set())
 
 
-def shape_of(sizes: list[str]) -> str:
-    """A shape as Python writes it."""
-    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+def epilogue(form: Form) -> dict[str, object]:
+    """The elementwise steps after a product or a convolution, as a function of its result and of vectors."""
+    root, (heavy,) = form.root, form.heavy
+    vectors = [Operand(f"v{i}", "vector", x.name, "") for i, x in enumerate(form.others)]
+    names = {heavy: "total", **{x: v.name for x, v in zip(form.others, vectors)}}
+    return {"after": function("after", root, names) if root != heavy else "", "vectors": vectors}
 
 
-def arguments(signature: Signature) -> str:
-    """The entry point's parameters."""
-    tensors = [tensor_name(t.name) for t in (*signature.inputs, *signature.params)]
-    return ", ".join([*tensors, *(scalar_name(s.name) for s in signature.scalars)])
-
-
-DESCRIBE: Mapping[str, Callable[[Form], Described]] = {"map": elementwise, "row": rows}
+DESCRIBE: Mapping[str, Callable[[Form], Described]] = {
+    "map": elementwise, "row": rows, "reduce": reduction, "argreduce": argument_of, "matmul": product,
+}  # fmt: skip
