@@ -356,3 +356,16 @@ def strided(x: Any) -> Any:
 def chained(x: Any, y: Any) -> Any:
     """Two kernels, one of them nested, and layout around them."""
     return jax.jit(softmax)(matmul(x, y, precision=jax.lax.Precision.HIGHEST).T)
+
+
+def two_transfers_collide(x: Any) -> Any:
+    def body(x: Any, o: Any, buffer: Any, arrived: Any) -> None:
+        copies = [pltpu.make_async_copy(x.at[pl.ds(i * 128, 128)], buffer, arrived.at[i]) for i in range(2)]
+        for copy in copies:
+            copy.start()
+        for copy in copies:
+            copy.wait()
+        o[...] = buffer[...]
+
+    scratch = [pltpu.VMEM((128, 128), FLOAT), pltpu.SemaphoreType.DMA((2,))]
+    return pl.pallas_call(body, out_shape=shape(128, 128), in_specs=[ANY], scratch_shapes=scratch)(x)

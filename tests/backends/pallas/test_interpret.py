@@ -37,6 +37,7 @@ BUGS = {
     kernels.transfer_left_over: ((128, 128), "race", "still under way at the end of the kernel"),
     kernels.waits_for_ever: ((128, 128), "timeout", "never ends"),
     kernels.negative_index: ((8, 128), "out_of_bounds", r"x\[-1, 0:128\]"),
+    kernels.two_transfers_collide: ((256, 128), "race", r"buffer is written by a transfer \(.*\) and written by a transfer"),
     kernels.race_then_good: ((128, 128), "race", "buffer is read by the kernel"),
 }
 

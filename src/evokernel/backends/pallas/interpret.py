@@ -97,7 +97,7 @@ class Interpreted:
         settings = tpu.InterpretParams(
             detect_races=True,
             num_cores_or_threads=self.cores if parallel(params) else 1,
-            vector_clock_size=16,
+            vector_clock_size=64,
             random_seed=self.seed,
         )
         given = {name: value for name, value in params.items() if name != "interpret"}
