@@ -96,7 +96,7 @@ def main() -> None:
     for items in sorted({100, given.items}):
         with tempfile.TemporaryDirectory() as folder:
             filled(Path(folder) / "bank.db", items, [task.source for task in tasks])
-            config = RunConfig(id="bench", budget=given.budget, concurrency=1)
+            config = RunConfig(id="bench", budget=given.budget, concurrency=1, backend={"name": "cpp"})
             run = Run.create(Path(folder) / "run", config, tasks, {})
             run.lock()
             bank = Bank.open(Path(folder) / "bank.db", make("embedder", "hash"), backend="cpp", run="bench")

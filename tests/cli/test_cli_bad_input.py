@@ -70,7 +70,8 @@ def test_run_refuses(arguments: list[str], words: list[str], here: Path, task_fi
     (here / "raises.py").write_text(task_file.read_text().replace("return x * 2 + 1", 'raise ValueError("planted\\nsecond line")'))
     before = {path.name for path in here.iterdir()}
     tasks = [] if "--tasks" in arguments else ["--tasks", str(task_file)]
-    refused(call("run", *tasks, *arguments), *words)
+    backend = [] if "--backend" in arguments else ["--backend", "cpp"]
+    refused(call("run", *backend, *tasks, *arguments), *words)
     assert not list(here.glob("runs/*/attempts.jsonl"))
     assert before <= {path.name for path in here.iterdir()}
 
@@ -78,12 +79,15 @@ def test_run_refuses(arguments: list[str], words: list[str], here: Path, task_fi
 def test_a_missing_compiler_is_named_before_anything_is_made(here: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(here))
     monkeypatch.delenv("CXX", raising=False)
-    refused(call("run"), "no C++ compiler", "install g++")
-    refused(call("verify", __file__, "--task", "starter/softmax"), "no C++ compiler")
+    refused(call("run", "--backend", "cpp"), "no C++ compiler", "install g++")
+    refused(call("verify", __file__, "--task", "starter/softmax", "--backend", "cpp"), "no C++ compiler")
+    assert list(here.iterdir()) == []
+    monkeypatch.setattr("evokernel.backends.pallas.backend.PallasBackend.missing", lambda self: "no compiler for TPUs")
+    refused(call("run"), "backend 'pallas' cannot work here: no compiler for TPUs")
     assert list(here.iterdir()) == []
     assert call("doctor").code == 1
     assert not call("doctor", "--json").json["ready"]
-    assert {row["backend"]: row["ready"] for row in call("backends", "--json").json}["cpp"] is False
+    assert {row["backend"]: row["ready"] for row in call("backends", "--json").json} == {"cpp": False, "pallas": False}
 
 
 def cut_journal(run: Path) -> None:
@@ -139,7 +143,7 @@ def test_other_commands_refuse(here: Path, task_file: Path, call: Call) -> None:
     refused(call("tasks", "show", "starter/softmax", "--backend", "cppp"), "did you mean 'cpp'")
     made_run.write_run(here / "runs" / "one", made_run.made()[0], [])
     refused(call("export", "runs/one"), "nothing to export")
-    refused(call("run", "--tasks", task_file, "--out", "runs/one"), "already holds a run", "resume")
+    refused(call("run", "--backend", "cpp", "--tasks", task_file, "--out", "runs/one"), "already holds a run", "resume")
     (here / "file").write_text("")
     made_run.write_run(here / "runs" / "two", *made_run.made())
     refused(call("export", "runs/two", "--out", "file/x"), "--out")

@@ -6,7 +6,7 @@ import made_run
 from rich.console import Console
 
 from evokernel.cli.live import LiveDisplay
-from evokernel.cli.progress import Progress
+from evokernel.cli.progress import PlainDisplay, Progress, verdict
 from evokernel.core.config import RunConfig
 
 
@@ -35,6 +35,18 @@ def test_rows_totals_and_notice() -> None:
     assert "failures: mismatch 2, compile_error 1\n" in text
     assert "cost: none" in text
     assert "again to abort" in text
+
+
+def test_estimates_are_called_so() -> None:
+    tasks, _ = made_run.made()
+    progress = Progress(tasks, RunConfig())
+    assert "times:" not in drawn(progress, 24)
+    made = made_run.attempt(tasks[0], 0, made_run.estimated(50.0))
+    line = progress.add(made)
+    assert "times: estimate (schedule), speed-up over XLA\n" in drawn(progress, 24)
+    assert verdict(made, line) == "ok   50.0 µs  2.00× (best 50.0 µs, estimate (schedule))"
+    shown = PlainDisplay(progress, io.StringIO())
+    assert shown.end_of_round().endswith("times: estimate (schedule), speed-up over XLA")
 
 
 def test_no_more_rows_than_fit_and_active_ones_first() -> None:

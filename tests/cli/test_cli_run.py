@@ -15,6 +15,8 @@ import pytest
 from cli_calls import KERNEL, TASK, Call, Said
 
 from evokernel.cli.drive import drive
+from evokernel.cli.verify import written_in
+from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
 from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Context, Outcome, Reply, Stage, State
@@ -54,7 +56,7 @@ def made(home: Path, task_file: Path, script: Path, call: Call, monkeypatch: pyt
     kept = home / "said.json"
     if not kept.exists():
         settings = ["--set", f"generator.folder={script}", "--workers", 1, "--budget", 2, "--out", "runs/one", "--memory", "bank.db"]
-        said = call("run", "--tasks", task_file, "--generator", "script", "--policy", "passk", *settings, "--json")
+        said = call("run", "--backend", "cpp", "--tasks", task_file, "--generator", "script", "--policy", "passk", *settings, "--json")
         kept.write_text(json.dumps(said))
     return Said(*json.loads(kept.read_text()))
 
@@ -125,9 +127,86 @@ def test_a_class_in_the_working_folder_is_found_and_hides_nothing(task_file: Pat
     (tmp_path / "random.py").write_text("raise SystemExit('hides the library')\n")
     (tmp_path / "replies" / "double").mkdir(parents=True)
     more = ["--policy", "mine:Mine", "--generator", "script", "--set", "generator.folder=replies", "--budget", "1", "--fresh", "--json"]
-    done = subprocess.run([PROGRAM, "run", "--tasks", task_file, *more], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [PROGRAM, "run", "--backend", "cpp", "--tasks", task_file, *more], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["policy"] == "mine:Mine"
+
+
+def test_another_backend_stands_in_for_the_default_and_it_is_said(
+    home: Path, task_file: Path, script: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("evokernel.backends.pallas.backend.PallasBackend.missing", lambda self: "no jax: pip install it")
+    said = call(
+        "run", "--tasks", task_file, "--generator", "script", "--set", f"generator.folder={script}", "--budget", 1, "--fresh", "--json"
+    )
+    assert said.code == 0, said.err
+    first, second, *_ = said.err.splitlines()
+    assert first == "backend 'pallas' cannot work here: no jax: pip install it. Going on with backend 'cpp'."
+    assert second.startswith("1 task × 1 attempt, backend cpp, ")
+    assert said.json["backend"] == "cpp"
+    assert Run.open(Path(said.json["folder"])).config.backend == {"name": "cpp"}
+    assert "can work here, with backend cpp." in call("doctor").out
+    assert {check["name"]: check["state"] for check in call("doctor", "--json").json["checks"]}["backend pallas"] == "optional"
+    said = call("run", "--backend", "pallas", "--tasks", task_file)
+    assert (said.code, said.err) == (2, "error: backend 'pallas' cannot work here: no jax: pip install it\n")
+
+
+def test_a_kernels_file_tells_its_backend(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kernel.cpp").write_text("")
+    assert written_in(tmp_path / "mine.py") == "pallas"
+    assert written_in(tmp_path / "mine.cpp") == written_in(tmp_path / "folder") == "cpp"
+    assert written_in(tmp_path / "mine.txt") == "pallas"
+
+
+def test_verify_calls_an_estimate_one(call: Call, task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kernel.py").write_text("def kernel(x): ...\n")
+    seen: list[str] = []
+
+    def judged(config: RunConfig, *_: object) -> Outcome:
+        seen.append(config.name("backend"))
+        return made_run.estimated(50.0)
+
+    monkeypatch.setattr("evokernel.cli.verify.judge", judged)
+    said = call("verify", tmp_path / "kernel.py", "--task", task_file, "--baseline", "compile")
+    lines = {line[2:].partition("  ")[0]: line for line in said.out.splitlines() if line.startswith("  ")}
+    assert said.code == 0, said.err
+    assert lines["latency"].endswith("  50.0 µs, estimate (schedule)")
+    assert lines["XLA"].endswith("  100 µs, speed-up 2.00×")
+    assert "20.0 µs" in lines["floor"]
+    assert "bound by hbm" in lines
+    assert said.err == "note: there is no time of torch.compile to go with times that are estimate (schedule)\n"
+    found = call("verify", tmp_path / "kernel.py", "--task", task_file, "--json").json
+    assert (found["clock"], found["baseline_us"], found["floor_us"], found["bottleneck"]) == (
+        "estimate (schedule)",
+        {"xla": 100.0},
+        20.0,
+        "hbm",
+    )
+    call("verify", tmp_path / "kernel.py", "--task", task_file, "--backend", "cpp")
+    assert seen == ["pallas", "pallas", "cpp"]
+
+
+def test_a_run_of_estimates_is_labelled_wherever_it_is_told(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tasks, _ = made_run.made()
+    attempts = [made_run.attempt(tasks[0], n, made_run.estimated(50.0 - n)) for n in range(2)]
+    made_run.write_run(tmp_path / "run", tasks, attempts, backend={"name": "pallas"})
+    for command in (("report", "run"), ("export", "run", "--out", "kernels")):
+        said = call(*command)
+        assert said.code == 0, said.err
+        assert "Times: estimate (schedule)" in said.out
+        assert "XLA" in said.out
+        assert "PyTorch eager" not in said.out
+    assert "| XLA | speed-up |" in (tmp_path / "kernels" / "README.md").read_text()
+    found = call("report", "run", "--json").json
+    assert (found["clock"], found["baseline"]) == (["estimate (schedule)"], ["xla"])
+    wanted = {"baseline": "xla", "baseline_us": 100.0, "floor_us": 20.0, "bottleneck": "hbm"}
+    assert wanted.items() <= found["per_task"][0].items()
+    assert {name: found["per_task"][1][name] for name in wanted} == dict.fromkeys(wanted)
 
 
 def test_odd_tasks_are_named(call: Call, tmp_path: Path) -> None:
@@ -195,16 +274,29 @@ def test_tasks_backends_doctor(made: Said, call: Call, task_file: Path) -> None:
     [row] = call("tasks", task_file, "--json").json
     assert row["outputs"] == ["out:float32[64,48]"]
     assert row["task"] in call("tasks", task_file).out
-    [shown] = call("tasks", "show", task_file, "--json").json
+    [shown] = call("tasks", "show", task_file, "--backend", "cpp", "--json").json
     assert 'extern "C" void kernel(' in shown["entry"]
     assert "held_out" not in shown["sizes"]
-    assert "entry point (cpp)" in call("tasks", "show", task_file).out
+    assert "entry point (cpp)" in call("tasks", "show", task_file, "--backend", "cpp").out
+    assert "entry point (pallas):\n\ndef kernel(" in call("tasks", "show", task_file).out
     assert {"backend": "cpp", "ready": True}.items() <= next(b for b in call("backends", "--json").json if b["backend"] == "cpp").items()
     assert "cpp" in call("backends").out
     checked = call("doctor", "--memory", "bank.db", "--json")
     assert checked.code == 0
     assert checked.json["ready"]
     assert {"python", "torch", "cores", "disk", "memory", "model keys"} <= {check["name"] for check in checked.json["checks"]}
+
+
+@pytest.mark.parametrize(("found", "state", "detail"), [("found", "ok", "timed on it"), ("none", "optional", "times are estimates")])
+def test_doctor_says_whether_there_is_a_tpu(found: str, state: str, detail: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evokernel.backends.pallas.backend.PallasBackend.missing", lambda self: None)
+    versions = {"chip": "v5e", "tpu": found, "jax": "1", "libtpu": "2", "emulator": "box64 3"}
+    monkeypatch.setattr("evokernel.backends.pallas.backend.PallasBackend.versions", lambda self: dict(versions))
+    checks = {check["name"]: check for check in call("doctor", "--json").json["checks"]}
+    assert checks["backend pallas"]["detail"] == "chip: v5e; jax: 1; libtpu: 2; emulator: box64 3"
+    assert checks["tpu"]["state"] == state
+    assert detail in checks["tpu"]["detail"]
+    assert call("backends").out.count(f"chip: v5e; tpu: {found}; jax: 1; libtpu: 2; emulator: box64 3") == 1
 
 
 def test_doctor_names_keys_never_their_values(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,12 @@ from evokernel.core.errors import UserError
 
 def test_defaults_are_the_main_job():
     config = resolve(None)
-    assert (config.tasks, config.name("backend"), config.name("generator"), config.name("policy")) == ("starter", "cpp", "sweep", "value")
+    assert (config.tasks, config.name("backend"), config.name("generator"), config.name("policy")) == (
+        "starter",
+        "pallas",
+        "sweep",
+        "value",
+    )
 
 
 def test_later_wins(tmp_path):

@@ -25,6 +25,7 @@ def test_baselines(names, text):
     [
         (["cpu"], "CPU time per core", ""),
         (["wall", "", "wall"], "wall time", ""),
+        (["tpu"], "time on a TPU", ""),
         (["synthetic"], "synthetic (not measured)", "synthetic (not measured)"),
         (["estimate (schedule)"], "estimate (schedule)", "estimate (schedule)"),
         (["model"], "estimate (model)", "estimate (model)"),

@@ -10,6 +10,8 @@ import pytest
 RUN = [sys.executable, "-m", "evokernel.cli.main"]
 FIRST = [
     "run",
+    "--backend",
+    "cpp",
     "--tasks",
     "starter/gelu,starter/sum_rows",
     "--budget",

@@ -22,7 +22,7 @@ def begin(folder: Path) -> subprocess.Popen[bytes]:
     if (folder / "out" / "run.toml").exists():
         command = [*RUN, "resume", str(folder / "out"), "--plain"]
     else:
-        command = [*RUN, "run", "--tasks", TASKS, "--budget", "4", "--out", str(folder / "out"), *settings]
+        command = [*RUN, "run", "--backend", "cpp", "--tasks", TASKS, "--budget", "4", "--out", str(folder / "out"), *settings]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
 
 

@@ -3,10 +3,15 @@
 import pytest
 from engine_parts import task
 
-from evokernel.core.config import resolve
+from evokernel.core.config import RunConfig, resolve
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.experiments import compose
+
+
+def cpp(*sets: str) -> RunConfig:
+    """Settings of a run in C++, which these tests are not about."""
+    return resolve(None, ["backend=cpp", *sets])
 
 
 @pytest.fixture(autouse=True)
@@ -18,16 +23,16 @@ def two_tasks(monkeypatch, tmp_path):
 def test_a_bank_that_cannot_be_used_leaves_no_run_behind(tmp_path):
     (tmp_path / "evokernel-memory.db").write_text("this is not a database, but it is long enough to look at")
     with pytest.raises(UserError, match="memory"):
-        compose.start(resolve(None))
+        compose.start(cpp())
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_name_the_bank_knows_is_not_used_again(tmp_path):
-    first = compose.start(resolve(None, ["id=one", "clock=synthetic", "budget=1"]), tmp_path / "a")
+    first = compose.start(cpp("id=one", "clock=synthetic", "budget=1"), tmp_path / "a")
     first.memory.add(first.distill(first.run.tasks[0], made(first), ()))
     first.close()
     with pytest.raises(UserError, match="already holds a run called 'one'"):
-        compose.start(resolve(None, ["id=one"]), tmp_path / "b")
+        compose.start(cpp("id=one"), tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
 
@@ -38,7 +43,7 @@ def made(engine):
 
 
 def test_another_bank_under_a_begun_run_is_noticed(tmp_path):
-    first = compose.start(resolve(None, ["id=one"]), tmp_path / "a")
+    first = compose.start(cpp("id=one"), tmp_path / "a")
     first.run.journal.append(made(first))
     first.close()
     (tmp_path / "evokernel-memory.db").unlink()
@@ -47,7 +52,7 @@ def test_another_bank_under_a_begun_run_is_noticed(tmp_path):
 
 
 def test_what_a_run_was_begun_with_stays(tmp_path):
-    compose.start(resolve(None, ["id=one"]), tmp_path / "a").close()
+    compose.start(cpp("id=one"), tmp_path / "a").close()
     with pytest.raises(UserError, match="'memory' cannot change"):
         compose.resume(tmp_path / "a", ["memory=other.db"])
     again = compose.resume(tmp_path / "a", ["budget=99"])
@@ -56,7 +61,7 @@ def test_what_a_run_was_begun_with_stays(tmp_path):
 
 
 def test_the_settings_of_an_earlier_run_start_a_new_one(tmp_path):
-    compose.start(resolve(None, ["id=one", "budget=3", "policy.epsilon=0.5"]), tmp_path / "a").close()
+    compose.start(cpp("id=one", "budget=3", "policy.epsilon=0.5"), tmp_path / "a").close()
     config = resolve(tmp_path / "a" / "run.toml")
     assert (config.budget, config.settings("policy"), config.id) == (3, {"epsilon": 0.5}, "")
 
@@ -67,7 +72,7 @@ def test_a_task_larger_than_the_machine_is_refused(tmp_path, monkeypatch):
     huge = small.model_copy(update={"signature": small.signature.model_copy(update={"inputs": (tensor,)})})
     monkeypatch.setattr(compose, "load", lambda spec: [small, huge])
     with pytest.raises(UserError, match=r"t/relu needs about .* GB"):
-        compose.start(resolve(None))
+        compose.start(cpp())
 
 
 @pytest.mark.parametrize(
@@ -83,3 +88,42 @@ def test_a_task_larger_than_the_machine_is_refused(tmp_path, monkeypatch):
 def test_a_setting_of_the_wrong_kind_is_named(kind, name, settings, says):
     with pytest.raises(UserError, match=says):
         make(kind, name, **settings)
+
+
+LACKING = "no compiler for TPUs: pip install it"
+
+
+def lack(monkeypatch, *backends):
+    """Makes shipped backends unusable."""
+    for name in backends:
+        monkeypatch.setattr(type(make("backend", name)), "missing", lambda self: LACKING)
+
+
+def test_without_a_choice_another_backend_stands_in_for_the_default(monkeypatch, tmp_path):
+    if make("backend", "cpp").missing():
+        pytest.skip("no C++ compiler")
+    lack(monkeypatch, "pallas")
+    config, why = compose.with_working_backend(resolve(None, ["id=one"]))
+    assert (config.backend, why) == ({"name": "cpp"}, f"backend 'pallas' cannot work here: {LACKING}")
+    compose.start(config, tmp_path / "a").close()
+    assert compose.Run.open(tmp_path / "a").config.backend == {"name": "cpp"}
+
+
+def test_a_default_that_works_is_used(monkeypatch):
+    monkeypatch.setattr(type(make("backend", "pallas")), "missing", lambda self: None)
+    assert compose.with_working_backend(resolve(None)) == (resolve(None), "")
+
+
+def test_what_was_chosen_is_never_replaced(monkeypatch, tmp_path):
+    lack(monkeypatch, "pallas")
+    (tmp_path / "mine.toml").write_text('[backend]\nname = "pallas"\n')
+    for config in (resolve(None, backend="pallas"), resolve(None, ["backend.chip=v6e"]), resolve(tmp_path / "mine.toml")):
+        assert compose.with_working_backend(config) == (config, "")
+        with pytest.raises(UserError, match=LACKING):
+            compose.start(config)
+
+
+def test_where_nothing_works_the_default_is_what_is_named(monkeypatch):
+    lack(monkeypatch, "pallas", "cpp")
+    config, why = compose.with_working_backend(resolve(None))
+    assert (config.name("backend"), why) == ("pallas", "")

@@ -127,6 +127,23 @@ def test_plots_of_made_up_times_say_so(tmp_path: Path) -> None:
         assert "synthetic (not measured)" in (run.folder / "plots" / f"{name}.svg").read_text()
 
 
+def test_estimates_and_their_baseline_are_named_on_the_page(tmp_path: Path) -> None:
+    tasks, _ = made_run.made()
+    attempts = [made_run.attempt(tasks[0], n, made_run.estimated(50.0 - n)) for n in range(2)]
+    run = made_run.write_run(tmp_path / "run", tasks, attempts)
+    page = write_report(run, attempts, []).read_text()
+    for text in (
+        "seed 0. Times: estimate (schedule).",
+        "Speed-up over XLA.</b>",
+        "slower than XLA.",
+        "49.0 µs, 2.04× over XLA, estimate (schedule)",
+        "correct, 50.0 µs, estimate (schedule), 2.00×",
+    ):
+        assert text in page, text
+    assert "± " not in page, "an estimate has no noise"
+    assert "speed-up over XLA, logarithmic; estimate (schedule)" in (run.folder / "plots" / "speedups.svg").read_text()
+
+
 def test_a_full_disk_is_named_and_costs_nothing_but_the_page(tmp_path: Path) -> None:
     run = made_run.write_run(tmp_path / "run", *made_run.made())
     before = (run.folder / "attempts.jsonl").read_bytes()

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 
@@ -22,7 +22,7 @@ from evokernel.core.errors import UserError
 
 State = Literal["ok", "optional", "missing"]
 LEAST_FREE_BYTES = 200e6
-DEFAULT_BACKEND = "cpp"
+NO_TPU = "none, and none is needed; times are estimates from the compiler's schedule"
 
 
 class Check(NamedTuple):
@@ -44,7 +44,8 @@ def command(memory: str, as_json: bool) -> int:
       evokernel doctor
       evokernel doctor --json
     """
-    checks = [*system(), *toolchains(), *places(Path(memory)), keys(), *ceilings()]
+    rows = backends()
+    checks = [*system(), *toolchains(rows), *places(Path(memory)), keys(), *ceilings()]
     broken = [check for check in checks if check.state == "missing"]
     if as_json:
         emit({"ready": not broken, "checks": [check._asdict() for check in checks]})
@@ -53,7 +54,8 @@ def command(memory: str, as_json: bool) -> int:
         width = max(len(check.name) for check in checks)
         for check in checks:
             tell(f"{marks[check.state]} {check.name.ljust(width)}  {check.detail}")
-        tell("\n'evokernel run' can work here." if not broken else f"\n'evokernel run' cannot work yet: see {broken[0].name}.")
+        verdict = f"cannot work yet: see {broken[0].name}" if broken else f"can work here{standing_in(rows)}"
+        tell(f"\n'evokernel run' {verdict}.")
     return 1 if broken else 0
 
 
@@ -69,14 +71,34 @@ def system() -> Iterator[Check]:
     yield Check("cores", "ok", str(usable_cores()))
 
 
-def toolchains() -> Iterator[Check]:
+def toolchains(rows: list[dict[str, Any]]) -> Iterator[Check]:
     """Each backend, and the tools around them."""
-    for row in backends():
-        lacking: State = "missing" if row["backend"] == DEFAULT_BACKEND else "optional"
+    default = default_backends()
+    ready = {row["backend"] for row in rows if row["ready"]}
+    for row in rows:
+        lacking: State = "missing" if row["backend"] in default and not ready & set(default) else "optional"
+        tpu = row["versions"].pop("tpu", None)
         detail = words(row["versions"]) if row["ready"] else str(row["missing"])
         yield Check(f"backend {row['backend']}", "ok" if row["ready"] else lacking, detail)
+        if tpu:
+            found = tpu == "found"
+            yield Check("tpu", "ok" if found else "optional", "found; kernels are timed on it" if found else NO_TPU)
     nm = shutil.which("nm")
     yield Check("nm", "ok" if nm else "optional", nm or "not found; symbols are read without it")
+
+
+def default_backends() -> tuple[str, str]:
+    """The one a run uses when none is chosen, and the one that stands in where that cannot work."""
+    from evokernel.core.config import RunConfig
+    from evokernel.experiments.compose import STAND_IN
+
+    return RunConfig().name("backend"), STAND_IN
+
+
+def standing_in(rows: list[dict[str, Any]]) -> str:
+    """Says so when a run would not use the default backend."""
+    default, other = default_backends()
+    return "" if any(row["backend"] == default and row["ready"] for row in rows) else f", with backend {other}"
 
 
 def places(memory: Path) -> Iterator[Check]:

@@ -21,7 +21,7 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
 
     \b
     Examples:
-      evokernel resume runs/20260102-030405-cpp-sweep-1a2b
+      evokernel resume runs/20260102-030405-pallas-sweep-1a2b
       evokernel resume runs/my-run --budget 30
 
     What was already paid for is never asked for again. A run that is complete says so.

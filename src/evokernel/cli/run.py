@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--tasks", metavar="SPEC", help="Suite, suite/name, file, folder or glob; several with commas. [starter]")
-@click.option("--backend", metavar="NAME", help="What kernels are written in. [cpp]")
+@click.option("--backend", metavar="NAME", help="What kernels are written in. [pallas, or cpp where that cannot work]")
 @click.option("--generator", metavar="NAME", help="Who writes them. [sweep: no model needed]")
 @click.option("--policy", metavar="NAME", help="What is shown to the generator. [value]")
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="Attempts per task. [10]")
@@ -49,8 +49,8 @@ def command(
     \b
     Examples:
       evokernel run
-      evokernel run --tasks starter/softmax,starter/matmul --budget 20
-      evokernel run --tasks ./my_ops --generator llm --set generator.model=gpt-5
+      evokernel run --tasks starter/softmax,starter/matmul --budget 20 --set backend.chip=v6e
+      evokernel run --backend cpp --tasks ./my_ops --generator llm --set generator.model=gpt-5
       evokernel run --config experiment.toml --seed 1 --fresh --json
 
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' goes on. Exit codes: 0 finished, 2 something to
@@ -58,7 +58,7 @@ def command(
     """
     from evokernel.cli.drive import drive
     from evokernel.core.config import resolve
-    from evokernel.experiments.compose import start
+    from evokernel.experiments.compose import start, with_working_backend
     from evokernel.reports.words import tags
 
     settings = resolve(
@@ -76,6 +76,9 @@ def command(
     )
     # The bank stays the same one when the run is resumed or reported from another folder.
     settings = settings.model_copy(update={"memory": str(Path(settings.memory).expanduser().absolute())})
+    settings, why = with_working_backend(settings)
+    if why:
+        tell(folded(f"{why}. Going on with backend '{settings.name('backend')}'."), err=as_json)
     engine = start(settings, out)
     tell(folded(announce(engine)), err=as_json)
     for task in engine.run.tasks:

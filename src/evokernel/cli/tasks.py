@@ -18,7 +18,7 @@ MOST_RUN = 32  # a listing runs references it has not seen before only when they
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[show] [SPEC]")
-@click.option("--backend", default="cpp", metavar="NAME", help="Whose entry point 'show' prints. [cpp]")
+@click.option("--backend", default="pallas", metavar="NAME", help="Whose entry point 'show' prints. [pallas]")
 @json_option
 def command(words: tuple[str, ...], backend: str, as_json: bool) -> None:
     """List tasks, or show what a kernel for one must do.
@@ -28,7 +28,7 @@ def command(words: tuple[str, ...], backend: str, as_json: bool) -> None:
     Examples:
       evokernel tasks
       evokernel tasks './KernelBench/level1/*.py'
-      evokernel tasks show starter/softmax
+      evokernel tasks show starter/softmax --backend cpp
     """
     from evokernel.tasks import loader
 

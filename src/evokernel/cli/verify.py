@@ -21,7 +21,7 @@ GATES = ("screen", "build", "check", "time")
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--task", "spec", required=True, metavar="SPEC", help="The task: suite/name or a .py file.")
-@click.option("--backend", metavar="NAME", help="What the kernel is written in. [cpp]")
+@click.option("--backend", metavar="NAME", help="What the kernel is written in. [by the name of FILE]")
 @click.option("--baseline", "baselines", multiple=True, type=click.Choice(["compile"]), help="Time torch.compile, too.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting, such as backend.threads=2 or timeout_s=20.")
 @json_option
@@ -30,23 +30,42 @@ def command(file: Path, spec: str, backend: str | None, baselines: tuple[str, ..
 
     \b
     Examples:
-      evokernel verify kernel.cpp --task starter/softmax
+      evokernel verify kernel.py --task starter/softmax --set backend.chip=v6e
       evokernel verify kernel.cpp --task my_op.py --baseline compile --json
       evokernel verify kernel.cpp --task starter/matmul --set backend.threads=2
 
     Exit codes: 0 passed every gate, 1 did not, 2 something to fix, 3 nobody could judge it.
     """
     from evokernel.core.config import resolve
+    from evokernel.reports import words
     from evokernel.tasks.loader import load
 
-    config = resolve(None, sets, backend=backend, workers=1)
+    config = resolve(None, sets, base={"backend": {"name": backend or written_in(file)}}, workers=1)
     kernel = candidate(file, config.name("backend"))
     tasks = load(spec)
     if len(tasks) != 1:
         raise UserError(f"'{spec}' names {len(tasks)} tasks; name one, such as --task {tasks[0].id}")
     outcome = judge(config, tasks[0], kernel, ("eager", *baselines))
     emit(found(tasks[0], kernel, outcome)) if as_json else tell(page(tasks[0], outcome))
+    if outcome.feasible and (left_out := [name for name in baselines if name not in outcome.baseline_us]):
+        tell(f"note: there is no time of {words.baseline(left_out)} to go with times that are {words.clock([outcome.clock])}", err=True)
     return 0 if outcome.feasible else 1
+
+
+def written_in(path: Path) -> str:
+    """The backend whose candidates are files like this one; the default one when there is none."""
+    from evokernel.core import plugins
+    from evokernel.core.config import RunConfig
+    from evokernel.generators.prompting import file_name
+
+    for name in plugins.names("backend"):
+        try:
+            file = file_name(plugins.find("backend", name))
+        except UserError:  # one that cannot be loaded is not what was meant
+            continue
+        if (path / file).is_file() or path.suffix == Path(file).suffix:
+            return name
+    return RunConfig().name("backend")
 
 
 def candidate(path: Path, backend: str) -> Candidate:
@@ -94,6 +113,8 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
 
 def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
     """The outcome with what follows from it."""
+    from evokernel.reports import metrics
+
     return {
         "task": task.id,
         "candidate": kernel.id,
@@ -104,6 +125,8 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
         "clock": outcome.clock or None,
         "speedup": outcome.speedup,
         "baseline_us": {name: outcome.baseline(name) for name in outcome.baseline_us},
+        "floor_us": metrics.floor_us(outcome),
+        "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
         "outcome": outcome.model_dump(mode="json"),
     }
 
@@ -127,14 +150,17 @@ def page(task: Task, outcome: Outcome) -> str:
 
 def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """What was measured, label and words."""
-    from evokernel.reports import words
+    from evokernel.reports import metrics, words
 
     if outcome.latency_us is not None:
-        samples = f"{words.clock([outcome.clock])}, {len(outcome.samples_us)} samples"
-        yield "latency", f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)} ({samples})"
+        count = len(outcome.samples_us)
+        samples = f", {count} samples" if count > 1 else ""
+        yield "latency", f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}, {words.clock([outcome.clock])}{samples}"
         for name in outcome.baseline_us:
             base = outcome.baseline(name)
-            yield f"PyTorch {name}", f"{words.latency(base)}, speed-up {words.ratio(base / outcome.latency_us if base else None)}"
+            yield words.baseline([name]), f"{words.latency(base)}, speed-up {words.ratio(base / outcome.latency_us if base else None)}"
     if outcome.profile:
+        if floor_us := metrics.floor_us(outcome):
+            yield "floor", f"{words.latency(floor_us)}, the task's bytes and operations at the device's ceilings"
         yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
     yield from outcome.versions.items()

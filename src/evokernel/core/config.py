@@ -44,7 +44,7 @@ class RunConfig(Record):
     """Path of the bank; relative to the working folder."""
     fresh: bool = False
     """Start from seed knowledge only, in a bank inside the run folder."""
-    backend: Settings = {"name": "cpp"}
+    backend: Settings = {"name": "pallas"}
     generator: Settings = {"name": "sweep"}
     policy: Settings = {"name": "value"}
     executor: Settings = {"name": "local"}

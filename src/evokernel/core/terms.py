@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile", "xla": "XLA"}
 EXPLAINED = {"xla": "XLA's own program for the reference"}
-CLOCKS = {"cpu": "CPU time per core", "wall": "wall time", "synthetic": "synthetic (not measured)"}
-MEASURED = ("cpu", "wall")
+CLOCKS = {"cpu": "CPU time per core", "wall": "wall time", "tpu": "time on a TPU", "synthetic": "synthetic (not measured)"}
+MEASURED = ("cpu", "wall", "tpu")
 ESTIMATE = "estimate"
 
 

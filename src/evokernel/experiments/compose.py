@@ -27,6 +27,21 @@ COPIES = 4
 BYTES = {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 
+STAND_IN = "cpp"
+"""The backend of a run whose user chose none, where the default one cannot work."""
+
+
+def with_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
+    """Settings that name a backend that works here, and why that is not the default one. What was chosen, by whatever way, stays."""
+    if "backend" in config.model_fields_set:
+        return config, ""
+    missing = part(config, "backend").missing()
+    if missing is None or make("backend", STAND_IN).missing():
+        return config, ""
+    why = f"backend '{config.name('backend')}' cannot work here: {missing}"
+    return config.model_copy(update={"backend": {"name": STAND_IN}}), why
+
+
 def start(config: RunConfig, folder: Path | None = None) -> Engine:
     """A new run in `folder` (default: `runs/<id>`), ready to go; everything that can be refused is refused before it is made."""
     backend = working_backend(config)
