@@ -38,6 +38,7 @@ ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "LC_ALL": "C",
 }
+FATAL = re.compile(r"^F\d{4} |Check failed|terminate called|error while loading|Unsupported")
 STATUS = (
     *("", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED"),
     *("RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE"),
@@ -140,8 +141,8 @@ class Driver:
         code = self.process.returncode
         ended = "no end in sight" if code is None else signal.Signals(-code).name if code < 0 else f"exit code {code}"
         lines = (self.folder / "errors").read_text(errors="replace").splitlines()
-        fatal = [line for line in lines if re.search(r"Check failed|^F\d{4}|terminate|Unsupported|cannot|error", line)]
-        return "; ".join([ended, *(line.strip()[:500] for line in (fatal or lines[-1:])[:1])])
+        fatal = [re.sub(r"^F\d{4} \S+ +\d+ ", "", line) for line in lines if FATAL.search(line)]
+        return "; ".join([ended, *(line.strip()[:500] for line in fatal[:1])])
 
     def resident_bytes(self) -> int:
         """Memory the process holds."""
