@@ -6,7 +6,7 @@ from torch import nn
 ROWS = 512
 FEATURES = 384
 CLASSES = 256
-SIZES = {"small": {"ROWS": 64, "FEATURES": 256, "CLASSES": 128}, "held_out": {"ROWS": 61, "FEATURES": 181, "CLASSES": 67}}
+SIZES = {"small": {"ROWS": 160, "FEATURES": 256, "CLASSES": 128}, "held_out": {"ROWS": 157, "FEATURES": 181, "CLASSES": 67}}
 
 
 class Model(nn.Module):

@@ -1,0 +1,5 @@
+"""Never comes out of Python."""
+
+def kernel(x, weight, bias, features, classes, sharpness):
+    while True:
+        pass

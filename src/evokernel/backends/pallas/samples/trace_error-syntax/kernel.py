@@ -1,0 +1,4 @@
+"""Not Python."""
+
+def kernel(x, weight, bias, features, classes, sharpness)
+    return x
