@@ -100,11 +100,20 @@ def test_an_asynchronous_copy_shares_hbm_with_what_runs_beside_it(priced):
     assert {o.name: o for o in alone.operations}["reduce_max.7"].us < 0.6 * by_name["reduce_max.7"].us
 
 
-def test_a_transfer_nobody_waits_for_is_a_fault(priced):
-    found = priced("unwaited")
+@pytest.mark.parametrize("name", ["unwaited", "underwaited"])
+def test_a_transfer_nobody_waits_for_is_a_fault(priced, name):
+    found = priced(name)
     assert found.unwaited == 1
     assert found.certified
-    assert "never waited" in " ".join(found.notes)
+    assert "waited for" in " ".join(found.notes)
+
+
+def test_indices_from_memory_are_taken_to_be_all_different(priced):
+    found = priced("gather")
+    assert found.certified
+    assert "all different" in found.notes[0]
+    assert found.hbm_bytes == pytest.approx(2 * 512 * 1024 * 4, rel=1e-3)
+    assert found.transfers == 64 + 64 + 1
 
 
 def test_data_that_decides_nothing_is_no_doubt_but_data_that_decides_is(priced):

@@ -136,6 +136,34 @@ class TestScalarCode:
         assert run(*unknown, "%4 = vdelay (%p3_p3), 10").doubts
         assert run(*unknown, "%4 = vdelay %s2_s2").doubts
 
+    @pytest.mark.parametrize(
+        ("operations", "doubted"),
+        [
+            ("%p5_p5 = scmp.ne.s32.totalorder %s3_s3, %s4_s4", False),
+            ("%p5_p5 = scmp.lt.s32.totalorder %s3_s3, %s4_s4", True),
+            ("%p5_p5 = scmp.ne.s32.totalorder %s3_s3, 0", True),
+            (
+                "%s6_s6 = ssub.s32 %s3_s3, %s4_s4 | %s8_s8 = sor.u32 3, %s6_s6 | %p5_p5 = scmp.eq.s32.totalorder %s8_s8, 0",
+                False,
+            ),
+            ("%s6_s6 = ssub.s32 %s3_s3, %s4_s4 | %p5_p5 = scmp.eq.s32.totalorder %s6_s6, 5", True),
+            ("%s6_s6 = sadd.s32 %s3_s3, %s4_s4 | %p5_p5 = scmp.eq.s32.totalorder %s6_s6, 0", True),
+            (
+                "%p6_p6 = scmp.ne.s32.totalorder %s3_s3, %s4_s4 | %p7_p7 = scmp.lt.s32.totalorder %s3_s3, 4 | %p5_p5 = por %p6_p6, %p7_p7",
+                True,
+            ),
+        ],
+    )
+    def test_only_whether_indices_differ_may_decide(self, operations, doubted):
+        fetched = [
+            "%s1_s1 = smov.u32 4096",
+            "%2 = dma.hbm_to_smem /*hbm=*/0, /*size_in_granules=*/4, /*smem=*/%s1_s1, /*dst_syncflagno=*/[#flag]",
+            "%3 = dma.done.wait [#flag], 4 ;; %s3_s3 = sld [smem:[%s1_s1 + $0x1]] ;; %s4_s4 = sld [smem:[%s1_s1 + $0x2]]",
+        ]
+        found = run(*fetched, *operations.split("|"), "%9 = vdelay (%p5_p5), 10")
+        assert bool(found.doubts) == doubted
+        assert bool(found.remarks) != doubted
+
     def test_where_data_decides_the_slowest_guess_counts(self):
         for relation in ("lt", "ge"):
             found = run("%s1_s1 = sld [smem:[#x]]", f"%p3_p3 = scmp.{relation}.s32.totalorder %s1_s1, 4", "%4 = vdelay (%p3_p3), 10")

@@ -140,6 +140,33 @@ def branching(a, x):
     return pl.pallas_call(body, grid=(4,), in_specs=[SCALAR, rows(128)], out_specs=rows(128), out_shape=X)(a, x)
 
 
+def gather(indices, x):
+    """Blocks whose place is read from memory."""
+
+    def body(indices, x, o):
+        o[...] = x[...]
+
+    grid = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(64,),
+        in_specs=[pl.BlockSpec((8, 1024), lambda i, indices: (indices[i], 0))],
+        out_specs=pl.BlockSpec((8, 1024), lambda i, indices: (i, 0)),
+    )
+    return pl.pallas_call(body, grid_spec=grid, out_shape=X)(indices, x)
+
+
+def underwaited(x):
+    """Waits for a part of what it reads."""
+
+    def body(x, o, buffer, arrived):
+        pltpu.make_async_copy(x.at[pl.ds(0, 128)], buffer, arrived).start()
+        pltpu.make_async_copy(x.at[pl.ds(0, 8)], buffer.at[pl.ds(0, 8)], arrived).wait()
+        o[...] = jnp.broadcast_to(buffer[0:1], o.shape)
+
+    whole, scratch = pl.BlockSpec(memory_space=pltpu.VMEM), [pltpu.VMEM((128, 1024), jnp.float32), pltpu.SemaphoreType.DMA]
+    return pl.pallas_call(body, in_specs=[ANYWHERE], out_specs=whole, out_shape=X, scratch_shapes=scratch)(x)
+
+
 def endless(x):
     def body(x, o):
         def step(n, _):
@@ -170,6 +197,8 @@ PROGRAMS = {
     between_hbm: (X,),
     scaled: (SCALARS, X),
     branching: (SCALARS, X),
+    gather: (jax.ShapeDtypeStruct((64,), jnp.int32), X),
+    underwaited: (X,),
     endless: (X,),
     xla_gelu: (X,),
     xla_softmax: (jax.ShapeDtypeStruct((1024, 2048), jnp.float32),),

@@ -14,6 +14,8 @@ WORD = 0xFFFFFFFF
 LOCAL_SPEED = 4
 """Transfers within the chip, in multiples of HBM's bandwidth."""
 SMEM_WORDS = 1 << 16
+WORD_OF_DATA, INDEX, DIFFERENCE, CHANGED = "data", "index", "difference", "changed"
+"""Any word; one read from an array in scalar memory; what two of those have between them; whether that is anything."""
 MAX_PENDING = 200_000
 
 
@@ -22,15 +24,22 @@ class OutOfBounds(ArithmeticError):
 
 
 class Unknown:
-    """A word that depends on data nobody has here. It may be computed with; when it decides something, the machine is told."""
+    """A word that depends on data nobody has here. It may be computed with; when it decides something, the machine is told.
 
-    __slots__ = ("machine", "value")
+    One kind of decision is foreseen: whether a block differs from the one before, when its index was read from memory. Indices are
+    taken to be all different, so a transfer is never spared. That needs to know where words come from: see `kind`.
+    """
 
-    def __init__(self, value: int, machine: Machine) -> None:
-        self.value, self.machine = value, machine
+    __slots__ = ("kind", "machine", "value")
+
+    def __init__(self, value: int, machine: Machine, kind: str = WORD_OF_DATA) -> None:
+        self.value, self.machine, self.kind = value, machine, kind
 
     def __bool__(self) -> bool:
-        self.machine.decided_by_data += 1
+        if self.kind == CHANGED:
+            self.machine.indices_compared += 1
+        else:
+            self.machine.decided_by_data += 1
         return bool(self.value)
 
     def __index__(self) -> int:
@@ -43,22 +52,40 @@ class Unknown:
         return hash(int(self))
 
 
-def lifted(calculate: Callable[[Any, Any], Any], swapped: bool = False) -> Callable[[Unknown, Any], Unknown]:
+def kind_of(operation: str, left: Any, right: Any) -> str:
+    """Of the result: what two indices have between them, and whether that is nothing, stays recognisable."""
+    kinds = {word.kind for word in (left, right) if isinstance(word, Unknown)}
+    both = isinstance(left, Unknown) and isinstance(right, Unknown)
+    if len(kinds) > 1:
+        return WORD_OF_DATA
+    (kind,) = kinds
+    if operation in ("eq", "ne"):
+        compares = both if kind == INDEX else kind == DIFFERENCE and (right if isinstance(left, Unknown) else left) == 0
+        return CHANGED if compares else WORD_OF_DATA
+    if operation in ("lt", "le", "gt", "ge"):
+        return WORD_OF_DATA
+    if both and kind == INDEX:
+        return DIFFERENCE if operation in ("sub", "xor") else INDEX
+    return kind
+
+
+def lifted(operation: str, swapped: bool = False) -> Callable[[Unknown, Any], Unknown]:
     """The operation on unknown words; what comes out is unknown as well."""
+    calculate = getattr(operator, f"__{operation}__")
 
     def calculated(self: Unknown, other: Any) -> Unknown:
-        theirs = other.value if isinstance(other, Unknown) else other
-        return Unknown(int(calculate(theirs, self.value) if swapped else calculate(self.value, theirs)), self.machine)
+        left, right = (other, self) if swapped else (self, other)
+        value = calculate(*(word.value if isinstance(word, Unknown) else word for word in (left, right)))
+        return Unknown(int(value), self.machine, kind_of(operation, left, right))
 
     return calculated
 
 
 for name in ("add", "sub", "mul", "and", "or", "xor", "lshift", "rshift"):
-    function = getattr(operator, f"__{name}__")
-    setattr(Unknown, f"__{name}__", lifted(function))
-    setattr(Unknown, f"__r{name}__", lifted(function, swapped=True))
+    setattr(Unknown, f"__{name}__", lifted(name))
+    setattr(Unknown, f"__r{name}__", lifted(name, swapped=True))
 for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Unknown, f"__{name}__", lifted(getattr(operator, f"__{name}__")))
+    setattr(Unknown, f"__{name}__", lifted(name))
 
 
 class Smem(dict[Any, Any]):
@@ -102,6 +129,8 @@ class Machine:
         self.waited = 0.0
         self.lone_waits = 0
         self.decided_by_data = 0
+        self.indices_compared = 0
+        self.left_over = 0
 
     def unknown(self) -> Unknown:
         return Unknown(self.unknown_value, self)
@@ -115,8 +144,8 @@ class Machine:
 
     @property
     def unwaited(self) -> int:
-        """Transfers nobody has waited for."""
-        return sum(len(flag.pending) for flag in self.flags.values())
+        """Transfers nobody has waited for, and flags on which less was waited for than arrived."""
+        return self.left_over + sum(len(flag.pending) + bool(flag.count) for flag in self.flags.values())
 
     def delay(self, cycles: Any) -> None:
         self.t += min(int(cycles) & WORD, 1 << 20)
@@ -142,7 +171,7 @@ class Machine:
         self.transfers += 1
         if target == "smem" and not isinstance(smem, Unknown) and smem:
             for word in range(min(size // 4, SMEM_WORDS)):  # counting up, so that no block looks like the one before
-                self.smem[smem + word] = Unknown(word, self)
+                self.smem[smem + word] = Unknown(word, self, INDEX)
         if "hbm" in (source, target):
             twice = 2 if source == target else 1
             begin = max(self.t, self.free_at)
@@ -200,7 +229,9 @@ class Machine:
         flag.count = (flag.count + int(count)) & WORD
 
     def reset(self, number: Any) -> None:
-        self.flag(number).count = 0
+        flag = self.flag(number)
+        self.left_over += bool(flag.count)
+        flag.count = 0
 
 
 def signed(word: int) -> int:

@@ -124,6 +124,7 @@ class Walk:
     total: Tally = field(default_factory=Tally)
     operations: list[Operation] = field(default_factory=list)
     doubts: dict[str, None] = field(default_factory=dict)
+    remarks: dict[str, None] = field(default_factory=dict)
     prepared: dict[str, Prepared] = field(default_factory=dict)
     executed: dict[str, Executed] = field(default_factory=dict)
     visited: int = 0
@@ -216,6 +217,7 @@ class Walk:
         self.operations.append(Operation(step.name, step.opcode, seconds * 1e6, counted.hbm_bytes, waited))
         for doubt in executed.doubts:
             self.doubt(f"{step.name}: {doubt}")
+        self.remarks |= dict.fromkeys(f"{step.name}: {remark}" for remark in executed.remarks)
 
     def without_schedule(self, step: hlo.Instruction) -> None:
         """Copies into scalar memory and scalar arithmetic are part of the program that calls the others, and are not dumped."""
@@ -238,9 +240,9 @@ class Walk:
         seconds = self.seconds + (self.requested - self.arrived) / self.bandwidth  # copies nobody waits for are still on their way
         cycles, total = seconds * self.chip.clock_hz, self.total
         per_cycle = 1 / cycles if cycles else 0.0
-        notes = list(self.doubts)
+        notes = [*self.doubts, *self.remarks]
         if total.unwaited:
-            notes.append(f"{total.unwaited} transfers are never waited for")
+            notes.append(f"{total.unwaited} transfers are never, or not wholly, waited for")
         return Estimate(
             us=seconds * 1e6,
             cycles=cycles,

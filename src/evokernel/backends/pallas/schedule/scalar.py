@@ -58,7 +58,7 @@ FLOATING: dict[str, Callable[[float, float], float]] = {
     "smin": min,
     "smax": max,
 }
-WITHOUT_EFFECT = ("shalt", "sfence", "strace", "inlined_call", "compiler-scheduling-barrier", "vsyncmov", "snop")
+WITHOUT_EFFECT = ("shalt", "sfence", "strace", "compiler-scheduling-barrier", "vsyncmov", "snop")
 KINDS = {"kRem": (False, True), "kDiv": (True, False), "kDivAndRem": (True, True)}
 
 

@@ -43,6 +43,8 @@ class Executed(NamedTuple):
     unwaited: int
     doubts: tuple[str, ...]
     """Why the figures may be wrong."""
+    remarks: tuple[str, ...] = ()
+    """What was assumed."""
 
 
 def prepare(program: Program, chip: Chip) -> Prepared:
@@ -100,6 +102,7 @@ def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: fl
         background_left=machine.background,
         unwaited=0 if stopped else machine.unwaited,
         doubts=tuple(doubts),
+        remarks=("block indices read from memory are taken to be all different",) if machine.indices_compared else (),
     )
 
 
