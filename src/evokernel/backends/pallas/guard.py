@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 NAME = re.compile(r"[\w.\-]{1,80}")
@@ -137,7 +138,7 @@ class Walk:
             yield f"small arithmetic outside kernels adds up to {self.tiny} elements: compute inside the kernel"
 
     def constant(self, value: Any) -> None:
-        if getattr(value, "nbytes", 0) > 64 and id(value) not in self.constants:
+        if getattr(value, "nbytes", 0) > 64 and isinstance(value.dtype, np.dtype) and id(value) not in self.constants:
             array = np.asarray(value)
             first = array.reshape(-1)[:1]
             self.constants[id(value)] = (0 if (array == first).all() else array.nbytes, value)
@@ -186,7 +187,7 @@ class Walk:
             return ""
         if name not in rules().arithmetic | rules().layout | rules().indexed:
             return f"`{name}` is not allowed outside a kernel: only operations that move data are"
-        if not joined.data:
+        if not joined.data or (looped and is_index(equation)):
             return ""
         if looped:
             return f"`{name}` computes in a loop outside `pl.pallas_call`: compute inside the kernel"
@@ -311,6 +312,12 @@ def is_layout(equation: JaxprEqn, operands: Sequence[Origin]) -> bool:
     return name in rules().layout
 
 
+def is_index(equation: JaxprEqn) -> bool:
+    """Whether an operation makes one whole number of others, as counting a loop's steps does."""
+    types = [getattr(atom.aval, "dtype", None) for atom in (*equation.invars, *equation.outvars)]
+    return work(equation) == 1 and all(str(kind).startswith(("int", "uint", "bool")) for kind in types)
+
+
 def loses_fraction(before: Any, after: Any) -> bool:
     """A conversion that rounds to whole numbers or compares with zero is arithmetic."""
     old, new = str(before.dtype), str(after.dtype)
@@ -349,4 +356,7 @@ def equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 def place(equation: JaxprEqn) -> str:
     """The candidate's line an operation comes from, where the program knows it."""
     found = PLACE.findall(str(equation.source_info.name_stack))
+    frame = None if found else source_info_util.user_frame(equation.source_info.traceback)
+    if frame:
+        found = [f"{Path(frame.file_name).name}:{frame.start_line}"]
     return f" ({found[-1]})" if found else ""
