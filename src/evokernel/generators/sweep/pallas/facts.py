@@ -9,7 +9,7 @@ from itertools import groupby
 from evokernel.generators.sweep.decisions import Choice, Facts
 from evokernel.generators.sweep.graph import Node, NoSketch, Num, apply, swap
 from evokernel.generators.sweep.match import Form, aligned
-from evokernel.generators.sweep.pallas.emit import START, function
+from evokernel.generators.sweep.pallas.emit import START, function, number
 from evokernel.generators.sweep.pallas.views import Described, Operand, arguments, around, divides, extents, reduced_shape, shape_of, times
 
 
@@ -172,6 +172,55 @@ def epilogue(form: Form) -> dict[str, object]:
     return {"after": function("after", root, names) if root != heavy else "", "vectors": vectors}
 
 
+def attention(form: Form) -> Described:
+    """Queries, keys, values and the scale."""
+    q, key, value = (x.name for x in form.tensors)
+    return {"q": q, "key": key, "value": value, "scale": number(form.numbers[0])}, set()
+
+
+def convolution(form: Form) -> Described:
+    """The window and what follows it; shifts of a whole image serve only windows that move by one."""
+    x, w = form.tensors
+    facts: Facts = {"x": x.name, "w": w.name, "numbers": [number(n) for n in form.numbers], **epilogue(form)}
+    by_one = form.numbers[0].value == form.numbers[1].value == form.numbers[6].value == 1
+    return facts, {"shifts"} if by_one else {"jumps"}
+
+
+def pooling(form: Form) -> Described:
+    """The window."""
+    facts: Facts = {"x": form.tensors[0].name, "kind": form.heavy[0].name, "numbers": [number(n) for n in form.numbers]}
+    return facts, {form.heavy[0].name}
+
+
+def scan(form: Form) -> Described:
+    """Sizes around the axis walked."""
+    (x,) = form.tensors
+    sizes = around(x, form.heavy[0].dims)
+    strided = sizes["inner"] != "1"
+    return {**sizes, "x": x.name, "strided": strided}, {"strided"} if strided else {"rows"}
+
+
+def gather(form: Form) -> Described:
+    """How many rows of which width."""
+    table, index = form.tensors
+    sizes = [f"{index.name}.shape[{i}]" for i in range(len(index.shape))]
+    width = [f"{table.name}.shape[{i}]" for i in range(1, len(table.shape))]
+    return {
+        "table": table.name,
+        "index": index.name,
+        "count": times(sizes),
+        "width": times(width),
+        "out_shape": shape_of(sizes + width),
+    }, set()
+
+
+def cross_entropy(form: Form) -> Described:
+    """Logits, classes and how the losses are joined."""
+    x, y = form.tensors
+    return {"x": x.name, "y": y.name, "kind": form.heavy[0].name}, set()
+
+
 DESCRIBE: Mapping[str, Callable[[Form], Described]] = {
-    "map": elementwise, "row": rows, "reduce": reduction, "argreduce": argument_of, "matmul": product,
+    "map": elementwise, "row": rows, "reduce": reduction, "argreduce": argument_of, "matmul": product, "attention": attention,
+    "conv": convolution, "pool": pooling, "scan": scan, "gather": gather, "crossentropy": cross_entropy,
 }  # fmt: skip
