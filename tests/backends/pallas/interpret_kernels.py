@@ -369,3 +369,10 @@ def two_transfers_collide(x: Any) -> Any:
 
     scratch = [pltpu.VMEM((128, 128), FLOAT), pltpu.SemaphoreType.DMA((2,))]
     return pl.pallas_call(body, out_shape=shape(128, 128), in_specs=[ANY], scratch_shapes=scratch)(x)
+
+
+def reference_reshaped(x: Any) -> Any:
+    def body(x: Any, o: Any) -> None:
+        o[...] = x.reshape(8, 256)[...].reshape(16, 128)
+
+    return pl.pallas_call(body, out_shape=shape(16, 128))(x)

@@ -38,6 +38,7 @@ BUGS = {
     kernels.waits_for_ever: ((128, 128), "timeout", "never ends"),
     kernels.negative_index: ((8, 128), "out_of_bounds", r"x\[-1, 0:128\]"),
     kernels.two_transfers_collide: ((256, 128), "race", r"buffer is written by a transfer \(.*\) and written by a transfer"),
+    kernels.reference_reshaped: ((16, 128), "unsupported", "load the value"),
     kernels.race_then_good: ((128, 128), "race", "buffer is read by the kernel"),
 }
 

@@ -146,7 +146,7 @@ def call_back(*arguments: Any, callback: Any, **_: Any) -> list[np.ndarray]:
     before, record.last = record.last, (callback, arguments)
     try:
         results = [np.asarray(result) for result in callback(*arguments)]
-    except (CandidateError, ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (CandidateError, ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         record.failure = record.failure or error
         raise
     if "output_name" in getattr(callback.callback_func, "keywords", {}):

@@ -61,7 +61,7 @@ class Interpreted:
                     types = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in self.types]
                     self.compiled = jax.jit(self.evaluate).trace(*types).lower(lowering_platforms=("cpu",)).compile(OPTIONS)
                 outputs = [np.asarray(output) for output in self.compiled(*arguments)]
-            except (jax.errors.JaxRuntimeError, NotImplementedError, ValueError) as error:
+            except (jax.errors.JaxRuntimeError, AssertionError, AttributeError, NotImplementedError, TypeError, ValueError) as error:
                 raise self.explained(record.failure or error, record) from error
         if record.races:
             raise CandidateError("race", self.race(*record.races[0]))
@@ -122,8 +122,11 @@ class Interpreted:
                 f"a block of output {again[1]} was left after grid step {again[4]} and is visited again in {again[2]}: what it held is lost"
             )
             return CandidateError("race", f"{words}. Steps that work on one block have to follow each other in the grid.")
-        reason = "unsupported" if isinstance(failure, NotImplementedError | ValueError) else "crash"
-        return CandidateError(reason, f"cannot be interpreted: {text}")
+        if "Transform' object" in text:
+            text = "a reference that is reshaped, transposed or cast as a whole: load the value and change that"
+        known = isinstance(failure, AttributeError | NotImplementedError | TypeError | ValueError)
+        where = line(getattr(getattr(record.last[0], "callback_func", None), "keywords", {}).get("source_info"))
+        return CandidateError("unsupported" if known else "crash", f"cannot be interpreted{where}: {type(failure).__name__}: {text}")
 
     def access(self, record: Record) -> str:
         """The load or store that was under way, in words."""
