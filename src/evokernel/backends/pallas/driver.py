@@ -27,6 +27,8 @@ BUILD = ("-std=c11", "-O1", "-ldl", "-lpthread")
 TARGET = "x86_64-linux-gnu.2.31"
 START_TIMEOUT_S, BUILD_TIMEOUT_S = 180.0, 300.0
 PREFIX = "evokernel-tpu-"
+SHARED_FROM = 3
+"""Programs a process must have seen before its translations are worth sharing."""
 DUMPED = "final_bundles|final_hlo-static-per-bundle-utilization|deduplication-map"
 ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",  # asks no metadata server
@@ -65,7 +67,7 @@ class Driver:
         self.translations = Translations(self.folder / "translations", runner.version) if runner.keeps_translations else None
         address = libtpu.access_address(library) if runner.lacks_access else None
         words = [*runner.command, str(program), str(library), str(os.getpid()), *([str(address)] if address else [])]
-        self.buffer = b""
+        self.buffer, self.requests = b"", 0
         try:
             with (self.folder / "errors").open("wb") as errors:
                 self.process = subprocess.Popen(
@@ -105,6 +107,7 @@ class Driver:
             self.process.stdin.write(request.encode())
         except BrokenPipeError:
             raise Died(self.last_words()) from None
+        self.requests += 1
         return self.answer(timeout_s)
 
     def answer(self, timeout_s: float) -> str | None:
@@ -157,7 +160,7 @@ class Driver:
         assert self.process.stdin is not None
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.process.stdin.write(b"quit\n")
-            if self.process.wait(10) == 0 and self.translations:
+            if self.process.wait(10) == 0 and self.translations and self.requests >= SHARED_FROM:
                 self.translations.share()
         self.kill()
 
