@@ -47,6 +47,17 @@ def torched(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     return answer
 
 
+def recurrence(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    states = [np.zeros(x.shape[1])]
+    for factor, addend in zip(a.astype(float), x.astype(float), strict=True):
+        states.append(factor * states[-1] + addend)
+    return np.array(states[1:])
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return torched(lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])(q, k, v)
+
+
 MATMUL = lambda a, b: a.astype(float) @ b.astype(float)
 CASES: dict[str, Case] = {
     "entry-point": Case(lambda r, c: [normal(r, c), normal(c), 0.5], lambda x, w, s: x.astype(float) * w * s, (301, 130), (512, 256)),
@@ -83,4 +94,71 @@ CASES: dict[str, Case] = {
         lambda r, c: [normal(r, c)], lambda x: np.where(np.arange(x.shape[1]) <= np.arange(len(x))[:, None], x, -1e30), (131, 77), (256, 256)
     ),
     "roll-lanes": Case(lambda r, c: [normal(r, c)], lambda x: x - np.pad(x, ((0, 0), (1, 0)))[:, :-1], (5, 300), (64, 256)),
+    "elementwise-blocks": Case(
+        lambda r, c: [normal(r, c), normal(c), normal(c)], lambda x, a, b: np.tanh(x.astype(float) * a + b), (2051, 130), (512, 1024)
+    ),
+    "larger-blocks": Case(lambda r, c: [normal(r, c), normal(r, c)], lambda a, b: a + b, (70, 600), (256, 1024)),
+    "fewer-steps": Case(lambda b, r, c: [normal(b, r, c), normal(r, c)], lambda x, y: x * y, (19, 7, 33), (32, 16, 128)),
+    "matmul-blocks": Case(lambda m, k, n: [half(m, k), half(k, n)], MATMUL, (40, 600, 70), (512, 512, 512)),
+    "matmul-float32": Case(lambda m, k, n: [normal(m, k), normal(k, n)], MATMUL, (131, 77, 260), (256, 128, 256)),
+    "linear-epilogue": Case(
+        lambda m, k, n: [normal(m, k), normal(n, k), normal(n)], torched(lambda x, w, b: F.gelu(F.linear(x, w, b))), (131, 33, 259), (128, 128, 256)
+    ),
+    "batched-matmul": Case(lambda b, m, k, n: [normal(b, m, k), normal(b, k, n)], MATMUL, (9, 13, 33, 7), (16, 32, 128, 32)),
+    "softmax-rows": Case(lambda r, c: [4 * normal(r, c)], torched(lambda x: x.softmax(1)), (131, 77), (256, 512)),
+    "softmax-long-rows": Case(lambda r, c: [4 * normal(r, c)], torched(lambda x: x.softmax(1)), (67, 4500), (64, 4096)),
+    "layernorm-rows": Case(
+        lambda r, c: [normal(r, c) * 2 + 9, normal(c), normal(c)], torched(lambda x, w, b: F.layer_norm(x, x.shape[1:], w, b)), (131, 77), (256, 512)
+    ),
+    "rmsnorm-rows": Case(
+        lambda r, c: [normal(r, c), normal(c), 1e-5], torched(lambda x, w, e: x * (x.square().mean(1, keepdim=True) + e).rsqrt() * w), (259, 77), (512, 256)
+    ),
+    "groupnorm-blocks": Case(
+        lambda n, c, h, w, g: [normal(n, c, h, w) + 3, normal(c), normal(c), g],
+        torched(lambda x, w, b, g: F.group_norm(x, g, w, b)),
+        (2, 6, 5, 7, 3),
+        (2, 8, 16, 128, 2),
+    ),
+    "row-sums": Case(lambda r, c: [normal(r, c)], lambda x: x.astype(float).sum(1), (1300, 77), (2048, 256)),
+    "column-sums": Case(lambda r, c: [normal(r, c)], lambda x: x.astype(float).sum(0), (700, 77), (1024, 256)),
+    "reduce-to-one-number": Case(
+        lambda r, c: [normal(r, c), normal(r, c)], torched(lambda a, b: F.mse_loss(a, b)), (300, 77), (512, 256)
+    ),
+    "edge-blocks": Case(lambda m, k, n: [normal(m, k), normal(k, n)], MATMUL, (13, 600, 45), (64, 512, 128)),
+    "convolution-columns": Case(
+        lambda n, c, h, w, o, k: [normal(n, c, h, w), normal(o, c, k, k), normal(o)],
+        torched(lambda x, w, b: F.conv2d(x, w, b, padding=w.shape[2] // 2)),
+        (2, 5, 7, 9, 6, 3),
+        (1, 8, 12, 14, 8, 3),
+    ),
+    "pooling-windows": Case(
+        lambda n, c, h, w, k, s, p: [normal(n, c, h, w), k, s, p],
+        torched(lambda x, k, s, p: F.max_pool2d(x, k, s, p)),
+        (2, 3, 9, 12, 3, 2, 1),
+        (2, 64, 16, 16, 3, 2, 1),
+    ),
+    "cumulative-sum": Case(lambda r, c: [normal(r, c)], lambda x: x.astype(float).cumsum(1), (131, 300), (128, 256)),
+    "scan-over-rows": Case(lambda t, c: [normal(t, c) / 3, normal(t, c)], recurrence, (100, 33), (128, 256)),
+    "argmax-rows": Case(lambda r, c: [index(9, r, c).astype(np.float32)], lambda x: x.argmax(1), (1030, 77), (1024, 256)),
+    "gather-rows": Case(lambda v, d, *n: [index(v, *n), normal(v, d)], lambda k, t: t[k], (37, 33, 3, 100), (512, 128, 2, 256)),
+    "attention-short": Case(lambda q, k, d, e: [normal(q, d), normal(k, d), normal(k, e)], attention, (131, 45, 16, 9), (256, 128, 64, 64)),
+    "attention-online": Case(lambda q, k, d, e: [normal(q, d), normal(k, d), normal(k, e)], attention, (257, 600, 16, 9), (256, 512, 64, 64)),
+    "cross-entropy": Case(lambda r, c: [3 * normal(r, c), index(c, r)], torched(F.cross_entropy), (131, 77), (256, 512)),
+    "gelu-forms": Case(lambda r, c: [3 * normal(r, c)], torched(F.silu), (259, 77), (512, 256)),
+    "fuse-passes": Case(
+        lambda r, c: [normal(r, c), normal(r, c), normal(c)],
+        torched(lambda x, y, w: F.relu(F.layer_norm(x + y, w.shape) * w)),
+        (131, 77),
+        (256, 512),
+    ),
+    "two-passes-one-kernel": Case(
+        lambda r, c: [normal(r, c) * 2 + 9], torched(lambda x: F.batch_norm(x, None, None, training=True)), (300, 77), (512, 256)
+    ),
+    "inner-tiles": Case(
+        lambda r, c: [normal(r, c)],
+        torched(lambda x: x.tanh() * (-x * x).exp() + (x.tanh() - (-x * x).exp()).tanh() * x),
+        (300, 77),
+        (512, 256),
+    ),
+    "double-buffering": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (300, 77), (512, 256)),
 }

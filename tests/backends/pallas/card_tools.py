@@ -66,10 +66,10 @@ def refusal(source: str, shapes: Sequence[Any], folder: Path) -> tuple[str, str]
     if not (found := estimate(folder, V5E)).certified:
         return "unpriced", "; ".join(found.notes)
     try:
-        run(closed, [np.ones(shape.shape, shape.dtype) for shape in shapes])
+        results = run(closed, [np.ones(shape.shape, shape.dtype) for shape in shapes])
     except CandidateError as error:
         return error.reason, error.detail
-    return "", ""
+    return ("nan", "NaN") if any(np.isnan(result).any() for result in results) else ("", "")
 
 
 def refused(block: str) -> tuple[str, str, list[Any]] | None:
