@@ -46,6 +46,8 @@ class Chip:
     xlu: int
     """Cycles one lane operation (reduction, permutation, transposition) occupies its XLU."""
     xlu_latency: int
+    delay_slots: int
+    """Bundles after a branch that are executed before it is taken."""
 
     @property
     def hbm_bytes_per_cycle(self) -> float:

@@ -9,8 +9,6 @@ from evokernel.backends.pallas.schedule.bundles import Program, ScheduleError
 from evokernel.backends.pallas.schedule.machine import Machine
 from evokernel.backends.pallas.schedule.scalar import Branch, Step, functions
 
-DELAY_SLOTS = 4
-"""Bundles after a branch that are executed before it is taken."""
 NOWHERE = -1
 
 Block = Callable[[Machine, list[object], list[object], dict[object, object]], int]
@@ -33,20 +31,20 @@ class Code(NamedTuple):
     """By the bundle they begin with."""
 
 
-def leaders(program: Program, steps: Sequence[Step]) -> set[int]:
+def leaders(program: Program, steps: Sequence[Step], delay_slots: int) -> set[int]:
     """Bundles control can come to other than from the one before."""
     found = {0}
     for at, step in enumerate(steps):
         if step.branch:
-            found.add(min(at + DELAY_SLOTS + 1, len(steps)))
+            found.add(min(at + delay_slots + 1, len(steps)))
             if step.branch.region in program.regions:
                 found.add(program.regions[step.branch.region])
     return found
 
 
-def assemble(program: Program, steps: Sequence[Step], entered: set[int], spent: Sequence[int]) -> Code:
+def assemble(program: Program, steps: Sequence[Step], entered: set[int], spent: Sequence[int], delay_slots: int) -> Code:
     """`spent[n]` is the time the bundles before n take when nothing waits for a transfer."""
-    writer = Writer(program, steps, entered, spent)
+    writer = Writer(program, steps, entered, spent, delay_slots)
     source, wanted, written = [], [0], set()
     while wanted:
         begin = wanted.pop()
@@ -67,8 +65,8 @@ def assemble(program: Program, steps: Sequence[Step], entered: set[int], spent: 
 class Writer:
     """Writes the functions. `m` is the machine, `r`, `p` and `s` are its registers, predicates and scalar memory."""
 
-    def __init__(self, program: Program, steps: Sequence[Step], entered: set[int], spent: Sequence[int]) -> None:
-        self.program, self.steps, self.entered, self.spent = program, steps, entered, spent
+    def __init__(self, program: Program, steps: Sequence[Step], entered: set[int], spent: Sequence[int], delay_slots: int) -> None:
+        self.program, self.steps, self.entered, self.spent, self.delay_slots = program, steps, entered, spent, delay_slots
         self.exits: list[Exit] = []
 
     def block(self, begin: int) -> str:
@@ -77,7 +75,7 @@ class Writer:
         on_the_way: list[tuple[int, Branch]] = []
         at, clock = begin, self.spent[begin]
         while True:
-            for branched, branch in [entry for entry in on_the_way if min(entry[0] + DELAY_SLOTS + 1, len(self.steps)) == at]:
+            for branched, branch in [entry for entry in on_the_way if min(entry[0] + self.delay_slots + 1, len(self.steps)) == at]:
                 target = self.program.regions.get(branch.region, NOWHERE)
                 lines.append(f" if b{branched}:")
                 lines += [" " + line for line in self.leave(begin, at, target, clock)]

@@ -27,6 +27,10 @@ VECTOR = re.compile(r"(?:%(\S+) = )?(v(?!sync|delay)[\w.\-]*)\s*%?(\d*)")
 QUEUED = re.compile(r"vmatmul|vmatpush|vpop|vxpose|v\w+\.xlane\.|v(?:perm|rot|bcast)\.lane|vrot\.slane\.down")
 
 
+CORE_LOAD = re.compile(r" = sld \[smem:\[#\w+\]\] $")
+CORE = "core_id"
+
+
 class ScheduleError(InfraError):
     """The dump is not what this version of the compiler writes."""
 
@@ -122,12 +126,14 @@ def parse(text: str) -> tuple[tuple[Bundle, ...], dict[int, int]]:
 
 
 def without_comment(comment: re.Match[str]) -> str:
-    """Comments go, except argument names, kinds of division, and after a bundle the regions that start there."""
+    """Comments go, except argument names, kinds of division, where the core's number is read, and regions that start after a bundle."""
     text = comment[1]
     if name := ARGUMENT_NAME.match(text):
         return f"{name[1]}="
     if division := DIVISION.match(text):
         return f", {division[1]}"
+    if text.endswith("core id ") and CORE_LOAD.search(comment.string, max(0, comment.start() - 80), comment.start()):
+        return f", {CORE}"
     if comment.string[max(0, comment.start() - 2) : comment.start()] == "} ":
         return "".join(f"@{region[1] or region[2]}" for region in REGION.finditer(text))
     return ""

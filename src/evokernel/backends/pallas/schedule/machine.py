@@ -14,6 +14,8 @@ WORD = 0xFFFFFFFF
 LOCAL_SPEED = 4
 """Transfers within the chip, in multiples of HBM's bandwidth."""
 SMEM_WORDS = 1 << 16
+ARGUMENTS = 1 << 36
+"""Arguments of a program are at this address and above."""
 WORD_OF_DATA, INDEX, DIFFERENCE, CHANGED = "data", "index", "difference", "changed"
 """Any word; one read from an array in scalar memory; what two of those have between them; whether that is anything."""
 MAX_PENDING = 200_000
@@ -89,13 +91,15 @@ for name in ("lt", "le", "gt", "ge", "eq", "ne"):
 
 
 class Smem(dict[Any, Any]):
-    """Scalar memory by address. What nobody wrote is unknown."""
+    """Scalar memory by address. What nobody wrote is unknown; arguments that are there from the beginning are taken for indices."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self.machine = machine
 
     def __missing__(self, address: Any) -> Unknown:
+        if not isinstance(address, Unknown) and address >= ARGUMENTS:
+            return Unknown(address & (SMEM_WORDS - 1), self.machine, INDEX)
         return self.machine.unknown()
 
 
@@ -112,8 +116,8 @@ class Flag:
 class Machine:
     """State of one core. Time is in cycles; transfers share one channel to HBM, first come, first served."""
 
-    def __init__(self, chip: Chip, background: float = 0.0, unknown_value: int = 0) -> None:
-        self.chip = chip
+    def __init__(self, chip: Chip, background: float = 0.0, unknown_value: int = 0, core: int = 0) -> None:
+        self.chip, self.core = chip, core
         self.speed = chip.hbm_bytes_per_cycle
         self.unknown_value = unknown_value
         self.t = 0.0

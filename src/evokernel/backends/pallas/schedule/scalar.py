@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from evokernel.backends.pallas.schedule.bundles import Predicate, ScalarOp
-from evokernel.backends.pallas.schedule.machine import WORD, float_word, with_floats
+from evokernel.backends.pallas.schedule.bundles import CORE, Predicate, ScalarOp
+from evokernel.backends.pallas.schedule.machine import ARGUMENTS, WORD, float_word, with_floats
 
 REGISTER = re.compile(r"%?([sp])\d+_[sp](\d{1,2})$")
 HINTED = re.compile(r"(\S+) \[#\w+\]$")
@@ -27,7 +27,7 @@ TARGET = re.compile(r"\$region(\d{1,9})")
 STORE = re.compile(r"(\[.*\]),?\s*(\S+)$")
 TRANSFER = re.compile(r"dma\.([a-z]+)_to_([a-z]+)$")
 SPACES = ("hbm", "vmem", "smem", "cmem")
-POINTER = "int_to_ptr"
+POINTERS = ("int_to_ptr.", "inlined_call_operand.", "scalar_lea.")
 
 ARITHMETIC = {
     "sadd": f"(({{0}}+{{1}})&{WORD})",
@@ -58,7 +58,7 @@ FLOATING: dict[str, Callable[[float, float], float]] = {
     "smin": min,
     "smax": max,
 }
-WITHOUT_EFFECT = ("shalt", "sfence", "strace", "compiler-scheduling-barrier", "vsyncmov", "snop")
+WITHOUT_EFFECT = ("shalt", "cld", "cst", "sfence", "strace", "compiler-scheduling-barrier", "vsyncmov", "snop")
 KINDS = {"kRem": (False, True), "kDiv": (True, False), "kDivAndRem": (True, True)}
 
 
@@ -101,9 +101,9 @@ class Translator:
         results: list[tuple[str, str]] = []
         effects: list[str] = []
         timed, branch = False, None
-        self.spaces |= {"%" + op.result: op.name.partition(".")[2] for op in ops if op.name.startswith(POINTER)}
+        self.spaces |= {"%" + op.result: op.name.partition(".")[2] for op in ops if op.name.startswith(POINTERS)}
         for op in ops:
-            if op.name.startswith(POINTER):  # the register already holds the value
+            if op.name.startswith("int_to_ptr"):  # the register already holds the value
                 continue
             if op.name.startswith("sbr"):
                 target = TARGET.search(" ".join(op.operands))
@@ -168,8 +168,10 @@ class Translator:
         if op.name.startswith("spop.drf"):
             return "m.fetch()"
         if base == "inlined_call_operand":
-            return str(self.symbol("operand" + op.result) << 12)
+            return str(ARGUMENTS + self.symbol("operand " + op.result))
         if base == "sld" and operands:
+            if operands[-1] == CORE:
+                return "m.core"
             return f"s[{self.operand(operands[0])}]"
         if base == "scalar_lea":
             return f"(({'+'.join(self.operand(operand) for operand in operands) or '0'})&{(1 << 64) - 1})"

@@ -16,6 +16,7 @@ MAX_BLOCKS = 20_000_000
 CHECK_EVERY = 0x3FF
 GUESSES = (0, 1 << 30, WORD - (1 << 30))
 """What an unknown word is taken for: nothing, something large, something negative."""
+DATA = "decided by data"
 
 
 class Prepared(NamedTuple):
@@ -51,28 +52,24 @@ def prepare(program: Program, chip: Chip) -> Prepared:
     """Translates it once."""
     translator = Translator()
     steps = [translator.step(bundle.scalar) for bundle in program.bundles]
-    entered = leaders(program, steps)
+    entered = leaders(program, steps, chip.delay_slots)
     waits = stalls(program.bundles, entered, chip)
     spent = [0]
     for wait in waits:
         spent.append(spent[-1] + 1 + wait)
-    return Prepared(program, assemble(program, steps, entered, spent), waits, dict(translator.not_understood))
+    return Prepared(program, assemble(program, steps, entered, spent, chip.delay_slots), waits, dict(translator.not_understood))
 
 
 def execute(prepared: Prepared, chip: Chip, deadline: float, background: float = 0.0) -> Executed:
-    """Where data decides, the slowest of several guesses; on chips with several cores it may be the core's number, and is left at 0."""
-    result = execute_once(prepared, chip, deadline, background, 0)
-    if result.doubts and chip.chip_cores == 1 and any(DATA in doubt for doubt in result.doubts):
-        others = [execute_once(prepared, chip, deadline, background, guess) for guess in GUESSES[1:]]
-        return max([result, *others], key=lambda executed: executed.cycles)
-    return result
+    """On the slowest core of the device; where data decides, with the slowest of several guesses."""
+    results = [execute_once(prepared, chip, deadline, background, 0, core) for core in range(chip.cores)]
+    if any(DATA in doubt for result in results for doubt in result.doubts):
+        results += [execute_once(prepared, chip, deadline, background, guess) for guess in GUESSES[1:]]
+    return max(results, key=lambda result: result.cycles)
 
 
-DATA = "decided by data"
-
-
-def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: float, guess: int) -> Executed:
-    machine = Machine(chip, background, guess)
+def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: float, guess: int, core: int = 0) -> Executed:
+    machine = Machine(chip, background, guess, core)
     hits, stopped = walk(prepared, machine, deadline)
     doubts = [stopped] if stopped else []
     machine.drain(machine.t)
