@@ -135,13 +135,13 @@ def test_a_class_in_the_working_folder_is_found_and_hides_nothing(task_file: Pat
 
 
 def test_another_backend_stands_in_for_the_default_and_it_is_said(
-    home: Path, task_file: Path, script: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, task_file: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("evokernel.backends.pallas.backend.PallasBackend.missing", lambda self: "no jax: pip install it")
-    said = call(
-        "run", "--tasks", task_file, "--generator", "script", "--set", f"generator.folder={script}", "--budget", 1, "--fresh", "--json"
-    )
+    (tmp_path / "replies" / "double").mkdir(parents=True)
+    more = ["--generator", "script", "--set", "generator.folder=replies", "--budget", 1, "--fresh", "--json"]
+    said = call("run", "--tasks", task_file, *more)
     assert said.code == 0, said.err
     first, second, *_ = said.err.splitlines()
     assert first == "backend 'pallas' cannot work here: no jax: pip install it. Going on with backend 'cpp'."

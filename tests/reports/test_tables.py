@@ -114,6 +114,11 @@ def test_duration(seconds: float | None, text: str) -> None:
     assert words.duration(seconds) == text
 
 
+def test_a_backend_for_a_chip_names_it() -> None:
+    assert words.backend("pallas", {"versions": {"chip": "v6e"}}) == "pallas (v6e)"
+    assert words.backend("cpp", {"versions": {}, "hardware": {}}) == words.backend("cpp", {}) == "cpp"
+
+
 def test_cost_in_words() -> None:
     assert words.cost(Usage()) == "none (no model was called)"
     assert words.cost(made_run.with_usage(None)) == "not reported"

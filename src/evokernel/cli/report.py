@@ -63,10 +63,10 @@ def command(folder: Path | None, list_runs: bool, out: Path | None, as_json: boo
 
 def tell_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, path: Path | None) -> None:
     """Every table, then the run in a few lines."""
-    from evokernel.reports import metrics, tables
+    from evokernel.reports import metrics, tables, words
 
     found = metrics.by_task(run.tasks, attempts)
-    tell(f"{run.config.id}: {run.folder}\n")
+    tell(f"{run.config.id}: {run.folder}, backend {words.backend(run.config.name('backend'), run.facts)}\n")
     for table in (tables.operators(found), tables.families(found), tables.fast(found), tables.failures(found)):
         if table.rows:
             tell(show(table) + "\n")

@@ -91,6 +91,7 @@ def announce(engine: Engine) -> str:
     """What is about to happen, in one line."""
     from evokernel.cli.report import bank_path
     from evokernel.memory.bank import Bank
+    from evokernel.reports.words import backend
 
     config = engine.run.config
     count = len(engine.run.tasks)
@@ -98,7 +99,8 @@ def announce(engine: Engine) -> str:
         items = bank.stats().items
     where = "a fresh bank" if config.fresh else f"memory {near(Path(config.memory))}"
     return (
-        f"{count} task{'s' * (count != 1)} × {config.budget} attempt{'s' * (config.budget != 1)}, backend {config.name('backend')}, "
+        f"{count} task{'s' * (count != 1)} × {config.budget} attempt{'s' * (config.budget != 1)}, "
+        f"backend {backend(config.name('backend'), engine.run.facts)}, "
         f"generator {config.name('generator')}, policy {config.name('policy')}, {where} ({items} items), folder {engine.run.folder}"
     )
 

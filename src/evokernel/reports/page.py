@@ -54,6 +54,7 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
     )
     return environment.get_template("report.html.j2").render(
         config=run.config,
+        backend=words.backend(run.config.name("backend"), run.facts),
         settings=write_toml(run.config.model_dump(mode="json")),
         facts=run.facts,
         totals=tables.totals(found, metrics.span_s(attempts), "first to last attempt"),

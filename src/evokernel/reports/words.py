@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from evokernel.core.records import Usage
 from evokernel.core.terms import baseline as baseline
@@ -67,6 +67,12 @@ def cost(usage: Usage) -> str:
     if not usage.calls:
         return "none (no model was called)"
     return "not reported" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+
+
+def backend(name: str, facts: Mapping[str, Mapping[str, str]]) -> str:
+    """`pallas (v5e)`: a backend with the chip its kernels are for, where a run's facts name one."""
+    chip = facts.get("versions", {}).get("chip")
+    return f"{name} ({chip})" if chip else name
 
 
 def tags(names: Iterable[str]) -> list[str]:
