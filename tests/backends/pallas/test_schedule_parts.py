@@ -29,9 +29,8 @@ def program(*bodies):
     return Program("test", bundles, regions, None)
 
 
-def run(*bodies, limit_s=5.0):
-    prepared = prepare(program(*bodies), V5E)
-    return execute(prepared, V5E, time.monotonic() + limit_s)
+def run(*bodies, limit_s=5.0, chip=V5E):
+    return execute(prepare(program(*bodies), chip), chip, time.monotonic() + limit_s)
 
 
 def value(operation, *operands):
@@ -164,6 +163,30 @@ class TestScalarCode:
         assert bool(found.doubts) == doubted
         assert bool(found.remarks) != doubted
 
+    @pytest.mark.parametrize(
+        "chosen",
+        [
+            "%s6_s6 = smov.u32 (%p3_p3), 5",
+            "%s6_s6 = scalar_select %p3_p3, 5, 7",
+            "%5 = sst [smem:[#x]] (!%p3_p3), 5 | %s6_s6 = sld [smem:[#x]]",
+        ],
+    )
+    def test_what_is_chosen_by_data_is_data(self, chosen):
+        unknown = ["%s1_s1 = sld [smem:[#y]]", "%p3_p3 = scmp.lt.s32.totalorder %s1_s1, 4", *chosen.split("|")]
+        assert not run(*unknown).doubts
+        assert run(*unknown, "%7 = vdelay %s6_s6").doubts
+
+    def test_every_core_is_tried_and_the_slowest_counts(self):
+        own_share = [
+            "%s1_s1 = sld [smem:[#allocation0]] /* megacore core id :: core id */",
+            "%s2_s2 = smul.u32 10, %s1_s1",
+            "%3 = vdelay %s2_s2",
+        ]
+        assert run(*own_share).cycles == 3
+        found = run(*own_share, chip=chip("v5p"))
+        assert found.cycles == 13
+        assert not found.doubts
+
     def test_where_data_decides_the_slowest_guess_counts(self):
         for relation in ("lt", "ge"):
             found = run("%s1_s1 = sld [smem:[#x]]", f"%p3_p3 = scmp.{relation}.s32.totalorder %s1_s1, 4", "%4 = vdelay (%p3_p3), 10")
@@ -185,6 +208,11 @@ class TestBranches:
         found = run(*self.LOOP, "%4 = sbr.rel (%p3_p1) target = $region1", "", "", "", "", "")
         assert found.counts == [1, 5, 5, 5, 5, 5, 5, 5, 1]
         assert found.cycles == sum(found.counts)
+
+    @pytest.mark.parametrize(("name", "slots"), [("v4", 1), ("v5e", 4), ("v7x", 6)])
+    def test_how_many_depends_on_the_chip(self, name, slots):
+        found = run("%1 = sbr.rel target = $region1", *[""] * 8, "@1", chip=chip(name))
+        assert found.counts == [1] * (1 + slots) + [0] * (8 - slots) + [1]
 
     def test_a_branch_on_its_way_keeps_a_second_one_from_being_taken(self):
         taken = run(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evokernel.backends.pallas.schedule.bundles import Program, ScheduleError
 from evokernel.backends.pallas.schedule.machine import Machine
-from evokernel.backends.pallas.schedule.scalar import Branch, Step, functions
+from evokernel.backends.pallas.schedule.scalar import Branch, Step, condition, functions
 
 NOWHERE = -1
 
@@ -84,7 +84,7 @@ class Writer:
                 return "\n".join(lines + self.leave(begin, at, at, clock))
             step = self.steps[at]
             if step.branch:
-                lines.append(f" b{at}={condition(step.branch, [earlier for earlier, _ in on_the_way])}")
+                lines.append(f" b{at}={taken(step.branch, [earlier for earlier, _ in on_the_way])}")
                 on_the_way.append((at, step.branch))
             if step.timed:
                 issued = self.spent[at + 1] - 1
@@ -98,10 +98,7 @@ class Writer:
         return [f" m.t+={self.spent[end] - clock}", f" return {len(self.exits) - 1}"]
 
 
-def condition(branch: Branch, earlier: list[int]) -> str:
-    """Whether it is taken: not when a branch before it already is."""
+def taken(branch: Branch, earlier: list[int]) -> str:
+    """Not when a branch before it already is."""
     free = [f"not b{at}" for at in earlier]
-    if branch.predicate is None:
-        return " and ".join(free) or "True"
-    test = f"{'not ' if branch.predicate.negated else ''}p[{branch.predicate.register & 0xFF}]"
-    return " and ".join([*free, f"({test})"])
+    return " and ".join([*free, condition(branch.predicate)] if branch.predicate else free) or "True"

@@ -238,6 +238,14 @@ class Machine:
         flag.count = 0
 
 
+def pick(condition: Any, yes: Any, no: Any) -> Any:
+    """Chooses without deciding: by a condition that is not known, an unknown word."""
+    if not isinstance(condition, Unknown) or condition.kind == CHANGED:
+        return yes if condition else no
+    chosen = yes if condition.value else no
+    return Unknown(chosen.value if isinstance(chosen, Unknown) else int(chosen), condition.machine)
+
+
 def signed(word: int) -> int:
     """A 32-bit word in two's complement."""
     return ((word & WORD) ^ 0x80000000) - 0x80000000
@@ -261,7 +269,8 @@ def with_floats(calculate: Callable[[float, float], float | bool], compares: boo
     def calculated(left: Any, right: Any) -> Any:
         for word in (left, right):
             if isinstance(word, Unknown):
-                return word.machine.unknown()
+                guess = word.machine.unknown_value
+                return Unknown(int(guess != 0) if compares else guess, word.machine)
         result = calculate(as_float(left), as_float(right))
         return result if compares else float_word(float(result))
 

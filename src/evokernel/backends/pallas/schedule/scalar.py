@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from evokernel.backends.pallas.schedule.bundles import CORE, Predicate, ScalarOp
-from evokernel.backends.pallas.schedule.machine import ARGUMENTS, WORD, float_word, with_floats
+from evokernel.backends.pallas.schedule.machine import ARGUMENTS, WORD, float_word, pick, with_floats
 
 REGISTER = re.compile(r"%?([sp])\d+_[sp](\d{1,2})$")
 HINTED = re.compile(r"(\S+) \[#\w+\]$")
@@ -66,7 +66,7 @@ def functions() -> dict[str, Any]:
     """What generated code may call besides the machine."""
     named: dict[str, Any] = {f"f{name}": with_floats(function) for name, function in FLOATING.items()}
     named |= {f"f{name}": with_floats(getattr(operator, name), compares=True) for name in COMPARE}
-    return named | {"min": min, "max": max, "__builtins__": {}}
+    return named | {"min": min, "max": max, "pick": pick, "__builtins__": {}}
 
 
 class Branch(NamedTuple):
@@ -88,9 +88,14 @@ class Step(NamedTuple):
 
 
 class Translator:
-    """Of one program: its symbols have addresses that stay the same from bundle to bundle."""
+    """Of one program: its symbols have addresses that stay the same from bundle to bundle.
 
-    def __init__(self) -> None:
+    A register that is written, or a word that is stored, under a condition nobody knows is itself not known: `careful` code does it
+    that way and leaves only branches, transfers and waits to be decided. Other code takes every condition for a decision, and is faster.
+    """
+
+    def __init__(self, careful: bool = False) -> None:
+        self.careful = careful
         self.symbols: dict[str, int] = {}
         self.spaces: dict[str, str] = {}
         """Memory that pointers lead to."""
@@ -109,13 +114,17 @@ class Translator:
                 target = TARGET.search(" ".join(op.operands))
                 branch = Branch(op.predicate, int(target[1]) if target else -1)
                 continue
-            guard = f"{'not ' if op.predicate.negated else ''}p[{op.predicate.register & 0xFF}]" if op.predicate else ""
+            guard = condition(op.predicate) if op.predicate else ""
             found = REGISTER.match(op.result)
             if found:
                 register, value = f"{'r' if found[1] == 's' else 'p'}[{int(found[2])}]", self.value(op)
-                results.append((register, f"({value} if {guard} else {register})" if guard else value))
+                results.append((register, self.chosen(guard, value, register) if guard else value))
             elif effect := self.effect(op):
-                effects.append(f"if {guard}: {effect}" if guard else effect)
+                if guard and self.careful and effect.startswith("s["):
+                    place, _, value = effect.partition("=")
+                    effects.append(f"{place}={self.chosen(guard, value, place)}")
+                else:
+                    effects.append(f"if {guard}: {effect}" if guard else effect)
                 timed = timed or effect.startswith(("m.transfer", "m.wait", "m.delay"))
         if not results:
             return Step("", tuple(effects), "", timed, branch)
@@ -124,6 +133,9 @@ class Translator:
             return Step(f"{registers}={values}", (), "", timed, branch)
         kept = ",".join(f"x{n}" for n in range(len(results)))
         return Step(f"{kept}={values}", tuple(effects), f"{registers}={kept}", timed, branch)
+
+    def chosen(self, condition: str, yes: str, no: str) -> str:
+        return f"pick({condition},{yes},{no})" if self.careful and "m.fetch" not in yes else f"({yes} if {condition} else {no})"
 
     def effect(self, op: ScalarOp) -> str:
         """A call of the machine; empty when the operation has no bearing on time."""
@@ -176,8 +188,7 @@ class Translator:
         if base == "scalar_lea":
             return f"(({'+'.join(self.operand(operand) for operand in operands) or '0'})&{(1 << 64) - 1})"
         if base == "scalar_select" and len(operands) == 3:
-            chosen, yes, no = (self.operand(operand) for operand in operands)
-            return f"({yes} if {chosen} else {no})"
+            return self.chosen(*(self.operand(operand) for operand in operands))
         if base == "scmp" and len(operands) == 2 and len(qualifiers) > 1 and qualifiers[0] in COMPARE:
             return self.comparison(qualifiers[0], qualifiers[1], operands[0], operands[1])
         wanted = OPERANDS.get(base, 2)
@@ -214,6 +225,11 @@ class Translator:
     def symbol(self, name: str) -> int:
         """Addresses of distinct symbols are far apart."""
         return self.symbols.setdefault(name, (len(self.symbols) + 1) << 24)
+
+
+def condition(predicate: Predicate) -> str:
+    register = f"p[{predicate.register & 0xFF}]"
+    return f"(1-{register})" if predicate.negated else register
 
 
 def plain(text: str) -> str:

@@ -48,9 +48,9 @@ class Executed(NamedTuple):
     """What was assumed."""
 
 
-def prepare(program: Program, chip: Chip) -> Prepared:
+def prepare(program: Program, chip: Chip, careful: bool = False) -> Prepared:
     """Translates it once."""
-    translator = Translator()
+    translator = Translator(careful)
     steps = [translator.step(bundle.scalar) for bundle in program.bundles]
     entered = leaders(program, steps, chip.delay_slots)
     waits = stalls(program.bundles, entered, chip)
@@ -62,10 +62,21 @@ def prepare(program: Program, chip: Chip) -> Prepared:
 
 def execute(prepared: Prepared, chip: Chip, deadline: float, background: float = 0.0) -> Executed:
     """On the slowest core of the device; where data decides, with the slowest of several guesses."""
-    results = [execute_once(prepared, chip, deadline, background, 0, core) for core in range(chip.cores)]
-    if any(DATA in doubt for result in results for doubt in result.doubts):
+    results = on_all_cores(prepared, chip, deadline, background)
+    if in_doubt(results):
+        prepared = prepare(prepared.program, chip, careful=True)
+        results = on_all_cores(prepared, chip, deadline, background)
+    if in_doubt(results):
         results += [execute_once(prepared, chip, deadline, background, guess) for guess in GUESSES[1:]]
     return max(results, key=lambda result: result.cycles)
+
+
+def on_all_cores(prepared: Prepared, chip: Chip, deadline: float, background: float) -> list[Executed]:
+    return [execute_once(prepared, chip, deadline, background, 0, core) for core in range(chip.cores)]
+
+
+def in_doubt(results: list[Executed]) -> bool:
+    return any(DATA in doubt for result in results for doubt in result.doubts)
 
 
 def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: float, guess: int, core: int = 0) -> Executed:
