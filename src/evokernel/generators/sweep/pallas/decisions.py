@@ -19,7 +19,12 @@ def is_whole(taken: Choice) -> bool:
 
 def is_deep(taken: Choice) -> bool:
     """Whether a product is added up over several steps."""
-    return taken.get("depth", "all") != "all"
+    return taken.get("chunk", "all") != "all"
+
+
+def is_turned(taken: Choice) -> bool:
+    """Whether what belongs to one row lies in one lane."""
+    return taken.get("turn") == "yes"
 
 
 def always(taken: Choice) -> bool:
@@ -29,13 +34,14 @@ def always(taken: Choice) -> bool:
 
 ROWS = Decision("rows", ("8", "12", "32", "64", "128", "256", "512", "1024"))
 PIPELINE = Decision("pipeline", ("grid", "emit", "manual"))
-DEPTH = Decision("depth", ("2", "3", "4"), one_of("pipeline", "manual"))
+BUFFERS = Decision("buffers", ("2", "3", "4"), one_of("pipeline", "manual"))
 EDGE = Decision("edge", ("clip", "pad", "floor"), lambda taken: taken.get("pipeline") != "manual")
 STRIP = Decision("strip", ("none", "8", "32", "128"))
 DIVIDE = Decision("divide", ("exact", "reciprocal", "approx"), trait="divide")
 SEMANTICS = Decision("semantics", ("arbitrary", "parallel"), is_piped)
 ACROSS = Decision("semantics", ("arbitrary", "parallel", "all"), one_of("algorithm", "chunks"))
 """What is said about a grid one dimension of which adds up."""
+TURN = Decision("turn", ("no", "yes"))
 LIMIT = Decision("limit", ("default", "64"))
 CHUNK = Decision("chunk", ("128", "256", "512"), one_of("algorithm", "chunks"))
 MASK = Decision("mask", ("iota", "none"), one_of("algorithm", "chunks"))
@@ -49,19 +55,20 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         PIPELINE,
         ROWS,
         Decision("cols", ("all", "100", "256", "512"), lambda taken: taken.get("view") != "flat" and taken["pipeline"] != "manual"),
-        DEPTH, EDGE, STRIP, DIVIDE, SEMANTICS, LIMIT,
+        BUFFERS, EDGE, STRIP, DIVIDE, SEMANTICS, LIMIT,
     ),
     "row": (
         Decision("algorithm", ("whole", "lanes", "chunks")),
-        PIPELINE._replace(when=one_of("algorithm", "whole", "lanes")),
+        PIPELINE._replace(when=is_whole),
+        TURN._replace(when=lambda taken: is_whole(taken) and is_piped(taken)),
         ROWS,
         CHUNK,
         MASK._replace(when=one_of("algorithm", "lanes", "chunks")),
-        DEPTH,
-        EDGE._replace(when=lambda taken: taken["algorithm"] != "chunks" and taken["pipeline"] != "manual"),
-        STRIP._replace(when=one_of("algorithm", "whole", "lanes")),
+        BUFFERS,
+        EDGE._replace(when=lambda taken: is_whole(taken) and taken["pipeline"] != "manual" and not is_turned(taken)),
+        STRIP._replace(when=lambda taken: is_whole(taken) and not is_turned(taken)),
         DIVIDE,
-        SEMANTICS._replace(when=lambda taken: taken["algorithm"] != "chunks" and is_piped(taken)),
+        SEMANTICS._replace(when=lambda taken: is_whole(taken) and is_piped(taken)),
         ACROSS,
         LIMIT,
     ),
@@ -71,7 +78,8 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         LANES._replace(trait="strided"),
         LANES._replace(trait="single"),
         ROWS._replace(without="strided"),
-        Decision("out", ("column", "lanes"), one_of("algorithm", "whole", "chunks"), trait="rows"),
+        TURN._replace(when=one_of("algorithm", "whole"), trait="rows"),
+        Decision("out", ("column", "lanes"), lambda taken: taken["algorithm"] != "product" and not is_turned(taken), trait="rows"),
         CHUNK._replace(trait="rows"),
         Decision("precision", PRECISIONS[:2], one_of("algorithm", "product"), trait="rows"),
         MASK._replace(trait="rows"),
@@ -85,16 +93,17 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("algorithm", ("native", "equal", "last"), trait="strided"),
         LANES._replace(trait="strided"),
         ROWS._replace(trait="rows"),
-        Decision("out", ("column", "lanes"), is_whole, trait="rows"),
+        TURN._replace(when=is_whole, trait="rows"),
+        Decision("out", ("column", "lanes"), lambda taken: is_whole(taken) and not is_turned(taken), trait="rows"),
         CHUNK, MASK,
         SEMANTICS._replace(when=is_whole),
         ACROSS, LIMIT,
     ),
     "matmul": (
-        Decision("turn", ("outside", "inside"), trait="turned"),
+        Decision("right", ("kn", "nk")),
         Decision("rows", ("32", "64", "100", "128", "256", "512"), trait="plain"),
         Decision("cols", ("64", "128", "256", "512"), trait="plain"),
-        Decision("depth", ("all", "128", "256", "512"), trait="plain"),
+        Decision("chunk", ("all", "128", "256", "512"), trait="plain"),
         Decision("fill", ("pad", "mask", "none"), is_deep, trait="plain"),
         Decision("acc", ("scratch", "out"), is_deep, trait="plain"),
         Decision("order", ("rows", "cols"), trait="plain"),
@@ -107,18 +116,20 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         LIMIT,
     ),
     "attention": (
-        Decision("algorithm", ("whole", "chunks")),
+        Decision("algorithm", ("whole", "turned", "chunks")),
         Decision("rows", ("20", "32", "64", "128", "256")),
         Decision("span", ("64", "128", "256"), one_of("algorithm", "chunks")),
         Decision("fill", ("pad", "mask", "none"), one_of("algorithm", "chunks")),
         Decision("rescale", ("yes", "no"), one_of("algorithm", "chunks")),
-        Decision("divide", ("after", "before", "approx"), one_of("algorithm", "whole")),
+        Decision("divide", ("after", "before", "approx"), is_whole),
         Decision("divide", ("after", "approx"), one_of("algorithm", "chunks")),
         Decision("precision", PRECISIONS),
+        Decision("mixing", PRECISIONS[:3]),
         SEMANTICS._replace(when=is_whole), ACROSS, LIMIT,
     ),
     "crossentropy": (
         ROWS,
+        TURN._replace(when=always),
         Decision("pick", ("select", "product")),
         Decision("edge", ("mask", "pad", "none")),
         Decision("sums", ("inside", "outside")),
@@ -139,6 +150,7 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("rows", ("8", "16", "32"), one_of("algorithm", "blocks")),
         Decision("rows", ("20", "64", "128", "256", "512"), one_of("algorithm", "resident", "copies")),
         Decision("ahead", ("yes", "no"), one_of("algorithm", "copies")),
+        Decision("lanes", ("all", "128"), one_of("algorithm", "resident")),
         Decision("buffers", ("1", "2"), one_of("algorithm", "resident")),
         Decision("unroll", ("1", "4", "8"), one_of("algorithm", "resident", "copies")),
         SEMANTICS._replace(when=always), LIMIT,
@@ -148,6 +160,7 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("algorithm", ("outside",), trait="jumps"),
         Decision("span", ("100", "128", "256", "512", "1024", "4096"), one_of("algorithm", "outside")),
         Decision("hold", ("scratch", "registers"), one_of("algorithm", "stack")),
+        Decision("halo", ("outside", "inside"), one_of("algorithm", "taps", "stack")),
         Decision("precision", PRECISIONS), SEMANTICS._replace(when=always), LIMIT,
     ),
     "pool": (
@@ -156,7 +169,8 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("lanes", ("100", "128", "512"), one_of("algorithm", "outside", "lanes")),
         Decision("rows", ("8", "64", "256", "1024"), one_of("algorithm", "outside")),
         Decision("images", ("1", "4", "16", "64"), one_of("algorithm", "select")),
-        Decision("unroll", ("1", "4"), one_of("algorithm", "select")),
+        Decision("halo", ("outside", "inside"), one_of("algorithm", "select")),
+        Decision("loop", ("each", "together"), one_of("algorithm", "select")),
         Decision("precision", PRECISIONS[:2], one_of("algorithm", "select")),
         SEMANTICS._replace(when=always), LIMIT,
     ),

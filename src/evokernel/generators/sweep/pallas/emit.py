@@ -28,10 +28,10 @@ def number(num: Num) -> str:
     return NUMBERS[num.op].format(*(number(a) for a in num.args))
 
 
-def function(name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "") -> str:
-    """`name(a, b, ...)` that computes `tree` over blocks of rows; `arguments` names the subtrees that are passed in.
+def function(name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int = 1) -> str:
+    """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees that are passed in.
 
-    `valid` is a condition for the columns that count, where some do not; `divide` says how columns of row results divide.
+    Rows are reduced along `axis`; `valid` is a condition for the elements that count, where some do not.
     """
     lines: list[str] = []
     known: dict[Node, str] = dict(arguments)
@@ -44,7 +44,7 @@ def function(name: str, tree: Node, arguments: Mapping[Node, str], divide: str =
         if node.op != "reduce" and node.op not in ELEMENTWISE:
             raise NoSketch(f"{node.op} inside an elementwise part")
         args = [visit(a) for a in node.args]
-        text = fold(node, args[0], valid) if node.op == "reduce" else step(node, args, divide)
+        text = fold(node, args[0], valid, axis) if node.op == "reduce" else step(node, args, divide)
         known[node] = f"t{len(lines)}"
         lines.append(f"    {known[node]} = {text}")
         return known[node]
@@ -53,12 +53,12 @@ def function(name: str, tree: Node, arguments: Mapping[Node, str], divide: str =
     return "\n".join([f"def {name}({', '.join(arguments.values())}):", *lines, f"    return {result}"])
 
 
-def fold(node: Node, arg: str, valid: str) -> str:
-    """A reduction over the columns of a block."""
+def fold(node: Node, arg: str, valid: str, axis: int) -> str:
+    """A reduction over one axis of a block."""
     counted = f"jnp.where({valid}, {arg}, {START[node.name]})" if valid else arg
     if node.name == "mean":
-        return f"jnp.sum({counted}, axis=1, keepdims=True) * (1.0 / n)"
-    return f"jnp.{node.name}({counted}, axis=1, keepdims=True)"
+        return f"jnp.sum({counted}, axis={axis}, keepdims=True) * (1.0 / n)"
+    return f"jnp.{node.name}({counted}, axis={axis}, keepdims=True)"
 
 
 def step(node: Node, args: list[str], divide: str) -> str:

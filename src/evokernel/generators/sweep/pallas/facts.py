@@ -75,9 +75,9 @@ def rows(form: Form) -> Described:
     names = {x: o.name for x, o in zip(inputs, operands)}
 
     def body(d: Choice, valid: str) -> str:
-        return function("body", root, names, d["divide"] or "exact", valid)
+        return function("body", root, names, d["divide"] or "exact", valid, axis=0 if d["turn"] == "yes" else 1)
 
-    body({"divide": ""}, "")
+    body({"divide": "", "turn": ""}, "")
     facts = {
         "body": body, "operands": operands, "rows": times(sizes[:first]), "n": times(sizes[first:]), "out_shape": shape_of(sizes),
         **passes(form, names),
@@ -151,17 +151,22 @@ def product(form: Form) -> Described:
     (a, b), (rows_a, rows_b) = form.tensors, form.in_order
     batched = len(b.shape) > 2
     left = a.name if rows_a else f"jnp.swapaxes({a.name}, -1, -2)"
-    right = b.name if rows_b else f"jnp.swapaxes({b.name}, -1, -2)"
+    swapped = f"jnp.swapaxes({b.name}, -1, -2)"
+    right, right_turned = (b.name, swapped) if rows_b else (swapped, b.name)
     rows = [f"{a.name}.shape[{i}]" for i in range(len(a.shape) - 2)] + [f"{a.name}.shape[{len(a.shape) - (2 if rows_a else 1)}]"]
     cols = f"{b.name}.shape[{len(b.shape) - (1 if rows_b else 2)}]"
     depth = f"{a.name}.shape[{len(a.shape) - (1 if rows_a else 2)}]"
+    views = {"a_view": left, "b_view": right, "b_turned": right_turned}
     if batched:
-        views = {"a_view": f"{left}.reshape(-1, {rows[-1]}, {depth})", "b_view": f"{right}.reshape(-1, {depth}, {cols})"}
-    else:
-        views = {"a_view": f"{left}.reshape(-1, {depth})" if len(a.shape) > 2 else left, "b_view": right}
-    facts: Facts = {**views, "b": b.name, "rows_b": rows_b, "batched": batched, "out_shape": shape_of([*rows, cols]), **epilogue(form)}
-    others = {"batched"} if batched else {"plain"}
-    return facts, others | ({"turned"} if not rows_b and not batched else set()) | ({"epilogue"} if facts["after"] else set())
+        views = {
+            "a_view": f"{left}.reshape(-1, {rows[-1]}, {depth})",
+            "b_view": f"{right}.reshape(-1, {depth}, {cols})",
+            "b_turned": f"{right_turned}.reshape(-1, {cols}, {depth})",
+        }
+    elif len(a.shape) > 2:
+        views["a_view"] = f"{left}.reshape(-1, {depth})"
+    facts: Facts = {**views, "batched": batched, "out_shape": shape_of([*rows, cols]), **epilogue(form)}
+    return facts, {"batched"} if batched else {"plain"}
 
 
 def epilogue(form: Form) -> dict[str, object]:
