@@ -17,7 +17,8 @@ from evokernel.backends.pallas.chips import Chip
 def target(chip: Chip) -> AbstractContextManager[Any]:
     """Inside it, jax traces and lowers as if it ran on the chip, and helpers that ask for the device find it."""
     device = AbstractDevice(device_kind=chip.kind, num_cores=chip.cores, platform="tpu")
-    return use_abstract_mesh(AbstractMesh((1,), ("x",), abstract_device=device))
+    mesh: AbstractContextManager[Any] = use_abstract_mesh(AbstractMesh((1,), ("x",), abstract_device=device))
+    return mesh
 
 
 def lower(closed: ClosedJaxpr, chip: Chip) -> bytes:
