@@ -28,7 +28,7 @@ class PallasBackend:
     """
 
     file = "kernel.py"
-    checked: ClassVar[tuple[str, ...]] = ("small", "held_out")
+    checked: ClassVar[tuple[str, ...]] = ("small", "held_out", "bench")
     environment: ClassVar[dict[str, str]] = ENVIRONMENT
 
     def __init__(self, chip: str = "v5e", device: str = "auto") -> None:

@@ -24,7 +24,7 @@ def inspect(programs: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -
         with lowering.target(chip):
             closed = read(programs, size)
             fit(closed, call)
-            found += [finding for finding in guard.findings(closed) if finding not in found]
+            found = found or guard.findings(closed)
     (into / "calls.json").write_text(json.dumps(calls))
     (into / "findings.json").write_text(json.dumps(found))
 

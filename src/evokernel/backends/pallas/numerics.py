@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from jax._src import core
 from jax._src.lax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -21,6 +22,8 @@ def rounded(jaxpr: Any) -> Any:
 
 
 def _equations(equation: Any) -> list[Any]:
+    if equation.primitive.name == "multiple_of":
+        return _multiple(equation)
     if equation.primitive is not lax.dot_general_p:
         params = {name: _inside(value) for name, value in equation.params.items()}
         return [equation.replace(params=params)]
@@ -35,6 +38,20 @@ def _equations(equation: Any) -> list[Any]:
             operand = rounded_operand
         operands.append(operand)
     return [*before, equation.replace(invars=operands)]
+
+
+def _multiple(equation: Any) -> list[Any]:
+    """A promise that a number is a multiple of another, taken at its word: `x - x % n`, as hardware that drops low bits would."""
+    (operand,), (result,) = equation.invars, equation.outvars
+    values = equation.params["values"]
+    steps, aval = [], core.ShapedArray((), result.aval.dtype)
+    for index, value in enumerate(values):
+        rest, rounded_down = core.Var(aval), result if index + 1 == len(values) else core.Var(aval)
+        factor = core.Literal(np.asarray(value, aval.dtype), aval)
+        steps.append(core.new_jaxpr_eqn([operand, factor], [rest], lax.rem_p, {}, set(), equation.source_info))
+        steps.append(core.new_jaxpr_eqn([operand, rest], [rounded_down], lax.sub_p, {}, set(), equation.source_info))
+        operand = rounded_down
+    return steps or [equation]
 
 
 def _inside(value: Any) -> Any:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import jax_dtype
 from evokernel.backends.pallas.errors import explain
+from evokernel.backends.pallas.guard import findings
 from evokernel.backends.pallas.lower import target
 from evokernel.backends.pallas.program import encode
 from evokernel.core.errors import CandidateError
@@ -29,6 +30,8 @@ def trace(candidate: Path, calls: Mapping[str, Call], into: Path, chip: Chip) ->
             shapes = [jax.ShapeDtypeStruct(shape, jnp.dtype(jax_dtype(dtype))) for _, dtype, shape in call.inputs]
             scalars = [{"int": int, "float": float, "bool": bool}[kind](value) for _, kind, value in call.scalars]
             closed = jax.make_jaxpr(lambda *arrays, given=scalars: kernel(*arrays, *given))(*shapes)
+            if found := findings(closed):  # for its words, which name lines; what counts is said where the candidate is not
+                raise CandidateError("forbidden", "\n".join(found[:5]))
             (into / f"{size}.program").write_bytes(encode(closed))
 
 
