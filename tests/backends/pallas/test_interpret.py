@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from interpret_kernels import data, shape, traced
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
+from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from evokernel.backends.pallas import program
@@ -157,3 +158,17 @@ def test_warming_up_starts_no_thread_and_children_run():
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OPENBLAS_NUM_THREADS": "1"}
     folder = str(Path(kernels.__file__).parent)
     subprocess.run([sys.executable, "-c", WARM + FORKED, folder], env=environment, check=True, timeout=60)
+
+
+@pytest.mark.parametrize(("stride", "right"), [(64, True), (40, False)])
+def test_a_promise_of_alignment_is_taken_at_its_word(stride, right):
+    def body(x_ref, o_ref):
+        o_ref[...] = x_ref[pl.ds(pl.multiple_of(pl.program_id(0) * stride, 64), 8), :]
+
+    rows = np.arange(256 * 128, dtype=np.float32).reshape(256, 128)
+    shape = jax.ShapeDtypeStruct(rows.shape, jnp.float32)
+    whole, part = pl.BlockSpec((256, 128), lambda i: (0, 0)), pl.BlockSpec((8, 128), lambda i: (i, 0))
+    call = pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((24, 128), jnp.float32), grid=(3,), in_specs=[whole], out_specs=part)
+    (found,) = Interpreted(jax.make_jaxpr(call)(shape)).run([rows])
+    wanted = np.concatenate([rows[stride * i : stride * i + 8] for i in range(3)])
+    assert np.array_equal(found, wanted) is right

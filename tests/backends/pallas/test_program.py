@@ -91,6 +91,7 @@ KERNELS = {
     "pipelined": pipelined,
     "padded": lambda x: rows(jnp.exp)(jnp.pad(x[:200], ((0, 56), (0, 0))))[:200],
     "jitted": jax.jit(rows(jnp.tanh)),
+    "placed": lambda x: rows(jnp.exp)(jnp.zeros_like(x).at[:200].set(x[:200])),
 }
 
 

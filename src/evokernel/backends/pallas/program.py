@@ -27,6 +27,8 @@ from evokernel.core.errors import CandidateError
 
 LIMIT_BYTES = 32 << 20
 CALLS = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
+PLACEMENTS = ("reshard", "sharding_constraint", "mesh_cast")
+"""Say where among several devices something lies, which means nothing on one."""
 RECORDS = ("Jaxpr", "ClosedJaxpr", "Var", "Literal", "AbstractRef", "AbstractMesh", "TransformedRef", "PartitionSpec", "DropVar")
 """Classes of jax that are plain data without being dataclasses, enumerations or named tuples."""
 FIXED = {
@@ -237,6 +239,9 @@ def inlined(jaxpr: Any) -> Any:
     def take(equation: Any) -> None:
         params = {name: nested(value) for name, value in equation.params.items()}
         invars = [now(atom) for atom in equation.invars]
+        if equation.primitive.name in PLACEMENTS:
+            renamed.update(zip(equation.outvars, invars))
+            return
         if equation.primitive.name not in CALLS:
             equations.append(equation.replace(invars=invars, params=params))
             return
