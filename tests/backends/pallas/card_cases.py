@@ -58,6 +58,20 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return torched(lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])(q, k, v)
 
 
+def sharpen(x: np.ndarray) -> np.ndarray:
+    start = y = torch.from_numpy(x).double()
+    for factor in range(1, 9):
+        y = (y * factor).softmax(1) + start
+    return y.numpy()
+
+
+def decayed(x: np.ndarray, decay: float) -> np.ndarray:
+    """Eight sums, each over every eighth tile of 8 rows of a block of 2048 rows."""
+    padded = np.pad(x.astype(float), ((0, -len(x) % 2048), (0, 0))).reshape(-1, 32, 8, 8, x.shape[1])
+    weights = decay ** np.arange(31, -1, -1)
+    return np.einsum("t,btkrc->brc", weights, padded).reshape(-1, x.shape[1])
+
+
 MATMUL = lambda a, b: a.astype(float) @ b.astype(float)
 CASES: dict[str, Case] = {
     "entry-point": Case(lambda r, c: [normal(r, c), normal(c), 0.5], lambda x, w, s: x.astype(float) * w * s, (301, 130), (512, 256)),
@@ -154,11 +168,24 @@ CASES: dict[str, Case] = {
     "two-passes-one-kernel": Case(
         lambda r, c: [normal(r, c) * 2 + 9], torched(lambda x: F.batch_norm(x, None, None, training=True)), (300, 77), (512, 256)
     ),
-    "inner-tiles": Case(
-        lambda r, c: [normal(r, c)],
-        torched(lambda x: x.tanh() * (-x * x).exp() + (x.tanh() - (-x * x).exp()).tanh() * x),
-        (300, 77),
-        (512, 256),
-    ),
     "double-buffering": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (300, 77), (512, 256)),
+    "live-values": Case(lambda r, c: [normal(r, c)], sharpen, (130, 77), (128, 256)),
+    "independent-rows": Case(lambda r, c: [normal(r, c), 0.5], decayed, (2100, 33), (2048, 128)),
+    "shifts-on-leading-axes": Case(
+        lambda t, r, c: [normal(t, r, c), 0.5, -2.0, 3.0], lambda x, a, b, c: a * x[:-2] + b * x[1:-1] + c * x[2:], (7, 5, 33), (34, 8, 128)
+    ),
+    "functions-before-broadcast": Case(
+        lambda r, c: [normal(r, c), normal(c)], torched(lambda x, d: x * (-F.softplus(d)).exp()), (300, 77), (512, 256)
+    ),
+    "function-costs": Case(lambda r, c: [normal(r, c)], torched(lambda x: F.normalize(x)), (300, 77), (256, 256)),
+    "bfloat16-elementwise": Case(lambda r, c: [half(r, c)], torched(lambda x: F.gelu(x, approximate="tanh")), (131, 77), (256, 256)),
+    "pad-or-mask": Case(lambda r, c: [normal(r, c)], lambda x: x.max(1), (259, 700), (256, 1024)),
+    "small-operators": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (37, 77), (512, 512)),
+    "transposed-storage": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (40, 9), (1024, 1000)),
+    "tiles-and-padding": Case(lambda *s: [normal(*s)], lambda x: np.tanh(x.astype(float)), (2, 3, 5, 7), (4, 32, 64, 64)),
+    "transposing-blocks": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)).T, (70, 300), (512, 512)),
+    "boolean-and-index-outputs": Case(
+        lambda r, c: [normal(r, c)], lambda x: (x > 0, (x > 0).sum(1, keepdims=True).astype(np.int32)), (259, 77), (256, 256)
+    ),
+    "accumulate-matmul": Case(lambda m, k, n: [normal(m, k), normal(k, n)], MATMUL, (33, 700, 45), (256, 1024, 128)),
 }
