@@ -106,6 +106,7 @@ class Belief:
         self.failed: dict[tuple[str, str], float] = defaultdict(float)
         self.gained: dict[tuple[str, str], float] = defaultdict(float)
         self.tried: dict[tuple[str, str], float] = defaultdict(float)
+        self.exceeded: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for one in listed:
             for pair in one.taken.items():
                 self.tried[pair] += one.weight
@@ -116,6 +117,8 @@ class Belief:
             if not one.is_feasible:
                 for pair, share in self.blame(one):
                     self.failed[pair] += one.weight * share
+                    if pair[0] in hints.sizes.get(one.reason, ()) and pair[1].isdigit():
+                        self.exceeded[pair[0]].append((int(pair[1]), one.weight * share))
         words = cards.lower()
         self.named = {pair for pair, phrases in hints.cards.items() if any(phrase in words for phrase in phrases)}
 
@@ -134,7 +137,8 @@ class Belief:
     def score(self, name: str, option: str) -> float:
         """Higher when the option did well, was named by a card or was never tried; lower when it is suspect or slow."""
         pair = (name, option)
-        works = math.log((1 + self.worked[pair]) / (1 + self.worked[pair] + 3 * self.failed[pair]))
+        smaller = sum(share for size, share in self.exceeded[name] if option.isdigit() and size < int(option))
+        works = math.log((1 + self.worked[pair]) / (1 + self.worked[pair] + 3 * (self.failed[pair] + smaller)))
         faster = 2 * self.gained[pair] / (1 + self.worked[pair])
         seen = self.trust * self.worked[pair] / (1 + self.worked[pair]) + self.hope / (1 + self.tried[pair])
         return works + faster + seen + (0.4 if pair in self.named else 0.0)

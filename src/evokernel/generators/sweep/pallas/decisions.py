@@ -32,10 +32,13 @@ def always(taken: Choice) -> bool:
     return True
 
 
-ROWS = Decision("rows", ("8", "12", "32", "64", "128", "256", "512", "1024"))
+ROWS = Decision("rows", ("8", "12", "32", "64", "128", "256", "512", "2048"))
+IN_LANES = Decision("rows", ("100", "128", "256", "512", "2048"))
+"""The same where rows lie in lanes."""
 PIPELINE = Decision("pipeline", ("grid", "emit", "manual"))
 BUFFERS = Decision("buffers", ("2", "3", "4"), one_of("pipeline", "manual"))
-EDGE = Decision("edge", ("clip", "pad", "floor"), lambda taken: taken.get("pipeline") != "manual")
+EDGE = Decision("edge", ("clip", "pad", "floor"), is_piped)
+EDGE_INSIDE = Decision("edge", ("clip", "pad"), one_of("pipeline", "emit"))
 STRIP = Decision("strip", ("none", "8", "32", "128"))
 DIVIDE = Decision("divide", ("exact", "reciprocal", "approx"), trait="divide")
 SEMANTICS = Decision("semantics", ("arbitrary", "parallel"), is_piped)
@@ -46,7 +49,9 @@ LIMIT = Decision("limit", ("default", "64"))
 CHUNK = Decision("chunk", ("128", "256", "512"), one_of("algorithm", "chunks"))
 MASK = Decision("mask", ("iota", "none"), one_of("algorithm", "chunks"))
 LANES = Decision("lanes", ("100", "128", "512", "1024"))
-PRECISIONS = ("highest", "default", "split", "bfloat16")
+PRECISION = Decision("precision", ("highest", "default", "split"))
+ONES = PRECISION._replace(options=("highest", "default"))
+"""The same where one factor holds zeros and ones."""
 
 SKETCHES: Mapping[str, tuple[Decision, ...]] = {
     "map": (
@@ -55,33 +60,34 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         PIPELINE,
         ROWS,
         Decision("cols", ("all", "100", "256", "512"), lambda taken: taken.get("view") != "flat" and taken["pipeline"] != "manual"),
-        BUFFERS, EDGE, STRIP, DIVIDE, SEMANTICS, LIMIT,
+        BUFFERS, EDGE, EDGE_INSIDE, STRIP, DIVIDE, SEMANTICS, LIMIT,
     ),
     "row": (
         Decision("algorithm", ("whole", "lanes", "chunks")),
         PIPELINE._replace(when=is_whole),
         TURN._replace(when=lambda taken: is_whole(taken) and is_piped(taken)),
-        ROWS,
+        ROWS._replace(when=lambda taken: not is_turned(taken)),
+        IN_LANES._replace(when=is_turned),
         CHUNK,
         MASK._replace(when=one_of("algorithm", "lanes", "chunks")),
         BUFFERS,
-        EDGE._replace(when=lambda taken: is_whole(taken) and taken["pipeline"] != "manual" and not is_turned(taken)),
+        EDGE._replace(when=lambda taken: is_whole(taken) and is_piped(taken) and not is_turned(taken)),
+        EDGE_INSIDE,
         STRIP._replace(when=lambda taken: is_whole(taken) and not is_turned(taken)),
-        DIVIDE,
-        SEMANTICS._replace(when=lambda taken: is_whole(taken) and is_piped(taken)),
-        ACROSS,
-        LIMIT,
+        DIVIDE, SEMANTICS, LIMIT,
     ),
     "reduce": (
         Decision("algorithm", ("whole", "chunks"), trait="rows", without="sum"),
         Decision("algorithm", ("whole", "chunks", "product"), trait="sum", without="strided"),
         LANES._replace(trait="strided"),
         LANES._replace(trait="single"),
-        ROWS._replace(without="strided"),
         TURN._replace(when=one_of("algorithm", "whole"), trait="rows"),
         Decision("out", ("column", "lanes"), lambda taken: taken["algorithm"] != "product" and not is_turned(taken), trait="rows"),
+        ROWS._replace(when=one_of("out", "column"), trait="rows"),
+        IN_LANES._replace(when=lambda taken: taken.get("out") != "column", trait="rows"),
+        ROWS._replace(trait="single"),
         CHUNK._replace(trait="rows"),
-        Decision("precision", PRECISIONS[:2], one_of("algorithm", "product"), trait="rows"),
+        ONES._replace(when=one_of("algorithm", "product"), trait="rows"),
         MASK._replace(trait="rows"),
         MASK._replace(when=always, trait="single"),
         SEMANTICS._replace(when=is_whole),
@@ -92,17 +98,18 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("algorithm", ("native", "equal", "last", "chunks"), trait="rows"),
         Decision("algorithm", ("native", "equal", "last"), trait="strided"),
         LANES._replace(trait="strided"),
-        ROWS._replace(trait="rows"),
         TURN._replace(when=is_whole, trait="rows"),
         Decision("out", ("column", "lanes"), lambda taken: is_whole(taken) and not is_turned(taken), trait="rows"),
+        ROWS._replace(when=lambda taken: taken.get("out") != "lanes" and not is_turned(taken), trait="rows"),
+        IN_LANES._replace(when=lambda taken: taken.get("out") == "lanes" or is_turned(taken), trait="rows"),
         CHUNK, MASK,
         SEMANTICS._replace(when=is_whole),
         ACROSS, LIMIT,
     ),
     "matmul": (
         Decision("right", ("kn", "nk")),
-        Decision("rows", ("32", "64", "100", "128", "256", "512"), trait="plain"),
-        Decision("cols", ("64", "128", "256", "512"), trait="plain"),
+        Decision("rows", ("32", "64", "128", "256", "512"), trait="plain"),
+        Decision("cols", ("64", "128", "256", "384", "512"), trait="plain"),
         Decision("chunk", ("all", "128", "256", "512"), trait="plain"),
         Decision("fill", ("pad", "mask", "none"), is_deep, trait="plain"),
         Decision("acc", ("scratch", "out"), is_deep, trait="plain"),
@@ -110,26 +117,24 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("batch", ("1", "2", "4", "8", "16"), trait="batched"),
         Decision("rows", ("all", "32", "60"), trait="batched"),
         Decision("loop", ("unrolled", "loop", "together"), trait="batched"),
-        Decision("precision", PRECISIONS),
-        SEMANTICS._replace(when=lambda taken: not is_deep(taken)),
-        ACROSS._replace(when=is_deep),
-        LIMIT,
+        PRECISION,
+        SEMANTICS, LIMIT,
     ),
     "attention": (
         Decision("algorithm", ("whole", "turned", "chunks")),
-        Decision("rows", ("20", "32", "64", "128", "256")),
+        Decision("rows", ("32", "64", "100", "128", "256")),
         Decision("span", ("64", "128", "256"), one_of("algorithm", "chunks")),
         Decision("fill", ("pad", "mask", "none"), one_of("algorithm", "chunks")),
-        Decision("rescale", ("yes", "no"), one_of("algorithm", "chunks")),
         Decision("divide", ("after", "before", "approx"), is_whole),
         Decision("divide", ("after", "approx"), one_of("algorithm", "chunks")),
-        Decision("precision", PRECISIONS),
-        Decision("mixing", PRECISIONS[:3]),
+        PRECISION,
+        PRECISION._replace(name="mixing", options=("highest", "split")),
         SEMANTICS._replace(when=is_whole), ACROSS, LIMIT,
     ),
     "crossentropy": (
-        ROWS,
-        TURN._replace(when=always),
+        TURN,
+        ROWS._replace(when=lambda taken: not is_turned(taken)),
+        IN_LANES._replace(when=is_turned),
         Decision("pick", ("select", "product")),
         Decision("edge", ("mask", "pad", "none")),
         Decision("sums", ("inside", "outside")),
@@ -142,7 +147,7 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         ROWS._replace(trait="rows"),
         Decision("chunk", ("128", "256", "512"), one_of("algorithm", "triangle", "chunks"), trait="rows"),
         Decision("shift", ("roll", "concatenate"), one_of("algorithm", "shift")),
-        Decision("precision", PRECISIONS[:2], one_of("algorithm", "triangle", "chunks")),
+        ONES._replace(when=one_of("algorithm", "triangle", "chunks")),
         MASK, SEMANTICS._replace(when=is_whole), ACROSS, LIMIT,
     ),
     "gather": (
@@ -161,17 +166,17 @@ SKETCHES: Mapping[str, tuple[Decision, ...]] = {
         Decision("span", ("100", "128", "256", "512", "1024", "4096"), one_of("algorithm", "outside")),
         Decision("hold", ("scratch", "registers"), one_of("algorithm", "stack")),
         Decision("halo", ("outside", "inside"), one_of("algorithm", "taps", "stack")),
-        Decision("precision", PRECISIONS), SEMANTICS._replace(when=always), LIMIT,
+        PRECISION, SEMANTICS._replace(when=always), LIMIT,
     ),
     "pool": (
         Decision("algorithm", ("outside", "lanes", "select")),
-        Decision("border", ("low", "zero"), trait="max"),
+        Decision("border", ("low", "infinite", "zero"), trait="max"),
         Decision("lanes", ("100", "128", "512"), one_of("algorithm", "outside", "lanes")),
         Decision("rows", ("8", "64", "256", "1024"), one_of("algorithm", "outside")),
         Decision("images", ("1", "4", "16", "64"), one_of("algorithm", "select")),
         Decision("halo", ("outside", "inside"), one_of("algorithm", "select")),
         Decision("loop", ("each", "together"), one_of("algorithm", "select")),
-        Decision("precision", PRECISIONS[:2], one_of("algorithm", "select")),
+        ONES._replace(when=one_of("algorithm", "select")),
         SEMANTICS._replace(when=always), LIMIT,
     ),
 }  # fmt: skip
