@@ -30,7 +30,7 @@ def program(*bodies):
 
 
 def run(*bodies, limit_s=5.0, chip=V5E):
-    return execute(prepare(program(*bodies), chip), chip, time.monotonic() + limit_s)
+    return execute(prepare(program(*bodies), chip), chip, time.thread_time() + limit_s)
 
 
 def value(operation, *operands):

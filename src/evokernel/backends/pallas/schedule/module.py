@@ -66,8 +66,11 @@ class Estimate:
 
 
 def estimate(folder: Path, chip: Chip, *, limit_s: float = 20.0) -> Estimate:
-    """From the final schedules the compiler dumped into the folder. ScheduleError when they are not all there."""
-    walk = Walk(Dump(folder), chip, time.monotonic() + limit_s)
+    """From the final schedules the compiler dumped into the folder. ScheduleError when they are not all there.
+
+    The limit is processor time of this thread, so that a busy machine prices the same.
+    """
+    walk = Walk(Dump(folder), chip, time.thread_time() + limit_s)
     walk.run(walk.dump.module.entry)
     return walk.result()
 
@@ -196,7 +199,7 @@ class Walk:
         if name not in self.dump.schedules:
             self.without_schedule(step)
             return
-        if time.monotonic() > self.deadline:
+        if time.thread_time() > self.deadline:
             self.doubt("operations are left out: pricing took too long")
             return
         background = self.requested - self.arrived

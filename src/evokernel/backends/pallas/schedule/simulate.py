@@ -130,7 +130,7 @@ def walk(prepared: Prepared, machine: Machine, deadline: float) -> tuple[list[in
                 return hits, "a branch leads to a region that was not dumped" if exits[taken].target == NOWHERE else ""
             block = successor
             steps += 1
-            if not steps & CHECK_EVERY and (steps > MAX_BLOCKS or time.monotonic() > deadline):
+            if not steps & CHECK_EVERY and (steps > MAX_BLOCKS or time.thread_time() > deadline):
                 return hits, "it ran past the limit of time"
     except OutOfBounds:
         return hits, "it keeps too many transfers in flight"
