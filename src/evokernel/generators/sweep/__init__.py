@@ -86,25 +86,25 @@ class Writer:
         sketch, taken = decisions_in(start.candidate.code, self.belief.hints)
         if self.random.random() < UNIFORM:
             return self.complete({}), "drawn afresh, to explore"
-        bottleneck = start.outcome.profile.bottleneck if start.outcome.profile else ""
-        why = f"refined {start.id}" + (f", bound by {bottleneck}" if bottleneck else "")
+        profile = start.outcome.profile
+        remedies = self.belief.hints.remedy(profile)
+        why = f"refined {start.id}" + (f", bound by {profile.bottleneck}" if profile and profile.bottleneck else "")
         kept = taken if sketch in (self.operator.sketch, "") else {}
         level = next((e.gain for e in evidence if e.is_feasible and e.taken == taken), 0.0)
         faster = [e for e in evidence if e.is_feasible and e.weight == SAME and e.gain > level + MARGIN]
         if faster and self.random.random() < CROSS:
             donor = self.random.choices(faster, [math.exp(e.gain / self.temperature) for e in faster])[0]
             kept, why = dict(donor.taken), f"{why}, after a faster kernel"
-        changed = self.change(kept, bottleneck)
+        changed = self.change(kept, remedies)
         for share in FURTHER:
             if self.random.random() < share:
-                changed = self.change({**kept, **changed}, bottleneck)
+                changed = self.change({**kept, **changed}, remedies)
         return changed, why
 
-    def change(self, taken: Mapping[str, str], bottleneck: str) -> dict[str, str]:
-        """One decision taken otherwise; which one depends on what promises most, and on the bottleneck."""
+    def change(self, taken: Mapping[str, str], remedies: Mapping[str, str]) -> dict[str, str]:
+        """One decision taken otherwise; which one depends on what promises most, and on what the bottleneck calls for."""
         valid = self.complete(taken)
         asked = [d for d in self.decisions if d.name in valid and d.when(valid) and valid[d.name] in d.options and len(d.options) > 1]
-        remedies = self.belief.hints.remedies.get(bottleneck, {})
         weights = [self.promise(d, valid[d.name]) * (REMEDY if d.name in remedies else 1.0) for d in asked]
         decision = self.random.choices(asked, weights)[0]
         others = onward(decision.options, valid[decision.name], remedies.get(decision.name, ""))

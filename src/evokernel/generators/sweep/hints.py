@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from evokernel.core.records import Profile
+
 
 @dataclass(frozen=True)
 class Hints:
@@ -23,9 +25,17 @@ class Hints:
     cards: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """Phrases by which knowledge cards name an option."""
     remedies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What a profile's bottleneck makes worth changing first; `up` and `down` say in which direction of the options."""
+    """What a profile's bottleneck, or a phrase of its summary, makes worth changing first; `up` and `down` give the direction."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failure reasons that more of something brings about: decisions whose larger numbers are then suspect, too."""
+
+    def remedy(self, profile: Profile | None) -> dict[str, str]:
+        """Decisions worth changing first, and in which direction of their options."""
+        found = dict(self.remedies.get(profile.bottleneck, {})) if profile else {}
+        for phrase, changes in self.remedies.items():
+            if profile and " " in phrase and phrase in profile.summary:
+                found |= changes
+        return found
 
     @staticmethod
     def read(path: Path) -> Hints:
