@@ -9,11 +9,13 @@ import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -39,7 +41,10 @@ PACKAGES = ("jax", "jaxlib", "torch", "torchax")
 SHIPPED = Path(__file__).parent / "baselines.json"
 BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.backends.pallas.torch_to_xla import main; main()"
 PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH")
-CONVERT_S, COMPILE_S, PRICE_S = 120.0, 600.0, 60.0
+BUDGET_S, CONVERT_S, PRICE_S = 180.0, 60.0, 20.0
+"""All of it together is one step of a verification, and must not be taken for a judge that hangs."""
+RETRY_S = 24 * 3600.0
+"""What was too slow is tried again the next day, when the machine may be less busy."""
 PREFETCH = "cross_program_prefetch"
 VARIANTS: tuple[Sequence[str], ...] = ((), ("--xla_max_cross_program_prefetches=0",))
 """By default the program before this one is expected to hide the copy of a parameter into VMEM; alone, it may be faster without."""
@@ -100,15 +105,23 @@ def found_once(task: Task, chip: Chip, kept: Path) -> Baseline:
         if known := read(kept):
             return known
         log.info("pricing XLA's program for %s on %s", task.id, chip.name)
-        with tempfile.TemporaryDirectory(prefix=f"evokernel-judge-{os.getpid()}-") as folder:  # a name the judge removes if this is killed
-            try:
-                found = priced(converted(task, chip, Path(folder)), chip, Path(folder))
-            except Unavailable as error:
-                found = Baseline(None, str(error))
-            except TooSlow as error:
-                return Baseline(None, str(error))  # for this process only: another day may be less busy
-        keep(kept, found)
+        try:
+            found = worked_out(task, chip)
+            keep(kept, found)
+        except TooSlow as error:
+            found = Baseline(None, str(error))
+            keep(kept, found, until=time.time() + RETRY_S)
         return found
+
+
+def worked_out(task: Task, chip: Chip, budget_s: float = BUDGET_S) -> Baseline:
+    """Converted, compiled and priced now, whatever is known. TooSlow when there is not enough time."""
+    deadline = time.monotonic() + budget_s
+    with tempfile.TemporaryDirectory(prefix=f"evokernel-judge-{os.getpid()}-") as folder:  # a name the judge removes if this is killed
+        try:
+            return priced(converted(task, chip, Path(folder)), chip, Path(folder), deadline)
+        except Unavailable as error:
+            return Baseline(None, str(error))
 
 
 def order_for(task: Task, chip: Chip) -> dict[str, Any]:
@@ -140,7 +153,7 @@ def converted(task: Task, chip: Chip, workdir: Path) -> bytes:
     except OSError as error:
         raise InfraError(f"the conversion of the reference cannot be started: {error}") from error
     except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"converting the reference to XLA takes more than {CONVERT_S:g} s") from error
+        raise TooSlow(f"converting the reference to XLA takes more than {CONVERT_S:g} s") from error
     if done.returncode < 0:
         raise InfraError(f"the conversion of the reference died of signal {-done.returncode}")
     if done.returncode or not into.is_file():
@@ -148,16 +161,18 @@ def converted(task: Task, chip: Chip, workdir: Path) -> bytes:
     return into.read_bytes()
 
 
-def priced(program: bytes, chip: Chip, workdir: Path) -> Baseline:
+def priced(program: bytes, chip: Chip, workdir: Path, deadline: float) -> Baseline:
     """The faster of the ways to compile it."""
     found: list[tuple[Estimate, Path]] = []
     for number, flags in enumerate(VARIANTS):
         folder = workdir / f"schedule-{number}"
         try:
-            compile_program(program, chip.topology, folder, flags=flags, timeout_s=COMPILE_S)
+            compile_program(program, chip.topology, folder, flags=flags, timeout_s=max(1.0, deadline - time.monotonic()))
             found.append((estimate(folder, chip, limit_s=PRICE_S), folder))
-        except TooSlow:
-            raise
+        except TooSlow as error:
+            if not found:
+                raise TooSlow(f"XLA takes too long to compile the reference: {error}") from error
+            break
         except Refused as error:
             raise Unavailable(f"XLA does not compile the reference: {' '.join(str(error).split())[:300]}") from error
         except ScheduleError as error:
@@ -202,16 +217,17 @@ def read(path: Path) -> Baseline | None:
     """What is kept; None when nothing is, or when it cannot be read."""
     try:
         row = json.loads(path.read_text())
-        return Baseline(row["us"], row["reason"], tuple(row["notes"]))
+        found = Baseline(row["us"], row["reason"], tuple(row["notes"]))
+        return found if time.time() < row.get("until", math.inf) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def keep(path: Path, found: Baseline) -> None:
+def keep(path: Path, found: Baseline, **more: float) -> None:
     """If the disk allows."""
     part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        part.write_text(json.dumps(found._asdict()))
+        part.write_text(json.dumps({**found._asdict(), **more}))
         part.replace(path)
     except OSError as error:
         log.debug("a baseline is not kept: %s", error)
