@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 from chat_server import Behaviour, ChatServer
 
+from evokernel.core.plugins import make
+
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-KERNEL = ROOT / "src" / "evokernel" / "backends" / "cpp" / "knowledge" / "softmax-rows.md"
+KERNEL = ROOT / "src" / "evokernel" / "backends" / "pallas" / "knowledge" / "softmax-rows.md"
+
+
+CODE = re.findall(r"```python\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0]
+REPLY = f"```python kernel.py\n{CODE}```\n"
+pytestmark = pytest.mark.skipif(bool(why := make("backend", "pallas").missing()), reason=str(why))
 
 
 def block(holding: str) -> list[str]:
@@ -29,7 +36,7 @@ def call(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str
 
 
 def test_the_everyday_commands(tmp_path):
-    (tmp_path / "kernel.cpp").write_text(re.findall(r"```cpp\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0])
+    (tmp_path / "kernel.py").write_text(CODE)
     lines = block("evokernel doctor")
     assert len(lines) >= 7
     for line in lines:
@@ -44,8 +51,7 @@ def test_the_everyday_commands(tmp_path):
 
 @pytest.mark.parametrize("line", [line for line in block("generator.budget_usd") if "--generator llm" in line])
 def test_the_model_commands(line, tmp_path):
-    code = "```cpp kernel.cpp\n" + re.findall(r"```cpp\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0] + "```"
-    with ChatServer(lambda request, n: Behaviour(text=code)) as server:
+    with ChatServer(lambda request, n: Behaviour(text=REPLY)) as server:
         short = f" --tasks starter/softmax --budget 1 --set generator.base_url={server.base_url}"
         done = call(line + short, tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none")
         assert done.returncode == 0, done.stderr
@@ -55,7 +61,7 @@ def test_the_model_commands(line, tmp_path):
 def test_a_program_and_a_mailbox_answer_too(tmp_path):
     program, mailbox = (line for line in block("generator.budget_usd") if "--generator llm" not in line)
     reply = tmp_path / "reply.md"
-    reply.write_text("```cpp kernel.cpp\n" + re.findall(r"```cpp\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0] + "```\n")
+    reply.write_text(REPLY)
     agent = tmp_path / "my-agent"
     agent.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {reply}\n")
     agent.chmod(0o755)
