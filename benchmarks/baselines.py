@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 
-from evokernel.backends.pallas.baseline import SHIPPED, key_of, worked_out
+from evokernel.backends.pallas.baseline import SHIPPED, Unavailable, key_of, worked_out
 from evokernel.backends.pallas.chips import chip
 from evokernel.tasks.loader import load
 
@@ -27,13 +27,15 @@ def main() -> None:
     for name in args.chips:
         for task in load(args.tasks):
             start = time.perf_counter()
-            found = worked_out(task, chip(name), BUDGET_S)
             before = rows.pop((name, task.id), {"us": None})["us"]
-            now = found.reason if found.us is None else f"{found.us:.2f} us"
-            print(f"{name} {task.id}: {now}, was {before}, in {time.perf_counter() - start:.0f} s", flush=True)
-            if found.us is not None:
-                row = {"chip": name, "task": task.id, "us": round(found.us, 6), "notes": found.notes, "key": key_of(task, chip(name))}
-                rows[(name, task.id)] = row
+            try:
+                found = worked_out(task, chip(name), BUDGET_S)
+            except Unavailable as error:
+                print(f"{name} {task.id}: {error}")
+            else:
+                us, key = round(found.us or 0.0, 6), key_of(task, chip(name))
+                rows[(name, task.id)] = {"chip": name, "task": task.id, "us": us, "notes": found.notes, "key": key}
+                print(f"{name} {task.id}: {us:.2f} us, was {before}, in {time.perf_counter() - start:.0f} s", flush=True)
             lines = ",\n".join(json.dumps(rows[place]) for place in sorted(rows))
             SHIPPED.write_text(f"[\n{lines}\n]\n")
 

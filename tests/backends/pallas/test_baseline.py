@@ -18,7 +18,6 @@ from evokernel.backends.pallas import baseline, compiler
 from evokernel.backends.pallas.baseline import Baseline, Unavailable, baseline_us
 from evokernel.backends.pallas.chips import chip
 from evokernel.backends.pallas.environment import ENVIRONMENT
-from evokernel.core.errors import InfraError
 from evokernel.core.records import Signature, Task, Tensor, Work
 from evokernel.tasks.loader import load
 
@@ -115,7 +114,7 @@ def test_the_faster_of_two_ways_to_compile(conversions, tmp_path, monkeypatch):
 @needs_compiler
 def test_one_way_is_enough_without_a_prefetch(conversions, tmp_path, monkeypatch):
     found = baseline.priced((conversions[1] / "gelu").read_bytes(), V5E, tmp_path, time.monotonic() + 100)
-    assert [path.name for path in tmp_path.iterdir()] == ["schedule-0"]
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*")] == ["schedule/0"]
     floor = 2 * 512 * 1024 * 4 / V5E.hbm_bytes_per_s * 1e6
     assert found.us is not None
     assert floor < found.us < 2 * floor
@@ -149,19 +148,20 @@ def test_a_reference_that_cannot_be_converted(starter, monkeypatch, caplog):
     assert "TypeError: not here" in baseline.baseline(starter["gelu"], V5E).reason, "it is not tried again"
 
 
-@needs_torchax
-@pytest.mark.parametrize(("code", "error"), [("import os; os.kill(os.getpid(), 9)", InfraError), ("", Unavailable)])
-def test_a_conversion_that_leaves_nothing(monkeypatch, tmp_path, code, error):
+@pytest.mark.parametrize(
+    ("code", "words", "passing"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "died of SIGKILL", True),
+        ("import time; time.sleep(60)", "takes more than 0.5 s", True),
+        ("", "cannot be converted", False),
+    ],
+)
+def test_a_conversion_that_leaves_nothing(monkeypatch, tmp_path, code, words, passing):
     monkeypatch.setattr(baseline, "BOOT", code)
-    with pytest.raises(error):
+    monkeypatch.setattr(baseline, "CONVERT_S", 0.5)
+    with pytest.raises(Unavailable, match=words) as caught:
         baseline.converted(TASK, V5E, tmp_path)
-
-
-def test_a_conversion_takes_too_long(monkeypatch, tmp_path):
-    monkeypatch.setattr(baseline, "BOOT", "import time; time.sleep(60)")
-    monkeypatch.setattr(baseline, "CONVERT_S", 0.2)
-    with pytest.raises(compiler.TooSlow, match=r"takes more than 0\.2 s"):
-        baseline.converted(TASK, V5E, tmp_path)
+    assert caught.value.passing is passing
 
 
 def test_the_conversion_sees_nothing_of_ours(monkeypatch, tmp_path):
@@ -211,7 +211,7 @@ def test_two_who_ask_at_once_get_one_answer(monkeypatch):
 
 @needs_torchax
 def test_too_slow_today_may_be_quick_tomorrow(monkeypatch):
-    calls = counted(monkeypatch, compiler.TooSlow("not within 180 s"))
+    calls = counted(monkeypatch, Unavailable("not within 180 s", passing=True))
     for _ in range(2):
         assert baseline.baseline(TASK, V5E) == Baseline(None, "not within 180 s")
         monkeypatch.setattr(baseline, "_found", {})
@@ -222,20 +222,43 @@ def test_too_slow_today_may_be_quick_tomorrow(monkeypatch):
     assert baseline_us(TASK, V5E) == 3.0
 
 
-@needs_compiler
-def test_one_way_to_compile_is_better_than_none(monkeypatch, tmp_path):
+def compiled_by(monkeypatch, *modules):
+    """The compiler gives these modules, one after the other, and takes too long for more; the flags it was given."""
+    given = []
+
     def compile_program(program, topology, into, *, flags, timeout_s):
-        if flags or not program:
-            raise compiler.TooSlow("not within 10 s")
-        into.mkdir()
-        (into / "1-TLP-hlo.txt").write_text("cross_program_prefetch_index=0")
+        given.append(flags)
+        if len(given) > len(modules):
+            raise compiler.TooSlow("not in time")
+        into.mkdir(parents=True)
+        (into / "1-TLP-hlo.txt").write_text(modules[len(given) - 1])
+
+    def estimate(folder, chip, *, limit_s):
+        offloaded = "sparsecore" in baseline.module_text(folder)
+        notes = ("gather.1 (custom-call-update): no schedule was dumped, counted as nothing",) if offloaded else ()
+        waits = SimpleNamespace(kind="copy-done", us=3.0)
+        return SimpleNamespace(us=9.0 - len(given), operations=[waits], notes=notes, certified=not offloaded)
 
     monkeypatch.setattr(baseline, "compile_program", compile_program)
-    waits = SimpleNamespace(us=9.0, operations=[SimpleNamespace(kind="copy-done", us=3.0)], notes=(), certified=True)
-    monkeypatch.setattr(baseline, "estimate", lambda *_, **__: waits)
-    assert baseline.priced(b"program", V5E, tmp_path, time.monotonic() + 10) == Baseline(9.0)
-    with pytest.raises(compiler.TooSlow, match="XLA takes too long to compile the reference: not within 10 s"):
+    monkeypatch.setattr(baseline, "estimate", estimate)
+    return given
+
+
+def test_one_way_to_compile_is_better_than_none(monkeypatch, tmp_path):
+    given = compiled_by(monkeypatch, "cross_program_prefetch_index=0")
+    assert baseline.priced(b"", V5E, tmp_path, time.monotonic() + 10) == Baseline(8.0)
+    assert given == [(), ("--xla_max_cross_program_prefetches=0",)]
+    compiled_by(monkeypatch)
+    with pytest.raises(Unavailable, match="XLA takes too long to compile the reference") as caught:
         baseline.priced(b"", V5E, tmp_path, time.monotonic() + 10)
+    assert caught.value.passing
+
+
+def test_what_runs_on_sparse_cores_has_no_price(monkeypatch, tmp_path):
+    given = compiled_by(monkeypatch, '}, execution_thread="sparsecore"', "")
+    found = baseline.priced(b"", chip("v6e"), tmp_path, time.monotonic() + 10)
+    assert found == Baseline(7.0, notes=("without the SparseCores, for which there is no price",))
+    assert given == [(), ("--xla_tpu_offload_gather_to_sparsecore=false",)]
 
 
 @needs_torchax

@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,8 @@ RETRY_S = 24 * 3600.0
 PREFETCH = "cross_program_prefetch"
 VARIANTS: tuple[Sequence[str], ...] = ((), ("--xla_max_cross_program_prefetches=0",))
 """By default the program before this one is expected to hide the copy of a parameter into VMEM; alone, it may be faster without."""
+OFFLOADED = 'execution_thread="sparsecore"'
+TENSOR_CORE = ("--xla_tpu_offload_gather_to_sparsecore=false",)
 WORTHWHILE = 0.01
 """Share of the time that has to be at stake for a second compile, which can take minutes."""
 TOLERATED = "decided by data"
@@ -67,7 +70,11 @@ class Baseline(NamedTuple):
 
 
 class Unavailable(Exception):
-    """There is no baseline, and there would be none if it was tried again."""
+    """There is no baseline; `passing` when that may lie in the moment."""
+
+    def __init__(self, reason: str, passing: bool = False) -> None:
+        super().__init__(reason)
+        self.passing = passing
 
 
 _found: dict[str, Baseline] = {}
@@ -108,20 +115,17 @@ def found_once(task: Task, chip: Chip, kept: Path) -> Baseline:
         try:
             found = worked_out(task, chip)
             keep(kept, found)
-        except TooSlow as error:
+        except Unavailable as error:
             found = Baseline(None, str(error))
-            keep(kept, found, until=time.time() + RETRY_S)
+            keep(kept, found, **({"until": time.time() + RETRY_S} if error.passing else {}))
         return found
 
 
 def worked_out(task: Task, chip: Chip, budget_s: float = BUDGET_S) -> Baseline:
-    """Converted, compiled and priced now, whatever is known. TooSlow when there is not enough time."""
+    """Converted, compiled and priced now, whatever is known; raises Unavailable."""
     deadline = time.monotonic() + budget_s
     with tempfile.TemporaryDirectory(prefix=f"evokernel-judge-{os.getpid()}-") as folder:  # a name the judge removes if this is killed
-        try:
-            return priced(converted(task, chip, Path(folder)), chip, Path(folder), deadline)
-        except Unavailable as error:
-            return Baseline(None, str(error))
+        return priced(converted(task, chip, Path(folder)), chip, Path(folder), deadline)
 
 
 def order_for(task: Task, chip: Chip) -> dict[str, Any]:
@@ -140,7 +144,7 @@ def key_of(task: Task, chip: Chip) -> str:
 def converted(task: Task, chip: Chip, workdir: Path) -> bytes:
     """The reference as StableHLO, made by a process of its own: torch and jax would cost the judge seconds and a gigabyte."""
     into = workdir / "program"
-    order = {**order_for(task, chip), "name": task.id, "bytes": task.work.bytes, "into": str(into), "cpu_s": int(CONVERT_S)}
+    order = {**order_for(task, chip), "name": task.id, "bytes": task.work.bytes, "into": str(into), "cpu_s": int(2 * CONVERT_S)}
     here = str(Path(str(evokernel.__file__)).parent.parent)
     path = json.dumps([here, *(os.path.abspath(entry) for entry in sys.path)])
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
@@ -153,37 +157,47 @@ def converted(task: Task, chip: Chip, workdir: Path) -> bytes:
     except OSError as error:
         raise InfraError(f"the conversion of the reference cannot be started: {error}") from error
     except subprocess.TimeoutExpired as error:
-        raise TooSlow(f"converting the reference to XLA takes more than {CONVERT_S:g} s") from error
+        raise Unavailable(f"converting the reference to XLA takes more than {CONVERT_S:g} s", passing=True) from error
     if done.returncode < 0:
-        raise InfraError(f"the conversion of the reference died of signal {-done.returncode}")
+        raise Unavailable(f"converting the reference to XLA died of {signal.Signals(-done.returncode).name}", passing=True)
     if done.returncode or not into.is_file():
         raise Unavailable(f"the reference cannot be converted to XLA: {done.stdout or done.stderr[-300:]}")
     return into.read_bytes()
 
 
 def priced(program: bytes, chip: Chip, workdir: Path, deadline: float) -> Baseline:
-    """The faster of the ways to compile it."""
-    found: list[tuple[Estimate, Path]] = []
+    """The faster of the ways to compile it. What XLA hands to SparseCores has no price: then it has to do without them."""
+    best, doubts, module = cheapest(program, chip, workdir / "schedule", deadline)
+    notes = best.notes
+    if doubts and OFFLOADED in module:
+        best, doubts, module = cheapest(program, chip, workdir / "tensor-core", deadline, TENSOR_CORE)
+        notes = (*best.notes, "without the SparseCores, for which there is no price")
+    if doubts or not best.us:
+        raise Unavailable(f"XLA's program has no price: {'; '.join(doubts) or 'nothing in it takes time'}")
+    return Baseline(best.us, notes=notes)
+
+
+def cheapest(program: bytes, chip: Chip, into: Path, deadline: float, always: Sequence[str] = ()) -> tuple[Estimate, list[str], str]:
+    """Of the ways to compile it: the estimate, what stands against believing it, and the module."""
+    found: list[tuple[Estimate, str]] = []
     for number, flags in enumerate(VARIANTS):
-        folder = workdir / f"schedule-{number}"
+        folder = into / str(number)
         try:
-            compile_program(program, chip.topology, folder, flags=flags, timeout_s=max(1.0, deadline - time.monotonic()))
-            found.append((estimate(folder, chip, limit_s=PRICE_S), folder))
+            compile_program(program, chip.topology, folder, flags=(*always, *flags), timeout_s=max(1.0, deadline - time.monotonic()))
+            found.append((estimate(folder, chip, limit_s=PRICE_S), module_text(folder)))
         except TooSlow as error:
             if not found:
-                raise TooSlow(f"XLA takes too long to compile the reference: {error}") from error
+                raise Unavailable("XLA takes too long to compile the reference", passing=True) from error
             break
         except Refused as error:
             raise Unavailable(f"XLA does not compile the reference: {' '.join(str(error).split())[:300]}") from error
         except ScheduleError as error:
             raise Unavailable(f"XLA's program has no price: {error}") from error
-        if PREFETCH not in module_text(folder) or waited_us(found[0][0]) < WORTHWHILE * found[0][0].us:
+        if PREFETCH not in found[0][1] or waited_us(found[0][0]) < WORTHWHILE * found[0][0].us:
             break  # the other way would be the same, or next to it
-    best, folder = min(found, key=lambda pair: pair[0].us)
-    doubts = [note for note in best.notes if not tolerated(note, module_text(folder))]
-    if not best.certified and (doubts or not best.us):
-        raise Unavailable(f"XLA's program has no price: {'; '.join(doubts) or 'nothing in it takes time'}")
-    return Baseline(best.us, notes=best.notes)
+    best, module = min(found, key=lambda pair: pair[0].us)
+    doubts = [] if best.certified else [note for note in best.notes if not tolerated(note, module)]
+    return best, doubts, module
 
 
 def waited_us(found: Estimate) -> float:
