@@ -63,7 +63,7 @@ def refusal(source: str, shapes: Sequence[Any], folder: Path) -> tuple[str, str]
         compiler.compile_program(program, V5E.topology, folder)
     except compiler.Refused as error:
         return explain(str(error)).reason, str(error)
-    if not (found := estimate(folder, V5E)).certified:
+    if not (found := estimate(folder, V5E, limit_s=2.0)).certified:
         return "unpriced", "; ".join(found.notes)
     try:
         results = run(closed, [np.ones(shape.shape, shape.dtype) for shape in shapes])
