@@ -24,8 +24,8 @@ CROSS, MARGIN = 0.5, 0.1
 FURTHER = (0.5, 0.3)
 """Chance of a second and of a third change in one refinement."""
 
-REMEDY = 4.0
-"""How much more often a remedy is tried than another change."""
+REMEDY, MINOR = 4.0, 0.1
+"""How much more often a remedy is tried than another change, and how much less often something that seldom matters."""
 
 
 class Sweep:
@@ -105,7 +105,8 @@ class Writer:
         """One decision taken otherwise; which one depends on what promises most, and on what the bottleneck calls for."""
         valid = self.complete(taken)
         asked = [d for d in self.decisions if d.name in valid and d.when(valid) and valid[d.name] in d.options and len(d.options) > 1]
-        weights = [self.promise(d, valid[d.name]) * (REMEDY if d.name in remedies else 1.0) for d in asked]
+        factor = {**dict.fromkeys(self.belief.hints.minor, MINOR), **dict.fromkeys(remedies, REMEDY)}
+        weights = [self.promise(d, valid[d.name]) * factor.get(d.name, 1.0) for d in asked]
         decision = self.random.choices(asked, weights)[0]
         others = onward(decision.options, valid[decision.name], remedies.get(decision.name, ""))
         return self.complete({**taken, **valid, decision.name: self.pick(decision.name, others)})

@@ -28,6 +28,8 @@ class Hints:
     """What a profile's bottleneck, or a phrase of its summary, makes worth changing first; `up` and `down` give the direction."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failure reasons that more of something brings about: decisions whose larger numbers are then suspect, too."""
+    minor: tuple[str, ...] = ()
+    """Decisions that seldom change the time: a refinement seldom changes them."""
 
     def remedy(self, profile: Profile | None) -> dict[str, str]:
         """Decisions worth changing first, and in which direction of their options."""
@@ -48,6 +50,7 @@ class Hints:
             words={name: tuple(words) for name, words in table["words"].items()},
             cards={(c["decision"], c["option"]): tuple(c["phrases"]) for c in table["cards"]},
             remedies={word: dict.fromkeys(r, "") if isinstance(r, list) else r for word, r in table["remedies"].items()},
+            minor=tuple(table.get("minor", ())),
             sizes={reason: tuple(names) for reason, names in table.get("sizes", {}).items()},
         )  # fmt: skip
 

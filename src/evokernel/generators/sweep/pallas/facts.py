@@ -186,8 +186,8 @@ def attention(form: Form) -> Described:
 def convolution(form: Form) -> Described:
     """The window and what follows it; shifts of a whole image serve only windows that move by one."""
     x, w = form.tensors
-    facts: Facts = {"x": x.name, "w": w.name, "numbers": [number(n) for n in form.numbers], **epilogue(form)}
     by_one = form.numbers[0].value == form.numbers[1].value == form.numbers[6].value == 1
+    facts: Facts = {"x": x.name, "w": w.name, "numbers": [number(n) for n in form.numbers], "jumps": not by_one, **epilogue(form)}
     return facts, {"shifts"} if by_one else {"jumps"}
 
 
