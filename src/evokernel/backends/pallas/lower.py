@@ -9,6 +9,7 @@ import jax
 from jax._src import compiler
 from jax._src.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
+from jaxlib import _jax
 from jaxlib.mlir.dialects import stablehlo
 
 from evokernel.backends.pallas.chips import Chip
@@ -30,7 +31,7 @@ def lower(closed: ClosedJaxpr, chip: Chip) -> bytes:
 def serialise(lowered: Any) -> bytes:
     """The portable form of a lowered function: compilers of other builds read it."""
     module = lowered.compiler_ir("stablehlo")
-    return bytes(stablehlo.serialize_portable_artifact(module, stablehlo.get_minimum_version()))
+    return bytes(_jax.mlir.serialize_portable_artifact(module, stablehlo.get_current_version()))
 
 
 def compile_options() -> bytes:

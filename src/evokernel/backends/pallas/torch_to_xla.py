@@ -20,12 +20,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from jaxlib import _jax
-from jaxlib.mlir.dialects import stablehlo
 
 from evokernel.backends.pallas.chips import Chip, chip
 from evokernel.backends.pallas.entry import jax_dtype
-from evokernel.backends.pallas.lower import target
+from evokernel.backends.pallas.lower import serialise, target
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import dtype_name
 from evokernel.reference.module import Reference, Sample, leaves
@@ -118,8 +116,7 @@ def program(reference: Reference, chip: Chip, *, large: bool) -> bytes:
 def lowered(sample: Sample, chip: Chip) -> bytes:
     """Traced and lowered for the chip."""
     with target(chip), jax.default_matmul_precision(precision(sample)):
-        module = jax.jit(function(sample)).trace(*shapes(sample)).lower(lowering_platforms=("tpu",)).compiler_ir("stablehlo")
-    return bytes(_jax.mlir.serialize_portable_artifact(module, stablehlo.get_current_version()))
+        return serialise(jax.jit(function(sample)).trace(*shapes(sample)).lower(lowering_platforms=("tpu",)))
 
 
 def run(sample: Sample) -> tuple[jax.Array, ...]:
