@@ -111,7 +111,7 @@ CASES: dict[str, Case] = {
     "smem-scalars": Case(lambda r, c: [normal(r, c), normal()], lambda x, s: x * s, (301, 77), (512, 256)),
     "scalar-prefetch": Case(lambda b, r, c: [normal(b, r, c), index(b, b + 1)], lambda x, k: x[k], (3, 5, 33), (4, 16, 128)),
     "async-copy": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (16, 128), (64, 256)),
-    "emit-pipeline": Case(lambda r, c: [normal(r, c), normal(r, c)], lambda a, b: a + b, (264, 128), (2048, 2048)),
+    "emit-pipeline": Case(lambda r, c: [normal(r, c), normal(r, c)], lambda a, b: a + b, (261, 77), (2048, 2048)),
     "matmul-precision": Case(lambda m, k, n: [normal(m, k), normal(k, n)], product, (33, 70, 45), (128, 128, 128)),
     "three-pass-matmul": Case(lambda m, k, n: [normal(m, k), normal(k, n)], product, (33, 300, 45), (1024, 1024, 1024)),
     "dot-general-forms": Case(
@@ -200,7 +200,7 @@ CASES: dict[str, Case] = {
     "live-values": Case(lambda r, c: [normal(r, c)], sharpen, (130, 77), (256, 256)),
     "independent-rows": Case(lambda r, c: [normal(r, c), 0.5], decayed, (2100, 33), (8192, 128)),
     "shifts-on-leading-axes": Case(
-        lambda t, r, c: [normal(t, r, c)], lambda x: sum((k + 1.0) * x[k : len(x) - 8 + k] for k in range(9)), (13, 5, 33), (40, 8, 512)
+        lambda t, r, c: [normal(t, r, c)], lambda x: sum((k + 1.0) * x[k : len(x) - 8 + k] for k in range(9)), (13, 5, 33), (40, 8, 256)
     ),
     "functions-before-broadcast": Case(
         lambda r, c: [normal(r, c), normal(c)], torched(lambda x, d: x * (-F.softplus(d)).exp()), (300, 77), (512, 256)
@@ -215,5 +215,5 @@ CASES: dict[str, Case] = {
     "boolean-and-index-outputs": Case(
         lambda r, c: [normal(r, c)], lambda x: (x > 0, (x > 0).sum(1, keepdims=True).astype(np.int32)), (259, 77), (256, 256)
     ),
-    "accumulate-matmul": Case(lambda m, k, n: [normal(m, k), normal(k, n)], product, (33, 700, 45), (256, 1024, 128)),
+    "accumulate-matmul": Case(lambda m, k, n: [normal(m, k), normal(k, n)], product, (33, 700, 45), (128, 1024, 128)),
 }
