@@ -216,4 +216,5 @@ CASES: dict[str, Case] = {
         lambda r, c: [normal(r, c)], lambda x: (x > 0, (x > 0).sum(1, keepdims=True).astype(np.int32)), (259, 77), (256, 256)
     ),
     "accumulate-matmul": Case(lambda m, k, n: [normal(m, k), normal(k, n)], product, (33, 700, 45), (128, 1024, 128)),
+    "overlapping-blocks": Case(lambda r, c: [normal(r, c)], lambda x: x[:-2] + 2 * x[1:-1] + x[2:], (150, 77), (512, 256)),
 }
