@@ -38,15 +38,18 @@ CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_v
 
 
 class Interpreted:
-    """A traced program, to be run many times. `seed` draws the order of grid steps that may run in any order."""
+    """A traced program, to be run many times. `seed` draws the order of grid steps that may run in any order.
 
-    def __init__(self, closed: ClosedJaxpr, seed: int = 0, cores: int = 2) -> None:
+    Without `races` it is up to five times quicker; what a race does to the values then still shows, for transfers arrive as late as they may.
+    """
+
+    def __init__(self, closed: ClosedJaxpr, seed: int = 0, cores: int = 2, races: bool = True) -> None:
         self.calls = list(pallas_calls(closed.jaxpr))
         steps = sum(math.prod(size for size in call.params["grid_mapping"].grid if isinstance(size, int)) for call in self.calls)
         if steps > STEPS:
             raise CandidateError("timeout", f"{steps} grid steps at a small size (at most {STEPS} are interpreted): use larger blocks")
         self.types = [variable.aval for variable in closed.jaxpr.invars]
-        self.closed, self.seed, self.cores = rounded(closed), seed, cores
+        self.closed, self.seed, self.cores, self.races = rounded(closed), seed, cores, races
         self.compiled: Any = None
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -95,7 +98,7 @@ class Interpreted:
         if params["mesh"] is not None:
             raise NotImplementedError("a kernel over a mesh of cores: use a grid with parallel dimensions")
         settings = tpu.InterpretParams(
-            detect_races=True,
+            detect_races=self.races,
             num_cores_or_threads=self.cores if parallel(params) else 1,
             vector_clock_size=64,
             random_seed=self.seed,
