@@ -20,6 +20,8 @@ class Hints:
     """What other writers' code reveals: decision, option, pattern; where several fit, the first of a decision counts."""
     suspects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Which decisions a failure reason points at, and how strongly."""
+    strength: Mapping[str, float] = field(default_factory=dict)
+    """How many failures one with this reason counts for; 1 unless listed."""
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Words in a failure's detail that point at a decision."""
     cards: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Hints:
             signs=tuple((s["decision"], s["option"], re.compile(s["pattern"], re.IGNORECASE if s.get("any_case") else 0))
                         for s in table["signs"]),
             suspects=table["suspects"],
+            strength=table.get("strength", {}),
             words={name: tuple(words) for name, words in table["words"].items()},
             cards={(c["decision"], c["option"]): tuple(c["phrases"]) for c in table["cards"]},
             remedies={word: dict.fromkeys(r, "") if isinstance(r, list) else r for word, r in table["remedies"].items()},

@@ -115,10 +115,11 @@ class Belief:
                     self.gained[pair] += one.weight * one.gain
         for one in listed:
             if not one.is_feasible:
+                weight = one.weight * hints.strength.get(one.reason, 1.0)
                 for pair, share in self.blame(one):
-                    self.failed[pair] += one.weight * share
+                    self.failed[pair] += weight * share
                     if pair[0] in hints.sizes.get(one.reason, ()) and pair[1].isdigit():
-                        self.exceeded[pair[0]].append((int(pair[1]), one.weight * share))
+                        self.exceeded[pair[0]].append((int(pair[1]), weight * share))
         words = cards.lower()
         self.named = {pair for pair, phrases in hints.cards.items() if any(phrase in words for phrase in phrases)}
 
