@@ -178,7 +178,7 @@ def test_box64_is_fetched_with_a_private_apt(machine, monkeypatch):
 
 
 def test_box64_that_cannot_be_fetched(machine, monkeypatch, caplog):
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="evokernel"):
         assert install.main() == 2
     assert "install box64 0.4.3 or newer" in caplog.messages[-1]
     with_apt(machine, monkeypatch, "echo noise >&2; echo 'E: The repository is not signed.' >&2; exit 100")
@@ -225,7 +225,7 @@ def test_libtpu_is_taken_out_of_its_wheel(machine, monkeypatch):
 def test_a_second_time_there_is_nothing_to_do(monkeypatch, caplog):
     for name in ("install_box64", "install_libtpu"):
         monkeypatch.setattr(install, name, lambda: pytest.fail("it is there already"))
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="evokernel"):
         assert install.main() == 0
     assert caplog.messages[-1].startswith("the TPU compiler is ready: jax ")
 
