@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evokernel.backends.pallas.chips import chip, chips
 from evokernel.backends.pallas.profile import profile
 from evokernel.backends.pallas.schedule import Estimate, ScheduleError, diagnose, hlo
-from evokernel.backends.pallas.schedule.bundles import Program, parse
+from evokernel.backends.pallas.schedule.bundles import Program, parse, parse_scalar
 from evokernel.backends.pallas.schedule.diagnosis import ADVICE
 from evokernel.backends.pallas.schedule.scalar import Translator
 from evokernel.backends.pallas.schedule.simulate import execute, prepare
@@ -389,3 +389,10 @@ class TestProfile:
     def test_what_is_not_known_is_left_out(self):
         found = profile(self.TASK, replace(PLAIN, vmem_bytes=None, transfer_bytes=None), V5E)
         assert not {"vmem_kib", "transfer_kib"} & set(found.figures)
+
+
+def test_what_the_compiler_knows_never_to_happen_does_not():
+    assert parse_scalar("dma.done.wait (0), [#allocation4], 8192") is None
+    always = parse_scalar("dma.done.wait (1), [#allocation4], 8192")
+    assert always == parse_scalar("dma.done.wait [#allocation4], 8192")
+    assert always.predicate is None

@@ -27,6 +27,7 @@ VECTOR = re.compile(r"(?:%(\S+) = )?(v(?!sync|delay)[\w.\-]*)\s*%?(\d*)")
 QUEUED = re.compile(r"vmatmul|vmatpush|vpop|vxpose|v\w+\.xlane\.|v(?:perm|rot|bcast)\.lane|vrot\.slane\.down")
 
 
+CONSTANT = re.compile(r"\(([01])\),? *")
 CORE_LOAD = re.compile(r" = sld \[smem:\[#\w+\]\] $")
 CORE = "core_id"
 
@@ -160,6 +161,10 @@ def parse_scalar(slot: str) -> ScalarOp | None:
     if not found or found[2].startswith("sphi"):  # a name for a register that already holds the value
         return None
     rest = THREAD.sub("", found[3].strip(), count=1)
+    if always := CONSTANT.match(rest):
+        if always[1] == "0":  # the compiler knows that it never happens, and has left it in its place
+            return None
+        rest = rest[always.end() :]
     predicate = None
     if test := PREDICATE.search(rest):  # mostly before the operands, after them in a load
         predicate = Predicate(test[1] == "!", int(test[2]))
