@@ -436,3 +436,20 @@ def test_every_operation_the_compiler_knows_has_been_thought_about():
     assert len(known) > 100
     assert known - judged == set()
     assert not set(table["inside"]["known"].split()) & set(guard.rules().refused_inside)
+
+
+def test_a_call_with_two_programs_is_refused():
+    """A forged program could show one and run the other."""
+
+    def copy(x, o):
+        o[...] = x[...]
+
+    def kernel(x):
+        return pl.pallas_call(copy, out_shape=SQUARE)(jax.jit(jnp.sin)(x))
+
+    closed = jax.make_jaxpr(kernel)(SQUARE)
+    call = closed.jaxpr.eqns[0]
+    decoy = jax.make_jaxpr(lambda x: x)(SQUARE)
+    forged = call.replace(params={"inline": decoy, **{name: value for name, value in call.params.items() if name != "inline"}})
+    texts = guard.findings(closed.replace(jaxpr=closed.jaxpr.replace(eqns=[forged, *closed.jaxpr.eqns[1:]])))
+    assert any("cannot be followed" in text for text in texts)

@@ -1,5 +1,6 @@
 """A program survives the way through bytes; nothing else does."""
 
+import io
 import os
 import pickle
 import subprocess
@@ -169,6 +170,46 @@ def test_nothing_else_is_read(item):
     with pytest.raises(CandidateError) as found:
         program.decode(pickle.dumps(item))
     assert found.value.reason == "forbidden"
+
+
+def changing(*item):
+    """A pickle that names something and sets attributes on it."""
+    return b"".join([b"\x80\x04", *item, b"N}\x8c\x04name\x8c\x07reshapes\x86b."])
+
+
+def called(function, argument):
+    return f"c{program.__name__}\n{function}\nX".encode() + len(argument).to_bytes(4, "little") + argument.encode() + b"\x85R"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (changing(called("rebuild_primitive", "jax._src.lax.lax:sin_p")), "Primitive is not to be changed"),
+        (changing(b"cjax._src.pallas.core\nGridMapping\n"), "type is not to be changed"),
+        (changing(b"cjax._src.lax.lax\nPrecision\nK\x01\x85R"), "Precision is not to be changed"),
+        (changing(called("rebuild_fixed", "unspecified")), "UnspecifiedValue is not to be changed"),
+        (changing(b"cjax._src.pallas.core\nBlocked\n)\x81}b"), "Blocked is not to be changed"),
+        (b"\x80\x04cjax._src.pallas.core\nCostEstimate\n(K\x01K\x01K\x01tR.", "is not to be called"),
+        (b"\x80\x04(cjax._src.pallas.core\nCostEstimate\nK\x01K\x01K\x01o.", "old or foreign"),
+        (b"\x80\x04cjax._src.lax.lax\nPrecision\nK\x01a.", "takes no elements"),
+    ],
+    ids=["primitive", "class", "member", "shared", "twice", "constructor", "old-constructor", "append"],
+)
+def test_what_was_there_before_is_neither_changed_nor_called(data, words):
+    before = jax.lax.sin_p.name
+    with pytest.raises(CandidateError, match=words):
+        program.decode(data)
+    assert jax.lax.sin_p.name == before
+
+
+def test_an_object_is_made_of_its_fields_alone():
+    """Else what one reader of a record sees need not be what the next one sees."""
+    from jax._src.pallas.core import Blocked
+
+    data = b"\x80\x04cjax._src.pallas.core\nBlocked\n)\x81}(\x8c\x0ablock_sizeK\x08\x8c\x08__hash__K\x01\x8c\x05otherK\x01ub."
+    found = program.Reader(io.BytesIO(data)).load()
+    assert found == Blocked(8)
+    assert vars(found) == {"block_size": 8}
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", os.urandom(200), pickle.dumps(1)[:-1], b"\x80\x05c" + b"os\nsystem\n."])

@@ -198,7 +198,9 @@ class Walk:
 
     def call(self, equation: JaxprEqn, operands: list[Origin], looped: bool) -> list[Origin]:
         """A call of a program: gone into as if it stood here."""
-        for jaxpr, constants in programs(list(equation.params.values())):
+        found = list(programs(list(equation.params.values())))
+        if len(found) == 1:  # of several, the one looked at need not be the one that is run
+            jaxpr, constants = found[0]
             if len(jaxpr.invars) == len(operands) and len(jaxpr.outvars) == len(equation.outvars):
                 return self.program(jaxpr, constants, operands, looped=looped)
         self.report(equation, f"`{equation.primitive.name}` calls something that cannot be followed: call `pl.pallas_call` directly")

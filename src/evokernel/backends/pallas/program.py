@@ -10,6 +10,8 @@ import dataclasses
 import enum
 import io
 import pickle
+import re
+import struct
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -23,6 +25,7 @@ from jax._src.lib import pytree
 from jax.experimental import pallas as _pallas  # noqa: F401  (its primitives and records must be known)
 from jax.experimental.pallas import tpu as _tpu  # noqa: F401
 
+from evokernel.backends.pallas.unpickle import Strict
 from evokernel.core.errors import CandidateError
 
 LIMIT_BYTES = 32 << 20
@@ -31,13 +34,24 @@ PLACEMENTS = ("reshard", "sharding_constraint", "mesh_cast")
 """Say where among several devices something lies, which means nothing on one."""
 RECORDS = ("Jaxpr", "ClosedJaxpr", "Var", "Literal", "AbstractRef", "AbstractMesh", "TransformedRef", "PartitionSpec", "DropVar")
 """Classes of jax that are plain data without being dataclasses, enumerations or named tuples."""
+INTERNED = ("AbstractMesh", "PartitionSpec")
+"""Those of which jax keeps one object per value."""
+PLACE = re.compile(r"[\w\-]+\.py:\d+")
 FIXED = {
     "none type": type(None),
     "unspecified": named_sharding.UNSPECIFIED,
     "no sharding": None,
     "no mesh": mesh.empty_concrete_mesh,
 }
-BUILTINS = {"NoneType": type(None), "dict": dict, "tuple": tuple, "list": list, "set": set, "frozenset": frozenset, "slice": slice}
+BUILTINS: dict[str, Callable[..., Any]] = {
+    "NoneType": type(None),
+    "dict": dict,
+    "tuple": tuple,
+    "list": list,
+    "set": set,
+    "frozenset": frozenset,
+    "slice": slice,
+}
 
 
 def encode(closed: Any) -> bytes:
@@ -59,7 +73,7 @@ def decode(data: bytes) -> Any:
         if not isinstance(closed, core.ClosedJaxpr):
             raise pickle.UnpicklingError("no program")
         core.check_jaxpr(closed.jaxpr)
-    except (pickle.UnpicklingError, core.JaxprTypeError, AssertionError) as error:
+    except (pickle.UnpicklingError, struct.error, core.JaxprTypeError, AssertionError) as error:
         raise CandidateError("forbidden", f"the traced program is not well formed: {str(error)[:300]}") from error
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, EOFError, ImportError, RecursionError, MemoryError) as error:
         raise CandidateError("forbidden", f"the traced program cannot be read: {type(error).__name__}") from error
@@ -81,16 +95,17 @@ class Writer(pickle.Pickler):
         return NotImplemented
 
 
-class Reader(pickle.Unpickler):
+class Reader(Strict):
     """Reads data; a name is looked up among what jax has defined already, and nothing is imported for it."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, (*REBUILT.values(), *BUILTINS.values()), INTERNED)
 
     def find_class(self, module: str, name: str) -> Any:
         if module == __name__ and name in REBUILT:
             return REBUILT[name]
         if module == "builtins" and name in BUILTINS:
             return BUILTINS[name]
-        if module == "copyreg" and name == "__newobj__":
-            return super().find_class(module, name)
         if module.split(".")[0] in ("jax", "jaxlib") and module in sys.modules:
             found = getattr(sys.modules[module], name, None)
             if isinstance(found, type) and found.__module__.split(".")[0] in ("jax", "jaxlib") and is_record(found):
@@ -113,8 +128,11 @@ def rebuild_fixed(name: str) -> Any:
 
 
 def rebuild_equation(invars: Any, outvars: Any, primitive: Any, params: Any, effects: Any, line: str) -> Any:
+    if not isinstance(primitive, core.Primitive) or type(params) is not dict:
+        raise pickle.UnpicklingError("no operation")
     stack = source_info_util.new_name_stack()
-    info = source_info_util.new_source_info().replace(name_stack=stack.extend(line) if line else stack)
+    is_place = isinstance(line, str) and PLACE.fullmatch(line)
+    info = source_info_util.new_source_info().replace(name_stack=stack.extend(line) if is_place else stack)
     return core.new_jaxpr_eqn(invars, outvars, primitive, params, effects, info)
 
 
