@@ -87,7 +87,22 @@ def arguments(server, folder, **settings):
         **settings,
     }
     sets = [word for key, value in table.items() for word in ("--set", f"{key}={value}")]
-    return ["run", "--backend", "cpp", "--tasks", TASKS, "--budget", "3", "--generator", "llm", "--fresh", "--out", str(folder), "--json", *sets]
+    return [
+        "run",
+        "--backend",
+        "cpp",
+        "--tasks",
+        TASKS,
+        "--budget",
+        "3",
+        "--generator",
+        "llm",
+        "--fresh",
+        "--out",
+        str(folder),
+        "--json",
+        *sets,
+    ]
 
 
 def start(words):
