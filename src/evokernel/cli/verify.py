@@ -86,6 +86,17 @@ def candidate(path: Path, backend: str) -> Candidate:
     return Candidate(backend=backend, files=files)
 
 
+def refuse_what_is_no_kernel(kernel: Candidate, backend: object) -> None:
+    """Mistakes of the caller, which say nothing about a kernel: a file of another backend, or nothing in it."""
+    from evokernel.generators.prompting import file_name
+
+    file, given = file_name(backend), ", ".join(kernel.files)
+    if not any(Path(name).suffix == Path(file).suffix for name in kernel.files):
+        raise UserError(f"backend '{kernel.backend}' takes {file}, not {given}; name such a file, or the right --backend")
+    if not any(text.strip() for text in kernel.files.values()):
+        raise UserError(f"{given} is empty; write a kernel into it ('evokernel tasks show TASK' prints what it must look like)")
+
+
 def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
     """Judged where and how a run would do it."""
     from evokernel.core.records import Job
@@ -93,6 +104,7 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
 
     if missing := part(config, "backend").missing():
         raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
+    refuse_what_is_no_kernel(kernel, part(config, "backend"))
     job = Job(
         backend=config.name("backend"),
         settings=config.settings("backend"),
