@@ -219,7 +219,7 @@ def bars(axes: Any, figures: dict[str, float], label: str) -> bool:
     ratio_axis(axes.xaxis)
     low, high = min(0.9, ordered[0][1]), max(1.1, ordered[-1][1])
     room = (high / low) ** 0.16
-    axes.set_xlim(low / (room if low < 0.9 else 1), high * room)
+    axes.set_xlim(low / (room if ordered[0][1] < 1 else 1), high * room)  # labels of slower ones stand to the left
     axes.axvline(1, color=INK, linewidth=0.8)
     axes.set_xlabel(label)
     if len(ordered) > MOST_NAMED:
