@@ -47,7 +47,7 @@ class Interpreted:
         self.calls = list(pallas_calls(closed.jaxpr))
         steps = sum(math.prod(size for size in call.params["grid_mapping"].grid if isinstance(size, int)) for call in self.calls)
         if steps > STEPS:
-            raise CandidateError("timeout", f"{steps} grid steps at a small size (at most {STEPS} are interpreted): use larger blocks")
+            raise CandidateError("timeout", f"{steps} grid steps (at most {STEPS} are interpreted): use larger blocks")
         self.types = [variable.aval for variable in closed.jaxpr.invars]
         self.closed, self.seed, self.cores, self.races = rounded(closed), seed, cores, races
         self.compiled: Any = None
