@@ -76,6 +76,28 @@ def test_no_copy_is_left_behind(traced, tmp_path):
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
+def test_what_a_candidate_started_is_gone_before_its_program_is_looked_at(traced, tmp_path):
+    """Else it could change the program between inspection, compilation and check."""
+    leave = "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        (where / 'pid').write_text(str(os.getpid()))\n"
+    leave += "        import time\n        time.sleep(60)\n    os._exit(0)\nos.wait()\nwhile not (where / 'pid').exists():\n    pass\n"
+    assert traced(leave + HONEST).feasible
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("from evokernel.core.errors import InfraError\nraise InfraError('it was not me')\n", "killed"),
+        ("os.kill(os.getppid(), 9)\nwhile True:\n    pass\n", "killed"),
+        ("os.mkdir('../inspect')\n", "forbidden"),
+    ],
+    ids=["said", "parent", "folder"],
+)
+def test_a_candidate_cannot_blame_the_machine(traced, text, reason):
+    outcome = traced(text + HONEST)
+    assert (outcome.failure.gate, outcome.failure.reason) == ("screen", reason)
+
+
 def test_a_repeatable_verdict_is_found_again(traced, monkeypatch, tmp_path):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     counted = "with open(where / 'count', 'a') as file:\n    file.write('x')\n"

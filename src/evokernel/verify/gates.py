@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evokernel.core.errors import CandidateError
+from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Array, Backend, Call, TracedBackend
 from evokernel.core.records import Job, Outcome, Profile, Tensor
 from evokernel.verify.arena import STORED, Arena, Slot, span
@@ -87,7 +87,11 @@ class Trial:
         with closing(Arena(0, 0, 0)) as arena:
             with closing(Child(self.job, self.backend, self.workdir, arena, 1, TRACED_BYTES, PROGRAM_BYTES)) as child:
                 child.wait_ready()
-                child.prepare("trace", source, self.calls(), self.workdir / "programs")
+                calls = self.calls()
+                try:
+                    child.prepare("trace", source, calls, self.workdir / "programs")
+                except InfraError as error:  # said, or brought about, where the candidate's own code runs
+                    raise CandidateError("killed", f"the process that traces the kernel failed: {error}") from error
         self.start([self.case(size, 0) for size in self.sizes if size != "bench"]).wait_ready()
         self.prepare("inspect")
 

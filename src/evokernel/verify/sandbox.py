@@ -116,7 +116,10 @@ class Child:
 
     def prepare(self, word: str, source: Path, calls: dict[str, Call], into: Path) -> None:
         """Has the backend trace a candidate, or inspect or lower its programs; what that leaves is in `into`."""
-        into.mkdir()
+        try:
+            into.mkdir()
+        except FileExistsError:
+            raise CandidateError("forbidden", "the kernel writes into the judge's folder") from None
         self.command(word, json.dumps([str(source), calls, str(into)]))
 
     def bind(self, slot: Slot, scalars: tuple[tuple[str, str, float], ...]) -> None:

@@ -1,13 +1,15 @@
 """A process that has a backend loaded and copies itself for every candidate: a copy takes milliseconds, loading takes a second.
 
-A copy cannot reach back: what a candidate does to the library it finds loaded is gone with its process.
+A copy cannot reach back: what a candidate does to the library it finds loaded is gone with its process, and so are processes it started.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from evokernel.verify import child
 
 START_S, ANSWER_S, POLL_S = 60.0, 20.0, 0.002
 MESSAGE_BYTES = 1 << 16
+PR_SET_CHILD_SUBREAPER, ROUNDS = 36, 1000
 BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.verify.zygote import serve; serve(int(sys.argv[2]))"
 
 
@@ -106,7 +109,10 @@ class Forked:
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            self.returncode = self.zygote.status(self.pid)
+            try:
+                self.returncode = self.zygote.status(self.pid)
+            except InfraError:  # it is gone, and its copies with it
+                self.returncode = -signal.SIGKILL
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -127,11 +133,12 @@ def serve(descriptor: int) -> None:
     line = socket.socket(fileno=descriptor)
     order = json.loads(line.recv(MESSAGE_BYTES))
     child.die_with(order["judge"])
+    adopt()
     module, _, name = order["backend"].partition(":")
     backend = getattr(importlib.import_module(module), name)(**order["settings"])
     backend.warm()
     line.send(json.dumps({"ready": len(os.listdir("/proc/self/task")) == 1}).encode())  # a copy has none of the threads
-    own = os.getpid()
+    own, copies = os.getpid(), set[int]()
     while True:
         data, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 8)
         if not data:
@@ -144,9 +151,14 @@ def serve(descriptor: int) -> None:
                 become(backend, own, descriptors, *message["fork"])
             for descriptor in descriptors:
                 os.close(descriptor)
+            copies.add(pid)
             line.send(json.dumps({"pid": pid}).encode())
         else:
-            line.send(json.dumps({"ended": ended(message["wait"])}).encode())
+            found = ended(message["wait"])
+            if found is not None:
+                copies.discard(message["wait"])
+                sweep(copies)
+            line.send(json.dumps({"ended": found}).encode())
 
 
 def become(backend: Any, parent: int, descriptors: list[int], scratch: str, environment: dict[str, str]) -> None:
@@ -173,3 +185,21 @@ def ended(pid: int) -> int | None:
     except ChildProcessError:
         return 0
     return os.waitstatus_to_exitcode(status) if found else None
+
+
+def adopt() -> None:
+    """Whoever outlives a copy that started it, in whatever session, becomes a child of this process."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def sweep(copies: set[int]) -> None:
+    """Ends all children that are no copies, and what they leave in turn."""
+    for _ in range(ROUNDS):
+        with suppress(OSError):  # some systems do not list children
+            found = {int(word) for word in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()} - copies
+            for pid in found:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            if found:
+                continue
+        return
