@@ -453,3 +453,21 @@ def test_a_call_with_two_programs_is_refused():
     forged = call.replace(params={"inline": decoy, **{name: value for name, value in call.params.items() if name != "inline"}})
     texts = guard.findings(closed.replace(jaxpr=closed.jaxpr.replace(eqns=[forged, *closed.jaxpr.eqns[1:]])))
     assert any("cannot be followed" in text for text in texts)
+
+
+def one_after_another(index_map, rows=8):
+    def kernel(x):
+        y = pl.pallas_call(lambda x, o: o.__setitem__(..., x[...]), out_shape=SQUARE)(x)
+        given = pl.BlockSpec((8, 256), lambda i: (i, 0))
+        written = pl.BlockSpec((rows, 256), index_map)
+        body = lambda x, o: o.__setitem__(slice(0, 8), x[...] + 1)  # noqa: E731
+        return pl.pallas_call(body, SQUARE, grid=(32,), in_specs=[given], out_specs=written, input_output_aliases={0: 0})(y)
+
+    return found(kernel, SQUARE)
+
+
+def test_an_alias_has_to_be_read_and_written_in_the_same_blocks():
+    """Interpret mode reads a block when its step begins, the chip reads it ahead."""
+    assert one_after_another(lambda i: (i, 0)) == []
+    assert any("blocks that differ" in text for text in one_after_another(lambda i: ((i + 1) % 32, 0)))
+    assert any("blocks that differ" in text for text in one_after_another(lambda i: (i, 0), rows=16))

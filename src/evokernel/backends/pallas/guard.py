@@ -23,6 +23,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 NAME = re.compile(r"[\w.\-]{1,80}")
 PLACE = re.compile(r"[\w\-]+\.py:\d+")
 LIMIT = 12
+SEPARATE = ("Blocked", "Squeezed", "int", "NoneType")
+"""Ways to give a block's size in which blocks do not overlap."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,8 @@ class Walk:
         for operand, _ in params.get("input_output_aliases", ()):
             if operand < len(operands) and operands[operand].memory:
                 self.report(equation, "`input_output_aliases` would overwrite an input of the program: write to an output of its own")
+        if not all(share_blocks(params["grid_mapping"], *pair) for pair in params.get("input_output_aliases", ())):
+            self.report(equation, "`input_output_aliases` of blocks that differ, or overlap: use one block and index map for both")
         body = params["jaxpr"]
         for mapping in params["grid_mapping"].block_mappings:
             self.inside(mapping.index_map_jaxpr.jaxpr, mapping.index_map_jaxpr.consts)
@@ -269,6 +273,17 @@ def grid(mapping: Any) -> Iterator[str]:
         yield "the grid depends on data: give it as numbers that follow from the shapes"
     elif (steps := math.prod(mapping.grid)) > rules().grid_steps:
         yield f"the grid {tuple(mapping.grid)} has {steps} steps, more than {rules().grid_steps}: use larger blocks"
+
+
+def share_blocks(mapping: Any, operand: int, output: int) -> bool:
+    """Whether each step reads just the block it writes: others may be read before or after they are written, as the pipeline has it."""
+    place = operand - mapping.num_index_operands
+    if not 0 <= place < mapping.num_inputs:
+        return False
+    one, other = mapping.block_mappings[place], mapping.block_mappings[mapping.num_inputs + output]
+    same = [(block.block_shape, str(block.index_map_jaxpr), str(block.transformed_block_aval.memory_space)) for block in (one, other)]
+    held = one.index_map_jaxpr.consts or other.index_map_jaxpr.consts  # which the text of a map does not show
+    return same[0] == same[1] and not held and all(type(size).__name__ in SEPARATE for size in one.block_shape)
 
 
 def owned(params: Mapping[str, Any]) -> Iterator[str]:

@@ -40,7 +40,8 @@ CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_v
 class Interpreted:
     """A traced program, to be run many times. `seed` draws the order of grid steps that may run in any order.
 
-    Without `races` it is up to five times quicker; what a race does to values still shows, for transfers arrive as late as they may.
+    Without `races` it is up to five times quicker. Transfers arrive as late as they may, so values still show who does not wait, but not a
+    copy that a kernel starts too early.
     """
 
     def __init__(self, closed: ClosedJaxpr, seed: int = 0, cores: int = 2, races: bool = True) -> None:
