@@ -396,3 +396,11 @@ def test_what_the_compiler_knows_never_to_happen_does_not():
     always = parse_scalar("dma.done.wait (1), [#allocation4], 8192")
     assert always == parse_scalar("dma.done.wait [#allocation4], 8192")
     assert always.predicate is None
+
+
+def test_a_number_that_comes_as_itself_is_data():
+    """An array of one element in scalar memory is handed over in a register, where larger ones have their address."""
+    given = "%s1_s1 = inlined_call_operand.{} [shape: s32[1], index: 0, kind: input]"
+    decision = ("%p2_p0 = scmp.le.s32.totalorder %s1_s1, 0", "%3 = sbr.rel (%p2_p0) target = $region5", *[""] * 9, "%4 = sfence @5")
+    assert any("decided by data" in doubt for doubt in run(given.format("<no memory space>"), *decision).doubts)
+    assert not run(given.format("hbm"), *decision).doubts

@@ -27,6 +27,7 @@ TARGET = re.compile(r"\$region(\d{1,9})")
 STORE = re.compile(r"(\[.*\]),?\s*(\S+)$")
 TRANSFER = re.compile(r"dma\.([a-z]+)_to_([a-z]+)$")
 SPACES = ("hbm", "vmem", "smem", "cmem")
+POINTED = (*SPACES, "sflag")
 POINTERS = ("int_to_ptr.", "inlined_call_operand.", "scalar_lea.")
 
 ARITHMETIC = {
@@ -180,7 +181,8 @@ class Translator:
         if op.name.startswith("spop.drf"):
             return "m.fetch()"
         if base == "inlined_call_operand":
-            return str(ARGUMENTS + self.symbol("operand " + op.result))
+            address = ARGUMENTS + self.symbol("operand " + op.result)
+            return str(address) if qualifiers[:1] and qualifiers[0] in POINTED else f"s[{address}]"  # one number comes as itself
         if base == "sld" and operands:
             if operands[-1] == CORE:
                 return "m.core"
