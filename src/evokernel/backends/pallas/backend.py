@@ -111,7 +111,7 @@ class PallasBackend:
             order = {"source": task.source, "bench": task.sizes["bench"]}
             measured = measure(workdir / "programs" / "bench.program", order, self.chip)
             return Timed(MEASURED, measured.samples_us, {"xla": measured.baseline_us}, profile(task, found, self.chip))
-        if not found.certified:
+        if not found.certified or (found.compares and json.loads((workdir / "inspect" / "tables.json").read_text())):
             words = "; ".join(found.notes) or "its schedule does not tell"
             raise CandidateError("unpriced", f"how long this takes depends on data or on something the schedule does not show: {words}")
         base = baseline_us(task, self.chip)

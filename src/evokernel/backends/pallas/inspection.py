@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evokernel.backends.pallas import guard, program
+from evokernel.backends.pallas import guard, program, tables
 from evokernel.backends.pallas import lower as lowering
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import jax_dtype
@@ -25,6 +25,8 @@ def inspect(programs: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -
             closed = read(programs, size)
             fit(closed, call)
             found = found or guard.findings(closed)
+            if size == BENCH:
+                (into / "tables.json").write_text(json.dumps(tables.decide(closed)))
     (into / "calls.json").write_text(json.dumps(calls))
     (into / "findings.json").write_text(json.dumps(found))
 

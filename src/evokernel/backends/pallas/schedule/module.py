@@ -63,6 +63,8 @@ class Estimate:
     notes: tuple[str, ...]
     certified: bool
     """Whether everything that was executed is understood: if not, the notes say why, and the time is no basis for a reward."""
+    compares: bool = False
+    """Whether numbers read from memory were compared, and taken to be different."""
 
 
 def estimate(folder: Path, chip: Chip, *, limit_s: float = 20.0) -> Estimate:
@@ -264,4 +266,5 @@ class Walk:
             operations=tuple(self.operations),
             notes=tuple(notes),
             certified=not self.doubts and seconds > 0,
+            compares=bool(self.remarks),
         )

@@ -1,0 +1,70 @@
+"""Kernels that may decide by a table are told from those whose blocks a table merely chooses."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from evokernel.backends.pallas import lower, tables
+from evokernel.backends.pallas.chips import chip
+
+TABLE = jax.ShapeDtypeStruct((16,), jnp.int32)
+ROWS = jax.ShapeDtypeStruct((128, 128), jnp.float32)
+
+
+def copy(table, x, o):
+    o[...] = x[...]
+
+
+def copy_if_equal(table, x, o):
+    @pl.when(table[0] == table[1])
+    def _():
+        o[...] = x[...]
+
+
+def gathered(chosen, body=copy):
+    def kernel(table, x):
+        spec = pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(16,),
+            in_specs=[pl.BlockSpec((8, 128), lambda i, table: (chosen(i, table), 0))],
+            out_specs=pl.BlockSpec((8, 128), lambda i, table: (i, 0)),
+        )
+        return pl.pallas_call(body, out_shape=ROWS, grid_spec=spec)(table, x)
+
+    with lower.target(chip("v5e")):
+        return tables.decide(jax.make_jaxpr(kernel)(TABLE, ROWS))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "body", "decides"),
+    [
+        (lambda i, table: table[i], copy, False),
+        (lambda i, table: table[i // 2] * 2 + i % 2, copy, False),
+        (lambda i, table: jnp.where(table[0] == table[1], i, 0), copy, True),
+        (lambda i, table: jax.lax.cond(table[0] == table[1], lambda: i, lambda: 0), copy, True),
+        (lambda i, table: table[i], copy_if_equal, True),
+        (lambda i, table: i, copy_if_equal, True),
+    ],
+    ids=["chosen", "computed", "map", "branch", "both", "body"],
+)
+def test_who_decides_by_a_table(chosen, body, decides):
+    assert gathered(chosen, body) is decides
+
+
+def test_a_kernel_without_a_table_may_keep_numbers_in_scalar_memory():
+    def body(x, o, count):
+        count[0] = pl.program_id(0)
+
+        @pl.when(count[0] == 0)
+        def _():
+            o[...] = x[...]
+
+    def kernel(x):
+        whole = pl.BlockSpec((128, 128), lambda i: (0, 0))
+        scratch = [pltpu.SMEM((2,), jnp.int32)]
+        return pl.pallas_call(body, ROWS, grid=(4,), in_specs=[whole], out_specs=whole, scratch_shapes=scratch)(x)
+
+    with lower.target(chip("v5e")):
+        assert not tables.decide(jax.make_jaxpr(kernel)(ROWS))
