@@ -174,7 +174,7 @@ def test_the_bundle_is_small_enough_to_go_with_every_draft() -> None:
 @pytest.mark.parametrize("card", sorted(name for name, blocks in BLOCKS.items() if blocks))
 def test_what_a_card_shows_passes_the_screen(card: str) -> None:
     candidate = Candidate(backend="cpp", files={"kernel.cpp": BLOCKS[card][0]})
-    assert list(make("backend", "cpp").screen(make_task(), candidate)) == []
+    assert list(make("backend", "cpp").screen(make_task(), candidate, Path())) == []
 
 
 def test_every_complete_kernel_is_checked_below() -> None:
