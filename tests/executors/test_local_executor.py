@@ -87,7 +87,7 @@ def test_a_worker_that_ends_in_the_middle_leaves_nothing_behind(tmp_path):
     while not (started and children):
         assert worker.poll() is None
         time.sleep(0.02)
-        started = list(tmp_path.glob("evokernel-judge-*/child.err"))
+        started = list(tmp_path.glob("evokernel-judge-*/scratch-*.err"))
         children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split() if started else []
     worker.stdin.close()
     assert worker.wait(30) == 0
