@@ -1,7 +1,8 @@
 """The journal survives what kills its writer."""
 
 import json
-import os
+import subprocess
+import sys
 
 import pytest
 from engine_parts import attempt
@@ -44,17 +45,20 @@ def test_a_full_disk_leaves_no_torn_line(tmp_path):
     journal = Journal(tmp_path / "attempts.jsonl")
     journal.append(attempt(0))
     size = journal.path.stat().st_size
-    child = os.fork()
-    if child == 0:
-        import resource
-        import signal
-
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, size + 100))
-        try:
-            journal.append(attempt(1))
-        except UserError:
-            os._exit(0)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    code = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from evokernel.core.errors import UserError\n"
+        "from evokernel.core.journal import Journal\n"
+        "from evokernel.core.records import Attempt\n"
+        "attempt, limit = Attempt.model_validate_json(sys.argv[2]), int(sys.argv[3])\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
+        "try:\n"
+        "    Journal(Path(sys.argv[1])).append(attempt)\n"
+        "except UserError:\n"
+        "    sys.exit(7)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(journal.path), attempt(1).model_dump_json(), str(size + 100)])
+    assert done.returncode == 7
     assert journal.path.stat().st_size == size

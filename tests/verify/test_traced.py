@@ -119,6 +119,14 @@ def test_a_verdict_of_the_moment_is_not_kept(traced, monkeypatch, tmp_path):
     assert (tmp_path / "count").read_text() == "xx"
 
 
+def test_a_verdict_without_a_baseline_is_not_kept(traced, monkeypatch, tmp_path):
+    """It may have been too slow to find today."""
+    monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
+    outcome = traced(HONEST, backend="traced_backend:Repeatable", baseline=False)
+    assert (outcome.feasible, outcome.speedup) == (True, None)
+    assert not list((tmp_path / "cache").rglob("*.json"))
+
+
 def test_a_spoiled_store_is_no_error(traced, monkeypatch, tmp_path, doubling):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     traced(HONEST, backend="traced_backend:Repeatable")

@@ -6,6 +6,17 @@ import os
 from pathlib import Path
 
 
+def write(path: Path, data: bytes) -> None:
+    """Whole or not at all, whoever else writes the same; makes the folders on the way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def cache() -> Path:
     """`$EVOKERNEL_CACHE`, else `$XDG_CACHE_HOME/evokernel`, else `~/.cache/evokernel`. What is in it can be made again."""
     own, shared = os.environ.get("EVOKERNEL_CACHE"), os.environ.get("XDG_CACHE_HOME")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
@@ -31,12 +30,8 @@ def get(source: str) -> Task | None:
 
 def put(source: str, task: Task) -> None:
     """Remembers a text's task, if the disk allows."""
-    path = entry(source)
-    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(task.model_dump_json(), encoding="utf-8")
-        part.replace(path)
+        folders.write(entry(source), task.model_dump_json().encode())
     except OSError as error:
         log.debug("task cache not written: %s", error)
 

@@ -17,16 +17,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core import clean_python
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Backend, Call, TracedBackend
 from evokernel.core.records import Job, Settings
 from evokernel.verify.arena import Arena, Slot
 from evokernel.verify.reasons import REASONS, clean
-from evokernel.verify.zygote import Forked, Zygote, search_path
+from evokernel.verify.zygote import Forked, Zygote
 
 START_S, EXIT_S = 60.0, 5.0
 ANSWER_BYTES = 16 << 10
-BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.verify.child import main; main()"
 PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 ASK_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
@@ -91,7 +91,7 @@ class Child:
                 return Forked(zygote(backend, job.settings), self.errors, given, self.scratch, variables)
         fix_addresses()
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-c", BOOT, search_path()],
+            clean_python.command("evokernel.verify.child", "main"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self.errors,
@@ -261,7 +261,7 @@ ZYGOTES: dict[str, Zygote] = {}
 
 def zygote(backend: TracedBackend, settings: Settings) -> Zygote:
     """The one for this backend with these settings, started when first needed and again when it is gone."""
-    key = json.dumps([type(backend).__qualname__, settings], sort_keys=True)
+    key = json.dumps([type(backend).__module__, type(backend).__qualname__, settings], sort_keys=True)
     if key not in ZYGOTES or ZYGOTES[key].process.poll() is not None:
         ZYGOTES[key] = Zygote(type(backend), settings, environment(1, Path(tempfile.gettempdir())) | backend.environment)
     return ZYGOTES[key]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from functools import cache
 from pathlib import Path
 
@@ -38,12 +37,10 @@ def keep(job: Job, backend: Backend, outcome: Outcome) -> None:
     """Remembers a verdict that would be the same again, if the disk allows."""
     if not is_repeatable(job, backend) or (outcome.failure and outcome.failure.reason in PASSING):
         return
-    path = entry(job, backend, outcome.versions)
-    part = path.with_suffix(f".{os.getpid()}.part")
+    if outcome.feasible and not outcome.baseline_us:
+        return  # it may only have been too slow to find today
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(outcome.model_dump_json(), encoding="utf-8")
-        part.replace(path)
+        folders.write(entry(job, backend, outcome.versions), outcome.model_dump_json().encode())
     except OSError as error:
         log.debug("verdict not kept: %s", error)
 
@@ -68,6 +65,6 @@ def code(module: str) -> str:
     own = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verify"
     digest = hashlib.sha256()
     for folder in sorted({home / "verify", home / "reference", home / "core", own}):
-        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".c")):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json", ".c")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

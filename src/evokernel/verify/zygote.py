@@ -19,20 +19,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-import evokernel
+from evokernel.core import clean_python
 from evokernel.core.errors import InfraError
 from evokernel.verify import child
 
 START_S, ANSWER_S, POLL_S = 60.0, 20.0, 0.002
 MESSAGE_BYTES = 1 << 16
 PR_SET_CHILD_SUBREAPER, ROUNDS = 36, 1000
-BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.verify.zygote import serve; serve(int(sys.argv[2]))"
-
-
-def search_path() -> str:
-    """The judge's own, for processes that are started with none."""
-    folder = str(Path(str(evokernel.__file__)).parent.parent)
-    return json.dumps([folder, *(os.path.abspath(entry) for entry in sys.path)])
 
 
 class Zygote:
@@ -43,7 +36,7 @@ class Zygote:
         self.socket.settimeout(START_S)
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-B", "-c", BOOT, search_path(), str(theirs.fileno())],
+                clean_python.command(__name__, "serve", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=environment,
@@ -128,9 +121,9 @@ class Forked:
             os.kill(self.pid, 9)
 
 
-def serve(descriptor: int) -> None:
+def serve() -> None:
     """The other end: loads the backend, then copies itself whenever it is told to."""
-    line = socket.socket(fileno=descriptor)
+    line = socket.socket(fileno=int(sys.argv[2]))
     order = json.loads(line.recv(MESSAGE_BYTES))
     child.die_with(order["judge"])
     adopt()

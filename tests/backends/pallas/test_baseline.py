@@ -138,12 +138,12 @@ def test_the_package_knows_the_starter_operators(starter, monkeypatch):
 
 @needs_torchax
 def test_a_reference_that_cannot_be_converted(starter, monkeypatch, caplog):
-    monkeypatch.setattr(baseline, "BOOT", "import sys; sys.stdout.write('TypeError: not here'); sys.exit(1)")
+    converting_by(monkeypatch, "import sys; sys.stdout.write('TypeError: not here'); sys.exit(1)")
     for _ in range(2):
         assert baseline_us(starter["gelu"], V5E) is None
     assert [record.levelname for record in caplog.records] == ["WARNING"], "said once"
     assert "no XLA baseline of starter/gelu on v5e: the reference cannot be converted to XLA: TypeError: not here" in caplog.text
-    monkeypatch.setattr(baseline, "BOOT", "")
+    converting_by(monkeypatch, "")
     monkeypatch.setattr(baseline, "_found", {})
     assert "TypeError: not here" in baseline.baseline(starter["gelu"], V5E).reason, "it is not tried again"
 
@@ -157,7 +157,7 @@ def test_a_reference_that_cannot_be_converted(starter, monkeypatch, caplog):
     ],
 )
 def test_a_conversion_that_leaves_nothing(monkeypatch, tmp_path, code, words, passing):
-    monkeypatch.setattr(baseline, "BOOT", code)
+    converting_by(monkeypatch, code)
     monkeypatch.setattr(baseline, "CONVERT_S", 0.5)
     with pytest.raises(Unavailable, match=words) as caught:
         baseline.converted(TASK, V5E, tmp_path)
@@ -166,11 +166,16 @@ def test_a_conversion_that_leaves_nothing(monkeypatch, tmp_path, code, words, pa
 
 def test_the_conversion_sees_nothing_of_ours(monkeypatch, tmp_path):
     monkeypatch.setenv("SECRET", "1")
-    monkeypatch.setattr(baseline, "BOOT", "import os, sys; sys.stdout.write(' '.join(os.environ)); sys.exit(1)")
+    converting_by(monkeypatch, "import os, sys; sys.stdout.write(' '.join(os.environ)); sys.exit(1)")
     with pytest.raises(Unavailable) as caught:
         baseline.converted(TASK, V5E, tmp_path)
     assert "JAX_PLATFORMS" in str(caught.value)
     assert "SECRET" not in str(caught.value)
+
+
+def converting_by(monkeypatch, code):
+    """Other code in the place of the conversion."""
+    monkeypatch.setattr(baseline.clean_python, "command", lambda *_: [sys.executable, "-c", code])
 
 
 def counted(monkeypatch, result, delay_s=0.0):

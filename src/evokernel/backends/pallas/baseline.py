@@ -14,7 +14,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,13 +24,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import evokernel
 from evokernel.backends.pallas import libtpu
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.compiler import Refused, TooSlow, compile_program
 from evokernel.backends.pallas.environment import ENVIRONMENT
 from evokernel.backends.pallas.schedule import Estimate, ScheduleError, estimate
-from evokernel.core import folders
+from evokernel.core import clean_python, folders
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Task
 
@@ -40,7 +38,7 @@ METHOD = 1
 """To be raised whenever other figures come out for the same task, chip and versions: those that were kept are then not used."""
 PACKAGES = ("jax", "jaxlib", "torch", "torchax")
 SHIPPED = Path(__file__).parent / "baselines.json"
-BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from evokernel.backends.pallas.torch_to_xla import main; main()"
+CONVERTER = ("evokernel.backends.pallas.torch_to_xla", "main")
 PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH")
 BUDGET_S, CONVERT_S, PRICE_S = 180.0, 60.0, 20.0
 """All of it together is one step of a verification, and must not be taken for a judge that hangs."""
@@ -145,13 +143,11 @@ def converted(task: Task, chip: Chip, workdir: Path) -> bytes:
     """The reference as StableHLO, made by a process of its own: torch and jax would cost the judge seconds and a gigabyte."""
     into = workdir / "program"
     order = {**order_for(task, chip), "name": task.id, "bytes": task.work.bytes, "into": str(into), "cpu_s": int(2 * CONVERT_S)}
-    here = str(Path(str(evokernel.__file__)).parent.parent)
-    path = json.dumps([here, *(os.path.abspath(entry) for entry in sys.path)])
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     own = {"HOME": str(workdir), "TMPDIR": str(workdir), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", "-B", "-c", BOOT, path], input=json.dumps(order), capture_output=True, text=True,
+            clean_python.command(*CONVERTER), input=json.dumps(order), capture_output=True, text=True,
             timeout=CONVERT_S, cwd=workdir, env={**passed, **own, **ENVIRONMENT},
         )  # fmt: skip
     except OSError as error:
@@ -239,10 +235,8 @@ def read(path: Path) -> Baseline | None:
 
 def keep(path: Path, found: Baseline, **more: float) -> None:
     """If the disk allows."""
-    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        part.write_text(json.dumps({**found._asdict(), **more}))
-        part.replace(path)
+        folders.write(path, json.dumps({**found._asdict(), **more}).encode())
     except OSError as error:
         log.debug("a baseline is not kept: %s", error)
 

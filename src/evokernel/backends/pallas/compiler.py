@@ -138,10 +138,7 @@ def base_options() -> bytes:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
     if done.returncode:
         raise InfraError(f"jax does not say its compile options: {done.stderr.decode(errors='replace')[-500:]}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_bytes(done.stdout)
-    part.replace(path)
+    folders.write(path, done.stdout)
     return done.stdout
 
 
