@@ -6,7 +6,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import pallas as pl  # noqa: E402
 
-from evokernel.backends.pallas import device, lower, program  # noqa: E402
+from evokernel.backends.pallas import backend, compiler, device, lower, program  # noqa: E402
 from evokernel.backends.pallas.chips import chip  # noqa: E402
 from evokernel.core.errors import CandidateError, InfraError  # noqa: E402
 from evokernel.tasks.loader import load  # noqa: E402
@@ -74,3 +74,9 @@ def test_a_program_the_device_refuses_is_the_candidates_fault(tmp_path):
     path.write_bytes(program.encode(closed))
     with pytest.raises(CandidateError, match="does not run on the TPU"):
         device.measure(path, told, V5E, platform="cpu")
+
+
+def test_who_insists_on_a_tpu_is_told_that_there_is_none(monkeypatch):
+    monkeypatch.setattr(backend, "present", lambda: False)
+    assert "no TPU" in backend.PallasBackend(device="always").missing()
+    assert backend.PallasBackend().missing() == compiler.missing()

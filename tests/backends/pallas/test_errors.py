@@ -4,12 +4,16 @@ import json
 import re
 from pathlib import Path
 
+import error_kernels
+import jax
 import pytest
 from error_kernels import KERNELS, refusal
 
-from evokernel.backends.pallas import compiler
+from evokernel.backends.pallas import compiler, program
 from evokernel.backends.pallas.chips import chip
 from evokernel.backends.pallas.errors import LIMIT, clean, explain, patterns
+from evokernel.backends.pallas.lower import lower, target
+from evokernel.backends.pallas.trace import explained
 from evokernel.verify.reasons import REASONS
 
 COLLECTED = json.loads(Path(__file__).with_name("errors.json").read_text())
@@ -81,6 +85,18 @@ def test_the_candidates_line_is_kept():
     """Whatever form the compiler gives it in."""
     for name in OF_THE_COMPILER:
         assert re.search(r"\bat error_kernels\.py:\d+", explain(COLLECTED[name]["message"]).detail), name
+
+
+@pytest.mark.parametrize(("name", "words"), [("conv_inside", "conv_general_dilated"), ("scatter", ".at[0].set"), ("hbm_load", "x[...]")])
+def test_the_line_is_told_when_jax_itself_refuses_an_operation(name, words):
+    function, types = KERNELS[name]
+    with target(chip("v5e")):
+        closed = program.decode(program.encode(jax.make_jaxpr(function)(*types)))
+    with pytest.raises((NotImplementedError, ValueError)) as error:
+        lower(closed, chip("v5e"))
+    where = re.match(r"error_kernels\.py:(\d+): ", explained(error.value).detail)
+    assert where
+    assert words in Path(str(error_kernels.__file__)).read_text().splitlines()[int(where[1]) - 1]
 
 
 def test_a_dump_is_cut_to_what_helps():

@@ -34,13 +34,15 @@ class PallasBackend:
     def __init__(self, chip: str = "v5e", device: str = "auto") -> None:
         if device not in DEVICE:
             raise ValueError(f"device must be one of {', '.join(DEVICE)}, not {device!r}")
-        self.chip = chip_called(chip)
+        self.chip, self.device = chip_called(chip), device
         self.measures = device == "always" or (device == "auto" and present())
         self.repeatable = not self.measures
 
     def missing(self) -> str | None:
         from evokernel.backends.pallas.compiler import missing
 
+        if self.device == "always" and not present():
+            return "this machine has no TPU to time kernels on: leave out backend.device=always for estimates"
         return missing()
 
     def versions(self) -> dict[str, str]:

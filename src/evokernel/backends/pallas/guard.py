@@ -129,7 +129,8 @@ class Walk:
         """Bytes of every array constant seen, by identity; the array is held so that its identity stays its own."""
 
     def report(self, equation: JaxprEqn, text: str) -> None:
-        self.found.append(text + place(equation))
+        where = place(equation)
+        self.found.append(f"{text} ({where})" if where else text)
 
     def totals(self) -> Iterator[str]:
         """What counts for the program as a whole."""
@@ -376,4 +377,4 @@ def place(equation: JaxprEqn) -> str:
     frame = None if found else source_info_util.user_frame(equation.source_info.traceback)
     if frame:
         found = [f"{Path(frame.file_name).name}:{frame.start_line}"]
-    return f" ({found[-1]})" if found else ""
+    return found[-1] if found else ""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src.core import JaxprEqn
 
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import jax_dtype
 from evokernel.backends.pallas.errors import explain
-from evokernel.backends.pallas.guard import findings
+from evokernel.backends.pallas.guard import findings, place
 from evokernel.backends.pallas.lower import target
 from evokernel.backends.pallas.program import encode
 from evokernel.core.errors import CandidateError
@@ -51,7 +53,17 @@ def loaded(candidate: Path) -> Any:
 def explained(error: Exception) -> CandidateError:
     """An exception out of tracing or lowering, with the candidate's line it came from."""
     found = explain(str(error), type(error).__name__)
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
-    if lines and f"{FILE}:{lines[-1]}" not in found.detail:
-        return CandidateError(found.reason, f"{FILE}:{lines[-1]}: {found.detail}")
-    return found
+    where = next((line for frame in innermost_first(error) if (line := line_of(frame))), "")
+    return CandidateError(found.reason, f"{where}: {found.detail}") if where and where not in found.detail else found
+
+
+def innermost_first(error: Exception) -> list[FrameType]:
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]
+
+
+def line_of(frame: FrameType) -> str:
+    """The candidate's line a frame executes, while it is traced, or has in hand, while its operations are lowered one by one."""
+    if frame.f_code.co_filename == FILE:
+        return f"{FILE}:{frame.f_lineno}"
+    operation = frame.f_locals.get("eqn")
+    return place(operation) if isinstance(operation, JaxprEqn) else ""
