@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_program_and_a_mailbox_answer_too(tmp_path):
     )
     try:
         while not (asked := list(inbox.glob("*.prompt.md"))) and waiting.poll() is None:
-            pass
+            time.sleep(0.05)
         os.link(reply, str(asked[0]).replace(".prompt.md", ".reply.md"))
         out, _ = waiting.communicate(timeout=120)
     finally:

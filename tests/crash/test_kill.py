@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-TASKS = "starter/gelu,starter/sum_rows,starter/softmax,starter/argmax"
+TASKS = "starter/gelu,starter/sum_rows,starter/argmax"
 RUN = [sys.executable, "-m", "evokernel.cli.main"]
 WHOM = ("run", "worker", "child")
 KILLS_PER_RUN = 5
@@ -22,7 +22,7 @@ def begin(folder: Path) -> subprocess.Popen[bytes]:
     if (folder / "out" / "run.toml").exists():
         command = [*RUN, "resume", str(folder / "out"), "--plain"]
     else:
-        command = [*RUN, "run", "--backend", "cpp", "--tasks", TASKS, "--budget", "4", "--out", str(folder / "out"), *settings]
+        command = [*RUN, "run", "--backend", "cpp", "--tasks", TASKS, "--budget", "3", "--out", str(folder / "out"), *settings]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
 
 
@@ -81,7 +81,7 @@ def test_killed_and_resumed_equals_undisturbed(series, straight, tmp_path):
     for kill in range(KILLS_PER_RUN):
         run = begin(tmp_path)
         whom = WHOM[(series + kill) % 3]
-        deadline = time.monotonic() + chance.uniform(0.3, 6.0)
+        deadline = time.monotonic() + chance.uniform(0.3, 3.5)
         while time.monotonic() < deadline and run.poll() is None:
             time.sleep(0.01)
         while run.poll() is None and not (target := victim(run, whom)):

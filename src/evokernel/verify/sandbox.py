@@ -240,10 +240,14 @@ class Child:
         return self.errors.read().decode(errors="replace")
 
     def stop(self) -> None:
-        """Ends the child and everything in its group."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
+        """Ends the child and everything in its group, and waits until all of it is gone."""
+        deadline = time.monotonic() + EXIT_S
+        with suppress(ProcessLookupError, PermissionError):
+            while time.monotonic() < deadline:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.poll()
+                time.sleep(0.001)
+        if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
 
