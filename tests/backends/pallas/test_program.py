@@ -16,6 +16,7 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from evokernel.backends.pallas import lower, program  # noqa: E402
 from evokernel.backends.pallas.chips import chip  # noqa: E402
+from evokernel.backends.pallas.trace import loaded  # noqa: E402
 from evokernel.core.errors import CandidateError  # noqa: E402
 
 V5E = chip("v5e")
@@ -127,6 +128,17 @@ def test_functions_with_derivatives_become_what_they_compute():
         text = str(program.decode(program.encode(traced(KERNELS["relu"]))))
     assert "custom_jvp" not in text
     assert "max" in text
+
+
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations"], ids=["plain", "future"])
+def test_a_candidate_is_loaded_as_a_module_of_its_own(tmp_path, monkeypatch, future):
+    """Dataclasses look their module up; what this project's files import from the future is not the candidate's."""
+    monkeypatch.setitem(sys.modules, "kernel", None)
+    config = "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Config:\n    block: int = 8\n"
+    (tmp_path / "kernel.py").write_text(f"{future}\n{config}\ndef kernel(x: Config):\n    return Config().block\n")
+    kernel = loaded(tmp_path)
+    assert kernel(0) == 8
+    assert isinstance(kernel.__annotations__["x"], str) is bool(future)
 
 
 def test_a_callback_is_no_data():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import jax
@@ -43,9 +44,11 @@ def loaded(candidate: Path) -> Any:
     path = candidate / FILE if candidate / FILE in files or len(files) != 1 else files[0]
     if not path.exists():
         raise CandidateError("no_code", f"write one file, {FILE}, with a function `kernel` in it")
-    namespace: dict[str, Any] = {"__name__": "kernel", "__file__": FILE}
-    exec(compile(path.read_text(), FILE, "exec"), namespace)
-    if not callable(kernel := namespace.get("kernel")):
+    module = ModuleType("kernel")
+    module.__file__ = FILE
+    sys.modules[module.__name__] = module  # where dataclasses look for what annotations mean
+    exec(compile(path.read_text(), FILE, "exec", dont_inherit=True), module.__dict__)
+    if not callable(kernel := module.__dict__.get("kernel")):
         raise CandidateError("symbol", "the file defines no function `kernel`")
     return kernel
 
