@@ -17,7 +17,7 @@ from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas import program
+from evokernel.backends.pallas import adapted, program
 from evokernel.backends.pallas.interpret import Interpreted, buffer_names
 from evokernel.core.errors import CandidateError
 
@@ -70,6 +70,8 @@ def convolved(x, w):
 GOOD = {
     "softmax": (kernels.softmax, [(64, 256)], lambda x: jax.nn.softmax(x, axis=1)),
     "ragged": (kernels.softmax, [(60, 250)], lambda x: jax.nn.softmax(x, axis=1)),
+    "checkpoint": (jax.checkpoint(kernels.softmax), [(60, 250)], lambda x: jax.nn.softmax(x, axis=1)),
+    "over its input": (kernels.over_its_input, [(60, 250)], lambda x: 2 * jax.nn.softmax(x, axis=1)),
     "matmul": (partial(kernels.matmul, precision=HIGHEST), [(256, 128), (128, 256)], lambda x, y: np.float64(x) @ y),
     "two buffers": (kernels.two_buffers, [(256, 128)], lambda x: x * 2),
     "pipeline": (kernels.pipelined, [(256, 128), (256, 128)], lambda x, y: x + y),
@@ -122,6 +124,20 @@ def test_the_same_as_the_mode_as_it_comes():
         (theirs,) = [np.asarray(jax.jit(kernels.two_buffers)(x))]
     mode.reset_tpu_interpret_mode_state()
     np.testing.assert_array_equal(Interpreted(traced(kernels.two_buffers, shape(256, 128))).run([x])[0], theirs)
+
+
+def test_transfers_that_do_not_meet_are_not_compared(monkeypatch):
+    (x,) = data(shape(64, 128))
+    asked = []
+    monkeypatch.setattr(adapted, "ordered", lambda *clocks, known=adapted.ordered: asked.append(1) or known(*clocks))
+    np.testing.assert_array_equal(Interpreted(traced(kernels.row_by_row, shape(64, 128))).run([x])[0], x)
+    assert 0 < len(asked) < 1500, "each row's transfer against every other's would be three times as many"
+
+
+def test_steps_are_counted_inside_a_checkpoint_too():
+    closed = traced(jax.checkpoint(partial(kernels.softmax, block=8)), shape(8 * 2001, 128))
+    with pytest.raises(CandidateError, match="2001 grid steps"):
+        Interpreted(closed)
 
 
 def test_too_many_grid_steps_are_refused_before_anything_runs():

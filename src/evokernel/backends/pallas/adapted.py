@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +24,7 @@ from jax._src.pallas.mosaic.interpret import race_detection_state, shared_memory
 
 from evokernel.core.errors import CandidateError
 
+Bounds: TypeAlias = tuple[tuple[int, int], ...]
 TRANSFERS = 100
 """From here on the number of an access' agent is that of a transfer; below it is a device's."""
 
@@ -36,6 +38,11 @@ class Access:
     part: tuple[Any, ...]
     source: Any
     writes: bool
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """First index and the one behind the last, per dimension; strides are not looked at."""
+        return tuple((int(i.start), int(i.stop)) if isinstance(i, slice) else (int(i), int(i) + 1) for i in self.part)
 
     @property
     def by_transfer(self) -> bool:
@@ -61,42 +68,44 @@ record = Record()
 
 
 class Races(race_detection_state.RaceDetectionState):  # type: ignore[misc]
-    """Keeps, of the accesses of one agent to the same part, only the last: whoever races with an earlier one races with that one, too."""
+    """Keeps, of the accesses of one agent to the same part, only the last: whoever races with an earlier one races with that one, too.
+
+    Parts are compared before clocks: most accesses of a kernel that copies row by row do not meet.
+    """
 
     def __init__(self, num_cores: int) -> None:
         super().__init__(num_cores)
         record.kernels += 1
-        self.places: dict[Any, int] = {}
+        self.kept: dict[tuple[Any, bool], dict[Bounds, list[Access]]] = {}
 
     def check_read(self, device: int, core: int, clock: Any, buffer: Any, part: Any, source_info: Any = None) -> None:
         access = Access((device, core), clock, part, source_info, writes=False)
-        self.compare(buffer, access, self.writes[buffer])
-        self.keep(self.reads[buffer], access)
+        self.compare(buffer, access, writes=True)
+        self.keep(buffer, access)
 
     def check_write(self, device: int, core: int, clock: Any, buffer: Any, part: Any, source_info: Any = None) -> None:
         access = Access((device, core), clock, part, source_info, writes=True)
-        self.compare(buffer, access, self.writes[buffer])
-        self.compare(buffer, access, self.reads[buffer])
-        self.keep(self.writes[buffer], access)
+        self.compare(buffer, access, writes=True)
+        self.compare(buffer, access, writes=False)
+        self.keep(buffer, access)
 
-    def compare(self, buffer: Any, access: Access, others: list[Access]) -> None:
-        if any((index.start if isinstance(index, slice) else index) < 0 for index in access.part):
+    def compare(self, buffer: Any, access: Access, writes: bool) -> None:
+        own = access.bounds
+        if any(first < 0 for first, _ in own):
             raise IndexError("Out-of-bounds access at a negative index")
-        for other in others:
-            if other.agent == access.agent or ordered(other.clock, access.clock):
+        for bounds, others in self.kept.get((buffer, writes), {}).items():
+            if not overlap(own, bounds):
                 continue
-            if race_detection_state._ranges_overlap(plain(access.part), plain(other.part)):
-                self.races_found = True
-                record.races.append((record.kernels - 1, buffer, other, access))
-                return
+            for other in others:
+                if other.agent != access.agent and not ordered(other.clock, access.clock):
+                    self.races_found = True
+                    record.races.append((record.kernels - 1, buffer, other, access))
+                    return
 
-    def keep(self, others: list[Access], access: Access) -> None:
+    def keep(self, buffer: Any, access: Access) -> None:
         """In place of the one before it of the same agent to the same part, which came first for everybody."""
-        place = self.places.setdefault((id(others), access.agent, tuple(map(repr, access.part))), len(others))
-        if place < len(others):
-            others[place] = access
-        else:
-            others.append(access)
+        parts = self.kept.setdefault((buffer, access.writes), {})
+        parts[access.bounds] = [*(other for other in parts.get(access.bounds, ()) if other.agent != access.agent), access]
 
 
 def ordered(one: Any, other: Any) -> bool:
@@ -104,9 +113,9 @@ def ordered(one: Any, other: Any) -> bool:
     return less != more
 
 
-def plain(part: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Without strides, which the comparison of ranges does not know."""
-    return tuple(slice(index.start, index.stop, 1) if isinstance(index, slice) else index for index in part)
+def overlap(one: Bounds, other: Bounds) -> bool:
+    """Dimensions that only one of them names, the other takes whole."""
+    return all(first < their_last and their_first < last for (first, last), (their_first, their_last) in zip(one, other))
 
 
 class Semaphore(shared_memory.Semaphore):  # type: ignore[misc]

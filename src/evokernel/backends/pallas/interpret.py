@@ -34,7 +34,7 @@ OPTIONS: dict[str, Any] = {
 }
 """A program is compiled for a few short runs: what counts is the time of compiling."""
 
-CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
+CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "remat2", "checkpoint")
 
 
 class Interpreted:
@@ -85,8 +85,9 @@ class Interpreted:
             inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
             if primitive.name == "pallas_call":
                 outputs = self._kernel(operands, equation.params)
-            elif primitive.name in CALLS and isinstance(inner, ClosedJaxpr):
-                outputs = self._evaluate(inner.jaxpr, inner.consts, operands)
+            elif primitive.name in CALLS and isinstance(inner, ClosedJaxpr | Jaxpr):
+                whole = inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ())
+                outputs = self._evaluate(whole.jaxpr, whole.consts, operands)
             else:
                 bind: Any = primitive.bind
                 given: Any = primitive.get_bind_params
@@ -106,7 +107,9 @@ class Interpreted:
         )
         given = {name: value for name, value in params.items() if name != "interpret"}
         interpret: Any = mode.interpret_pallas_call
-        return interpret(*operands, **given, interpret_params=settings)
+        outputs = interpret(*operands, **given, interpret_params=settings)
+        # One that shares its memory with an input comes as long as the input was made for its last block to be whole.
+        return [output[tuple(map(slice, aval.shape))] for output, aval in zip(outputs, params["out_avals"], strict=True)]
 
     def explained(self, failure: Exception, record: Record) -> CandidateError:
         """An exception out of interpret mode, as a reason and words."""
@@ -189,8 +192,8 @@ def pallas_calls(jaxpr: Jaxpr) -> Iterator[Any]:
             yield equation
         else:
             for value in equation.params.values():
-                if isinstance(value, ClosedJaxpr):
-                    yield from pallas_calls(value.jaxpr)
+                if isinstance(value, ClosedJaxpr | Jaxpr):
+                    yield from pallas_calls(value.jaxpr if isinstance(value, ClosedJaxpr) else value)
 
 
 def parallel(params: dict[str, Any]) -> bool:
