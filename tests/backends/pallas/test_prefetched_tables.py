@@ -1,5 +1,7 @@
 """Kernels that may decide by a table are told from those whose blocks a table merely chooses."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -7,7 +9,10 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from evokernel.backends.pallas import lower, tables
+from evokernel.backends.pallas.backend import unpriced
 from evokernel.backends.pallas.chips import chip
+from evokernel.backends.pallas.schedule.bundles import Program, parse
+from evokernel.backends.pallas.schedule.simulate import execute, prepare
 
 TABLE = jax.ShapeDtypeStruct((16,), jnp.int32)
 ROWS = jax.ShapeDtypeStruct((128, 128), jnp.float32)
@@ -53,6 +58,21 @@ def test_who_decides_by_a_table(chosen, body, decides):
     assert gathered(chosen, body) is decides
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_a_word_that_is_not_read_may_have_any_address(read):
+    """A register holds what an earlier step left in it, a number from a table for example, when the last step skips a load."""
+    bundles = [
+        "%s1_s1 = sld [smem:[#y]] ;; %s2_s2 = smov.u32 5",
+        "%p3_p3 = scmp.lt.s32.totalorder %s1_s1, 4",
+        f"%s4_s4 = smov.u32 (%p3_p3), 7 ;; %p5_p5 = scmp.{'gt' if read else 'lt'}.s32.totalorder %s2_s2, 4",
+        "%s6_s6 = sld [smem:[#x + %s1_s1]] (%p5_p5)",
+    ]
+    text = "\n".join(f"  {at:#x}   :  {{ {body} }}" for at, body in enumerate(bundles))
+    v5e = chip("v5e")
+    found = execute(prepare(Program("test", *parse(text), None), v5e), v5e, time.thread_time() + 5)
+    assert bool(found.doubts) is read
+
+
 def test_a_kernel_without_a_table_may_keep_numbers_in_scalar_memory():
     def body(x, o, count):
         count[0] = pl.program_id(0)
@@ -68,3 +88,10 @@ def test_a_kernel_without_a_table_may_keep_numbers_in_scalar_memory():
 
     with lower.target(chip("v5e")):
         assert not tables.decide(jax.make_jaxpr(kernel)(ROWS))
+
+
+def test_a_kernel_without_a_price_is_told_the_line_and_what_to_do():
+    text = unpriced(["kernel.py_27.1: control flow is decided by data that is not known here"])
+    assert "kernel.py:27: control flow" in text
+    assert "jnp.where" in text
+    assert "jnp.where" not in unpriced(["operations are left out: pricing took too long"])

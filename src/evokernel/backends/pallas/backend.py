@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -114,10 +115,18 @@ class PallasBackend:
             measured = measure(workdir / "programs" / "bench.program", order, self.chip)
             return Timed(MEASURED, measured.samples_us, {"xla": measured.baseline_us}, profile(task, found, self.chip))
         if not found.certified or (found.compares and json.loads((workdir / "inspect" / "tables.json").read_text())):
-            words = "; ".join(found.notes) or "its schedule does not tell"
-            raise CandidateError("unpriced", f"how long this takes depends on data or on something the schedule does not show: {words}")
+            raise CandidateError("unpriced", unpriced(found.notes))
         base = baseline_us(task, self.chip)
         return Timed(CLOCK, (found.us,), {} if base is None else {"xla": (base,)}, profile(task, found, self.chip))
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None
+
+
+def unpriced(notes: Sequence[str]) -> str:
+    """Why a kernel has no price, with its line where a name tells it, and what to do."""
+    words = re.sub(r"\b([\w\-]+\.py)_(\d+)(?:\.\d+)?(?=:)", r"\1:\2", "; ".join(notes)) or "its schedule does not tell"
+    text = f"how long this takes depends on data or on something the schedule does not show: {words}"
+    if any("data" in note or "indices" in note for note in notes):
+        text += "\nHint: let loops and `pl.when` depend on shapes and `pl.program_id` alone; do all of the work and select with `jnp.where`"
+    return text

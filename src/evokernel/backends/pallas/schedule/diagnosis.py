@@ -94,7 +94,7 @@ def sentence(bottleneck: str, estimate: Estimate) -> str:
     if bottleneck == "hbm":
         return f"HBM is busy {estimate.hbm_share:.0%} of {estimate.us:.1f} µs with {estimate.hbm_bytes / 1e6:.1f} MB"
     if bottleneck == "dma_latency":
-        of_size = f" of {estimate.transfer_bytes / 1024:.3g} KiB" if estimate.transfer_bytes else ""
+        of_size = f" of {rounded(estimate.transfer_bytes / 1024)} KiB" if estimate.transfer_bytes else ""
         return f"Waits {estimate.dma_wait:.0%} of the time on transfers{of_size} while HBM is busy {estimate.hbm_share:.0%}"
     if bottleneck == "spills":
         return f"{estimate.spill_share:.0%} of vector loads and stores are register spills ({estimate.spills} out, {estimate.fills} back)"
@@ -103,6 +103,10 @@ def sentence(bottleneck: str, estimate: Estimate) -> str:
     if bottleneck == "schedule":
         return f"No unit is busy for long ({CALLED[unit]} {share:.0%}, HBM {estimate.hbm_share:.0%}) because operations wait for each other"
     return f"{CALLED[unit][0].upper()}{CALLED[unit][1:]} is busy {share:.0%} of {estimate.us:.1f} µs"
+
+
+def rounded(size: float) -> str:
+    return f"{size:.0f}" if size >= 100 else f"{size:.3g}"
 
 
 def remark(bottleneck: str, estimate: Estimate) -> str:

@@ -246,6 +246,13 @@ def pick(condition: Any, yes: Any, no: Any) -> Any:
     return Unknown(chosen.value if isinstance(chosen, Unknown) else int(chosen), condition.machine)
 
 
+def pick_read(condition: Any, read: Callable[[], Any], no: Any) -> Any:
+    """The same for a word that is read from memory only if it may be chosen: its address may be left over from something else."""
+    if isinstance(condition, Unknown) and condition.kind != CHANGED:
+        return pick(condition, read(), no)
+    return read() if condition else no
+
+
 def signed(word: int) -> int:
     """A 32-bit word in two's complement."""
     return ((word & WORD) ^ 0x80000000) - 0x80000000

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from evokernel.backends.pallas.schedule.bundles import CORE, Predicate, ScalarOp
-from evokernel.backends.pallas.schedule.machine import ARGUMENTS, WORD, float_word, pick, with_floats
+from evokernel.backends.pallas.schedule.machine import ARGUMENTS, WORD, float_word, pick, pick_read, with_floats
 
 REGISTER = re.compile(r"%?([sp])\d+_[sp](\d{1,2})$")
 HINTED = re.compile(r"(\S+) \[#\w+\]$")
@@ -67,7 +67,7 @@ def functions() -> dict[str, Any]:
     """What generated code may call besides the machine."""
     named: dict[str, Any] = {f"f{name}": with_floats(function) for name, function in FLOATING.items()}
     named |= {f"f{name}": with_floats(getattr(operator, name), compares=True) for name in COMPARE}
-    return named | {"min": min, "max": max, "pick": pick, "__builtins__": {}}
+    return named | {"min": min, "max": max, "pick": pick, "pick_read": pick_read, "__builtins__": {}}
 
 
 class Branch(NamedTuple):
@@ -136,7 +136,9 @@ class Translator:
         return Step(f"{kept}={values}", tuple(effects), f"{registers}={kept}", timed, branch)
 
     def chosen(self, condition: str, yes: str, no: str) -> str:
-        return f"pick({condition},{yes},{no})" if self.careful and "m.fetch" not in yes else f"({yes} if {condition} else {no})"
+        if not self.careful or "m.fetch" in yes:
+            return f"({yes} if {condition} else {no})"
+        return f"pick_read({condition},lambda:{yes},{no})" if "s[" in yes else f"pick({condition},{yes},{no})"
 
     def effect(self, op: ScalarOp) -> str:
         """A call of the machine; empty when the operation has no bearing on time."""
