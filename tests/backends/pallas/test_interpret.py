@@ -72,6 +72,7 @@ GOOD = {
     "ragged": (kernels.softmax, [(60, 250)], lambda x: jax.nn.softmax(x, axis=1)),
     "checkpoint": (jax.checkpoint(kernels.softmax), [(60, 250)], lambda x: jax.nn.softmax(x, axis=1)),
     "over its input": (kernels.over_its_input, [(60, 250)], lambda x: 2 * jax.nn.softmax(x, axis=1)),
+    "mapped": (jax.vmap(partial(kernels.matmul, precision=HIGHEST)), [(2, 256, 128), (2, 128, 256)], lambda x, y: np.float64(x) @ y),
     "matmul": (partial(kernels.matmul, precision=HIGHEST), [(256, 128), (128, 256)], lambda x, y: np.float64(x) @ y),
     "two buffers": (kernels.two_buffers, [(256, 128)], lambda x: x * 2),
     "pipeline": (kernels.pipelined, [(256, 128), (256, 128)], lambda x, y: x + y),
@@ -132,6 +133,26 @@ def test_transfers_that_do_not_meet_are_not_compared(monkeypatch):
     monkeypatch.setattr(adapted, "ordered", lambda *clocks, known=adapted.ordered: asked.append(1) or known(*clocks))
     np.testing.assert_array_equal(Interpreted(traced(kernels.row_by_row, shape(64, 128))).run([x])[0], x)
     assert 0 < len(asked) < 1500, "each row's transfer against every other's would be three times as many"
+
+
+def copied(x, o):
+    o[...] = x[...]
+
+
+@pytest.mark.parametrize(("kinds", "known"), [(("arbitrary", "parallel"), False), (("parallel", "arbitrary"), True)])
+def test_cores_can_only_share_the_first_dimensions(kinds, known):
+    spec = pl.BlockSpec((8, 128), lambda i, j: (i, j))
+    settings = pltpu.CompilerParams(dimension_semantics=kinds)
+    call = pl.pallas_call(copied, out_shape=shape(16, 256), grid=(2, 2), in_specs=[spec], out_specs=spec, compiler_params=settings)
+    if known:
+        (x,) = data(shape(16, 256))
+        np.testing.assert_array_equal(Interpreted(traced(call, shape(16, 256))).run([x])[0], x)
+    else:
+        with pytest.raises(
+            CandidateError, match=r"follows an arbitrary one \(test_interpret.py:\d+\): put the parallel ones first"
+        ) as caught:
+            Interpreted(traced(lambda x: call(x), shape(16, 256)))
+        assert caught.value.reason == "block_shape"
 
 
 def test_steps_are_counted_inside_a_checkpoint_too():

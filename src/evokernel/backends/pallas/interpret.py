@@ -5,6 +5,7 @@ Only for programs without Python of the candidate. Importing this module imports
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -49,6 +50,13 @@ class Interpreted:
         steps = sum(math.prod(size for size in call.params["grid_mapping"].grid if isinstance(size, int)) for call in self.calls)
         if steps > STEPS:
             raise CandidateError("timeout", f"{steps} grid steps (at most {STEPS} are interpreted): use larger blocks")
+        for call in self.calls:
+            free = [is_parallel(kind) for kind in semantics(call.params)]
+            if free != sorted(free, reverse=True):
+                words = "put the parallel ones first, or declare all of them arbitrary, which costs nothing on a chip with one core"
+                raise CandidateError(
+                    "block_shape", f"a parallel dimension of the grid follows an arbitrary one{line(call.source_info)}: {words}"
+                )
         self.types = [variable.aval for variable in closed.jaxpr.invars]
         self.closed, self.seed, self.cores, self.races = rounded(closed), seed, cores, races
         self.compiled: Any = None
@@ -106,6 +114,10 @@ class Interpreted:
             random_seed=self.seed,
         )
         given = {name: value for name, value in params.items() if name != "interpret"}
+        if params["grid_mapping"].vmapped_dims:
+            given["compiler_params"] = dataclasses.replace(
+                params["compiler_params"] or tpu.CompilerParams(), dimension_semantics=semantics(params)
+            )
         interpret: Any = mode.interpret_pallas_call
         outputs = interpret(*operands, **given, interpret_params=settings)
         # One that shares its memory with an input comes as long as the input was made for its last block to be whole.
@@ -198,8 +210,18 @@ def pallas_calls(jaxpr: Jaxpr) -> Iterator[Any]:
 
 def parallel(params: dict[str, Any]) -> bool:
     """Whether the steps of a kernel may be split between cores."""
-    semantics = getattr(params["compiler_params"], "dimension_semantics", None) or ()
-    return any(str(getattr(kind, "name", kind)).lower() == "parallel" for kind in semantics)
+    return any(is_parallel(kind) for kind in semantics(params))
+
+
+def is_parallel(kind: Any) -> bool:
+    return str(getattr(kind, "name", kind)).lower() == "parallel"
+
+
+def semantics(params: dict[str, Any]) -> tuple[Any, ...]:
+    """Of every dimension of the grid; those that `jax.vmap` added are parallel, as they are to the compiler."""
+    mapping = params["grid_mapping"]
+    declared = iter(getattr(params["compiler_params"], "dimension_semantics", None) or ())
+    return tuple("parallel" if index in mapping.vmapped_dims else next(declared, "arbitrary") for index in range(len(mapping.grid)))
 
 
 def warm() -> None:
