@@ -16,7 +16,7 @@ from jax.experimental.pallas import tpu as pltpu  # noqa: E402
 
 from evokernel.backends.pallas import lower, program  # noqa: E402
 from evokernel.backends.pallas.chips import chip  # noqa: E402
-from evokernel.backends.pallas.trace import loaded  # noqa: E402
+from evokernel.backends.pallas.trace import check_arguments, loaded  # noqa: E402
 from evokernel.core.errors import CandidateError  # noqa: E402
 
 V5E = chip("v5e")
@@ -139,6 +139,13 @@ def test_a_candidate_is_loaded_as_a_module_of_its_own(tmp_path, monkeypatch, fut
     kernel = loaded(tmp_path)
     assert kernel(0) == 8
     assert isinstance(kernel.__annotations__["x"], str) is bool(future)
+
+
+def test_arguments_that_do_not_fit_are_named():
+    with pytest.raises(CandidateError, match=r"called with 3 arguments \(x, weight, eps\): too many positional arguments") as caught:
+        check_arguments(jax.jit(lambda x, weight: x), ["x", "weight", "eps"])
+    assert caught.value.reason == "trace_error"
+    check_arguments(lambda x, *others: x, ["x", "weight", "eps"])
 
 
 def test_a_callback_is_no_data():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -32,6 +33,7 @@ def trace(candidate: Path, calls: Mapping[str, Call], into: Path, chip: Chip) ->
         for size, call in calls.items():
             shapes = [jax.ShapeDtypeStruct(shape, jnp.dtype(jax_dtype(dtype))) for _, dtype, shape in call.inputs]
             scalars = [{"int": int, "float": float, "bool": bool}[kind](value) for _, kind, value in call.scalars]
+            check_arguments(kernel, [name for name, _, _ in (*call.inputs, *call.scalars)])
             closed = jax.make_jaxpr(lambda *arrays, given=scalars: kernel(*arrays, *given))(*shapes)
             if found := findings(closed):  # for its words, which name lines; what counts is said where the candidate is not
                 raise CandidateError("forbidden", "\n".join(found[:5]))
@@ -51,6 +53,16 @@ def loaded(candidate: Path) -> Any:
     if not callable(kernel := module.__dict__.get("kernel")):
         raise CandidateError("symbol", "the file defines no function `kernel`")
     return kernel
+
+
+def check_arguments(kernel: Any, names: Sequence[str]) -> None:
+    """Whether it can be called with the task's arguments, whose names an exception of Python's would not say."""
+    try:
+        inspect.signature(kernel).bind(*names)
+    except TypeError as error:
+        raise CandidateError("trace_error", f"`kernel` is called with {len(names)} arguments ({', '.join(names)}): {error}") from error
+    except ValueError:
+        return  # it has no signature to look at
 
 
 def explained(error: Exception) -> CandidateError:
