@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -239,3 +241,14 @@ def test_a_bad_task_file_is_one_line_that_names_the_fix(case):
 def describe_bad(source: str) -> None:
     reference = Reference(source, "bad.py")
     reference.run(reference.sample(0))
+
+
+def test_a_half_precision_product_makes_no_noise():
+    """On processors without instructions for it torch prints a stack trace, once per process."""
+    source = (
+        "import torch\nclass Model(torch.nn.Linear):\n    pass\ndef get_init_inputs():\n    return [64, 64, True, None, torch.bfloat16]\n"
+        "def get_inputs():\n    return [torch.randn(64, 64, dtype=torch.bfloat16)]\n"
+    )
+    code = "import sys; from evokernel.reference.module import Reference; r = Reference(sys.argv[1]); r.run(r.sample(0))"
+    done = subprocess.run([sys.executable, "-c", code, source], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -10,6 +10,7 @@ import random
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from evokernel.core.records import Number
 from evokernel.reference.arrays import dtype_name, to_array
 from evokernel.reference.constants import constants, replace
 from evokernel.reference.names import Names, output_names
+
+warnings.filterwarnings("ignore", message="mkldnn_matmul failed")  # torch then takes another way, with a screenful about it
 
 CHANCE = threading.Lock()
 """The generators that tasks draw from are global to the process: one sample at a time."""
