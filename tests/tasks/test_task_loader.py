@@ -176,17 +176,6 @@ def test_a_cache_that_cannot_be_written_is_no_error(bench, tmp_path, monkeypatch
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_where_the_cache_is(monkeypatch):
-    monkeypatch.setenv("EVOKERNEL_CACHE", "/a")
-    assert cache.folder() == Path("/a")
-    monkeypatch.delenv("EVOKERNEL_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/b")
-    assert cache.folder() == Path("/b/evokernel")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/c")
-    assert cache.folder() == Path("/c/.cache/evokernel")
-
-
 def python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "EVOKERNEL_CACHE": str(folder), "OMP_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=240)

@@ -38,9 +38,10 @@ def found() -> list[dict[str, Any]]:
             backend = plugins.make("backend", name)
             missing = backend.missing()
             versions = backend.versions() if missing is None else {}
+            equipment = [one._asdict() for one in backend.equipment()] if missing is None else []
         except UserError as error:
-            missing, versions = str(error), {}
-        rows.append({"backend": name, "ready": missing is None, "missing": missing, "versions": versions})
+            missing, versions, equipment = str(error), {}, []
+        rows.append({"backend": name, "ready": missing is None, "missing": missing, "versions": versions, "equipment": equipment})
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -22,7 +21,6 @@ from evokernel.core.errors import UserError
 
 State = Literal["ok", "optional", "missing"]
 LEAST_FREE_BYTES = 200e6
-NO_TPU = "none, and none is needed; times are estimates from the compiler's schedule"
 
 
 class Check(NamedTuple):
@@ -45,7 +43,7 @@ def command(memory: str, as_json: bool) -> int:
       evokernel doctor --json
     """
     rows = backends()
-    checks = [*system(), *toolchains(rows), *places(Path(memory)), keys(), *ceilings()]
+    checks = [*system(), *toolchains(rows), *places(Path(memory)), keys()]
     broken = [check for check in checks if check.state == "missing"]
     if as_json:
         emit({"ready": not broken, "checks": [check._asdict() for check in checks]})
@@ -72,19 +70,15 @@ def system() -> Iterator[Check]:
 
 
 def toolchains(rows: list[dict[str, Any]]) -> Iterator[Check]:
-    """Each backend, and the tools around them."""
+    """Each backend, and what it found besides its tools."""
     default = default_backends()
     ready = {row["backend"] for row in rows if row["ready"]}
     for row in rows:
         lacking: State = "missing" if row["backend"] in default and not ready & set(default) else "optional"
-        tpu = row["versions"].pop("tpu", None)
         detail = words(row["versions"]) if row["ready"] else str(row["missing"])
         yield Check(f"backend {row['backend']}", "ok" if row["ready"] else lacking, detail)
-        if tpu:
-            found = tpu == "found"
-            yield Check("tpu", "ok" if found else "optional", "found; kernels are timed on it" if found else NO_TPU)
-    nm = shutil.which("nm")
-    yield Check("nm", "ok" if nm else "optional", nm or "not found; symbols are read without it")
+        for one in row["equipment"]:
+            yield Check(one["name"], "ok" if one["found"] else "optional", one["detail"])
 
 
 def default_backends() -> tuple[str, str]:
@@ -139,16 +133,3 @@ def keys() -> Check:
     names = {str(provider["key"]) for provider in tomllib.loads(file.read_text()).values() if provider.get("key")}
     there = sorted(name for name in names if os.environ.get(name))
     return Check("model keys", "ok" if there else "optional", ", ".join(there) or "none set; only the llm generator needs one")
-
-
-def ceilings() -> Iterator[Check]:
-    """What this machine was last measured to be capable of."""
-    from evokernel.tasks.cache import folder
-
-    for kept in sorted((folder() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
-        try:
-            figures = json.loads(kept.read_text())
-            detail = f"{figures['memory_gbs']:.3g} GB/s from memory, {figures['cache_gbs']:.3g} from cache, {figures['gflops']:.3g} GFLOP/s"
-            yield Check("ceilings", "ok", f"{detail} on one core")
-        except (OSError, ValueError, KeyError, TypeError):
-            yield Check("ceilings", "optional", f"{kept} cannot be read; it will be measured again")

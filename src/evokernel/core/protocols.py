@@ -41,6 +41,15 @@ class Kernel(Protocol):
         """A function that runs the kernel once on these arguments, blocking until its outputs are written."""
 
 
+class Equipment(NamedTuple):
+    """Something a backend looks for besides its toolchain, and can do without, such as the device itself."""
+
+    name: str
+    found: bool
+    detail: str
+    """What was found, or what is done without it."""
+
+
 class Backend(Protocol):
     """`screen`, `build`, `profile` run with the judge; `load` runs with the candidate, in the child.
 
@@ -52,6 +61,9 @@ class Backend(Protocol):
 
     def versions(self) -> dict[str, str]:
         """The toolchain, for the record."""
+
+    def equipment(self) -> Iterable[Equipment]:
+        """What `evokernel doctor` says besides, where the backend can work."""
 
     def entry(self, task: Task) -> str:
         """The declaration a candidate must implement, in the backend's own terms."""

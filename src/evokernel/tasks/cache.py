@@ -16,7 +16,6 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 
 log = logging.getLogger(__name__)
-folder = folders.cache
 NEEDS_TORCH = "reading a task needs PyTorch: pip install 'evokernel[torch]'"
 
 
@@ -39,7 +38,7 @@ def put(source: str, task: Task) -> None:
 def entry(source: str) -> Path:
     """Where a text's task is kept."""
     key = hashlib.sha256(f"{toolchain()}\0{source}".encode()).hexdigest()[:32]
-    return folder() / "tasks" / f"{key}.json"
+    return folders.cache() / "tasks" / f"{key}.json"
 
 
 @cache

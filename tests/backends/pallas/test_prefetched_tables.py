@@ -9,8 +9,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from evokernel.backends.pallas import lower, tables
-from evokernel.backends.pallas.backend import unpriced
 from evokernel.backends.pallas.chips import chip
+from evokernel.backends.pallas.errors import unpriced
 from evokernel.backends.pallas.schedule.bundles import Program, parse
 from evokernel.backends.pallas.schedule.simulate import execute, prepare
 
@@ -91,7 +91,7 @@ def test_a_kernel_without_a_table_may_keep_numbers_in_scalar_memory():
 
 
 def test_a_kernel_without_a_price_is_told_the_line_and_what_to_do():
-    text = unpriced(["kernel.py_27.1: control flow is decided by data that is not known here"])
+    text = unpriced(["kernel.py_27.1: control flow is decided by data that is not known here"]).detail
     assert "kernel.py:27: control flow" in text
     assert "jnp.where" in text
-    assert "jnp.where" not in unpriced(["operations are left out: pricing took too long"])
+    assert "jnp.where" not in unpriced(["operations are left out: pricing took too long"]).detail

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.core.protocols import Kernel
+from evokernel.core.protocols import Equipment, Kernel
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Outcome, Profile, Task
@@ -30,6 +30,11 @@ class CppBackend:
 
         path = find(self.compiler)
         return {"compiler": version(path), "processor": processor()} if path else {"processor": processor()}
+
+    def equipment(self) -> Iterable[Equipment]:
+        from evokernel.backends.cpp.ceilings import known
+
+        return known()
 
     def entry(self, task: Task) -> str:
         from evokernel.backends.cpp.abi import described

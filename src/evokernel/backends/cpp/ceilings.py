@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from evokernel.backends.cpp.toolchain import FLAGS, compile, find, processor, version
 from evokernel.core import folders
 from evokernel.core.errors import InfraError
+from evokernel.core.protocols import Equipment
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 60.0
@@ -50,12 +52,21 @@ def measured(compiler: str, flags: str) -> Ceilings:
     except (OSError, ValueError, TypeError):
         found = measure(path, flags, source)
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.with_suffix(f".{os.getpid()}").write_text(json.dumps(found._asdict()))
-        kept.with_suffix(f".{os.getpid()}").replace(kept)
+        folders.write(kept, json.dumps(found._asdict()).encode())
     except OSError as error:
         log.debug("ceilings are not kept: %s", error)
     return found
+
+
+def known() -> Iterator[Equipment]:
+    """What was measured last, whatever the compiler; nothing before a kernel was timed."""
+    for kept in sorted((folders.cache() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
+        try:
+            best = Ceilings(**json.loads(kept.read_text()))
+            detail = f"{best.memory_gbs:.3g} GB/s from memory, {best.cache_gbs:.3g} from cache, {best.gflops:.3g} GFLOP/s on one core"
+            yield Equipment("ceilings", True, detail)
+        except (OSError, ValueError, TypeError):
+            yield Equipment("ceilings", False, f"{kept} cannot be read; it will be measured again")
 
 
 def measure(path: str, flags: str, source: str) -> Ceilings:

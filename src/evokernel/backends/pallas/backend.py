@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,13 +12,14 @@ from evokernel.backends.pallas.device import CLOCK as MEASURED
 from evokernel.backends.pallas.device import measure, present
 from evokernel.backends.pallas.environment import ENVIRONMENT
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call, Kernel, Timed
+from evokernel.core.protocols import Call, Equipment, Kernel, Timed
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
 CLOCK = "estimate (schedule)"
 DEVICE = ("auto", "never", "always")
+NO_TPU = "none, and none is needed; times are estimates from the compiler's schedule"
 
 
 class PallasBackend:
@@ -49,7 +49,11 @@ class PallasBackend:
     def versions(self) -> dict[str, str]:
         from evokernel.backends.pallas.compiler import versions
 
-        return {"chip": self.chip.name, "tpu": "found" if present() else "none", **versions()}
+        return {"chip": self.chip.name, **versions()}
+
+    def equipment(self) -> Iterable[Equipment]:
+        found = present()
+        yield Equipment("tpu", found, "found; kernels are timed on it" if found else NO_TPU)
 
     def entry(self, task: Task) -> str:
         from evokernel.backends.pallas.entry import described
@@ -104,6 +108,7 @@ class PallasBackend:
 
     def timed(self, task: Task, workdir: Path) -> Timed:
         from evokernel.backends.pallas.baseline import baseline_us
+        from evokernel.backends.pallas.errors import unpriced
         from evokernel.backends.pallas.profile import profile
         from evokernel.backends.pallas.schedule import estimate
 
@@ -115,18 +120,9 @@ class PallasBackend:
             measured = measure(workdir / "programs" / "bench.program", order, self.chip)
             return Timed(MEASURED, measured.samples_us, {"xla": measured.baseline_us}, profile(task, found, self.chip))
         if not found.certified or (found.compares and json.loads((workdir / "inspect" / "tables.json").read_text())):
-            raise CandidateError("unpriced", unpriced(found.notes))
+            raise unpriced(found.notes)
         base = baseline_us(task, self.chip)
         return Timed(CLOCK, (found.us,), {} if base is None else {"xla": (base,)}, profile(task, found, self.chip))
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None
-
-
-def unpriced(notes: Sequence[str]) -> str:
-    """Why a kernel has no price, with its line where a name tells it, and what to do."""
-    words = re.sub(r"\b([\w\-]+\.py)_(\d+)(?:\.\d+)?(?=:)", r"\1:\2", "; ".join(notes)) or "its schedule does not tell"
-    text = f"how long this takes depends on data or on something the schedule does not show: {words}"
-    if any("data" in note or "indices" in note for note in notes):
-        text += "\nHint: let loops and `pl.when` depend on shapes and `pl.program_id` alone; do all of the work and select with `jnp.where`"
-    return text

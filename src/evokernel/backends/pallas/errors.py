@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ STACK = re.compile(r" while allocating on stack for %(?:([\w\-]+\.py)_(\d+)\S*|\
 OPERATION = re.compile(r"%\d+(?::\d+)? = \"(?P<name>[\w.]+)\"\([^\n]*")
 TYPES = re.compile(r" : (\([^\n]*\) -> [^\n]*)$")
 FRAME = re.compile(r"^ +File \"(?P<file>[^\"]+)\", line (?P<line>\d+)(?:, in (?P<name>.+))?$")
+NAMED = re.compile(r"\b([\w\-]+\.py)_(\d+)(?:\.\d+)?(?=:)")
 PATH = re.compile(r"(?<![\w.:/])(?:/[\w.+@\-]+)+/(?=[\w.<])")
 
 
@@ -60,6 +62,15 @@ def explain(message: str, kind: str = "", otherwise: str = "") -> CandidateError
     text = text or f"{kind or 'the compiler'} without a word"
     hint = f"\nHint: {known.hint}" if known and known.hint else ""
     return CandidateError(reason, clip(text, LIMIT - len(hint)) + hint)
+
+
+def unpriced(notes: Sequence[str]) -> CandidateError:
+    """For a kernel without a price: why, with its line where a name tells it, and what to do."""
+    words = NAMED.sub(r"\1:\2", "; ".join(notes)) or "its schedule does not tell"
+    text = f"how long this takes depends on data or on something the schedule does not show: {words}"
+    if any("data" in note or "indices" in note for note in notes):
+        text += "\nHint: let loops and `pl.when` depend on shapes and `pl.program_id` alone; do all of the work and select with `jnp.where`"
+    return CandidateError("unpriced", text)
 
 
 def clean(message: str) -> str:
