@@ -208,4 +208,4 @@ def test_the_profile_names_the_nearer_ceiling():
 def test_the_floor_counts_what_must_be_written():
     outputs = (Tensor(name="out", dtype="float32", shape=(1000, 1000)),)
     figures = diagnose(task(outputs=outputs), 1000, NOMINAL).figures
-    assert figures["floor_us"] == pytest.approx(4e6 / (NOMINAL.cache_gbs * 4) / 1e3)
+    assert figures["writing_us"] == pytest.approx(4e6 / (NOMINAL.cache_gbs * 4) / 1e3)

@@ -26,7 +26,7 @@ def passed(latency_us: float, eager_us: float = 100.0, clock: str = "cpu") -> Ou
 
 def estimated(latency_us: float, xla_us: float = 100.0, bottleneck: str = "hbm") -> Outcome:
     """As a backend that computes times leaves it: one sample each, and no noise."""
-    profile = Profile(bottleneck=bottleneck, summary="HBM is busy.", figures={"floor_us": 5.0, "roofline_us": 20.0})
+    profile = Profile(bottleneck=bottleneck, summary="HBM is busy.", figures={"writing_us": 5.0, "roofline_us": 20.0})
     update = {"samples_us": (latency_us,), "baseline_us": {"xla": (xla_us,)}, "clock": ESTIMATE, "profile": profile}
     return passed(latency_us).model_copy(update=update)
 

@@ -195,7 +195,7 @@ def test_a_time_below_the_floor_is_impossible(hostile, monkeypatch):
 
     from evokernel.core.records import Profile
 
-    floor = Profile(bottleneck="memory", summary="", figures={"floor_us": 1e9})
+    floor = Profile(bottleneck="memory", summary="", figures={"writing_us": 1e9})
     monkeypatch.setattr(hostile_backend.Hostile, "profile", lambda self, task, outcome: floor)
     assert reason(hostile(HONEST, clock="auto")) == "impossible"
 

@@ -108,7 +108,7 @@ class Spread(NamedTuple):
 def floor_us(outcome: Outcome) -> float | None:
     """What the task's counted work takes at the device's ceilings, as far as the profile tells."""
     figures = outcome.profile.figures if outcome.profile else {}
-    return figures.get("roofline_us", figures.get("floor_us"))
+    return figures.get("roofline_us")
 
 
 def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt]) -> list[Tried]:

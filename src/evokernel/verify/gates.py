@@ -216,10 +216,10 @@ def clock(trial: Trial) -> None:
         trial.timing = synthetic(job) if job.clock == "synthetic" else measure(trial)
     timed = Outcome(gates=(), samples_us=trial.timing.samples_us, baseline_us=trial.timing.baseline_us, clock=trial.timing.clock)
     trial.profile = found.profile if found else backend.profile(job.task, timed)
-    floor_us = trial.profile.figures.get("floor_us", 0.0) if trial.profile else 0.0
+    writing_us = trial.profile.figures.get("writing_us", 0.0) if trial.profile else 0.0
     latency_us = timed.latency_us or 0.0
-    if job.clock != "synthetic" and latency_us < floor_us:
-        raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than writing the outputs takes ({floor_us:.3g} µs)")
+    if job.clock != "synthetic" and latency_us < writing_us:
+        raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than writing the outputs takes ({writing_us:.3g} µs)")
 
 
 def call_of(case: Case) -> Call:

@@ -376,7 +376,7 @@ class TestProfile:
         found = profile(self.TASK, replace(PLAIN, units={"mxu": 0.25}), V5E)
         assert found.bottleneck == "schedule"
         assert found.figures["roofline_us"] == pytest.approx(8e6 / 819e9 * 1e6, abs=1e-3)
-        assert found.figures["floor_us"] == pytest.approx(4e6 / 819e9 * 1e6, abs=1e-3)
+        assert found.figures["writing_us"] == pytest.approx(4e6 / 819e9 * 1e6, abs=1e-3)
         assert found.figures["share_of_roofline"] == pytest.approx(0.0977, abs=1e-3)
         assert (found.figures["mxu_percent"], found.figures["vmem_kib"], found.figures["transfer_kib"]) == (25, 1024, 390.625)
         assert "9.8 of 100.0 µs" in found.summary

@@ -36,7 +36,7 @@ def diagnose(task: Task, latency_us: float, ceilings: Ceilings, threads: int = 1
         "ceiling_gbs": bandwidth_gbs * threads,
         "ceiling_gflops": ceilings.gflops * threads,
         "roofline_us": max(memory_us, compute_us),
-        "floor_us": floor_us(task, ceilings, threads),
+        "writing_us": writing_us(task, ceilings, threads),
     }
     bottleneck, advice = judge(latency_us, memory, compute, compute_us > memory_us)
     reached = f"{achieved_gbs:.2f} GB/s ({memory:.0%} of {bandwidth_gbs * threads:.0f})"
@@ -62,7 +62,7 @@ def judge(latency_us: float, memory: float, compute: float, heavy: bool) -> tupl
     return "memory", "Bound by memory: touch each byte once, fuse passes, read with unit stride."
 
 
-def floor_us(task: Task, ceilings: Ceilings, threads: int) -> float:
+def writing_us(task: Task, ceilings: Ceilings, threads: int) -> float:
     """No kernel that writes its outputs is faster. Inputs are left out: an honest kernel need not read all of them (a gather)."""
     written = sum(prod(tensor.shape) * BYTES[tensor.dtype] for tensor in task.signature.outputs)
     return written / (ceilings.cache_gbs * threads * FLOOR_MARGIN) / 1e3
