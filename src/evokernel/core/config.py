@@ -40,6 +40,12 @@ class RunConfig(Record):
     clock: Literal["auto", "synthetic"] = "auto"
     """`synthetic` replaces every measured time by a made-up, repeatable one: for tests, never for results."""
     baselines: tuple[str, ...] = ("eager",)
+    protocol: Literal["strict", "paper"] = "strict"
+    """How closely kernels are looked at; `paper` is the published comparison (atol = rtol = 1e-2, five draws, no sanitizer)."""
+    require_sandbox: bool = False
+    """Refuse to run where a layer of the sandbox is missing."""
+    audit: Settings = {}
+    """A model that looks at correct kernels and may veto them: settings as the llm generator's, such as `model`. Off when empty."""
     memory: str = "evokernel-memory.db"
     """Path of the bank; relative to the working folder."""
     fresh: bool = False

@@ -143,7 +143,7 @@ class GateResult(Record):
     """One gate's verdict."""
 
     gate: str
-    """`write`, `screen`, `build`, `check` or `time`."""
+    """`write`, `screen`, `build`, `check`, `sanitize`, `audit` or `time`."""
     passed: bool
     reason: str = ""
     """One stable word for counting: `compile_error`, `mismatch`, `timeout`."""
@@ -175,6 +175,12 @@ class Outcome(Record):
     profile: Profile | None = None
     versions: dict[str, str] = {}
     """Toolchain that judged it."""
+    protocol: str = ""
+    """How closely it was looked at: `strict` or `paper`."""
+    without: tuple[str, ...] = ()
+    """What this verdict had to do without on the machine it was reached on, one line each: a layer of the sandbox, a sanitizer."""
+    usage: Usage = Usage()
+    """Model calls of the judge itself."""
 
     @cached_property
     def latency_us(self) -> float | None:
@@ -340,6 +346,13 @@ class Job(Record):
     timeout_s: float = Field(default=60, gt=0)
     clock: Literal["auto", "synthetic"] = "auto"
     baselines: tuple[str, ...] = ("eager",)
+    protocol: Literal["strict", "paper"] = "strict"
+    incumbent: Candidate | None = None
+    """The task's best kernel so far, timed in turn with the candidate where times are measured."""
+    require_sandbox: bool = False
+    """Refuse to judge where a layer of the sandbox is missing."""
+    audit: Settings = {}
+    """The model that may veto, as the llm generator's settings name it; none when empty."""
 
 
 Amount = TypeVar("Amount", int, float)

@@ -122,7 +122,7 @@ class Engine:
             outcome=outcome,
             reward=reward(context.stage, outcome, state.best),
             lesson=lesson.text if lesson else "",
-            usage=reply.candidate.usage + (lesson.candidate.usage if lesson else Usage()),
+            usage=reply.candidate.usage + outcome.usage + (lesson.candidate.usage if lesson else Usage()),
             at=self.clock(),
         )
 
@@ -163,4 +163,8 @@ class Engine:
             timeout_s=config.timeout_s,
             clock=config.clock,
             baselines=config.baselines,
+            protocol=config.protocol,
+            incumbent=state.best.candidate if state.best else None,
+            require_sandbox=config.require_sandbox,
+            audit=config.audit,
         )

@@ -19,8 +19,9 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Backend
 from evokernel.core.records import GateResult, Job, Outcome
-from evokernel.verify.gates import GATES, Trial
+from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import clean
+from evokernel.verify.trial import Trial
 from evokernel.verify.verdicts import keep, kept
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def once(job: Job, backend: Backend) -> Outcome:
     """All gates, once, in a folder of their own."""
     results: list[GateResult] = []
     with scratch() as workdir, Trial(job, backend, workdir) as trial:
-        for name, gate in GATES:
+        for name, gate in ((gate.name, gate.passes) for gate in GATES if gate.applies(trial)):
             started = time.perf_counter()
             failure: CandidateError | None = None
             try:
@@ -74,6 +75,9 @@ def once(job: Job, backend: Backend) -> Outcome:
             clock=timed.clock if timed else "",
             profile=trial.profile if timed else None,
             versions=versions(backend),
+            protocol=job.protocol,
+            without=tuple(trial.without),
+            usage=trial.usage,
         )
 
 

@@ -26,8 +26,8 @@ from evokernel.verify.child import bits_of, swap
 
 if TYPE_CHECKING:
     from evokernel.verify.arena import Slot
-    from evokernel.verify.gates import Trial
     from evokernel.verify.sandbox import Window
+    from evokernel.verify.trial import Trial
 
 log = logging.getLogger(__name__)
 WINDOW_S = 0.002
@@ -96,7 +96,7 @@ class Clock:
         self.trial, self.child, self.arena = trial, trial.child, trial.arena
         self.by_cpu = trial.threads == 1 and self.child.cpu_s() is not None
         self.pool = Pool(trial)
-        self.random = Random(seed_of(f"{trial.job.seed}/swaps"))
+        self.random = Random(seed_of(f"{trial.seed}/swaps"))
         self.changing: list[int] = []
         self.idle_wall_s = self.idle_cpu_s = 0.0
         self.left: tuple[float, float] | None = None

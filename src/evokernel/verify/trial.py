@@ -1,0 +1,167 @@
+"""One candidate's way through the gates: its folder, its processes, the cases it is tried on, and what it leaves behind."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.protocols import Array, Backend, Call, TracedBackend
+from evokernel.core.records import Job, Profile, Tensor, Usage
+from evokernel.verify.arena import STORED, Arena, Slot, span
+from evokernel.verify.cases import SIZES, Case, Cases, seed_of
+from evokernel.verify.feedback import describe
+from evokernel.verify.sandbox import Child
+from evokernel.verify.timing import Timing
+
+TIMED_SLOTS = 2
+MEMORY_BYTES = 1 << 30
+TRACED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
+"""Of address space for a process that traces or interprets, and for what it may write."""
+
+
+@dataclass(eq=False)
+class Trial:
+    """One candidate's way through the gates, and what it leaves behind."""
+
+    job: Job
+    backend: Backend
+    workdir: Path
+    arena: Arena | None = None
+    child: Child | None = None
+    timing: Timing | None = None
+    profile: Profile | None = None
+    slots: dict[str, list[Slot]] = field(default_factory=dict)
+    drawn: dict[str, list[Case]] = field(default_factory=dict)
+    without: list[str] = field(default_factory=list)
+    """What could not be looked at or kept out on this machine."""
+    usage: Usage = Usage()
+
+    def __enter__(self) -> Trial:
+        self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # nobody can have known it while writing
+        self.threads = int(str(self.job.settings.get("threads") or 1))
+        self.cases = Cases(self.job.task, self.seed, self.threads)
+        self.sizes = self.backend.checked if isinstance(self.backend, TracedBackend) else SIZES
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cases.close()
+        if self.child:
+            self.child.close()
+        if self.arena:
+            self.arena.close()
+
+    def computes(self, size: str) -> bool:
+        """Whether a size is large and run in simulation, where a second run costs much and tells little."""
+        return size == "bench" and isinstance(self.backend, TracedBackend)
+
+    def case(self, size: str, index: int) -> Case:
+        """A case, kept once it was drawn."""
+        kept = self.drawn.setdefault(size, [])
+        while len(kept) <= index:
+            kept.append(self.cases.draw(size, len(kept)))
+        return kept[index]
+
+    def calls(self) -> dict[str, Call]:
+        """What a traced candidate is called with, at every size."""
+        signature = self.job.task.signature
+        tensors = [tuple((t.name, t.dtype, t.shape) for t in part) for part in ((*signature.inputs, *signature.params), signature.outputs)]
+        scalars = tuple((number.name, number.kind, number.value) for number in signature.scalars)
+        drawn = {size: call_of(self.case(size, 0)) for size in self.sizes if size != "bench"}
+        return {"bench": Call(tensors[0], scalars, tensors[1])} | drawn
+
+    def trace(self) -> None:
+        """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its programs are run."""
+        source = self.workdir / "candidate"
+        source.mkdir()
+        for name, text in self.job.candidate.files.items():
+            (source / Path(name).name).write_text(text)
+        with closing(Arena(0, 0, 0)) as arena:
+            with closing(Child(self.job, self.backend, self.workdir, arena, 1, TRACED_BYTES, PROGRAM_BYTES)) as child:
+                child.wait_ready()
+                calls = self.calls()
+                try:
+                    child.prepare("trace", source, calls, self.workdir / "programs")
+                except InfraError as error:  # said, or brought about, where the candidate's own code runs
+                    raise CandidateError("killed", f"the process that traces the kernel failed: {error}") from error
+        self.start([self.case(size, 0) for size in self.sizes if size != "bench"]).wait_ready()
+        self.prepare("inspect")
+
+    def prepare(self, word: str) -> None:
+        """Has the child inspect or lower the traced programs."""
+        assert self.child
+        self.child.prepare(word, self.workdir / "programs", self.calls(), self.workdir / word)
+
+    def start(self, drawn: Sequence[Case]) -> Child:
+        """A child with room for these cases and for the timed ones."""
+        signature = self.job.task.signature
+        bench_in = span([blank(tensor) for tensor in (*signature.inputs, *signature.params)])
+        bench_out = span([blank(tensor) for tensor in signature.outputs])
+        in_bytes = TIMED_SLOTS * bench_in + sum(span(case.inputs) for case in drawn)
+        out_bytes = TIMED_SLOTS * bench_out + sum(span([expected.array for expected in case.expected]) for case in drawn)
+        self.arena = Arena(in_bytes, out_bytes, seed_of(f"{self.seed}/poison"))
+        memory_bytes = 2 * in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
+        if isinstance(self.backend, TracedBackend):
+            memory_bytes += TRACED_BYTES
+        self.child = Child(self.job, self.backend, self.workdir, self.arena, self.threads, memory_bytes, PROGRAM_BYTES)
+        return self.child
+
+    def slot(self, case: Case, which: int = 0) -> Slot:
+        """The storage of a size, made and bound when first asked for."""
+        assert self.arena is not None
+        assert self.child is not None
+        slots = self.slots.setdefault(case.size, [])
+        if which == len(slots):
+            slots.append(self.arena.slot(case.inputs, [expected.array for expected in case.expected]))
+            self.child.bind(slots[which], case.scalars)
+        return slots[which]
+
+    def expect(self, case: Case, slot: Slot) -> None:
+        """Judges what the child left in a slot: bounds first, then every element, then equality with an earlier run."""
+        assert self.arena
+        if trespassed := self.arena.trespassed(slot):
+            raise CandidateError("out_of_bounds", f"the kernel wrote {', '.join(trespassed)} ({described_size(case)})")
+        results = self.arena.results(slot)
+        if case.results:
+            for expected, result, before in zip(case.expected, results, case.results, strict=True):
+                if result.tobytes() != before.tobytes():
+                    self.refuse(case, slot, results)
+                    what = f"output `{expected.array.name}` differs between two runs on equal inputs"
+                    raise CandidateError("nondeterministic", f"{what} ({described_size(case)}): a race, or memory that was never set")
+            return
+        self.refuse(case, slot, results)
+        case.results = results
+
+    def refuse(self, case: Case, slot: Slot, results: Sequence[np.ndarray]) -> None:
+        """Raises the first difference from the reference."""
+        assert self.arena
+        for expected, result, poison in zip(case.expected, results, self.arena.poisons[slot.number], strict=True):
+            if difference := expected.difference(result, poison):
+                raise CandidateError(difference.reason, describe(difference, case.size, shapes(case)))
+
+
+def call_of(case: Case) -> Call:
+    """A case without its data."""
+    inputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.inputs)
+    outputs = tuple((e.array.name, e.array.dtype, tuple(e.array.data.shape)) for e in case.expected)
+    return Call(inputs, case.scalars, outputs)
+
+
+def blank(tensor: Tensor) -> Array:
+    """A tensor of a signature without its memory."""
+    return Array(tensor.name, tensor.dtype, np.broadcast_to(np.zeros((), STORED.get(tensor.dtype, tensor.dtype)), tensor.shape))
+
+
+def shapes(case: Case) -> str:
+    """The tensors of a case, for a reader."""
+    return ", ".join(f"{array.name} {list(array.data.shape)}" for array in (*case.inputs, *(expected.array for expected in case.expected)))
+
+
+def described_size(case: Case) -> str:
+    """Which size, as far as it may be known."""
+    return "at a size that is not shown" if case.size == "held_out" else f"at size {case.size}: {shapes(case)}"
