@@ -174,11 +174,15 @@ def die_with(judge: int) -> None:
 
 
 def limit(memory_bytes: int, file_bytes: int, cpu_s: int, processes: bool) -> None:
-    """Memory beyond what is mapped already, processor time, file size; no core dumps; no further processes where that can be forbidden."""
+    """Memory beyond what is mapped already, processor time, file size; no core dumps; no further processes where that can be forbidden.
+
+    `memory_bytes` 0 leaves memory as it is.
+    """
     wanted = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": cpu_s, "RLIMIT_NOFILE": 64}
     if sys.platform == "linux":
-        with open("/proc/self/statm") as file:
-            wanted["RLIMIT_AS"] = int(file.read().split()[0]) * mmap.PAGESIZE + memory_bytes
+        if memory_bytes:
+            with open("/proc/self/statm") as file:
+                wanted["RLIMIT_AS"] = int(file.read().split()[0]) * mmap.PAGESIZE + memory_bytes
         if not processes:
             wanted["RLIMIT_NPROC"] = 0
     for name, value in wanted.items():

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -49,8 +49,17 @@ class Child:
     """A process with one candidate in it. Its answers are not believed, only waited for."""
 
     def __init__(
-        self, job: Job, backend: Backend, workdir: Path, arena: Arena, threads: int, memory_bytes: int, file_bytes: int = 1 << 20
+        self,
+        job: Job,
+        backend: Backend,
+        workdir: Path,
+        arena: Arena,
+        threads: int,
+        memory_bytes: int,
+        file_bytes: int = 1 << 20,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        """`memory_bytes` 0 sets no limit to its address space; `variables` are added to its environment."""
         self.arena, self.workdir, self.left_s = arena, workdir, job.timeout_s
         self.timeout_s = job.timeout_s
         self.answers, theirs = os.pipe()
@@ -59,7 +68,7 @@ class Child:
         self.errors = self.scratch.with_suffix(".err").open("w+b")
         given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
         try:
-            self.process = self.start(job, backend, given, threads)
+            self.process = self.start(job, backend, given, threads, variables or {})
         except (OSError, InfraError) as error:
             os.close(self.answers)
             self.errors.close()
@@ -82,9 +91,11 @@ class Child:
         }
         self.send(json.dumps(order))
 
-    def start(self, job: Job, backend: Backend, given: tuple[int, int, int], threads: int) -> subprocess.Popen[bytes] | Forked:
+    def start(
+        self, job: Job, backend: Backend, given: tuple[int, int, int], threads: int, added: Mapping[str, str]
+    ) -> subprocess.Popen[bytes] | Forked:
         """A copy of a process that has the backend loaded, where the backend can be copied; else a process of its own."""
-        variables = environment(threads, self.scratch)
+        variables = environment(threads, self.scratch) | dict(added)
         if isinstance(backend, TracedBackend):
             variables |= backend.environment
             if sys.platform == "linux":
@@ -232,6 +243,10 @@ class Child:
         raise CandidateError(
             "crash", f"the kernel died of {died.name} ({signal.strsignal(died)}){hint(died)}" + (f": {said}" if said else "")
         )
+
+    def reported(self, limit: int = 64 << 10) -> str:
+        """The beginning of what it wrote to stderr."""
+        return os.pread(self.errors.fileno(), limit, 0).decode(errors="replace")
 
     def said(self) -> str:
         """The end of what it wrote to stderr."""
