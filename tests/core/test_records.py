@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.core.records import Candidate, GateResult, Outcome, Usage, quantile
+from evokernel.core.records import Candidate, GateResult, Outcome, Usage
+from evokernel.core.statistics import quantile
 
 
 def test_a_candidate_is_known_by_its_files():

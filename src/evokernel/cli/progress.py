@@ -13,6 +13,7 @@ from typing import TextIO
 from evokernel.cli.output import printable
 from evokernel.core.config import RunConfig
 from evokernel.core.records import Attempt, Task, Usage
+from evokernel.core.statistics import beats
 from evokernel.reports import words
 from evokernel.reports.tables import short_names
 
@@ -39,9 +40,7 @@ class Line:
         self.made = False
         self.compiled = self.compiled or outcome.compiled
         self.failure = outcome.failure.reason if outcome.failure else ""
-        if outcome.feasible and (
-            self.best is None or (outcome.latency_us or float("inf")) < (self.best.outcome.latency_us or float("inf"))
-        ):
+        if beats(attempt, self.best):
             self.best = attempt
         self.stage = "refine" if self.best else "draft"
 

@@ -9,6 +9,9 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from evokernel.core import statistics
+from evokernel.core.statistics import quantile
+
 Scalar = bool | int | float | str
 Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
 Kind = Literal["api", "practice", "experience", "trace"]
@@ -170,6 +173,10 @@ class Outcome(Record):
     """Every timing, not only their middle: a reward is only as good as the noise around it."""
     baseline_us: dict[str, tuple[float, ...]] = {}
     """Samples of each baseline, paired with `samples_us` one to one."""
+    incumbent_us: tuple[float, ...] = ()
+    """Samples of the best kernel before this one, taken in turn with it and paired one to one; none where times are not measured."""
+    incumbent: str = ""
+    """`Candidate.id` of that kernel."""
     clock: str = ""
     """What the samples are: `cpu` (time charged to the process), `wall`, `synthetic`, or an estimate's name."""
     profile: Profile | None = None
@@ -206,6 +213,20 @@ class Outcome(Record):
     def speedup(self) -> float | None:
         base = self.baseline()
         return base / self.latency_us if base and self.latency_us else None
+
+    def ratios(self, against: str = "") -> tuple[float, ...]:
+        """How many times as fast as `incumbent` or as a baseline, pair by pair; the first baseline unless another is named."""
+        others = self.incumbent_us if against == "incumbent" else self.baseline_us.get(against or self.baseline_name, ())
+        return tuple(other / own for own, other in zip(self.samples_us, others)) if all(self.samples_us) else ()
+
+    def ratio(self, against: str = "") -> float | None:
+        """The middle of these; above 1 is faster."""
+        found = self.ratios(against)
+        return quantile(found, 0.5) if found else None
+
+    def interval(self, against: str = "") -> tuple[float, float] | None:
+        """Where that middle lies with 95 % confidence; None for fewer than six pairs."""
+        return statistics.median_interval(self.ratios(against))
 
     @property
     def feasible(self) -> bool:
@@ -309,6 +330,16 @@ class Attempt(Record):
         return f"{self.run}:{self.id}"
 
 
+class Final(Record):
+    """A task's best kernel, judged once more from the beginning when its run was over: other processes, other inputs."""
+
+    task: str
+    attempt: str
+    outcome: Outcome
+    at: float = 0.0
+    """Seconds since the epoch."""
+
+
 class State(Record):
     """A task and what has been tried on it (s). Derived, never stored."""
 
@@ -323,7 +354,8 @@ class State(Record):
 
     @cached_property
     def best(self) -> Attempt | None:
-        return min(self.starts, key=lambda a: a.outcome.latency_us or float("inf"), default=None)
+        """The fastest kernel as far as that can be told: each took the place of one it was clearly faster than."""
+        return (statistics.bests(self.attempts) or [None])[-1]
 
     @property
     def last(self) -> Attempt | None:
@@ -349,6 +381,8 @@ class Job(Record):
     protocol: Literal["strict", "paper"] = "strict"
     incumbent: Candidate | None = None
     """The task's best kernel so far, timed in turn with the candidate where times are measured."""
+    again: bool = False
+    """Judge it whatever was found about it before."""
     require_sandbox: bool = False
     """Refuse to judge where a layer of the sandbox is missing."""
     audit: Settings = {}
@@ -361,12 +395,3 @@ Amount = TypeVar("Amount", int, float)
 def known_sum(a: Amount | None, b: Amount | None) -> Amount | None:
     """a + b, or None when either is not known."""
     return None if a is None or b is None else a + b
-
-
-def quantile(samples: tuple[float, ...], q: float) -> float:
-    """The q-quantile with linear interpolation; the lower quartile is what survives preemption (docs/adr)."""
-    ordered = sorted(samples)
-    at = q * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])

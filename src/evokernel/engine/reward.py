@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from math import hypot, log, tanh
+from math import tanh
 
 from evokernel.core.records import Attempt, Outcome, Stage
-
-LEAST_NOISE = 0.02  # a gain of two per cent cannot be told from chance on any machine we measured
+from evokernel.core.statistics import LEAST_NOISE, gain
 
 
 def reward(stage: Stage, outcome: Outcome, best: Attempt | None) -> float:
-    """Eq. 5 while drafting, Eq. 6 while refining; a gain inside the noise band earns nothing."""
+    """Eq. 5 while drafting, Eq. 6 while refining, by the times taken in turn with the best; what cannot be told apart earns nothing."""
     if not outcome.feasible:
         return -1.0
     if stage is Stage.DRAFT or best is None:
         return 1.0
-    if not outcome.latency_us or not best.outcome.latency_us:
-        return 0.0
-    gain = log(best.outcome.latency_us) - log(outcome.latency_us)
-    band = max(LEAST_NOISE, hypot(outcome.noise or 0.0, best.outcome.noise or 0.0))
-    return tanh(gain) if abs(gain) > band else 0.0
+    found = gain(outcome, best)
+    is_paired = outcome.incumbent == best.candidate.id and outcome.incumbent_us
+    return tanh(found) if is_paired or abs(found) > LEAST_NOISE else 0.0

@@ -12,7 +12,8 @@ from functools import cached_property
 from math import exp, log
 from typing import NamedTuple
 
-from evokernel.core.records import Attempt, Outcome, Task, Usage, quantile
+from evokernel.core.records import Attempt, Outcome, Task, Usage
+from evokernel.core.statistics import bests, quantile
 
 FAST_P = (0.5, 1.0, 1.5, 2.0, 4.0)
 
@@ -48,8 +49,8 @@ class Tried:
 
     @cached_property
     def best(self) -> Attempt | None:
-        """The fastest correct kernel; the earlier one on a tie."""
-        return min((a for _, a in self.correct), key=lambda a: a.outcome.latency_us or float("inf"), default=None)
+        """The fastest correct kernel; the earlier one where two cannot be told apart."""
+        return (bests(self.attempts) or [None])[-1]
 
     @property
     def gain(self) -> float | None:
@@ -88,13 +89,7 @@ class Tried:
 
     def trajectory(self) -> list[float | None]:
         """Best latency after each round; None until something is correct."""
-        best: float | None = None
-        path: list[float | None] = []
-        for attempt in self.attempts:
-            found = attempt.outcome.latency_us if attempt.outcome.feasible else None
-            best = min((value for value in (best, found) if value is not None), default=None)
-            path.append(best)
-        return path
+        return [best.outcome.latency_us if best else None for best in bests(self.attempts)]
 
 
 class Spread(NamedTuple):

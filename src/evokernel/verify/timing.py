@@ -20,7 +20,8 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.records import Job, quantile
+from evokernel.core.records import Job
+from evokernel.core.statistics import quantile
 from evokernel.verify.cases import Case, changeable, seed_of
 from evokernel.verify.child import bits_of, swap
 
