@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,6 +65,7 @@ def main(given: Given | None = None, backend: Any = None) -> None:
     served = Served(order, backend)
     for line in commands:
         word, nonce, rest = line.decode().rstrip("\n").split(" ", 2)
+        began = time.process_time(), time.perf_counter()
         try:
             if word == "run":
                 served.run(*json.loads(rest))
@@ -83,7 +85,8 @@ def main(given: Given | None = None, backend: Any = None) -> None:
             found = backend.explain(error) if word in PREPARATIONS else CandidateError("raised", f"{type(error).__name__}: {error}")
             answers.say("failed", nonce, json.dumps([found.reason, found.detail[:LIMIT_BYTES]]))
         else:
-            answers.say("done", nonce)
+            ended = time.process_time(), time.perf_counter()
+            answers.say("done", nonce, *(f"{after - before:.9f}" for before, after in zip(began, ended)))
 
 
 class Served:

@@ -43,6 +43,8 @@ class Window(NamedTuple):
     wall_s: float
     cpu_s: float | None
     """Charged to the child; None where the system does not tell."""
+    told: tuple[float, float] = (0.0, 0.0)
+    """Processor and wall time as the child says. Never taken for a time: only held against the judge's."""
 
 
 class Child:
@@ -168,18 +170,19 @@ class Child:
         if line is None:
             self.blame()
         assert line is not None
-        self.judge(line, nonce)
-        return Window(spent, cpu_end - cpu if cpu is not None and cpu_end is not None else None)
+        told = self.judge(line, nonce)
+        return Window(spent, cpu_end - cpu if cpu is not None and cpu_end is not None else None, told)
 
-    def judge(self, line: bytes, nonce: str) -> None:
-        """An answer to this command says that it is through, or why not; anything else was not written by our side."""
+    def judge(self, line: bytes, nonce: str) -> tuple[float, float]:
+        """An answer to this command says that it is through and what it took, or why not; anything else was not written by our side."""
         word, _, rest = line.decode(errors="replace").partition(" ")
         said, _, text = rest.partition(" ")
         if said != nonce or word not in ("done", "failed", "infra"):
             raise CandidateError("forbidden", "the kernel writes into the judge's channel")
-        if word == "done":
-            return
         try:
+            if word == "done":
+                cpu_s, wall_s = map(float, text.split())
+                return cpu_s, wall_s
             found = json.loads(text)
             if word == "infra":
                 raise InfraError(clean(str(found)))
