@@ -28,6 +28,8 @@ REASONS = {
     "raised": "loading or calling it raised an exception",
     "killed": "its process was killed from outside, every time it was tried",
     "unpriced": "its latency can be neither measured nor estimated",
+    "vetoed": "a model that looked at the code refused it",
+    "revoked": "it passed, and was found out later",
     "impossible": "it was timed faster than its outputs can be written",
 }
 LIMIT = 4000

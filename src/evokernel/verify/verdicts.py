@@ -16,7 +16,7 @@ from pydantic import ValidationError
 import evokernel
 from evokernel.core import folders
 from evokernel.core.protocols import Backend
-from evokernel.core.records import Job, Outcome
+from evokernel.core.records import Job, Outcome, Usage
 
 log = logging.getLogger(__name__)
 PASSING = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
@@ -40,7 +40,8 @@ def keep(job: Job, backend: Backend, outcome: Outcome) -> None:
     if outcome.feasible and not outcome.baseline_us:
         return  # it may only have been too slow to find today
     try:
-        folders.write(entry(job, backend, outcome.versions), outcome.model_dump_json().encode())
+        free = outcome.model_copy(update={"usage": Usage()})  # a model is paid once
+        folders.write(entry(job, backend, outcome.versions), free.model_dump_json().encode())
     except OSError as error:
         log.debug("verdict not kept: %s", error)
 
@@ -65,6 +66,6 @@ def code(module: str) -> str:
     own = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verify"
     digest = hashlib.sha256()
     for folder in sorted({home / "verify", home / "reference", home / "core", own}):
-        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json", ".c")):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json", ".c") or path.name == "audit.md"):
             digest.update(path.read_bytes())
     return digest.hexdigest()
