@@ -106,6 +106,15 @@ class PallasBackend:
 
         return PallasKernel(workdir, self.chip)
 
+    def sanitizer(self) -> Equipment | None:
+        return None  # interpret mode looks for races, accesses out of bounds and memory that was never set, whenever a kernel is run
+
+    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+        return {}
+
+    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+        return None
+
     def timed(self, task: Task, workdir: Path) -> Timed:
         from evokernel.backends.pallas.baseline import baseline_us
         from evokernel.backends.pallas.errors import unpriced

@@ -44,6 +44,8 @@ class Rules:
     refused_outside: Mapping[str, str]
     refused_inside: Mapping[str, str]
     """Operation to what is wrong with it."""
+    known: frozenset[str]
+    """Every operation that may be somewhere in a program, or that is refused only for the work it does."""
     owned: Mapping[str, str]
     compiler_params: frozenset[str]
 
@@ -71,6 +73,7 @@ def rules() -> Rules:
         loops=outside["loops"],
         refused_outside=refused("outside"),
         refused_inside=refused("inside"),
+        known=frozenset().union(*outside.values(), table["inside"]["known"].split(), table["refused"]["linear"]["names"].split()),
         owned=table["owned"],
         compiler_params=frozenset(table["compiler_params"]["allowed"].split()),
     )

@@ -1,47 +1,48 @@
 """A traced program as bytes, so that nothing of the candidate but the program itself reaches the processes that judge it.
 
-The bytes are a pickle of data: jaxprs, their equations, and jax's own records. Functions, and classes that are not jax's own records, can
-be neither written nor read; a primitive is named by where jax defines it.
+The bytes are a pickle of data: jaxprs, their equations, and those records of jax that programs are made of, which `program.toml` lists like
+the operations. Nothing else can be read, and no function be written.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import io
 import pickle
 import re
 import struct
 import sys
+import tomllib
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-from jax._src import core, dtypes, linear_util, literals, mesh, named_sharding, source_info_util, tree_util
+from jax._src import core, linear_util, literals, mesh, named_sharding, source_info_util, tree_util
 from jax._src.lib import pytree
+from jax._src.pallas import primitives as primitives_of_pallas
 from jax.experimental import pallas as _pallas  # noqa: F401  (its primitives and records must be known)
 from jax.experimental.pallas import tpu as _tpu  # noqa: F401
 
+from evokernel.backends.pallas.guard import rules
 from evokernel.backends.pallas.unpickle import Strict
+from evokernel.backends.pallas.wellformed import check
 from evokernel.core.errors import CandidateError
 
 LIMIT_BYTES = 32 << 20
 CALLS = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
 PLACEMENTS = ("reshard", "sharding_constraint", "mesh_cast")
 """Say where among several devices something lies, which means nothing on one."""
-RECORDS = ("Jaxpr", "ClosedJaxpr", "Var", "Literal", "AbstractRef", "AbstractMesh", "TransformedRef", "PartitionSpec", "DropVar")
-"""Classes of jax that are plain data without being dataclasses, enumerations or named tuples."""
-INTERNED = ("AbstractMesh", "PartitionSpec")
-"""Those of which jax keeps one object per value."""
 PLACE = re.compile(r"[\w\-]+\.py:\d+")
 FIXED = {
     "none type": type(None),
     "unspecified": named_sharding.UNSPECIFIED,
     "no sharding": None,
     "no mesh": mesh.empty_concrete_mesh,
+    "semaphore effect": primitives_of_pallas.sem_effect,
 }
 BUILTINS: dict[str, Callable[..., Any]] = {
     "NoneType": type(None),
@@ -70,12 +71,10 @@ def decode(data: bytes) -> Any:
         raise CandidateError("forbidden", f"the traced program takes {len(data) >> 20} MiB: no large constants")
     try:
         closed = Reader(io.BytesIO(data)).load()
-        if not isinstance(closed, core.ClosedJaxpr):
-            raise pickle.UnpicklingError("no program")
-        core.check_jaxpr(closed.jaxpr)
+        check(closed)
     except (pickle.UnpicklingError, struct.error, core.JaxprTypeError, AssertionError) as error:
         raise CandidateError("forbidden", f"the traced program is not well formed: {str(error)[:300]}") from error
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, EOFError, ImportError, RecursionError, MemoryError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, EOFError, ImportError, RuntimeError, ArithmeticError, MemoryError) as error:
         raise CandidateError("forbidden", f"the traced program cannot be read: {type(error).__name__}") from error
     return closed
 
@@ -99,28 +98,26 @@ class Reader(Strict):
     """Reads data; a name is looked up among what jax has defined already, and nothing is imported for it."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, (*REBUILT.values(), *BUILTINS.values()), INTERNED)
+        super().__init__(file, (*REBUILT.values(), *BUILTINS.values()))
 
     def find_class(self, module: str, name: str) -> Any:
         if module == __name__ and name in REBUILT:
             return REBUILT[name]
         if module == "builtins" and name in BUILTINS:
             return BUILTINS[name]
-        if module.split(".")[0] in ("jax", "jaxlib") and module in sys.modules:
-            found = getattr(sys.modules[module], name, None)
-            if isinstance(found, type) and found.__module__.split(".")[0] in ("jax", "jaxlib") and is_record(found):
-                return found
+        if name in table()["classes"].get(module, "").split() and module in sys.modules:
+            return getattr(sys.modules[module], name)
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a program")
 
 
-def is_record(kind: type) -> bool:
-    """Whether making one does nothing but hold data."""
-    plain_data = (enum.Enum, tuple, core.Effect, core.AbstractValue, jax.dtypes.extended, dtypes.ExtendedDType)
-    return dataclasses.is_dataclass(kind) or issubclass(kind, plain_data) or kind.__name__ in RECORDS
+@lru_cache
+def table() -> dict[str, Any]:
+    """The lists of `program.toml`."""
+    return tomllib.loads((Path(__file__).parent / "program.toml").read_text())
 
 
-def rebuild_primitive(key: str) -> Any:
-    return primitives()[key]
+def rebuild_primitive(name: str) -> Any:
+    return primitives()[name]
 
 
 def rebuild_fixed(name: str) -> Any:
@@ -146,14 +143,20 @@ def rebuild_element(array: Any) -> Any:
 
 def rebuild_number(value: float, dtype: Any) -> Any:
     kind = literals.TypedInt if isinstance(value, int) else literals.TypedFloat
+    if jnp.issubdtype(dtype, jnp.integer) != isinstance(value, int):
+        raise pickle.UnpicklingError(f"{value!r:.80} is no {dtype}")
     return kind(value, dtype)
 
 
 def rebuild_typed(array: Any, aval: Any) -> Any:
+    if (array.shape, array.dtype) != (aval.shape, aval.dtype):
+        raise pickle.UnpicklingError("an array of another type")
     return literals.TypedNdArray(array, aval)
 
 
 def rebuild_dtype(name: str) -> Any:
+    if name not in table()["numbers"]["names"].split():
+        raise pickle.UnpicklingError(f"{name!r:.80} is no type of numbers")
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
@@ -206,6 +209,7 @@ REDUCED: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (named_sharding.UnspecifiedValue, lambda item: (rebuild_fixed, ("unspecified",))),
     (jax.sharding.Sharding, lambda item: (rebuild_fixed, ("no sharding",))),
     (mesh.Mesh, lambda item: (rebuild_fixed, ("no mesh",))),
+    (primitives_of_pallas.SemaphoreEffect, lambda item: (rebuild_fixed, ("semaphore effect",))),
     (literals.TypedInt, lambda item: (rebuild_number, (int(item), item.dtype))),
     (literals.TypedFloat, lambda item: (rebuild_number, (float(item), item.dtype))),
     (literals.TypedNdArray, lambda item: (rebuild_typed, (np.asarray(item), item.aval))),
@@ -213,6 +217,7 @@ REDUCED: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (np.generic, lambda item: (rebuild_element, (np.asarray(item),))),
     (jax.Array, reduced_array),
     (np.dtype, lambda item: (rebuild_dtype, (item.name,))),
+    (type(jnp.bfloat16), lambda item: (rebuild_dtype, (np.dtype(item).name,))),
     (core.ShapedArray, lambda item: (rebuild_shaped, (item.shape, item.dtype, item.weak_type, item.memory_space))),
     (pytree.PyTreeDef, lambda item: (rebuild_tree, (item.node_data(), item.children()))),
 )
@@ -220,25 +225,17 @@ REDUCED: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 
 @lru_cache
 def primitives() -> dict[str, Any]:
-    """Every primitive jax has defined, by module and name."""
-    found: dict[str, Any] = {}
-    for module_name, module in sorted(sys.modules.items()):
-        if module_name.startswith("jax._src"):
-            for name, item in vars(module).items():
-                if isinstance(item, core.Primitive):
-                    found[f"{module_name}:{name}"] = item
-    return found
-
-
-@lru_cache
-def names() -> dict[int, str]:
-    return {id(primitive): key for key, primitive in reversed(primitives().items())}
+    """The operations a program may be made of, by name."""
+    known = rules().known | frozenset(table()["operations"]["others"].split())
+    modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("jax._src")]
+    found = [item for module in modules for item in list(vars(module).values()) if isinstance(item, core.Primitive)]
+    return {item.name: item for item in found if item.name in known}
 
 
 def name_of(primitive: Any) -> str:
-    if id(primitive) not in names():
-        raise pickle.PicklingError(f"the operation '{primitive.name}', which jax does not define")
-    return names()[id(primitive)]
+    if primitives().get(primitive.name) is not primitive:
+        raise pickle.PicklingError(f"the operation '{primitive.name}', which is not for kernels")
+    return str(primitive.name)
 
 
 def plain(closed: Any) -> Any:

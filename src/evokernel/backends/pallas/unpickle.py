@@ -14,16 +14,16 @@ from typing import Any, ClassVar
 
 
 class Strict(pickle._Unpickler):
-    """`called` are the only functions; `interned` are the classes that decide themselves whether an object is new, and are never filled."""
+    """`called` are the only functions; the classes are those that `find_class` finds."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
     stack: list[Any]
     append: Callable[[Any], None]
     pop_mark: Callable[[], list[Any]]
 
-    def __init__(self, file: Any, called: Iterable[Callable[..., Any]], interned: Iterable[str]) -> None:
+    def __init__(self, file: Any, called: Iterable[Callable[..., Any]]) -> None:
         super().__init__(file)
-        self.called, self.interned = frozenset(called), frozenset(interned)
+        self.called = frozenset(called)
         self.fresh: dict[int, Any] = {}
         """Objects that were made and not filled yet, by identity."""
 
@@ -45,12 +45,6 @@ class Strict(pickle._Unpickler):
             self.fresh[id(made)] = made
         else:
             raise pickle.UnpicklingError(f"{kind.__name__} is not made so")
-
-    def load_newobj_ex(self) -> None:
-        named, arguments, kind = self.stack.pop(), self.stack.pop(), self.stack.pop()
-        if not isinstance(kind, type) or kind.__name__ not in self.interned or type(arguments) is not tuple or type(named) is not dict:
-            raise pickle.UnpicklingError("no class whose objects are made so")
-        self.append(kind.__new__(kind, *arguments, **named))
 
     def load_build(self) -> None:
         state, item = self.stack.pop(), self.stack[-1]
@@ -106,7 +100,7 @@ def is_attribute(kind: type, name: str) -> bool:
     return isinstance(getattr(kind, name, None), MemberDescriptorType) or not hasattr(kind, name)
 
 
-REPLACED = ("reduce", "newobj", "newobj_ex", "build", "append", "appends", "setitem", "setitems", "additems")
-REFUSED = ("inst", "obj", "persid", "binpersid", "ext1", "ext2", "ext4", "next_buffer", "readonly_buffer")
+REPLACED = ("reduce", "newobj", "build", "append", "appends", "setitem", "setitems", "additems")
+REFUSED = ("newobj_ex", "inst", "obj", "persid", "binpersid", "ext1", "ext2", "ext4", "next_buffer", "readonly_buffer")
 Strict.dispatch |= {getattr(pickle, word.upper())[0]: getattr(Strict, f"load_{word}") for word in REPLACED}
 Strict.dispatch |= {getattr(pickle, word.upper())[0]: Strict.refused for word in REFUSED}
