@@ -125,6 +125,8 @@ def merge(table: Table, more: Mapping[str, Any]) -> None:
         if key in PARTS and isinstance(value, Mapping):
             old = table.get(key, RunConfig.model_fields[key].default)
             table[key] = {**(old if value.get("name", old["name"]) == old["name"] else {}), **value}
+        elif isinstance(value, Mapping) and isinstance(table.get(key), Mapping):
+            table[key] = {**table[key], **value}
         else:
             table[key] = value
 

@@ -103,7 +103,7 @@ class Usage(Record):
         if not (self.calls and other.calls):
             return self if self.calls else other
         return Usage(
-            model=self.model if self.model == other.model else f"{self.model}, {other.model}",
+            model=", ".join(dict.fromkeys([*self.model.split(", "), *other.model.split(", ")])),
             calls=self.calls + other.calls,
             tokens_in=known_sum(self.tokens_in, other.tokens_in),
             tokens_out=known_sum(self.tokens_out, other.tokens_out),
@@ -266,6 +266,8 @@ class MemoryItem(Record):
     """Where it comes from: `run/attempt`, or the card's own source note."""
     parent: str = ""
     """For a trace: id of the trace it was refined from, so that what descends from a revoked kernel can be found."""
+    candidate: str = ""
+    """Id of the candidate it tells of, so that the same code can be found in other runs."""
     apis: tuple[str, ...] = ()
     """For a card: the API names it explains, found by exact look-up in retrieved code."""
     bundle: bool = False
@@ -328,16 +330,6 @@ class Attempt(Record):
     def trace(self) -> str:
         """Id of the memory item that holds this attempt's kernel."""
         return f"{self.run}:{self.id}"
-
-
-class Final(Record):
-    """A task's best kernel, judged once more from the beginning when its run was over: other processes, other inputs."""
-
-    task: str
-    attempt: str
-    outcome: Outcome
-    at: float = 0.0
-    """Seconds since the epoch."""
 
 
 class State(Record):

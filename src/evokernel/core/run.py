@@ -1,14 +1,15 @@
-"""A run is a folder: `run.toml`, `tasks.jsonl`, `attempts.jsonl`, `incidents.jsonl`, `artifacts/<attempt>/`."""
+"""A run is a folder: `run.toml`, `tasks.jsonl`, `attempts.jsonl`, `incidents.jsonl`, `revoked.jsonl`, `artifacts/<attempt>/`."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import secrets
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -17,7 +18,9 @@ from pydantic import ValidationError
 from evokernel.core.config import FACTS, RunConfig, Table, parse, read_toml, write_toml
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_event
-from evokernel.core.records import Attempt, Reply, Task
+from evokernel.core.records import Attempt, GateResult, Outcome, Reply, Task
+
+FOUND_OUT = "it passed, but was found to cheat, or to come from one that does, and was taken back"
 
 
 class Run:
@@ -27,6 +30,7 @@ class Run:
         self.folder, self.config, self.tasks, self.facts = folder, config, tasks, facts
         self.journal = Journal(folder / "attempts.jsonl")
         self.incidents = folder / "incidents.jsonl"
+        self.revocations = folder / "revoked.jsonl"
         self._lock: IO[str] | None = None
 
     @classmethod
@@ -65,7 +69,26 @@ class Run:
         write_whole(self.folder / "run.toml", write_toml({**table, **{name: self.facts.get(name, {}) for name in FACTS}}))
 
     def attempts(self) -> list[Attempt]:
-        return list(self.journal.read())
+        """The journal as it counts now: kernels that were revoked since have failed."""
+        gone = self.revoked()
+        return [struck(attempt) if attempt.id in gone else attempt for attempt in self.journal.read()]
+
+    def revoked(self) -> set[str]:
+        """Ids of the attempts that were taken back."""
+        try:
+            lines = self.revocations.read_text().splitlines()
+            return {str(json.loads(line)["attempt"]) for line in lines}
+        except FileNotFoundError:
+            return set()
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{self.revocations} cannot be read ({type(error).__name__}): restore it, or revoke again") from error
+
+    def revoke(self, attempts: Iterable[str]) -> int:
+        """Notes that attempts were taken back, beside the journal, which never changes; gives how many are new."""
+        new = sorted(set(attempts) - self.revoked())
+        for attempt in new:
+            append_event(self.revocations, attempt=attempt, at=time.time())
+        return len(new)
 
     def lock(self) -> None:
         """Makes this process the only writer; the lock goes with the process."""
@@ -109,6 +132,17 @@ class Run:
 
     def incident(self, task: str, round: int, what: str, at: float) -> None:
         append_event(self.incidents, task=task, round=round, what=what, at=at)
+
+
+def struck(attempt: Attempt) -> Attempt:
+    """An attempt whose kernel was revoked: not feasible, without times, and without code that could be shown to anyone."""
+    found = attempt.outcome
+    verdict = (GateResult(gate="audit", passed=False, reason="revoked", detail=FOUND_OUT),) if found.feasible else ()
+    outcome = Outcome(
+        gates=(*found.gates, *verdict), versions=found.versions, protocol=found.protocol, without=found.without, usage=found.usage
+    )
+    candidate = attempt.candidate.model_copy(update={"files": {}, "notes": FOUND_OUT})
+    return attempt.model_copy(update={"outcome": outcome, "candidate": candidate})
 
 
 def new_id(parts: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ class Engine:
 
     def attempts(self) -> Iterator[Attempt]:
         """Gives every task its budget of attempts, a round at a time, and yields each as it is learned from."""
-        recorded = {attempt.id: attempt for attempt in self.run.journal.read()}
+        recorded = {attempt.id: attempt for attempt in self.run.attempts()}
         budget, tasks = self.run.config.budget, self.run.tasks
         with ThreadPoolExecutor(self.run.config.concurrency) as pool:
             for round in count():
