@@ -10,7 +10,9 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "evokernel"
 SUITES = {p.name for p in (SRC / "tasks").iterdir() if p.is_dir()}
 FILES = sorted(
-    f for f in SRC.rglob("*.py") if "samples" not in f.parts and not (f.parts[len(SRC.parts)] == "tasks" and f.parent.name in SUITES)
+    f
+    for f in SRC.rglob("*.py")
+    if not {"samples", "selftest"} & set(f.parts) and not (f.parts[len(SRC.parts)] == "tasks" and f.parent.name in SUITES)
 )
 LAYERS = [  # a package imports only packages in earlier rows, never its neighbours
     {"core"},

@@ -233,9 +233,10 @@ def primitives() -> dict[str, Any]:
 
 
 def name_of(primitive: Any) -> str:
-    if primitives().get(primitive.name) is not primitive:
-        raise pickle.PicklingError(f"the operation '{primitive.name}', which is not for kernels")
-    return str(primitive.name)
+    name = str(primitive.name)
+    if primitives().get(name) is not primitive:
+        raise pickle.PicklingError(f"the operation '{name}', which is not for kernels")
+    return name
 
 
 def plain(closed: Any) -> Any:
