@@ -1,0 +1,5 @@
+"""Writes to where nothing is."""
+
+import ctypes
+
+ctypes.memset(8, 0, 8)

@@ -1,0 +1,7 @@
+"""Folders inside folders, deeper than a path or a recursion can go."""
+
+import os
+
+for _ in range(3000):
+    os.mkdir("deeper-and-deeper")
+    os.chdir("deeper-and-deeper")

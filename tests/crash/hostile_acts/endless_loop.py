@@ -1,0 +1,5 @@
+"""Loops."""
+
+from hostile_tools import spin
+
+spin()

@@ -1,0 +1,6 @@
+"""Hundreds of megabytes of complaints."""
+
+import os
+
+for _ in range(300):
+    os.write(2, b"x" * (1 << 20))

@@ -1,0 +1,3 @@
+"""Raises what is no Exception."""
+
+raise KeyboardInterrupt

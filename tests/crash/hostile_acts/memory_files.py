@@ -1,0 +1,8 @@
+"""Files in memory, which count as nobody's."""
+
+import os
+
+held = []
+for number in range(200):
+    held.append(os.memfd_create(f"hostile-{number}"))
+    os.write(held[-1], b"x" * (1 << 20))

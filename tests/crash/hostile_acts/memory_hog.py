@@ -1,0 +1,5 @@
+"""Takes memory until there is none, up to three gigabytes."""
+
+held = []
+for _ in range(48):
+    held.append(bytearray(b"x") * (1 << 26))

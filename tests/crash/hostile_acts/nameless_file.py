@@ -1,0 +1,7 @@
+"""A file that is on no list."""
+
+import os
+
+descriptor = os.open(".", os.O_TMPFILE | os.O_RDWR)
+for _ in range(300):
+    os.write(descriptor, b"x" * (1 << 20))

@@ -1,0 +1,7 @@
+"""Names that are no text, that are commands, that are longer than a line."""
+
+import os
+
+for name in (b"\xff\xfe", "ünïcödé-\u202e", "-rf", "new\nline", "\x1b[2J", "a" * 255, "$(touch hostile)", "*"):
+    os.mkdir(name)
+    open(os.path.join(name, name), "wb").close()

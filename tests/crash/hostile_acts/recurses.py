@@ -1,0 +1,12 @@
+"""Runs out of stack."""
+
+import sys
+
+sys.setrecursionlimit(1 << 30)
+
+
+def deeper():
+    return [deeper() for _ in range(1)]
+
+
+deeper()

@@ -1,0 +1,5 @@
+"""Has a shell leave something running."""
+
+import subprocess
+
+subprocess.run(["sh", "-c", "setsid sleep 20 >/dev/null 2>&1 &"], check=True)

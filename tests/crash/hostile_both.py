@@ -1,0 +1,87 @@
+"""A backend that judges Python and C++ without looking at it first, so that the walls alone must hold, and C++ as `cpp` does."""
+
+import shutil
+from pathlib import Path
+
+import hostile_tools
+
+from evokernel.backends.cpp.backend import CppBackend
+from evokernel.core.errors import CandidateError
+from evokernel.core.protocols import Arguments
+
+SCREENED, NATIVE, PYTHON = "kernel.cpp", "kernel.cc", "kernel.py"
+
+
+class PythonKernel:
+    """Acts when it is loaded or when it is called, as the file's first line says; `kernel(arguments)` where there is one, else a copy."""
+
+    def __init__(self, text: str) -> None:
+        self.code = compile(text, PYTHON, "exec")
+        self.scope: dict[str, object] = {"__name__": "candidate"}
+        self.acts = text.startswith("# at call")
+        if not self.acts:
+            exec(self.code, self.scope)
+
+    def bind(self, arguments: Arguments):
+        return lambda: self.call(arguments)
+
+    def call(self, arguments: Arguments) -> None:
+        if self.acts:
+            exec(self.code, self.scope)
+        kernel = self.scope.get("kernel", copy)
+        kernel(arguments)  # type: ignore[operator]
+
+
+def copy(arguments: Arguments) -> None:
+    """Wrong for every task but one that asks for nothing."""
+    arguments.outputs[0].data[...] = arguments.inputs[0].data
+
+
+class Both:
+    """The file's name says what a candidate is: kernel.cpp is judged as by `cpp`, kernel.cc and kernel.py are not looked at."""
+
+    def __init__(self, where: str = "", token: str = "", port: str = "") -> None:
+        self.cpp = CppBackend()
+        hostile_tools.SCENE |= {"where": where, "token": token, "port": port}
+
+    def missing(self):
+        return self.cpp.missing()
+
+    def versions(self):
+        return self.cpp.versions()
+
+    def equipment(self):
+        return ()
+
+    def entry(self, task):
+        return self.cpp.entry(task)
+
+    def screen(self, task, candidate, workdir):
+        return self.cpp.screen(task, candidate, workdir) if SCREENED in candidate.files else ()
+
+    def build(self, task, candidate, workdir: Path):
+        if SCREENED in candidate.files:
+            self.cpp.build(task, candidate, workdir)
+        for name in {NATIVE, PYTHON} & set(candidate.files):
+            (workdir / name).write_text(candidate.files[name])
+        if NATIVE in candidate.files:
+            self.build_native(workdir)
+
+    def build_native(self, workdir: Path) -> None:
+        from evokernel.backends.cpp.toolchain import compile, find
+
+        done = compile(find("") or "", ["-O1", "-w", "-fPIC", "-shared", NATIVE, "-o", "kernel.so"], workdir, 60.0)
+        if done.code:
+            raise CandidateError("compile_error", done.text[:2000])
+
+    def load(self, workdir: Path):
+        if (workdir / PYTHON).exists():
+            return PythonKernel((workdir / PYTHON).read_text())
+        return self.cpp.load(workdir)
+
+    def profile(self, task, outcome):
+        return None
+
+
+def has_compiler() -> bool:
+    return shutil.which("g++") is not None or shutil.which("clang++") is not None

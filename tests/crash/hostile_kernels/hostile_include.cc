@@ -1,0 +1,2 @@
+// The compiler shows the line it does not understand.
+#include "@WHERE@/home/.keys/secret"

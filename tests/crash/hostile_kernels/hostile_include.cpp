@@ -1,0 +1,2 @@
+#include "@WHERE@/home/.keys/secret"
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {}

@@ -1,0 +1,4 @@
+#include <cstdlib>
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+    std::system("touch @WHERE@/home/touched");
+}

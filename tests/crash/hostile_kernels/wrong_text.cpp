@@ -1,0 +1,1 @@
+extern "C" void kernel(this is no C++

@@ -1,0 +1,162 @@
+"""A run in which every third candidate is hostile: it ends, it judges rightly, it keeps what it learned, and nothing is left behind."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import cycle
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hostile_scene import Listener, Scene, Watch, files, strays
+
+from evokernel.core.plugins import make
+from evokernel.core.records import Attempt
+from evokernel.core.run import Run
+from evokernel.engine.loop import Engine
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import distill
+
+HERE = Path(__file__).parent
+TASKS, BUDGET, TIMEOUT_S, RUN_S = 27, 10, 2, 200
+DISK_BYTES = 300 << 20
+KEPT = {"run.toml", "tasks.jsonl", "attempts.jsonl", "lock", "artifacts"}
+HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")
+WRONG = ("x", "0 * x", "2 * x + 1", "np.nan * x", "-2 * x", "2 * x.mean()")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left in /proc")
+
+
+def plain(expression: str) -> tuple[str, str]:
+    """A Python candidate that does nothing but compute."""
+    head = "import numpy as np\ndef kernel(arguments):\n    x = arguments.inputs[0].data\n"
+    return f"{head}    arguments.outputs[0].data[...] = {expression}\n", "py"
+
+
+def kernels(kind: str, where: Path) -> list[tuple[str, str]]:
+    """C++ candidates: looked at as `cpp` does, or (.cc) not at all."""
+    found = sorted((HERE / "hostile_kernels").glob(f"{kind}_*"))
+    return [(path.read_text().replace("@WHERE@", str(where)), path.suffix[1:]) for path in found]
+
+
+def acts() -> list[tuple[str, str]]:
+    """Every hostile Python candidate, some acting when loaded, some when called."""
+    found = sorted((HERE / "hostile_acts").glob("*.py"))
+    return [(f"# at {('call', 'load')[number % 2]}: {path.stem}\n{path.read_text()}", "py") for number, path in enumerate(found)]
+
+
+def cast(where: Path) -> Iterator[tuple[str, str, str]]:
+    """Kind, text and suffix of every attempt: two that are plain, then one that is hostile."""
+    honest = cycle([*kernels("honest", where), *(plain(expression) for expression in HONEST)])
+    wrong = cycle([*kernels("wrong", where), *(plain(expression) for expression in WRONG)])
+    hostile = [*kernels("hostile", where), *acts()]
+    assert len(hostile) <= TASKS * BUDGET // 3, "every hostile candidate has its turn"
+    more = cycle(hostile)
+    for number in range(TASKS * BUDGET):
+        kind = "hostile" if number % 3 == 2 else "wrong" if number % 6 == 1 else "honest"
+        yield (kind, *next({"hostile": more, "wrong": wrong, "honest": honest}[kind]))
+
+
+def write_scripts(scene: Scene, folder: Path) -> None:
+    """Tasks, and for every task its candidates in the order in which they are played."""
+    (folder / "tasks").mkdir(parents=True)
+    for number, (kind, text, suffix) in enumerate(cast(scene.where)):
+        task, turn = f"task_{number % TASKS:02}", number // TASKS
+        (folder / "tasks" / f"{task}.py").write_text((HERE / "hostile_task.py").read_text())
+        path = folder / "script" / task / f"{turn:02}-{kind}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+class Ran(NamedTuple):
+    """A run that is over, and what was seen meanwhile."""
+
+    scene: Scene
+    code: int
+    said: str
+    attempts: list[Attempt]
+    processes: list[str]
+    calls: list[str]
+    disk: Watch
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory) -> Iterator[Ran]:
+    root = tmp_path_factory.mktemp("hostile")
+    scene, listener = Scene(root), Listener()
+    write_scripts(scene, root)
+    command = [sys.executable, "-m", "evokernel.cli.main", "run", "--plain", "--tasks", str(root / "tasks"), "--budget", str(BUDGET)]
+    command += ["--workers", "2", "--out", str(scene.run), "--memory", str(scene.bank), "--backend", "hostile_both:Both"]
+    command += ["--generator", "script", "--set", f"generator.folder={root / 'script'}", "--policy", "value"]
+    chosen = {"id": "hostile", "clock": "synthetic", "timeout_s": TIMEOUT_S, "concurrency": 4}
+    chosen |= {f"backend.{name}": value for name, value in scene.settings(listener.port).items()}
+    command += [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
+    log = root / "log"
+    with strays() as processes, Watch(scene.tmp) as disk, log.open("wb") as said:
+        run = subprocess.Popen(command, cwd=scene.where, env=scene.environment(HERE), stdout=said, stderr=said, process_group=0)
+        try:
+            code = run.wait(RUN_S)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            code = run.wait()
+    attempts = Run.open(scene.run).attempts() if (scene.run / "run.toml").exists() else []
+    yield Ran(scene, code, log.read_text(errors="replace"), attempts, processes, listener.close(), disk)
+    scene.release()
+
+
+def test_it_ends_and_every_attempt_is_in_the_journal(ran):
+    assert ran.code == 0, ran.said[-3000:]
+    assert "Traceback" not in ran.said
+    tasks = [f"tasks/task_{number:02}" for number in range(TASKS)]
+    assert sorted(attempt.id for attempt in ran.attempts) == sorted(f"{task}/{turn}" for task in tasks for turn in range(BUDGET))
+    assert not (ran.scene.run / "incidents.jsonl").exists(), (ran.scene.run / "incidents.jsonl").read_text()
+
+
+def test_honest_candidates_pass_and_no_other(ran):
+    wrong = [told(attempt) for attempt in ran.attempts if attempt.outcome.feasible != ("honest" in attempt.candidate.notes)]
+    assert wrong == []
+
+
+def test_no_candidate_could_do_what_it_tried(ran):
+    assert [told(attempt) for attempt in ran.attempts if "HARM" in told(attempt)] == []
+
+
+def test_host_files_are_untouched_and_nothing_is_left(ran):
+    assert ran.scene.complaints() + ran.processes + ran.calls == []
+    assert {path.name for path in ran.scene.run.iterdir()} == KEPT
+    kept = {path.name for path in files(ran.scene.run / "artifacts")}
+    assert kept == {"reply.md", "reply.json", "reply.prompt.md"}
+
+
+def test_the_disk_is_not_filled_meanwhile(ran):
+    assert ran.disk.most_bytes < DISK_BYTES
+    assert ran.disk.most_files < 25_000
+
+
+def test_the_bank_is_whole_and_holds_what_the_journal_teaches(ran, tmp_path):
+    with closing(sqlite3.connect(ran.scene.bank)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with Bank.read(ran.scene.bank) as bank, Bank.read(learned_again(ran, tmp_path)) as again:
+        assert bank.standings(scope=None) == again.standings(scope=None)
+        assert len(bank.standings(scope=None)) > 20
+        assert [entry.item for entry in bank.entries()] == [entry.item for entry in again.entries()]
+
+
+def learned_again(ran: Ran, folder: Path) -> Path:
+    """A new bank that learned the journal alone: whoever were asked to judge or to write would fail."""
+    run = Run.open(ran.scene.run)
+    bank = Bank.open(folder / "again.db", make("embedder", "hash"), backend=run.config.name("backend"), run=run.config.id)
+    engine = Engine(run=run, generator=None, policy=make("policy", "value"), memory=bank, executor=None, distill=distill)
+    assert len(list(engine.attempts())) == len(ran.attempts)
+    bank.close()
+    return folder / "again.db"
+
+
+def told(attempt: Attempt) -> str:
+    """What became of an attempt, in a line."""
+    first = next(iter(attempt.candidate.files.values())).splitlines()[0]
+    failure = attempt.outcome.failure
+    became = f"{failure.gate} {failure.reason} {failure.detail[:160]!r}" if failure else "passed"
+    return f"{attempt.id} {attempt.candidate.notes} {first}: {became}"
