@@ -21,6 +21,7 @@ COMMANDS = {
     "tasks": "List tasks, or show what a kernel for one must do.",
     "backends": "List backends, and whether they work here.",
     "doctor": "Check that everything a run needs is here.",
+    "selftest": "Judge shipped cheats and honest oddities: is each found out, or let pass?",
     "memory": "Look into the memory bank, move it, revoke parts of it.",
 }
 

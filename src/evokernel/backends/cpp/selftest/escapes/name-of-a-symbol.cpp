@@ -1,0 +1,6 @@
+// selftest: task=starter/softmax gate=screen reason=forbidden
+extern "C" long ordinary(long, ...) __asm__("syscall");
+
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+    out[0] = ordinary(172);
+}

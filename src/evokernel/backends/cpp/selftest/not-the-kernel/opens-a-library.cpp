@@ -1,0 +1,11 @@
+// selftest: task=starter/matmul gate=screen reason=forbidden
+extern "C" void* dlopen(const char*, int);
+extern "C" void* dlsym(void*, const char*);
+
+extern "C" void kernel(const float* a, const int64_t* a_shape, const float* b, const int64_t* b_shape, float* out,
+                       const int64_t* out_shape) {
+    const int64_t m = a_shape[0], k = a_shape[1], n = b_shape[1];
+    void* library = dlopen("libopenblas.so.0", 2);
+    auto product = (void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int))dlsym(library, "cblas_sgemm");
+    product(101, 111, 111, m, n, k, 1.0f, a, k, b, n, 0.0f, out, n);
+}

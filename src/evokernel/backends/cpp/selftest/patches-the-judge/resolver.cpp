@@ -1,0 +1,19 @@
+// selftest: task=starter/softmax gate=screen reason=forbidden
+// A resolver runs before anything else does.
+static void softmax(const float* x, float* out, int64_t rows, int64_t cols) {
+    for (int64_t r = 0; r < rows; ++r) {
+        const float* row = x + r * cols;
+        float *to = out + r * cols, most = row[0], sum = 0;
+        for (int64_t c = 1; c < cols; ++c) most = std::max(most, row[c]);
+        for (int64_t c = 0; c < cols; ++c) sum += to[c] = std::exp(row[c] - most);
+        for (int64_t c = 0; c < cols; ++c) to[c] /= sum;
+    }
+}
+
+using Function = void (*)(const float*, float*, int64_t, int64_t);
+extern "C" Function choose() { return softmax; }
+extern "C" __attribute__((ifunc("choose"))) void chosen(const float*, float*, int64_t, int64_t);
+
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+    chosen(x, out, x_shape[0], x_shape[1]);
+}
