@@ -58,3 +58,7 @@ def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
         except CandidateError as error:
             raise CandidateError(error.reason, f"{error.detail} ({described_size(case)})") from error
         trial.expect(case, slot)
+
+
+def confirm(trial: Trial) -> None:
+    """A closer look at a kernel that would be the best of its task."""

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import TracedBackend
-from evokernel.core.records import Outcome
-from evokernel.verify import audit, sanitize
-from evokernel.verify.check import check
+from evokernel.core.records import Profile
+from evokernel.core.statistics import is_apart
+from evokernel.verify import audit, incumbents, sanitize
+from evokernel.verify.check import check, confirm
 from evokernel.verify.timing import Timing, measure, synthetic
 from evokernel.verify.trial import Trial
 
@@ -29,21 +30,31 @@ def build(trial: Trial) -> None:
     if isinstance(trial.backend, TracedBackend):
         trial.prepare("lower")
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
+    if not isinstance(trial.backend, TracedBackend):
+        incumbents.keep(trial)
 
 
 def clock(trial: Trial) -> None:
-    """Paired samples of candidate and baselines, then what bounds the candidate."""
+    """Paired samples of candidate, incumbent and baselines; what bounds the candidate; and a closer look at one that would be the best."""
     job, backend = trial.job, trial.backend
     found = backend.timed(job.task, trial.workdir) if isinstance(backend, TracedBackend) and job.clock != "synthetic" else None
     if found:
         trial.timing = Timing(found.samples_us, found.baseline_us, found.clock)
     else:
         trial.timing = synthetic(job) if job.clock == "synthetic" else measure(trial)
-    timed = Outcome(gates=(), samples_us=trial.timing.samples_us, baseline_us=trial.timing.baseline_us, clock=trial.timing.clock)
+    timed = trial.timing.outcome(job)
     trial.profile = found.profile if found else backend.profile(job.task, timed)
-    writing_us = trial.profile.figures.get("writing_us", 0.0) if trial.profile else 0.0
-    latency_us = timed.latency_us or 0.0
-    if job.clock != "synthetic" and latency_us < writing_us:
+    if job.clock != "synthetic":
+        refuse_impossible(timed.latency_us or 0.0, trial.profile)
+    interval = timed.interval("incumbent")
+    if interval is None or (is_apart(interval) and interval[0] > 1):
+        confirm(trial)
+
+
+def refuse_impossible(latency_us: float, profile: Profile | None) -> None:
+    """Nothing is faster than writing the outputs, whatever it computes."""
+    writing_us = profile.figures.get("writing_us", 0.0) if profile else 0.0
+    if latency_us < writing_us:
         raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than writing the outputs takes ({writing_us:.3g} µs)")
 
 

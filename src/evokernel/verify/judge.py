@@ -68,16 +68,15 @@ def once(job: Job, backend: Backend) -> Outcome:
             if failure:
                 break
         timed = trial.timing if results[-1].passed else None
-        return Outcome(
-            gates=tuple(results),
-            samples_us=timed.samples_us if timed else (),
-            baseline_us=timed.baseline_us if timed else {},
-            clock=timed.clock if timed else "",
-            profile=trial.profile if timed else None,
-            versions=versions(backend),
-            protocol=job.protocol,
-            without=tuple(trial.without),
-            usage=trial.usage,
+        return (timed.outcome(job) if timed else Outcome(gates=())).model_copy(
+            update={
+                "gates": tuple(results),
+                "profile": trial.profile if timed else None,
+                "versions": versions(backend),
+                "protocol": job.protocol,
+                "without": tuple(trial.without),
+                "usage": trial.usage,
+            }
         )
 
 

@@ -1,4 +1,4 @@
-"""How fast: the judge's clock, candidate and baselines in turn, every timed output judged.
+"""How fast: the judge's clock, candidate, best kernel so far and baselines in turn, every timed output judged.
 
 With one thread a sample is the CPU time charged to the child, which others on the machine can hardly disturb and a helper thread cannot
 lower; otherwise it is wall time.
@@ -11,37 +11,37 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import ceil, sqrt
+from math import ceil
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.records import Job
-from evokernel.core.statistics import quantile
+from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.core.records import Job, Outcome
+from evokernel.core.statistics import is_apart, median_interval
 from evokernel.verify.cases import Case, changeable, seed_of
 from evokernel.verify.child import bits_of, swap
+from evokernel.verify.incumbents import started, tell
+from evokernel.verify.windows import Incumbent, Side
 
 if TYPE_CHECKING:
-    from evokernel.verify.arena import Slot
-    from evokernel.verify.sandbox import Window
     from evokernel.verify.trial import Trial
 
 log = logging.getLogger(__name__)
 WINDOW_S = 0.002
-BUDGET_S = 1.0
-PAIRS, FEWEST, MOST = 12, 3, 60
-PRECISION = 0.01
+BUDGET_S, LONGEST_S = 1.0, 3.0
+"""For timing one kernel; the longer one where few calls fit, or where it is close who is faster."""
+PAIRS, FEWEST, MOST = 20, 3, 60
+PRECISION = 0.02
 DRAW_SHARE = 0.3
 """Of the budget may go into drawing new inputs; after that earlier ones come again."""
-KEPT = 4
+KEPT = 5
 MOST_CALLS = 100_000
-READINGS = 3
+SYNTHETIC_PAIRS = 12
 Baseline = Callable[[Case], Callable[[], object]]
-IDLE_SHARE, IDLE_S = 0.03, 0.002
 
 
 class Timing(NamedTuple):
@@ -50,6 +50,19 @@ class Timing(NamedTuple):
     samples_us: tuple[float, ...]
     baseline_us: dict[str, tuple[float, ...]]
     clock: str
+    incumbent_us: tuple[float, ...] = ()
+
+    def outcome(self, job: Job) -> Outcome:
+        """As it goes into a verdict."""
+        incumbent = job.incumbent.id if job.incumbent and self.incumbent_us else ""
+        return Outcome(
+            gates=(),
+            samples_us=self.samples_us,
+            baseline_us=self.baseline_us,
+            clock=self.clock,
+            incumbent_us=self.incumbent_us,
+            incumbent=incumbent,
+        )
 
 
 class Pool:
@@ -73,8 +86,8 @@ class Pool:
 
 def measure(trial: Trial) -> Timing:
     """Windows of equal work, A B A B, until the ratio is known well enough or the time is spent."""
-    with machine_lock(trial.threads > 1):
-        return Clock(trial).measure()
+    with machine_lock(trial.threads > 1), started(trial) as incumbent:
+        return Clock(trial, incumbent).measure()
 
 
 @contextmanager
@@ -89,35 +102,52 @@ def machine_lock(wanted: bool) -> Iterator[None]:
 
 
 class Clock:
-    """One candidate's timing."""
+    """One candidate's timing, with the best kernel so far beside it where there is one."""
 
-    def __init__(self, trial: Trial) -> None:
-        assert trial.child is not None
-        assert trial.arena is not None
-        self.trial, self.child, self.arena = trial, trial.child, trial.arena
-        self.by_cpu = trial.threads == 1 and self.child.cpu_s() is not None
-        self.pool = Pool(trial)
-        self.random = Random(seed_of(f"{trial.seed}/swaps"))
-        self.changing: list[int] = []
-        self.idle_wall_s = self.idle_cpu_s = 0.0
-        self.left: tuple[float, float] | None = None
-        self.overhead_s = 0.0
+    def __init__(self, trial: Trial, incumbent: Trial | None = None) -> None:
+        self.trial, self.pool = trial, Pool(trial)
+        self.own = Side(trial, trial.cases, Random(seed_of(f"{trial.seed}/swaps")))
+        self.other = Incumbent(incumbent, trial.cases, Random(seed_of(f"{trial.seed}/incumbent"))) if incumbent else None
+        self.calls = self.other_calls = 1
 
     def measure(self) -> Timing:
-        slot = self.trial.slots["bench"][0]
-        self.overhead_s = quantile(tuple(self.cost(self.child.run(slot, 0)) for _ in range(15)), 0.25)
         baselines = self.baselines()
-        calls, counts = self.calibrate(baselines)
+        counts = self.calibrate(baselines)
         started = time.perf_counter()
         samples: list[float] = []
+        best: list[float] = []
         others: dict[str, list[float]] = {name: [] for name in baselines}
-        while not self.enough(samples, others, time.perf_counter() - started):
-            case = self.pool.next()
-            samples.append(self.candidate_us(case, len(samples) % 2, calls))
+        while not self.enough(samples, best, others, time.perf_counter() - started):
+            case, is_even = self.pool.next(), len(samples) % 2 == 0
+            if not is_even:  # nobody always comes after the same one
+                self.beside(best, case)
+            samples.append(self.own.sample_us(case, self.calls))
+            if is_even:
+                self.beside(best, case)
             for name, make in baselines.items():
                 others[name].append(self.baseline_us(make(case), counts[name]))
-        self.check_idle()
-        return Timing(tuple(samples), {name: tuple(values) for name, values in others.items()}, "cpu" if self.by_cpu else "wall")
+        self.own.check()
+        with self.unblamed():
+            if self.other:
+                self.other.check()
+        clock = "cpu" if self.own.by_cpu else "wall"
+        return Timing(tuple(samples), {name: tuple(values) for name, values in others.items()}, clock, tuple(best if self.other else ()))
+
+    def beside(self, best: list[float], case: Case) -> None:
+        """A window of the best kernel so far."""
+        with self.unblamed():
+            if self.other:
+                best.append(self.other.sample_us(case, self.other_calls))
+
+    @contextmanager
+    def unblamed(self) -> Iterator[None]:
+        """Trouble of the best kernel so far is not the candidate's, which is then timed without it."""
+        try:
+            yield
+        except (CandidateError, InfraError, OSError) as error:
+            assert self.other is not None
+            tell(self.other.trial, error)
+            self.other = None
 
     def baselines(self) -> dict[str, Baseline]:
         """What the candidate is held against."""
@@ -128,12 +158,16 @@ class Clock:
                 raise UserError(f"no baseline called '{name}'; there are: {', '.join(known)}")
         return {name: known[name] for name in self.trial.job.baselines}
 
-    def calibrate(self, baselines: dict[str, Baseline]) -> tuple[int, dict[str, int]]:
-        """How many calls make a window; this also warms both sides up."""
-        self.changing = self.changes(self.pool.next())
-        self.candidate_us(self.pool.next(), 1, 1)
+    def calibrate(self, baselines: dict[str, Baseline]) -> dict[str, int]:
+        """How many calls make a window; this also warms all sides up."""
+        changing = self.changes(self.pool.next())
+        self.own.warm_up(self.pool.next(), changing)
         case = self.pool.next()
-        calls = filling(lambda calls: self.candidate_us(case, 0, calls))
+        self.calls = filling(partial(self.own.sample_us, case))
+        with self.unblamed():
+            if self.other:
+                self.other.warm_up(case, changing)
+                self.other_calls = filling(partial(self.other.sample_us, case))
         counts = {}
         for name in list(baselines):
             try:
@@ -145,7 +179,7 @@ class Clock:
                     raise
                 log.warning("%s: baseline %s is left out: %s", self.trial.job.task.id, name, str(error).partition("\n")[0])
                 del baselines[name]
-        return calls, counts
+        return counts
 
     def changes(self, case: Case) -> list[int]:
         """The inputs whose elements may change places between calls: none where the reference cannot do with other ones."""
@@ -159,74 +193,34 @@ class Clock:
             return []
         return found
 
-    def candidate_us(self, case: Case, which: int, calls: int) -> float:
-        """One window, in which no call has the inputs of any other; its last outputs are judged like any others."""
-        slot: Slot = self.trial.slot(case, which)
-        own = [bits_of(array.data) for array in case.inputs]
-        for _ in range(READINGS):
-            swaps = [(tensor, self.random.randrange(len(own[tensor])), 2 * self.random.randrange(1 << 15) + 1) for tensor in self.changing]
-            swap(own, swaps, 0)
-            self.arena.fill(slot, case.inputs)
-            self.arena.poison(slot)
-            self.enter()
-            window = self.child.run(slot, calls, swaps)
-            self.leave()
-            for index in range(1, calls):
-                swap(own, swaps, index)
-            if swaps:
-                self.trial.cases.renew(case)
-            self.expect(case, slot)
-            if (spent_s := self.cost(window) - self.overhead_s) > 0:
-                return spent_s / calls * 1e6
-        # Correct outputs for less than an empty command costs: the processor clock was read wrongly, as virtual machines sometimes do.
-        return window.wall_s / calls * 1e6
-
-    def expect(self, case: Case, slot: Slot) -> None:
-        """Judges a timed output. The kernel was right when it was checked; what differs now is that it was called before."""
-        try:
-            self.trial.expect(case, slot)
-        except CandidateError as error:
-            hint = "this was a later call with other inputs, and the earlier ones were right: keep nothing between calls"
-            raise CandidateError(error.reason, f"{error.detail}\n{hint}") from error
-
     def baseline_us(self, call: Callable[[], object], calls: int) -> float:
         """The same for code of ours, on the matching clock of this thread."""
-        now = time.thread_time if self.by_cpu else time.perf_counter
+        now = time.thread_time if self.own.by_cpu else time.perf_counter
         started = now()
         for _ in range(calls):
             call()
         return (now() - started) / calls * 1e6
 
-    def cost(self, window: Window) -> float:
-        return window.cpu_s if self.by_cpu and window.cpu_s is not None else window.wall_s
-
-    def enough(self, samples: list[float], others: dict[str, list[float]], elapsed_s: float) -> bool:
-        """Known to about a percent, or out of time."""
+    def enough(self, samples: list[float], best: list[float], others: dict[str, list[float]], elapsed_s: float) -> bool:
+        """Whether the ratio is known, to the best kernel so far or else to the first baseline; or the time is over."""
         if len(samples) < FEWEST:
             return False
         if len(samples) < PAIRS:
-            return elapsed_s > 3 * BUDGET_S
-        if elapsed_s > BUDGET_S or len(samples) >= MOST:
+            return elapsed_s > LONGEST_S
+        reference: Sequence[float] = best if self.other else next(iter(others.values()), [1.0] * len(samples))
+        interval = median_interval([other / own for own, other in zip(samples, reference)])
+        assert interval is not None
+        width = (interval[1] - interval[0]) / (interval[1] + interval[0])
+        if self.other and is_close(interval):
+            return width < PRECISION / 2 or elapsed_s > LONGEST_S or len(samples) >= 2 * MOST
+        if width < PRECISION or (self.other and is_apart(interval, PRECISION)):
             return True
-        reference = next(iter(others.values()), [1.0] * len(samples))
-        ratios = tuple(a / b for a, b in zip(samples, reference))
-        spread = (quantile(ratios, 0.75) - quantile(ratios, 0.25)) / 2 / quantile(ratios, 0.5)
-        return spread * 1.6 / sqrt(len(ratios)) < PRECISION
+        return elapsed_s > BUDGET_S or len(samples) >= MOST
 
-    def enter(self) -> None:
-        """Adds up what the child spent while it had nothing to do."""
-        if self.left is not None and (cpu := self.child.cpu_s()) is not None:
-            self.idle_wall_s += time.perf_counter() - self.left[0]
-            self.idle_cpu_s += cpu - self.left[1]
 
-    def leave(self) -> None:
-        cpu = self.child.cpu_s()
-        self.left = None if cpu is None else (time.perf_counter(), cpu)
-
-    def check_idle(self) -> None:
-        """Work outside the windows is work hidden from the clock."""
-        if self.by_cpu and self.idle_cpu_s > IDLE_S and self.idle_cpu_s > IDLE_SHARE * self.idle_wall_s:
-            raise CandidateError("forbidden", "the kernel keeps computing after it has returned: no helpers outside the call")
+def is_close(interval: tuple[float, float]) -> bool:
+    """Whether a kernel may well be faster than the best so far, and may as well not be."""
+    return not is_apart(interval) and interval[0] + interval[1] > 2
 
 
 def filling(per_call_us: Callable[[int], float]) -> int:
@@ -260,6 +254,7 @@ def synthetic(job: Job) -> Timing:
     base_us = 10 ** Random(job.task.id).uniform(2, 4)
     own_us = base_us * 10 ** Random(f"{job.candidate.id}/{job.task.id}").uniform(-1, 0.7)
     shake = Random(f"{job.task.id}/{job.candidate.id}/samples")
-    samples = tuple(round(own_us * shake.uniform(0.99, 1.01), 3) for _ in range(PAIRS))
-    others = {name: tuple(round(base_us * shake.uniform(0.99, 1.01), 3) for _ in range(PAIRS)) for name in job.baselines}
-    return Timing(samples, others, "synthetic")
+    samples = tuple(round(own_us * shake.uniform(0.99, 1.01), 3) for _ in range(SYNTHETIC_PAIRS))
+    others = {name: tuple(round(base_us * shake.uniform(0.99, 1.01), 3) for _ in range(SYNTHETIC_PAIRS)) for name in job.baselines}
+    best = synthetic(job.model_copy(update={"candidate": job.incumbent, "incumbent": None})).samples_us if job.incumbent else ()
+    return Timing(samples, others, "synthetic", best)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from evokernel.verify.arena import STORED, Arena, Slot, span
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
 from evokernel.verify.feedback import describe
 from evokernel.verify.sandbox import Child
-from evokernel.verify.timing import Timing
+
+if TYPE_CHECKING:
+    from evokernel.verify.timing import Timing
 
 TIMED_SLOTS = 2
 MEMORY_BYTES = 1 << 30

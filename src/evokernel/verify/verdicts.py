@@ -25,7 +25,7 @@ PASSING = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
 
 def kept(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None:
     """What was found before, by the same code and toolchain, about the same candidate; None when nothing was."""
-    if not is_repeatable(job, backend):
+    if job.again or not is_repeatable(job, backend):
         return None
     try:
         return Outcome.model_validate_json(entry(job, backend, versions).read_bytes())
@@ -53,7 +53,7 @@ def is_repeatable(job: Job, backend: Backend) -> bool:
 
 def entry(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
     """Where a verdict is kept: named after everything that decides it."""
-    told = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "incumbent"})
+    told = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "incumbent", "again"})
     text = json.dumps([code(type(backend).__module__), versions, told, sorted(job.candidate.files.items())], sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()
     return folders.cache() / "verdicts" / name[:2] / f"{name}.json"

@@ -1,0 +1,83 @@
+"""The best kernel so far, built and started beside a candidate, in a process of its own.
+
+What a build leaves is kept in memory for a while, so that a kernel that was judged here need not be built again to be held against.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.records import Job
+from evokernel.verify.trial import Trial
+
+log = logging.getLogger(__name__)
+BUILDS, BUILD_BYTES = 32, 16 << 20
+KEPT: OrderedDict[str, dict[str, bytes]] = OrderedDict()
+"""Files by name, of the last few builds."""
+
+
+def key(job: Job) -> str:
+    """Everything a build depends on."""
+    return json.dumps([job.backend, job.settings, job.task.id, job.task.source, job.candidate.id], sort_keys=True)
+
+
+def keep(trial: Trial) -> None:
+    """Remembers what was just built, before any of it has run."""
+    files = [path for path in trial.workdir.iterdir() if path.is_file() and not path.is_symlink()]
+    if sum(path.stat().st_size for path in files) > BUILD_BYTES:
+        return
+    KEPT[key(trial.job)] = {path.name: path.read_bytes() for path in files}
+    KEPT.move_to_end(key(trial.job))
+    while len(KEPT) > BUILDS:
+        KEPT.popitem(last=False)
+
+
+def build(trial: Trial) -> None:
+    """Puts a remembered build into the trial's folder, or builds anew."""
+    if (found := KEPT.get(key(trial.job))) is not None:
+        KEPT.move_to_end(key(trial.job))
+        for name, data in found.items():
+            (trial.workdir / name).write_bytes(data)
+        return
+    trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
+    keep(trial)
+
+
+@contextmanager
+def started(trial: Trial) -> Iterator[Trial | None]:
+    """The incumbent of the candidate on trial, loaded and ready to be called; None where there is none to be had, whoever is to blame."""
+    if trial.job.incumbent is None:
+        yield None
+        return
+    job = trial.job.model_copy(update={"candidate": trial.job.incumbent, "incumbent": None})
+    workdir = trial.workdir.with_name(f"{trial.workdir.name}-incumbent")  # out of the candidate's sight, and removed by the same rule
+    try:
+        workdir.mkdir(mode=0o700)
+        with Trial(job, trial.backend, workdir) as other:
+            yield other if is_ready(other) else None
+    finally:
+        shutil.rmtree(workdir, ignore_errors=True)
+
+
+def is_ready(trial: Trial) -> bool:
+    """Builds it, starts its process, loads it."""
+    try:
+        build(trial)
+        child = trial.start([])
+        child.wait_ready()
+        child.load()
+    except (CandidateError, InfraError, OSError) as error:
+        tell(trial, error)
+        return False
+    return True
+
+
+def tell(trial: Trial, error: Exception) -> None:
+    """Its trouble is nobody else's: a line in the log, and the candidate is timed without it."""
+    log.warning("%s: the best kernel so far (%s) is not timed beside: %s", trial.job.task.id, trial.job.candidate.id, error)

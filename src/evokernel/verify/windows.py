@@ -1,0 +1,139 @@
+"""One kernel under the judge's clock: windows of calls on new inputs, every output judged, and what its process does in between."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+from evokernel.core.errors import CandidateError
+from evokernel.core.statistics import quantile
+from evokernel.verify.cases import Case, Cases
+from evokernel.verify.child import bits_of, swap
+
+if TYPE_CHECKING:
+    from evokernel.verify.arena import Slot
+    from evokernel.verify.sandbox import Window
+    from evokernel.verify.trial import Trial
+
+READINGS = 3
+EMPTY_RUNS = 15
+IDLE_SHARE, IDLE_S = 0.03, 0.002
+THREAD_SHARE, THREAD_S = 1.05, 0.002
+"""One thread cannot be charged more processor time than passes; a little is left for the reading of clocks."""
+AGREED, SLACK_S, TICK_S = 0.5, 0.0005, 0.01
+"""Clocks of judge and child that differ by half, and by more than a command takes, do not tell of the same work; a process sees its own
+processor time move in ticks."""
+KEEP_NOTHING = "this was a later call with other inputs, and the earlier ones were right: keep nothing between calls"
+
+
+class Side:
+    """A kernel in its process, taken in turn with others. `trial` has its child and memory; cases are those that all sides share."""
+
+    def __init__(self, trial: Trial, cases: Cases, random: Random) -> None:
+        assert trial.child is not None
+        assert trial.arena is not None
+        self.trial, self.child, self.arena = trial, trial.child, trial.arena
+        self.cases, self.random = cases, random
+        self.by_cpu = trial.threads == 1 and self.child.cpu_s() is not None
+        self.changing: list[int] = []
+        self.overhead_s = 0.0
+        self.idle_wall_s = self.idle_cpu_s = self.wall_s = self.cpu_s = 0.0
+        self.left: tuple[float, float] | None = None
+        self.told: list[float] = []
+        """The wall time the child says went by, as a share of the processor time the judge saw it spend."""
+
+    def warm_up(self, case: Case, changing: list[int]) -> None:
+        """Both places in memory, with equal contents, must give equal bits; then what an empty command costs."""
+        for which in (0, 1):
+            slot = self.trial.slot(case, which)
+            self.arena.fill(slot, case.inputs)
+            self.arena.poison(slot)
+            self.child.run(slot)
+            self.expect(case, slot)
+        self.overhead_s = quantile([self.cost(self.child.run(slot, 0)) for _ in range(EMPTY_RUNS)], 0.25)
+        self.changing = changing
+
+    def sample_us(self, case: Case, calls: int) -> float:
+        """One window, in which no call has the inputs of any other; its last outputs are judged like any others.
+
+        Place and contents change independently: whoever remembers by address meets other contents there, and the reverse.
+        """
+        own = [bits_of(array.data) for array in case.inputs]
+        for _ in range(READINGS):
+            slot = self.trial.slot(case, self.random.randrange(2))
+            swaps = [(tensor, self.random.randrange(len(own[tensor])), 2 * self.random.randrange(1 << 15) + 1) for tensor in self.changing]
+            swap(own, swaps, 0)
+            self.arena.fill(slot, case.inputs)
+            self.arena.poison(slot)
+            self.enter()
+            window = self.child.run(slot, calls, swaps)
+            self.leave()
+            for index in range(1, calls):
+                swap(own, swaps, index)
+            if swaps:
+                self.cases.renew(case)
+            self.expect(case, slot)
+            spent_s = self.cost(window) - self.overhead_s
+            if spent_s > 0 and not self.is_misread(window):
+                self.note(window)
+                return spent_s / calls * 1e6
+        # Correct outputs for less than an empty command costs, or for less than the child says: the processor clock was read wrongly, as
+        # virtual machines sometimes do. Wall time is never less than the truth, so a child that lies about its clock only harms itself.
+        return window.wall_s / calls * 1e6
+
+    def is_misread(self, window: Window) -> bool:
+        """Whether the judge's clock shows much less than the child's own."""
+        cpu_s, wall_s = window.told
+        return (self.by_cpu and self.cost(window) < AGREED * cpu_s - TICK_S) or window.wall_s < AGREED * wall_s - SLACK_S
+
+    def note(self, window: Window) -> None:
+        """Adds a window to what `check` looks at."""
+        self.wall_s += window.wall_s
+        self.cpu_s += window.cpu_s or 0.0
+        if self.cost(window) > 2 * SLACK_S:
+            self.told.append((window.told[1] + SLACK_S) / self.cost(window))
+
+    def expect(self, case: Case, slot: Slot) -> None:
+        """Judges a timed output. The kernel was right when it was checked; what differs now is that it was called before."""
+        try:
+            self.trial.expect(case, slot)
+        except CandidateError as error:
+            raise CandidateError(error.reason, f"{error.detail}\n{KEEP_NOTHING}") from error
+
+    def cost(self, window: Window) -> float:
+        return window.cpu_s if self.by_cpu and window.cpu_s is not None else window.wall_s
+
+    def enter(self) -> None:
+        """Adds up what the child spent while it had nothing to do."""
+        if self.left is not None and (cpu := self.child.cpu_s()) is not None:
+            self.idle_wall_s += time.perf_counter() - self.left[0]
+            self.idle_cpu_s += cpu - self.left[1]
+
+    def leave(self) -> None:
+        cpu = self.child.cpu_s()
+        self.left = None if cpu is None else (time.perf_counter(), cpu)
+
+    def check(self) -> None:
+        """Work outside the windows, or beside the one thread, is work hidden from the clock; so is a clock that was tampered with."""
+        if not self.by_cpu:
+            return
+        if self.idle_cpu_s > IDLE_S and self.idle_cpu_s > IDLE_SHARE * self.idle_wall_s:
+            raise CandidateError("forbidden", "the kernel keeps computing after it has returned: no helpers outside the call")
+        if self.cpu_s > THREAD_SHARE * self.wall_s + THREAD_S:
+            busy = self.cpu_s / self.wall_s
+            raise CandidateError("forbidden", f"the kernel keeps {busy:.2f} processors busy where one thread is allowed")
+        if self.told and quantile(self.told, 0.5) < AGREED:
+            raise CandidateError("forbidden", "clocks in the kernel's process do not show the time it takes: leave them alone")
+
+
+class Incumbent(Side):
+    """The best kernel so far: judged by the reference alone, since cases keep what the candidate made of them."""
+
+    def expect(self, case: Case, slot: Slot) -> None:
+        kept = case.results
+        case.results = []
+        try:
+            self.trial.expect(case, slot)
+        finally:
+            case.results = kept
