@@ -42,5 +42,8 @@ class Hostile:
         exec((workdir / "kernel.py").read_text(), scope)
         return Kernel(scope["kernel"])
 
+    def sanitizer(self):
+        return None
+
     def profile(self, task, outcome):
         return None

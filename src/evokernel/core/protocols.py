@@ -76,6 +76,15 @@ class Backend(Protocol):
 
     def load(self, workdir: Path) -> Kernel: ...
 
+    def sanitizer(self) -> Equipment | None:
+        """What can watch a kernel's memory accesses; where it is not found, `detail` names the fix. None: running a kernel watches them."""
+
+    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+        """Leaves in `workdir` what `load` needs for the kernel to be watched; gives variables for the process that loads it."""
+
+    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+        """What the watched process wrote to stderr, in words for whoever wrote the kernel; None when that is no finding."""
+
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         """What bounds a timed kernel."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from evokernel.core.protocols import Equipment, Kernel
 
 if TYPE_CHECKING:
+    from evokernel.core.errors import CandidateError
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
 
@@ -33,8 +34,9 @@ class CppBackend:
 
     def equipment(self) -> Iterable[Equipment]:
         from evokernel.backends.cpp.ceilings import known
+        from evokernel.backends.cpp.sanitizer import found
 
-        return known()
+        return [found(self.compiler), *known()]
 
     def entry(self, task: Task) -> str:
         from evokernel.backends.cpp.abi import described
@@ -54,8 +56,24 @@ class CppBackend:
 
     def load(self, workdir: Path) -> Kernel:
         from evokernel.backends.cpp.loader import CppKernel
+        from evokernel.backends.cpp.watched import WatchedKernel, is_watched
 
-        return CppKernel(workdir / "kernel.so")
+        return (WatchedKernel if is_watched() else CppKernel)(workdir / "kernel.so")
+
+    def sanitizer(self) -> Equipment | None:
+        from evokernel.backends.cpp.sanitizer import found
+
+        return found(self.compiler)
+
+    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+        from evokernel.backends.cpp.sanitizer import build
+
+        return build(self.compiler, self.flags, task, candidate, workdir)
+
+    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+        from evokernel.backends.cpp.sanitizer_report import explained
+
+        return explained(report, candidate, workdir)
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         from evokernel.backends.cpp.profile import profile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from evokernel.backends.cpp.abi import declaration, harness
@@ -30,24 +31,34 @@ def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: 
     path = find(compiler)
     if path is None:
         raise UserError(missing(compiler) or "no C++ compiler")
+    write(task, text, workdir)
+    if pastes_tokens(text):
+        check_expanded(path, workdir)
+    judge(compile_kernel(path, [*FLAGS, *flags.split()], workdir), task, text, workdir)
+    check_symbols(workdir / LIBRARY, task)
+
+
+def write(task: Task, text: str, workdir: Path) -> None:
+    """What the compiler reads."""
     try:
         (workdir / SOURCE).write_text(text if text.endswith("\n") else text + "\n")
         (workdir / HEADER).write_text(harness(task.signature))
         (workdir / EXPORTS).write_text("{ global: kernel; local: *; };\n")
     except OSError as error:
         raise InfraError(f"cannot write to {workdir}: {error}") from error
-    if pastes_tokens(text):
-        check_expanded(path, workdir)
-    base = precompiled(path, flags)
+
+
+def compile_kernel(path: str, options: Sequence[str], workdir: Path) -> Compiled:
+    """Compiles and links what `write` left."""
+    base = precompiled(path, options)
     included = ["-include", base] if base else []
-    command = [*FLAGS, *flags.split(), *QUIET, *included, "-include", HEADER, SOURCE, "-o", LIBRARY, "-lm"]
+    command = [*options, *QUIET, *included, "-include", HEADER, SOURCE, "-o", LIBRARY, "-lm"]
     if sys.platform == "linux":
         command.append(f"-Wl,--version-script={EXPORTS}")
     done = compile(path, command, workdir, TIMEOUT_S)
     if done.code and "march=native" in done.text:
         done = compile(path, [flag for flag in command if flag != "-march=native"], workdir, TIMEOUT_S)
-    judge(done, task, text, workdir)
-    check_symbols(workdir / LIBRARY, task)
+    return done
 
 
 def judge(done: Compiled, task: Task, source: str, workdir: Path) -> None:

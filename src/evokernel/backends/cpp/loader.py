@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.core.protocols import Arguments, Array
+    from evokernel.core.protocols import Arguments
 
 
 class CppKernel:
@@ -27,27 +29,28 @@ class CppKernel:
                 raise CandidateError("memory", f"the kernel's static data does not fit in memory: {text}") from error
             raise CandidateError("symbol", f"the built kernel cannot be loaded: {text}") from error
         self.entry.restype = None
+        self.shapes: list[list[np.ndarray]] = []
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
         """Everything is converted here, once, so that a call costs about a microsecond."""
         values: list[object] = []
-        for array in arguments.inputs:
-            values += pointers(array)
+        shapes = [np.array(array.data.shape or (1,), np.int64) for array in (*arguments.inputs, *arguments.outputs)]
+        pointers = [
+            (ctypes.c_void_p(array.data.ctypes.data), ctypes.c_void_p(shape.ctypes.data))
+            for array, shape in zip((*arguments.inputs, *arguments.outputs), shapes, strict=True)
+        ]
+        for pair in pointers[: len(arguments.inputs)]:
+            values += pair
         for _, kind, value in arguments.scalars:
             values.append(
                 ctypes.c_int64(int(value)) if kind == "int" else ctypes.c_bool(bool(value)) if kind == "bool" else ctypes.c_double(value)
             )
-        for array in arguments.outputs:
-            values += pointers(array)
+        for pair in pointers[len(arguments.inputs) :]:
+            values += pair
         entry, fixed = self.entry, tuple(values)
+        self.shapes.append(shapes)  # as arrays of their own, so that a sanitizer sees their ends
 
         def call() -> None:
             entry(*fixed)
 
         return call
-
-
-def pointers(array: Array) -> list[object]:
-    """A tensor as the entry point takes it: its data, then its shape."""
-    shape = (ctypes.c_int64 * max(1, array.data.ndim))(*array.data.shape)
-    return [ctypes.c_void_p(array.data.ctypes.data), shape]

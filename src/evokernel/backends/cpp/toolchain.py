@@ -138,12 +138,13 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def precompiled(path: str, flags: str) -> str | None:
+def precompiled(path: str, options: Sequence[str]) -> str | None:
     """A header with the standard ones in it, compiled once per machine: reading them takes longer than most kernels. GCC only."""
+    options = [option for option in options if option != "-shared"]
     if "Free Software Foundation" not in version_text(path):
         return None
     text = "".join(f"#include <{name}>\n" for name in HEADERS)
-    key = hashlib.sha256("\0".join([text, version_text(path), *FLAGS, flags, processor()]).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\0".join([text, version_text(path), *options, processor()]).encode()).hexdigest()[:16]
     folder = folders.cache() / "headers" / key
     try:
         if not (folder / "base.h.gch").exists():
@@ -151,8 +152,7 @@ def precompiled(path: str, flags: str) -> str | None:
             with tempfile.TemporaryDirectory(dir=folder) as building:
                 workdir = Path(building)
                 (workdir / "base.h").write_text(text)
-                options = [flag for flag in FLAGS if flag != "-shared"]
-                done = compile(path, [*options, *flags.split(), "-w", "-x", "c++-header", "base.h", "-o", "base.h.gch"], workdir, 60.0)
+                done = compile(path, [*options, "-w", "-x", "c++-header", "base.h", "-o", "base.h.gch"], workdir, 60.0)
                 if done.code:
                     return None
                 (workdir / "base.h").replace(folder / "base.h")
