@@ -15,6 +15,12 @@ HONEST = "def kernel(shape):\n    return 2\n"
 
 
 @pytest.fixture
+def opened(monkeypatch):
+    """Without these layers of the jail a candidate can leave notes outside of its folder, and start processes."""
+    monkeypatch.setenv("EVOKERNEL_WITHOUT", "landlock,seccomp")
+
+
+@pytest.fixture
 def traced(doubling, tmp_path):
     def verified(text, backend="traced_backend:Traced", timeout_s=20.0, **settings):
         candidate = Candidate(backend=backend, files={"kernel.py": text})
@@ -57,7 +63,7 @@ def test_what_a_candidate_does_to_its_process_is_gone_with_it(traced):
     assert traced(HONEST).feasible
 
 
-def test_a_copy_that_is_killed_from_outside_is_judged_again(traced, tmp_path):
+def test_a_copy_that_is_killed_from_outside_is_judged_again(traced, opened, tmp_path):
     once = "mark = where / 'mark'\nif not mark.exists():\n    mark.write_text('x')\n    os.kill(os.getpid(), 9)\n"
     assert traced(once + HONEST).feasible
 
@@ -71,12 +77,12 @@ def test_a_process_to_copy_that_died_is_replaced(traced):
     assert not any(is_alive(pid) for pid in copied)
 
 
-def test_no_copy_is_left_behind(traced, tmp_path):
+def test_no_copy_is_left_behind(traced, opened, tmp_path):
     traced("(where / 'pid').write_text(str(os.getpid()))\n" + HONEST)
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
-def test_what_a_candidate_started_is_gone_before_its_program_is_looked_at(traced, tmp_path):
+def test_what_a_candidate_started_is_gone_before_its_program_is_looked_at(traced, opened, tmp_path):
     """Else it could change the program between inspection, compilation and check."""
     leave = "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        (where / 'pid').write_text(str(os.getpid()))\n"
     leave += "        import time\n        time.sleep(60)\n    os._exit(0)\nos.wait()\nwhile not (where / 'pid').exists():\n    pass\n"
@@ -85,20 +91,23 @@ def test_what_a_candidate_started_is_gone_before_its_program_is_looked_at(traced
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "without", "reason"),
     [
-        ("from evokernel.core.errors import InfraError\nraise InfraError('it was not me')\n", "killed"),
-        ("os.kill(os.getppid(), 9)\nwhile True:\n    pass\n", "killed"),
-        ("os.mkdir('../inspect')\n", "forbidden"),
+        ("from evokernel.core.errors import InfraError\nraise InfraError('it was not me')\n", "", "killed"),
+        ("os.kill(os.getppid(), 9)\nwhile True:\n    pass\n", "", "forbidden"),
+        ("os.kill(os.getppid(), 9)\nwhile True:\n    pass\n", "landlock,seccomp", "killed"),
+        ("os.mkdir('../inspect')\n", "", "trace_error"),
+        ("os.mkdir('../inspect')\n", "landlock", "forbidden"),
     ],
-    ids=["said", "parent", "folder"],
+    ids=["said", "parent", "parent, open", "folder", "folder, open"],
 )
-def test_a_candidate_cannot_blame_the_machine(traced, text, reason):
+def test_a_candidate_cannot_blame_the_machine(traced, monkeypatch, text, without, reason):
+    monkeypatch.setenv("EVOKERNEL_WITHOUT", without)
     outcome = traced(text + HONEST)
     assert (outcome.failure.gate, outcome.failure.reason) == ("screen", reason)
 
 
-def test_a_repeatable_verdict_is_found_again(traced, monkeypatch, tmp_path):
+def test_a_repeatable_verdict_is_found_again(traced, opened, monkeypatch, tmp_path):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     counted = "with open(where / 'count', 'a') as file:\n    file.write('x')\n"
     first = traced(counted + HONEST, backend="traced_backend:Repeatable")
@@ -111,7 +120,7 @@ def test_a_repeatable_verdict_is_found_again(traced, monkeypatch, tmp_path):
     assert (tmp_path / "count").read_text() == "xxx"
 
 
-def test_a_verdict_of_the_moment_is_not_kept(traced, monkeypatch, tmp_path):
+def test_a_verdict_of_the_moment_is_not_kept(traced, opened, monkeypatch, tmp_path):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     counted = "with open(where / 'count', 'a') as file:\n    file.write('x')\n"
     for _ in range(2):

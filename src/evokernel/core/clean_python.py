@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 
 import evokernel
 
-BOOT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from {module} import {function}; {function}()"
+BOOT = "import sys; sys.path[:] = sys.argv[1].splitlines(); from {module} import {function}; {function}()"  # json takes 10 ms
 
 
 def command(module: str, function: str, *arguments: str) -> list[str]:
     """What starts `function` of a module; it finds its arguments from `sys.argv[2]` on."""
     here = str(Path(str(evokernel.__file__)).parent.parent)
-    path = json.dumps([here, *(os.path.abspath(entry) for entry in sys.path)])
+    path = "\n".join([here, *(os.path.abspath(entry) for entry in sys.path)])
     return [sys.executable, "-I", "-S", "-B", "-c", BOOT.format(module=module, function=function), path, *arguments]

@@ -11,7 +11,6 @@ import importlib
 import json
 import mmap
 import os
-import resource
 import signal
 import sys
 import time
@@ -23,6 +22,7 @@ import numpy as np
 
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Arguments, Array, Call
+from evokernel.jail.enter import enter, enter_after_loading
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 LIMIT_BYTES = 4000
@@ -60,7 +60,7 @@ def main(given: Given | None = None, backend: Any = None) -> None:
     if backend is None:
         module, _, name = order["backend"].partition(":")
         backend = getattr(importlib.import_module(module), name)(**order["settings"])
-    limit(order["memory_bytes"], order["file_bytes"], order["cpu_s"], order["processes"])
+    enter(order["jail"], {*given[1:], commands.fileno()})
     answers.say("ready")
     served = Served(order, backend)
     for line in commands:
@@ -103,6 +103,7 @@ class Served:
 
     def load(self) -> None:
         self.kernel = self.backend.load(Path(self.order["workdir"]))
+        enter_after_loading(self.order["jail"])
 
     def prepare(self, word: str, source: str, calls: dict[str, list[Any]], into: str) -> None:
         """Traces the candidate, inspects or lowers what was traced: `word` says which of the backend's three."""
@@ -174,24 +175,3 @@ def die_with(judge: int) -> None:
         libc.prctl(PR_SET_DUMPABLE, 0)
     if os.getppid() != judge:
         os._exit(0)
-
-
-def limit(memory_bytes: int, file_bytes: int, cpu_s: int, processes: bool) -> None:
-    """Memory beyond what is mapped already, processor time, file size; no core dumps; no further processes where that can be forbidden.
-
-    `memory_bytes` 0 leaves memory as it is.
-    """
-    wanted = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": cpu_s, "RLIMIT_NOFILE": 64}
-    if sys.platform == "linux":
-        if memory_bytes:
-            with open("/proc/self/statm") as file:
-                wanted["RLIMIT_AS"] = int(file.read().split()[0]) * mmap.PAGESIZE + memory_bytes
-        if not processes:
-            wanted["RLIMIT_NPROC"] = 0
-    for name, value in wanted.items():
-        _, hard = resource.getrlimit(getattr(resource, name))
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
-        resource.setrlimit(
-            getattr(resource, name), (value, value + 5 if name == "RLIMIT_CPU" and hard == resource.RLIM_INFINITY else value)
-        )

@@ -21,11 +21,14 @@ from evokernel.core import clean_python
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Backend, Call, TracedBackend
 from evokernel.core.records import Job, Settings
+from evokernel.jail import plans
+from evokernel.jail.enter import Plan
 from evokernel.verify.arena import Arena, Slot
+from evokernel.verify.leavings import refuse_too_much, refuse_what_is_no_file, remove
 from evokernel.verify.reasons import REASONS, clean
 from evokernel.verify.zygote import Forked, Zygote
 
-START_S, EXIT_S = 60.0, 5.0
+START_S, EXIT_S, WATCH_S = 60.0, 5.0, 0.05
 ANSWER_BYTES = 16 << 10
 PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 ASK_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
@@ -63,12 +66,14 @@ class Child:
     ) -> None:
         """`memory_bytes` 0 sets no limit to its address space; `variables` are added to its environment."""
         self.arena, self.workdir, self.left_s = arena, workdir, job.timeout_s
-        self.timeout_s = job.timeout_s
+        self.timeout_s, self.disk_bytes, self.is_watched = job.timeout_s, 2 * file_bytes, False
+        self.is_believed = isinstance(backend, TracedBackend)  # machine code could say anything of the machine it runs on
         self.answers, theirs = os.pipe()
         self.buffer = b""
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
         self.errors = self.scratch.with_suffix(".err").open("w+b")
         given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
+        jail = self.jail(backend, threads, memory_bytes, file_bytes, bool(variables))
         try:
             self.process = self.start(job, backend, given, threads, variables or {})
         except (OSError, InfraError) as error:
@@ -86,12 +91,19 @@ class Child:
             "backend": f"{type(backend).__module__}:{type(backend).__qualname__}",
             "settings": job.settings,
             "workdir": str(workdir),
-            "memory_bytes": memory_bytes,
-            "file_bytes": file_bytes,
-            "cpu_s": int(job.timeout_s * threads) + 30,
-            "processes": threads > 1 or isinstance(backend, TracedBackend),
+            "jail": jail,
         }
         self.send(json.dumps(order))
+
+    def jail(self, backend: Backend, threads: int, memory_bytes: int, file_bytes: int, is_sanitized: bool) -> Plan:
+        """Machine code runs where nothing can be written; what traces, interprets or reports can write into its own folder."""
+        limits = {"RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": int(self.timeout_s * threads) + 30}
+        seen = [str(self.workdir)]
+        if isinstance(backend, TracedBackend) or is_sanitized:
+            plan = plans.interpreter(backend, seen, str(self.scratch), limits)
+        else:
+            plan = plans.kernel(backend, seen, threads, limits if threads > 1 else limits | {"RLIMIT_NPROC": 0})
+        return plan | {"more_memory": memory_bytes} if memory_bytes and "limits" in plan else plan
 
     def start(
         self, job: Job, backend: Backend, given: tuple[int, int, int], threads: int, added: Mapping[str, str]
@@ -129,11 +141,15 @@ class Child:
 
     def prepare(self, word: str, source: Path, calls: dict[str, Call], into: Path) -> None:
         """Has the backend trace a candidate, or inspect or lower its programs; what that leaves is in `into`."""
-        try:
-            into.mkdir()
-        except FileExistsError:
-            raise CandidateError("forbidden", "the kernel writes into the judge's folder") from None
-        self.command(word, json.dumps([str(source), calls, str(into)]))
+        theirs = self.scratch / word
+        theirs.mkdir()
+        self.is_watched = True
+        self.command(word, json.dumps([str(source), calls, str(theirs)]))
+        refuse_too_much(self.scratch, self.disk_bytes)
+        refuse_what_is_no_file(theirs)
+        if into.exists():
+            raise CandidateError("forbidden", "the kernel writes into the judge's folder")
+        theirs.rename(into)
 
     def bind(self, slot: Slot, scalars: tuple[tuple[str, str, float], ...]) -> None:
         """Makes a slot callable; slots are bound in the order in which they were made."""
@@ -184,8 +200,10 @@ class Child:
                 cpu_s, wall_s = map(float, text.split())
                 return cpu_s, wall_s
             found = json.loads(text)
-            if word == "infra":
+            if word == "infra" and self.is_believed:
                 raise InfraError(clean(str(found)))
+            if word == "infra":
+                raise CandidateError("killed", f"the kernel's process says that the machine failed: {found}")
             reason, detail = (str(part) for part in found)
         except ValueError as error:
             raise CandidateError("forbidden", "the kernel writes into the judge's channel") from error
@@ -214,8 +232,12 @@ class Child:
         while b"\n" not in self.buffer:
             if len(self.buffer) > ANSWER_BYTES:
                 return None
-            if not select.select([self.answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise TimeoutError
+            left_s = max(0.0, deadline - time.monotonic())
+            if not select.select([self.answers], [], [], min(left_s, WATCH_S) if self.is_watched else left_s)[0]:
+                if not self.is_watched or left_s <= WATCH_S:
+                    raise TimeoutError
+                refuse_too_much(self.scratch, self.disk_bytes)
+                continue
             chunk = os.read(self.answers, 4096)
             if not chunk:
                 return None
@@ -239,6 +261,10 @@ class Child:
         if ended >= 0:
             raise CandidateError("exit", f"the kernel ended its process with exit code {ended}" + (f": {said}" if said else ""))
         died = signal.Signals(-ended)
+        if died == signal.SIGSYS:
+            raise CandidateError(
+                "forbidden", "the kernel asked the system for something that computing does not need, and was ended for it"
+            )
         if died in OUTSIDE:
             raise CandidateError("killed", f"the kernel's process was killed from outside ({died.name})")
         if died == signal.SIGXCPU:
@@ -276,6 +302,7 @@ class Child:
                 self.process.stdin.close()
         os.close(self.answers)
         self.errors.close()
+        remove(self.scratch)
 
 
 ZYGOTES: dict[str, Zygote] = {}

@@ -1,0 +1,38 @@
+"""Starts a compiler inside a jail: the process goes in, then becomes the compiler. What it started dies with its process group."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import signal
+import sys
+
+from evokernel.core import clean_python
+from evokernel.jail import system
+from evokernel.jail.enter import Plan, enter
+
+DIE_WITH_PARENT = 1
+
+
+def command(plan: Plan, words: list[str]) -> list[str]:
+    """What runs a command inside the jail. The plan goes along in marshal's form: importing json would cost more than the jail."""
+    return clean_python.command(__name__, "main", str(os.getpid()), marshal.dumps(plan).hex(), *words)
+
+
+def main() -> None:
+    """In the process that is to become the command."""
+    parent, plan, words = int(sys.argv[2]), marshal.loads(bytes.fromhex(sys.argv[3])), sys.argv[4:]
+    if sys.platform == "linux":
+        system.checked("prctl", DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(0)
+    try:
+        enter(plan, ())
+        os.execv(words[0], words)
+    except OSError as error:
+        sys.stderr.write(f"the jail cannot be made: {error}\n")
+        os._exit(CANNOT)
+
+
+CANNOT = 125
+"""The exit code of a jail that could not be made."""
