@@ -71,12 +71,12 @@ def main() -> None:
     from jax._src.core import jaxpr_as_fun
 
     from evokernel.backends.pallas import torch_to_xla
-    from evokernel.backends.pallas.program import decode
+    from evokernel.backends.pallas.program import read
     from evokernel.reference.module import Reference
 
     sample = Reference(order["source"], overrides=order["bench"]).sample(0)
     arrays = [torch_to_xla.array(tensor) for _, tensor in sample.inputs + sample.params]
-    candidate, reference = jaxpr_as_fun(decode(Path(order["program"]).read_bytes())), torch_to_xla.function(sample)
+    candidate, reference = jaxpr_as_fun(read(Path(order["program"]))), torch_to_xla.function(sample)
     with jax.default_matmul_precision(torch_to_xla.precision(sample)):
         base = looped(reference, arrays)
         sys.stdout.write(READY + "\n")

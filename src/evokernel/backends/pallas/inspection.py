@@ -22,7 +22,7 @@ def inspect(programs: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -
     found: list[str] = []
     for size, call in calls.items():
         with lowering.target(chip):
-            closed = read(programs, size)
+            closed = program.read(programs / f"{size}.program")
             fit(closed, call)
             found = found or guard.findings(closed)
             if size == BENCH:
@@ -34,16 +34,8 @@ def inspect(programs: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -
 def lower(programs: Path, into: Path, chip: Chip) -> None:
     """The program at bench size, for the compiler."""
     with lowering.target(chip):
-        closed = read(programs, BENCH)
+        closed = program.read(programs / f"{BENCH}.program")
     (into / "program.mlir").write_bytes(lowering.lower(closed, chip))
-
-
-def read(programs: Path, size: str) -> Any:
-    """A size's program."""
-    path = programs / f"{size}.program"
-    if not path.exists():
-        raise CandidateError("forbidden", "the candidate left no program: it must be an ordinary function that jax can trace")
-    return program.decode(path.read_bytes())
 
 
 def fit(closed: Any, call: Call) -> None:

@@ -35,7 +35,7 @@ class PallasKernel:
         sizes = self.sizes(arguments)
         size = sizes[0]
         with lower.target(self.chip):
-            closed = program.decode((self.programs / f"{size}.program").read_bytes())
+            closed = program.read(self.programs / f"{size}.program")
         interpreted = Interpreted(closed, races=sizes != [LARGEST] or has_copies(closed))
 
         def call() -> None:

@@ -7,8 +7,10 @@ the operations. Nothing else can be read, and no function be written.
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import re
+import stat
 import struct
 import sys
 import tomllib
@@ -65,10 +67,22 @@ def encode(closed: Any) -> bytes:
     return buffer.getvalue()
 
 
+def read(path: Path) -> Any:
+    """The program in a file: an ordinary one of bearable size, not what somebody put in its place."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe without a writer is not waited for
+    except OSError as error:
+        raise CandidateError("forbidden", "the candidate left no program: it must be an ordinary function that jax can trace") from error
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise CandidateError("forbidden", "the candidate left something else in place of its program")
+        return decode(file.read(LIMIT_BYTES + 1))
+
+
 def decode(data: bytes) -> Any:
     """The program in `data`, which may have been written by anybody."""
     if len(data) > LIMIT_BYTES:
-        raise CandidateError("forbidden", f"the traced program takes {len(data) >> 20} MiB: no large constants")
+        raise CandidateError("forbidden", f"the traced program takes more than {LIMIT_BYTES >> 20} MiB: no large constants")
     try:
         closed = Reader(io.BytesIO(data)).load()
         check(closed)
