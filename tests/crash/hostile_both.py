@@ -1,6 +1,5 @@
 """A backend that judges Python and C++ without looking at it first, so that the walls alone must hold, and C++ as `cpp` does."""
 
-import shutil
 from pathlib import Path
 
 import hostile_tools
@@ -79,9 +78,8 @@ class Both:
             return PythonKernel((workdir / PYTHON).read_text())
         return self.cpp.load(workdir)
 
-    def profile(self, task, outcome):
+    def sanitizer(self):
         return None
 
-
-def has_compiler() -> bool:
-    return shutil.which("g++") is not None or shutil.which("clang++") is not None
+    def profile(self, task, outcome):
+        return None

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hostile_scene import Listener, Scene, Watch, files, strays
+from hostile_scene import IN_TURN, Listener, Scene, Watch, files, strays
 
 from evokernel.core.plugins import make
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
+from evokernel.jail.layers import lacking
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 
 HERE = Path(__file__).parent
-TASKS, BUDGET, TIMEOUT_S, RUN_S = 27, 10, 2, 200
+TASKS, BUDGET, TIMEOUT_S, RUN_S = 20, 10, 2, 280
 DISK_BYTES = 300 << 20
 KEPT = {"run.toml", "tasks.jsonl", "attempts.jsonl", "lock", "artifacts"}
 HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")
@@ -42,8 +43,8 @@ def kernels(kind: str, where: Path) -> list[tuple[str, str]]:
 
 
 def acts() -> list[tuple[str, str]]:
-    """Every hostile Python candidate, some acting when loaded, some when called."""
-    found = sorted((HERE / "hostile_acts").glob("*.py"))
+    """The hostile Python candidates but those that a warm judge is given by itself; some act when loaded, some when called."""
+    found = sorted(path for path in (HERE / "hostile_acts").glob("*.py") if path.stem not in IN_TURN)
     return [(f"# at {('call', 'load')[number % 2]}: {path.stem}\n{path.read_text()}", "py") for number, path in enumerate(found)]
 
 
@@ -52,8 +53,8 @@ def cast(where: Path) -> Iterator[tuple[str, str, str]]:
     honest = cycle([*kernels("honest", where), *(plain(expression) for expression in HONEST)])
     wrong = cycle([*kernels("wrong", where), *(plain(expression) for expression in WRONG)])
     hostile = [*kernels("hostile", where), *acts()]
-    assert len(hostile) <= TASKS * BUDGET // 3, "every hostile candidate has its turn"
-    more = cycle(hostile)
+    assert len(hostile) == TASKS * BUDGET // 3, "each has its turn"
+    more = iter(hostile)
     for number in range(TASKS * BUDGET):
         kind = "hostile" if number % 3 == 2 else "wrong" if number % 6 == 1 else "honest"
         yield (kind, *next({"hostile": more, "wrong": wrong, "honest": honest}[kind]))
@@ -84,6 +85,8 @@ class Ran(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory) -> Iterator[Ran]:
+    if missing := lacking():
+        pytest.skip(f"without its walls the machine would come to harm: {', '.join(missing)}")
     root = tmp_path_factory.mktemp("hostile")
     scene, listener = Scene(root), Listener()
     write_scripts(scene, root)

@@ -1,7 +1,0 @@
-"""Waits."""
-
-import time
-
-from hostile_tools import LIVES_S
-
-time.sleep(LIVES_S)
