@@ -10,8 +10,11 @@ import click
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from evokernel.core.protocols import Embedder
     from evokernel.memory.archive import Archive, Entry, Standing
+    from evokernel.memory.revoke import Revocation
 
 KINDS = ("api", "practice", "experience", "trace")
 bank_option = click.option(
@@ -36,7 +39,7 @@ def command(ctx: click.Context) -> None:
       evokernel memory list --kind trace --task starter/softmax
       evokernel memory search "online softmax with one pass"
       evokernel memory export pack.jsonl --backend cpp
-      evokernel memory revoke my-run:starter/softmax/3
+      evokernel memory revoke my-run:starter/softmax/3 --dry-run
     """
     if ctx.invoked_subcommand is None:
         tell(ctx.get_help())
@@ -50,10 +53,20 @@ def command(ctx: click.Context) -> None:
 @click.option("--family", default="", metavar="NAME", help="Only this family of operators.")
 @click.option("--run", "of_run", default="", metavar="ID", help="Only what this run wrote.")
 @click.option("--revoked", is_flag=True, help="Show revoked items, too.")
+@click.option("--quarantined", is_flag=True, help="Only what is left of kernels whose code is not shown to anyone.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many, best first. [50]")
 @json_option
 def list_items(
-    path: Path, kind: str | None, backend: str, task: str, family: str, of_run: str, revoked: bool, limit: int, as_json: bool
+    path: Path,
+    kind: str | None,
+    backend: str,
+    task: str,
+    family: str,
+    of_run: str,
+    revoked: bool,
+    quarantined: bool,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Items with their values, the most valuable first.
 
@@ -61,7 +74,8 @@ def list_items(
     Example: evokernel memory list --kind practice --limit 10
     """
     with archive(path) as bank:
-        found = list(bank.entries(kind=kind or "", backend=backend, task=task, family=family, run=of_run, revoked=revoked))
+        found = list(bank.entries(kind=kind or "", backend=backend, task=task, family=family, run=of_run, revoked=revoked or quarantined))
+        found = [entry for entry in found if entry.quarantined or not quarantined]
         known = values(bank)
         rows = [row(entry, known) for entry in found]
     rows.sort(key=lambda one: -max((one[q] for q in ("q1", "q2") if one[q] is not None), default=float("-inf")))
@@ -106,7 +120,7 @@ def show(id: str, path: Path, as_json: bool) -> None:
         emit({**facts, "item": entry.item.model_dump(mode="json"), "history": [step._asdict() for step in steps]})
         return
     item = entry.item
-    labels = ("id", "kind", "backend", "task", "run", "source", "q1", "visits1", "q2", "visits2", "revoked")
+    labels = ("id", "kind", "backend", "task", "run", "source", "candidate", "q1", "visits1", "q2", "visits2", "revoked")
     lines = [pairs([(label, text(facts[label])) for label in labels if facts[label] not in (None, "", False)])]
     lines += [f"\n{item.title}", *([f"\n{item.text.rstrip()}"] if item.text else []), *([f"\n{item.code.rstrip()}"] if item.code else [])]
     if steps:
@@ -142,6 +156,7 @@ def stats(path: Path, as_json: bool) -> None:
             [
                 ("bank", f"{found.path} ({bytes_size(found.size_bytes)})"),
                 ("items", f"{found.items} ({tally['kinds'] or 'none'}); {found.revoked} revoked"),
+                ("quarantined", f"{found.quarantined} kernels, which are not shown as examples"),
                 ("backends", tally["backends"]),
                 ("correct kernels", f"{found.feasible}, of {found.tasks} tasks"),
                 ("runs", str(found.runs)),
@@ -197,21 +212,47 @@ def import_(file: Path, path: Path, embedder: str, as_json: bool) -> None:
 
 
 @command.command("revoke")
-@click.argument("target")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option("--candidate", default="", metavar="ID", help="Every attempt with this very code, as verify --json and export name it.")
+@click.option("--also-shown", is_flag=True, help="Correct kernels that were written with a revoked one in view, too.")
+@click.option("--run", "folders", multiple=True, type=click.Path(path_type=Path), metavar="FOLDER", help="A run folder that was moved.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @bank_option
 @json_option
-def revoke(target: str, path: Path, as_json: bool) -> None:
-    """Take back an attempt or an item: it, what was refined from it, and the values they earned.
+def revoke(
+    targets: tuple[str, ...], candidate: str, also_shown: bool, folders: tuple[Path, ...], dry_run: bool, path: Path, as_json: bool
+) -> None:
+    """Take back attempts or items: they, their copies, what was refined from them, and the values they earned.
 
     \b
-    Example: evokernel memory revoke my-run:starter/softmax/3
+    Examples:
+      evokernel memory revoke my-run:starter/softmax/3 --dry-run
+      evokernel memory revoke --candidate 3f9a51c2e07b
+
+    Run folders are marked, so that reports and exports leave revoked kernels out. Packs exported before still hold them.
     """
+    from evokernel.core.errors import UserError
     from evokernel.memory.revoke import revoke as take_back
 
-    done = take_back(path, target)
-    found = {"items": list(done.items), "updates": done.updates, "recomputed": done.recomputed}
-    lines = [f"revoked {len(done.items)} items, {done.updates} updates of values; {done.recomputed} values recomputed"]
-    say(found, "\n".join([*lines, *(f"  {name}" for name in done.items)]), as_json)
+    if not targets and not candidate:
+        raise UserError("name an attempt or an item to revoke, or a kernel with --candidate ID")
+    done = take_back(path, *targets, candidate=candidate, also_shown=also_shown, dry_run=dry_run, folders=folders)
+    say({**done._asdict(), "dry_run": dry_run}, "\n".join(revoked_lines(done, dry_run)), as_json)
+
+
+def revoked_lines(done: Revocation, dry_run: bool) -> Iterator[str]:
+    """What a revocation took, and what is left to decide."""
+    did = "would revoke" if dry_run else "revoked"
+    runs = {trace.partition(":")[0] for trace in done.attempts}
+    what = f"{len(done.attempts)} attempts of {len(runs)} runs: " if done.attempts else ""
+    yield f"{did} {what}{len(done.items)} items, {done.updates} updates of values; {done.recomputed} values recomputed"
+    yield from (f"  {name}" for name in done.items)
+    if done.shown_to:
+        decide = ": take them back, too, with --also-shown, or look at them" if done.shown_and_correct else ""
+        yield f"shown to {len(done.shown_to)} other attempts, {len(done.shown_and_correct)} of them correct{decide}"
+        yield from (f"  {name}" for name in done.shown_and_correct)
+    for run in done.unmarked:
+        yield f"the folder of run {run} is not where it was: name it with --run FOLDER, or its reports count what is revoked"
 
 
 def archive(path: Path) -> Archive:
@@ -247,6 +288,7 @@ def row(entry: Entry, known: dict[tuple[str, str], Standing]) -> dict[str, Any]:
         "family": item.family,
         "run": entry.run,
         "source": item.source,
+        "candidate": item.candidate,
         "feasible": item.feasible,
         "speedup": item.speedup,
         "q1": first.q if first else None,

@@ -17,6 +17,7 @@ from evokernel.core.protocols import Backend, Embedder
 from evokernel.core.records import Task
 from evokernel.core.run import Run, new_id
 from evokernel.engine.loop import Engine
+from evokernel.experiments.watched import Watched
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seeds import seeds
@@ -45,6 +46,7 @@ def with_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
 def start(config: RunConfig, folder: Path | None = None) -> Engine:
     """A new run in `folder` (default: `runs/<id>`), ready to go; everything that can be refused is refused before it is made."""
     backend = working_backend(config)
+    check_audit(config)
     tasks = load(config.tasks)
     refuse_too_large(tasks)
     config = config.model_copy(update={"id": config.id or new_id([config.name("backend"), config.name("generator")])})
@@ -68,6 +70,7 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
         if getattr(config, fixed) != getattr(run.config, fixed):
             raise UserError(f"'{fixed}' cannot change in a run that has begun; start a new one with evokernel run")
     working_backend(config)
+    check_audit(config)
     made = parts(config)
     memory = bank(config, folder, made["embedder"])
     if run.journal.path.exists() and not memory.resumed:
@@ -78,6 +81,7 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
 def engine(run: Run, config: RunConfig, made: Mapping[str, Any], memory: Bank) -> Engine:
     """Puts the parts together and makes this process the run's writer."""
     run.lock()
+    run.revoke(memory.revoked)
     if config != run.config:
         run.save_config(config)
     memory.add(seeds(config.name("backend")))
@@ -86,7 +90,7 @@ def engine(run: Run, config: RunConfig, made: Mapping[str, Any], memory: Bank) -
         generator=made["generator"],
         policy=made["policy"],
         memory=memory,
-        executor=made["executor"],
+        executor=Watched(made["executor"], memory.refused, config.audit, run.folder / "audit-calls.jsonl"),
         distill=distill,
     )
     if config.clock == "synthetic":
@@ -106,10 +110,18 @@ def working_backend(config: RunConfig) -> Backend:
     return backend
 
 
+def check_audit(config: RunConfig) -> None:
+    """Refuses settings of the audit that cannot work."""
+    if config.audit:
+        from evokernel.verify.audit import refuse_bad_settings
+
+        refuse_bad_settings(config.audit)
+
+
 def bank(config: RunConfig, folder: Path, embedder: Embedder) -> Bank:
     """The memory as this run sees it."""
     path = folder / "memory.db" if config.fresh else Path(config.memory)
-    return Bank.open(path, embedder, backend=config.name("backend"), run=config.id)
+    return Bank.open(path, embedder, backend=config.name("backend"), run=config.id, folder=folder)
 
 
 def refuse_too_large(tasks: Sequence[Task]) -> None:

@@ -45,8 +45,8 @@ class Row(NamedTuple):
 class Account:
     """Sums over all requests of this process and, once a ledger is open, of those before it. Thread-safe."""
 
-    def __init__(self, settings: ChatSettings, prices: str) -> None:
-        self.settings, self.prices = settings, prices
+    def __init__(self, settings: ChatSettings, prices: str, table: str = "generator") -> None:
+        self.settings, self.prices, self.table = settings, prices, table
         self.tokens, self.cost_usd = 0, 0.0
         self.ledger: Path | None = None
         self.warned = False
@@ -96,9 +96,12 @@ class Account:
         with self.lock:
             cost_usd, tokens = self.cost_usd, self.tokens
         if self.settings.budget_usd and cost_usd >= self.settings.budget_usd:
-            raise StopRun(f"the budget is spent: {cost_usd:.4f} of {self.settings.budget_usd:g} USD; raise generator.budget_usd to go on")
+            raise StopRun(
+                f"the budget is spent: {cost_usd:.4f} of {self.settings.budget_usd:g} USD; raise {self.table}.budget_usd to go on"
+            )
         if self.settings.budget_tokens and tokens >= self.settings.budget_tokens:
-            raise StopRun(f"the budget is spent: {tokens} of {self.settings.budget_tokens} tokens; raise generator.budget_tokens to go on")
+            limit = f"{self.settings.budget_tokens} tokens; raise {self.table}.budget_tokens to go on"
+            raise StopRun(f"the budget is spent: {tokens} of {limit}")
 
     def cost(self, used: Tokens) -> float | None:
         """USD for a request: by the user's prices, else by the published ones of the provider; None when either half is unknown."""

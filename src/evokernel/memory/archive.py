@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, Found
 from evokernel.core.records import Kind, MemoryItem, Record
+from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
 from evokernel.memory.ledger import Step
 from evokernel.memory.schema import connect_to_read, elsewhere, trouble
@@ -25,6 +26,11 @@ class Entry(NamedTuple):
     run: str
     """The run that wrote it; empty for seed knowledge."""
     revoked: bool
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether it is what is left of a kernel whose code is not shown."""
+        return self.item.kind == "experience" and self.item.task is not None and (self.revoked or self.item.reason in QUARANTINED)
 
 
 class Standing(NamedTuple):
@@ -45,6 +51,8 @@ class Stats(Record):
     embedder: str
     items: int
     revoked: int
+    quarantined: int
+    """Attempts whose code is not shown to anyone: refused for what they tried, or revoked."""
     runs: int
     updates: int
     """Rows of the ledger that count."""
@@ -149,6 +157,7 @@ class Archive:
                 embedder=self.meta("embedder"),
                 items=self._count("items WHERE revoked = 0"),
                 revoked=self._count("items WHERE revoked = 1"),
+                quarantined=sum(entry.quarantined for entry in self.entries(kind="experience", revoked=True)),
                 runs=self._count("runs"),
                 updates=self._count("ledger WHERE revoked = 0"),
                 kinds=self._tally("kind"),

@@ -16,12 +16,14 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, Found, Value
 from evokernel.core.records import Kind, MemoryItem, Stage
 from evokernel.memory import ledger
+from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
 from evokernel.memory.schema import connect, elsewhere, transaction, trouble
 
 if TYPE_CHECKING:
     from evokernel.memory.archive import Archive
 
+CANDIDATE = "candidate:"
 TEXTS = 1024  # embedded texts kept: a task's reference is the query of every round and the key of every attempt
 PUT_ITEM = """INSERT INTO items (id, run, kind, backend, task, family, parent, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, backend = excluded.backend, task = excluded.task, family = excluded.family,
@@ -52,8 +54,8 @@ class Bank:
         self._revoked: set[str] = set()
 
     @classmethod
-    def open(cls, path: Path, embedder: Embedder, *, backend: str, run: str) -> Bank:
-        """For a run, new or resumed."""
+    def open(cls, path: Path, embedder: Embedder, *, backend: str, run: str, folder: Path | None = None) -> Bank:
+        """For a run, new or resumed. `folder` is where it keeps its journal, for when something in that is revoked."""
         connection = connect(path)
         bank = cls(path, connection, embedder, backend, run)
         try:
@@ -66,7 +68,9 @@ class Bank:
                     if not mark:
                         newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
                         mark = (newest, ledger.head(connection))
-                        connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", (run, backend, *mark))
+                        connection.execute("INSERT INTO runs (id, backend, items, ledger) VALUES (?, ?, ?, ?)", (run, backend, *mark))
+                    if folder:
+                        connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (str(folder.absolute()), run))
                     bank._load(*mark)
         except (UserError, sqlite3.Error):
             connection.close()
@@ -80,6 +84,17 @@ class Bank:
 
         return Archive(path)
 
+    @property
+    def revoked(self) -> frozenset[str]:
+        """Ids of this run's attempts that were revoked."""
+        own = f"{self.run}:"
+        return frozenset(id.removeprefix(own) for id in self._revoked if id.startswith(own) and not id.endswith("/note"))
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """Ids of candidates that were revoked, in whatever run."""
+        return frozenset(id.removeprefix(CANDIDATE) for id in self._revoked if id.startswith(CANDIDATE))
+
     def close(self) -> None:
         """Ends the use of the file."""
         self._connection.close()
@@ -92,7 +107,7 @@ class Bank:
 
     def add(self, items: Iterable[MemoryItem]) -> None:
         """Remembers items; one that is known is left as it is, unless its words changed (a card was edited)."""
-        news = [item for item in items if item.id not in self._revoked and not self._holds(item)]
+        news = [item for item in items if not self._revoked & {item.id, CANDIDATE + item.candidate} and not self._holds(item)]
         if not news:
             return
         vectors = self._embed([what_is_embedded(item) for item in news])
@@ -148,6 +163,7 @@ class Bank:
     def _load(self, newest_item: int, newest_row: int) -> None:
         """The view as of the marks."""
         self._revoked = {row[0] for row in self._connection.execute("SELECT id FROM revoked")}
+        self._learned = ledger.withdrawn(self._connection, self.run)
         self._values = ledger.values_at(self._connection, newest_row)
         rows = self._connection.execute(
             "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE backend = ? AND seq <= ? AND revoked = 0 ORDER BY seq",
@@ -161,7 +177,7 @@ class Bank:
 
     def _show(self, item: MemoryItem, vector: np.ndarray) -> None:
         """Makes an item part of the view."""
-        if item.backend != self.backend:
+        if item.backend != self.backend or (item.code and item.reason in QUARANTINED):
             return
         if self._index is None:
             self._index = Index(len(vector))

@@ -12,10 +12,12 @@ DETAIL = 1500  # characters of the verifier's feedback kept with a trace
 BRIEF = 500  # and with a note
 CHANGE_LINES = 40
 COMPARED_LINES = 400  # difflib is quadratic at worst
+QUARANTINED = frozenset({"forbidden", "impossible", "vetoed", "revoked"})
+"""Reasons of kernels that tried, or seem, to get around the work: that they failed is remembered, how they did it is not."""
 
 
 def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> list[MemoryItem]:
-    """A trace and a note; only the note when no code was written. `earlier`: the task's attempts before this one, oldest first."""
+    """A trace and a note; only the note when there is no code, or none to show. `earlier`: the task's attempts before, oldest first."""
     outcome, failure = attempt.outcome, attempt.outcome.failure
     profile = outcome.profile
     shared = MemoryItem(
@@ -34,15 +36,23 @@ def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> li
         bottleneck=profile.bottleneck if profile else "",
         source=f"{attempt.run}/{attempt.id}",
         parent=f"{attempt.run}:{attempt.start}" if attempt.start else "",
+        candidate=attempt.candidate.id if attempt.candidate.files else "",
     )
     note = {"id": note_id(attempt.trace), "kind": "experience", "text": lesson(attempt, earlier)}
-    traces = [shared.model_copy(update={"code": attempt.candidate.code})] if attempt.candidate.files else []
+    has_trace = attempt.candidate.files and not is_quarantined(attempt)
+    traces = [shared.model_copy(update={"code": attempt.candidate.code})] if has_trace else []
     return [*traces, shared.model_copy(update=note)]
 
 
 def note_id(trace: str) -> str:
     """Id of the experience that goes with a trace."""
     return f"{trace}/note"
+
+
+def is_quarantined(attempt: Attempt) -> bool:
+    """Whether its code is never to be shown as an example."""
+    failure = attempt.outcome.failure
+    return failure is not None and failure.reason in QUARANTINED
 
 
 def headline(attempt: Attempt) -> str:
@@ -73,7 +83,9 @@ def verdict(attempt: Attempt, room: int) -> str:
 
 
 def lesson(attempt: Attempt, earlier: Sequence[Attempt]) -> str:
-    """What was tried, how it went, what changed for the better, and the lesson a model drew from it."""
+    """What was tried, how it went, what changed for the better, and the lesson a model drew from it; only the verdict in quarantine."""
+    if is_quarantined(attempt):
+        return verdict(attempt, BRIEF)
     parts = []
     if attempt.candidate.notes and attempt.candidate.files:
         parts.append(f"Tried: {cut(attempt.candidate.notes, BRIEF)}")
@@ -85,7 +97,8 @@ def lesson(attempt: Attempt, earlier: Sequence[Attempt]) -> str:
         parts.append(f"Refined from {start.outcome.latency_us:.1f} us: {ratio:.2f}x as fast. What changed:\n{change(start, attempt)}")
     elif attempt.outcome.feasible and last and last.outcome.failure:
         cause = last.outcome.failure
-        parts.append(f"The attempt before failed at {cause.gate} ({cause.reason}). What changed:\n{change(last, attempt)}")
+        changed = "" if is_quarantined(last) else f" What changed:\n{change(last, attempt)}"
+        parts.append(f"The attempt before failed at {cause.gate} ({cause.reason}).{changed}")
     if attempt.lesson:
         parts.append(f"Lesson: {cut(attempt.lesson, DETAIL)}")
     return "\n".join(parts)

@@ -81,6 +81,12 @@ def fold(rows: Iterable[tuple[str, str, str, float, float]]) -> dict[Key, Value]
     return values
 
 
+def withdrawn(connection: sqlite3.Connection, run: str) -> set[tuple[str, Key]]:
+    """A run's updates that no longer count, by attempt: they are not to be made again when it is resumed."""
+    rows = connection.execute("SELECT attempt, item, stage, scope FROM ledger WHERE run = ? AND revoked = 1", (run,))
+    return {(attempt, (item, stage, scope)) for attempt, item, stage, scope in rows}
+
+
 def recompute(connection: sqlite3.Connection, items: Iterable[str]) -> None:
     """Rewrites the values of these items, and their rows' before and after, from the rows that still count."""
     for item in items:

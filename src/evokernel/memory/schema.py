@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evokernel.core.errors import UserError
 
-VERSION = 1
+VERSION = 2
 BUSY_TIMEOUT_S = 60.0
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -27,9 +27,13 @@ TABLES = (
        q_after REAL NOT NULL, revoked INTEGER NOT NULL DEFAULT 0, UNIQUE (run, attempt, item, stage, scope))""",
     "CREATE INDEX ledger_by_item ON ledger (item, stage, scope, seq)",
     # Where the bank stood when a run first opened it: what the run sees for ever after, besides its own learning.
-    "CREATE TABLE runs (id TEXT PRIMARY KEY, backend TEXT NOT NULL, items INTEGER NOT NULL, ledger INTEGER NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE runs (id TEXT PRIMARY KEY, backend TEXT NOT NULL, items INTEGER NOT NULL, ledger INTEGER NOT NULL,
+       folder TEXT NOT NULL DEFAULT '') WITHOUT ROWID""",
+    # Ids of items and attempts, and `candidate:<id>` for code that is refused wherever it turns up again.
     "CREATE TABLE revoked (id TEXT PRIMARY KEY) WITHOUT ROWID",
 )
+STEPS = {1: ("ALTER TABLE runs ADD COLUMN folder TEXT NOT NULL DEFAULT ''",)}
+"""What makes a bank of a version one of the next."""
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 UNREACHABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
@@ -74,10 +78,21 @@ def connect(path: Path) -> sqlite3.Connection:
                     for table in TABLES:
                         connection.execute(table)
                     connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
+                bring_up(connection)
         except (sqlite3.Error, UserError):
             connection.close()
             raise
         return connection
+
+
+def bring_up(connection: sqlite3.Connection) -> None:
+    """Turns an older bank into one of today, inside the caller's transaction."""
+    found = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
+    for version in range(found, VERSION):
+        for statement in STEPS[version]:
+            connection.execute(statement)
+    if found < VERSION:
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(VERSION),))
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:

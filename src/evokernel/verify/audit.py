@@ -57,7 +57,7 @@ def audit(trial: Trial) -> None:
         code = bare(job.candidate)
     except Unreadable as error:
         raise CandidateError("vetoed", f"the code cannot be looked at: {error}") from error
-    settings = chat_settings(job.audit)
+    settings = chat_settings(job.audit).model_copy(update=dict.fromkeys(BUDGETS, 0))
     question = render(PROMPT, task=job.task, backend=job.backend, code=code)
     key = hashlib.sha256(json.dumps([question, settings.model, settings.provider, settings.base_url]).encode()).hexdigest()
     place = folders.cache() / "audits" / key[:2] / f"{key}.json"
@@ -118,8 +118,7 @@ def chat_settings(given: Mapping[str, object]) -> ChatSettings:
         if name not in known:
             raise UserError(f"no setting 'audit.{name}'{did_you_mean(name, known)}; there are: {', '.join(known)}")
     with own_words():
-        settings = checked(**{"model": "", **DEFAULTS, **given})
-        return settings.model_copy(update=dict.fromkeys(BUDGETS, 0))
+        return checked(**{"model": "", **DEFAULTS, **given})
 
 
 def refuse_bad_settings(given: Settings) -> None:
