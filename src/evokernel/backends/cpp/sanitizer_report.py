@@ -30,7 +30,9 @@ USED_AFTER = {
     "stack-use-after-return": "a local variable of a function that has returned",
     "stack-use-after-scope": "a local variable outside its scope",
 }
-MEMORY = ("allocation-size-too-big", "out-of-memory", "requested allocation", "hard rss limit", "stack-overflow", "calloc-overflow")
+MEMORY = ("allocation-size-too-big", "out-of-memory", "requested allocation", "calloc-overflow", "stack-overflow")
+LIMIT = "common_flags()->mmap_limit_mb"
+TOO_MUCH = "asks for more memory than it may use"
 OTHERS = {
     "double-free": ("use_after_free", "frees the same memory twice"),
     "free on address": ("undefined", "frees memory that was not allocated"),
@@ -59,7 +61,7 @@ def explained(report: str, candidate: Candidate, workdir: Path) -> CandidateErro
         return CandidateError(reason, clip(text) + (quoted(int(own[1]), candidate) if own else ""))
     headline = report.find("AddressSanitizer: ")
     if headline < 0:
-        return None
+        return CandidateError("memory", f"the kernel {TOO_MUCH}") if LIMIT in report else None
     body = report[headline:]
     reason, words = finding(body, [(name, int(at, 16), int(size)) for name, at, size in TENSOR.findall(report)])
     first, _, history = re.split(r"(\n\n|\nfreed by)", body + "\n\n", maxsplit=1)
@@ -78,7 +80,7 @@ def finding(body: str, tensors: list[tuple[str, int, int]]) -> tuple[str, str]:
         if name in headline:
             return "use_after_free", f"{access.verb if access else 'uses'} {what}"
     if any(name in body for name in MEMORY):
-        return "memory", "asks for more memory than it may use"
+        return "memory", TOO_MUCH
     if access:
         return "out_of_bounds", f"{access.verb} {place(body, access, tensors)} (an access of {access.size} bytes)"
     for name, (reason, words) in OTHERS.items():
