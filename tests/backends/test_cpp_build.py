@@ -157,12 +157,11 @@ def test_whose_fault_a_failed_build_is(tmp_path, script, reason):
     assert refused(HEAD + "}", work, compiler=compiler)[0] == reason
 
 
-def test_a_build_that_does_not_end_is_the_candidates_fault(tmp_path, monkeypatch):
-    monkeypatch.setattr("evokernel.backends.cpp.build.TIMEOUT_S", 0.3)
+def test_a_build_that_does_not_end_is_the_candidates_fault(tmp_path):
     compiler = fake_compiler(tmp_path / "cc", '[ "$1" = --version ] && exit 0\nsleep 60\n')
     work = tmp_path / "work"
     work.mkdir()
-    assert refused(HEAD + "}", work, compiler=compiler)[0] == "build_timeout"
+    assert refused(HEAD + "}", work, compiler=compiler, build_timeout_s=0.3)[0] == "build_timeout"
 
 
 @pytest.mark.parametrize("text", ["/usr/bin/ld: cannot find -lomp", "g++: fatal error: cannot execute 'cc1plus': No such file"])

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 
 class CppBackend:
-    """`compiler` "" means $CXX, else g++, else clang++; `flags` are added to the default ones; `threads` is what OpenMP may use."""
+    """`compiler` "" means $CXX, else g++, else clang++; `flags` are added to the default ones; `threads` is what OpenMP may use;
+    `build_timeout_s` is what compiling may take."""
 
-    def __init__(self, compiler: str = "", flags: str = "", threads: int = 1) -> None:
+    def __init__(self, compiler: str = "", flags: str = "", threads: int = 1, build_timeout_s: float = 60) -> None:
         if threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")
+        if not build_timeout_s > 0:
+            raise ValueError(f"build_timeout_s must be above 0, not {build_timeout_s}")
+        self.build_timeout_s = build_timeout_s
         self.compiler, self.flags, self.threads = compiler, flags, threads
 
     def missing(self) -> str | None:
@@ -52,7 +56,7 @@ class CppBackend:
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
         from evokernel.backends.cpp.build import build
 
-        build(self.compiler, self.flags, task, candidate, workdir)
+        build(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
 
     def load(self, workdir: Path) -> Kernel:
         from evokernel.backends.cpp.loader import CppKernel

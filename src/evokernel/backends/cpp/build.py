@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evokernel.backends.cpp.abi import declaration, harness
 from evokernel.backends.cpp.diagnostics import first_errors
-from evokernel.backends.cpp.elf import symbols
+from evokernel.backends.cpp.elf import read
 from evokernel.backends.cpp.screen import allowed_symbols, pastes_tokens, unwanted_words
 from evokernel.backends.cpp.toolchain import FLAGS, Compiled, compile, find, missing, precompiled
 from evokernel.core.errors import CandidateError, InfraError, UserError
@@ -17,10 +17,12 @@ from evokernel.core.records import Candidate, Task
 
 SOURCE, HEADER, LIBRARY, EXPORTS = "kernel.cpp", "harness.h", "kernel.so", "exports.map"
 TIMEOUT_S = 60.0
+HARDENED = "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-z,text"
+"""Tables of the loader cannot be written, constants cannot be executed."""
 QUIET = ("-fdiagnostics-color=never", "-fmax-errors=8", "-w")
 
 
-def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: Path) -> None:
+def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: Path, timeout_s: float = TIMEOUT_S) -> None:
     """Leaves `kernel.so` in `workdir`, or raises CandidateError in words the next generation can use."""
     if set(candidate.files) != {SOURCE}:
         there = ", ".join(sorted(candidate.files)) or "none"
@@ -33,8 +35,8 @@ def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: 
         raise UserError(missing(compiler) or "no C++ compiler")
     write(task, text, workdir)
     if pastes_tokens(text):
-        check_expanded(path, workdir)
-    judge(compile_kernel(path, [*FLAGS, *flags.split()], workdir), task, text, workdir)
+        check_expanded(path, workdir, timeout_s)
+    judge(compile_kernel(path, [*FLAGS, *flags.split()], workdir, timeout_s), task, text, workdir, timeout_s)
     check_symbols(workdir / LIBRARY, task)
 
 
@@ -48,23 +50,23 @@ def write(task: Task, text: str, workdir: Path) -> None:
         raise InfraError(f"cannot write to {workdir}: {error}") from error
 
 
-def compile_kernel(path: str, options: Sequence[str], workdir: Path) -> Compiled:
+def compile_kernel(path: str, options: Sequence[str], workdir: Path, timeout_s: float = TIMEOUT_S) -> Compiled:
     """Compiles and links what `write` left."""
     base = precompiled(path, options)
     included = ["-include", base] if base else []
     command = [*options, *QUIET, *included, "-include", HEADER, SOURCE, "-o", LIBRARY, "-lm"]
     if sys.platform == "linux":
-        command.append(f"-Wl,--version-script={EXPORTS}")
-    done = compile(path, command, workdir, TIMEOUT_S)
+        command += [f"-Wl,--version-script={EXPORTS}", HARDENED]
+    done = compile(path, command, workdir, timeout_s)
     if done.code and "march=native" in done.text:
-        done = compile(path, [flag for flag in command if flag != "-march=native"], workdir, TIMEOUT_S)
+        done = compile(path, [flag for flag in command if flag != "-march=native"], workdir, timeout_s)
     return done
 
 
-def judge(done: Compiled, task: Task, source: str, workdir: Path) -> None:
+def judge(done: Compiled, task: Task, source: str, workdir: Path, timeout_s: float) -> None:
     """Whose fault it is that there is no library."""
     if done.timed_out or "CPU time limit exceeded" in done.text:
-        raise CandidateError("build_timeout", f"the compiler did not finish within {TIMEOUT_S:g} s: fewer templates, less unrolling")
+        raise CandidateError("build_timeout", f"the compiler did not finish within {timeout_s:g} s: fewer templates, less unrolling")
     if done.code == 0 and (workdir / LIBRARY).exists():
         return
     refuse_killed(done)
@@ -90,12 +92,12 @@ def refuse_killed(done: Compiled) -> None:
         raise CandidateError("killed", "the compiler was killed from outside, perhaps for lack of memory")
 
 
-def check_expanded(path: str, workdir: Path) -> None:
+def check_expanded(path: str, workdir: Path, timeout_s: float) -> None:
     """Macros that paste tokens can spell words the text does not hold, so the expanded text is screened as well."""
-    done = compile(path, ["-std=c++17", "-fopenmp", "-E", "-w", SOURCE, "-o", "expanded.ii"], workdir, TIMEOUT_S)
+    done = compile(path, ["-std=c++17", "-fopenmp", "-E", "-w", SOURCE, "-o", "expanded.ii"], workdir, timeout_s)
     refuse_killed(done)
     if done.timed_out:
-        raise CandidateError("build_timeout", f"macros in {SOURCE} do not expand within {TIMEOUT_S:g} s")
+        raise CandidateError("build_timeout", f"macros in {SOURCE} do not expand within {timeout_s:g} s")
     if done.code:
         return  # the compiler proper will say what is wrong
     if found := unwanted_words(own_part((workdir / "expanded.ii").read_text(errors="replace"))):
@@ -114,10 +116,11 @@ def own_part(expanded: str) -> str:
 
 
 def check_symbols(library: Path, task: Task) -> None:
-    """Refuses what is called from outside and what hides the entry point."""
-    found = symbols(library)
-    if found is None:
+    """Refuses what is called from outside, what hides the entry point, and what an honest object does not hold."""
+    built = read(library)
+    if built is None:
         return
+    found = built.symbols
     if "kernel" not in found.offered:
         raise CandidateError("symbol", f"kernel.cpp does not define the entry point:\n{declaration(task.signature)}")
     foreign = [name for name in found.needed if not allowed_symbols().fullmatch(name)]
@@ -127,6 +130,8 @@ def check_symbols(library: Path, task: Task) -> None:
         raise CandidateError(
             "forbidden", f"calls {', '.join(foreign[:5])}: a kernel may use arithmetic, memory and OpenMP, nothing of the system"
         )
+    if odd := list(built.oddities()):
+        raise CandidateError("forbidden", "the built object is not that of a kernel: " + "; ".join(odd))
 
 
 def readable(symbol: str) -> str:

@@ -24,6 +24,8 @@ PATTERNS = {
     "sign": r"%:%:|%:|\#\#|\#|::|.",
 }
 TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.DOTALL | re.MULTILINE)
+CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+RESERVED = re.compile(r"__\w*|_[A-Z]\w*")
 NOT_QUALIFIERS = {"return", "throw", "else", "case", "do", "new", "delete", "and", "or", "not"}
 
 
@@ -41,6 +43,8 @@ class Rules(NamedTuple):
     headers: frozenset[str]
     directives: frozenset[str]
     pragmas: frozenset[str]
+    compilers: frozenset[str]
+    conditions: re.Pattern[str]
     attributes: frozenset[str]
     called_only: frozenset[str]
     reaches: dict[str, str]
@@ -55,6 +59,8 @@ def rules() -> Rules:
         headers=frozenset(" ".join(table["headers"].values()).split()),
         directives=frozenset(table["directives"]["allowed"].split()),
         pragmas=frozenset(table["directives"]["pragmas"].split()),
+        compilers=frozenset(table["directives"]["compilers"].split()),
+        conditions=re.compile("|".join(f"(?:{pattern})" for pattern in table["directives"]["conditions"])),
         attributes=frozenset(table["attributes"]["refused"].split()),
         called_only=frozenset(table["names"]["called"].split()),
         reaches={word: what for what, words in table["reaches"].items() for word in words.split()},
@@ -74,6 +80,8 @@ def tokens(source: str) -> Iterator[Token]:
     line = 1
     for match in TOKEN.finditer(text):
         kind = match.lastgroup or "sign"
+        if kind == "raw" and bisect_right(joints, match.start()) != bisect_right(joints, match.end() - 1):
+            kind = "torn"  # in a raw string the compiler does not join lines
         if kind not in ("comment", "space"):
             yield Token("string" if kind == "raw" else kind, match[0].replace("%:", "#"), line + bisect_right(joints, match.start()))
         line += match[0].count("\n")
@@ -81,7 +89,7 @@ def tokens(source: str) -> Iterator[Token]:
 
 def join_lines(source: str) -> tuple[str, list[int]]:
     """The text without escaped line ends, and where in it they were."""
-    pieces = re.split(r"\\[ \t]*\r?\n", source)
+    pieces = re.split(r"\\[ \t\f\v\0]*\r?\n", source)
     joints, at = [], 0
     for piece in pieces[:-1]:
         at += len(piece)
@@ -97,31 +105,93 @@ def findings(name: str, source: str) -> Iterator[str]:
     found = list(tokens(source))
     if sum(token.kind == "number" for token in found) > LITERALS:
         yield f"{name} holds more than {LITERALS} number literals: compute what a table would hold"
+    if control := CONTROL.search(source):
+        yield f"{name} line {source.count(chr(10), 0, control.start()) + 1}: {control[0]!r} is no character of a program"
     for token in found:
         if token.kind in ("word", "sign") and not token.text.isascii():
             yield f"{name} line {token.line}: {token.text!r} is not ASCII"
+        if token.kind == "torn":
+            yield f"{name} line {token.line}: a raw string with an escaped line end in it"
     yield from (f"{name} line {at}: {what}" for at, what in sorted({*directives(found), *words(found), *attributes(found)}))
 
 
-def directives(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
-    """Preprocessor lines that reach outside: unknown headers, paths, anything but the common directives."""
+def lines(found: Sequence[Token]) -> Iterator[list[Token]]:
+    """The preprocessor's lines, without the sign they begin with."""
     line: list[Token] = []
     for token in [*found, Token("newline", "\n", 0)]:
         if token.kind != "newline":
             line.append(token)
             continue
         if len(line) > 1 and line[0].text == "#":
-            number, word = line[0].line, line[1].text
-            if line[1].kind == "word" and word not in rules().directives:
-                yield number, f"#{word} is not allowed"
-            elif word == "include":
-                header = "".join(part.text for part in line[2:])
-                if not (header.startswith("<") and header.strip("<>") in rules().headers):
-                    allowed = "standard headers for mathematics and containers, <omp.h> and intrinsics"
-                    yield number, f"#include {header} is not allowed, only {allowed}"
-            elif word == "pragma" and len(line) > 2 and line[2].text in rules().pragmas:
-                yield number, f"#pragma {line[2].text} is not allowed"
+            yield line[1:]
         line = []
+
+
+def directives(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
+    """Preprocessor lines that reach outside: unknown headers, paths, questions about the build, anything but the common directives."""
+    own = own_macros(found)
+    unreadable = pasting(own)
+    for first, *rest in lines(found):
+        if first.kind != "word" or first.text not in rules().directives:
+            yield first.line, f"#{first.text} is not allowed"
+        elif first.text == "include":
+            header = "".join(part.text for part in rest)
+            if not is_header(header):
+                allowed = "standard headers for mathematics and containers, <omp.h> and intrinsics"
+                yield first.line, f"#include {header} is not allowed, only {allowed}"
+        elif first.text == "pragma":
+            yield from ((first.line, what) for what in pragma([part.text for part in rest]))
+        elif first.text in ("if", "elif", "ifdef", "ifndef"):
+            yield from ((first.line, what) for what in conditions(first.text, rest, own, unreadable))
+    for index, token in enumerate(found):
+        following = [part for part in found[index + 1 : index + 6] if part.kind != "newline"]
+        if token.text == "_Pragma" and len(following) > 1 and following[1].kind == "string":
+            inner = following[1].text.partition('"')[2].removesuffix('"').replace('\\"', '"')
+            yield from ((token.line, what) for what in pragma([part.text for part in tokens(inner)]))
+
+
+def is_header(text: str) -> bool:
+    """Whether this is one of the headers a kernel may include."""
+    return text.startswith("<") and text.strip("<>") in rules().headers
+
+
+def pragma(said: Sequence[str]) -> Iterator[str]:
+    """What has no place in a pragma; those that no compiler knows harm nobody."""
+    if said and said[0] in rules().pragmas:
+        yield f"#pragma {said[0]} is not allowed"
+    elif len(said) > 1 and said[0] in ("GCC", "clang") and said[1] not in rules().compilers:
+        yield f"#pragma {said[0]} {said[1]} is not allowed"
+
+
+def own_macros(found: Sequence[Token]) -> dict[str, set[str]]:
+    """What the candidate defines itself: every name with all words and signs of its definitions."""
+    own: dict[str, set[str]] = {}
+    for first, *rest in lines(found):
+        if first.text == "define" and rest:
+            own.setdefault(rest[0].text, set()).update(token.text for token in rest[1:])
+    return own
+
+
+def pasting(own: dict[str, set[str]]) -> set[str]:
+    """The macros that put tokens together, or use one that does."""
+    found = {"##"}
+    while more := {name for name, body in own.items() if name not in found and body & found}:
+        found |= more
+    return found
+
+
+def conditions(directive: str, asked: Sequence[Token], own: dict[str, set[str]], unreadable: set[str]) -> Iterator[str]:
+    """Questions a kernel has no need to ask: how this build is made, what files there are."""
+    for index, token in enumerate(asked):
+        if token.text == "__has_include":
+            header = "".join(part.text for part in asked[index + 2 :]).partition(")")[0]
+            if not is_header(header):
+                yield f"__has_include({header}) looks for what may not be included"
+        elif token.kind == "word" and RESERVED.fullmatch(token.text) and token.text not in own:
+            if not rules().conditions.fullmatch(token.text):
+                yield f"#{directive} {token.text} asks for what a kernel has no need to know"
+        elif directive in ("if", "elif") and token.text in unreadable:
+            yield f"#{directive} {token.text}: a condition that pastes tokens cannot be read"
 
 
 def words(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
