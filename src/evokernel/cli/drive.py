@@ -18,6 +18,7 @@ from evokernel.cli.progress import Line, PlainDisplay, Progress
 from evokernel.cli.report import show, write_page
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Attempt
+from evokernel.engine.again import BY_USER, judge_again, waiting
 from evokernel.engine.loop import Engine
 from evokernel.reports import metrics, tables
 from evokernel.reports.summary import summary
@@ -34,6 +35,8 @@ class Display(Protocol):
     def __exit__(self, *trouble: object) -> None: ...
 
     def show(self, attempt: Attempt, line: Line) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
     def interrupt(self, text: str) -> None: ...
 
@@ -52,11 +55,24 @@ def drive(engine: Engine, plain: bool, as_json: bool) -> int:
                 line = progress.add(attempt)
                 if attempt.id not in recorded:
                     shown.show(attempt, line)
+            judge_bests(engine, progress, shown)
     except InfraError as error:
         raise InfraError(f"{error}; when that is mended: {resume_command(run.folder)}") from error
     finally:
         engine.executor.close()
     return conclude(engine, attempts, progress, as_json)
+
+
+def judge_bests(engine: Engine, progress: Progress, shown: Display) -> None:
+    """The last part of a run, unless its user stopped it."""
+    if engine.why_stopped == BY_USER:
+        return
+    if count := len(waiting(engine.run)):
+        shown.note(f"judging {count} best kernel{'s' * (count != 1)} again, from the beginning")
+        for final in judge_again(engine):
+            if text := progress.again(final):
+                shown.note(text)
+        progress.notice = ""
 
 
 def display(progress: Progress, plain: bool, as_json: bool) -> Display:
@@ -82,7 +98,7 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
             os.write(2, f"aborted; go on with: {resume_command(engine.run.folder)}\n".encode())
             os._exit(INTERRUPTED)  # attempts in flight hold threads that nothing can end
         count = progress.in_flight
-        engine.why_stopped = "interrupted"
+        engine.why_stopped = BY_USER
         engine.stop.set()
         shown.interrupt(f"finishing {count} attempt{'s' * (count != 1)} in flight; again to abort")
 
@@ -108,7 +124,7 @@ def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_jso
     if as_json:
         emit(summary(run, attempts, seconds, report))
     else:
-        found = metrics.by_task(run.tasks, attempts)
+        found = metrics.of_run(run, attempts)
         tell(f"\n{show(tables.operators(found), title=False)}\n")
         label = "time (this session)" if progress.recorded else "time"
         tell(pairs([*tables.totals(found, seconds, label), ("report", str(report or "not written"))]))
@@ -117,7 +133,7 @@ def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_jso
     if not engine.stop.is_set():
         return 0
     tell(f"stopped ({engine.why_stopped}); go on with: {resume_command(run.folder)}", err=as_json)
-    return INTERRUPTED if engine.why_stopped == "interrupted" else 0
+    return INTERRUPTED if engine.why_stopped == BY_USER else 0
 
 
 def resume_command(folder: Path) -> str:

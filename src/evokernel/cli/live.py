@@ -32,6 +32,9 @@ class LiveDisplay:
     def show(self, attempt: Attempt, line: Line) -> None:
         """Nothing to do: the next redraw shows it."""
 
+    def note(self, text: str) -> None:
+        self.progress.notice = text
+
     def interrupt(self, text: str) -> None:
         self.progress.notice = text
 

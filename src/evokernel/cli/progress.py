@@ -12,8 +12,9 @@ from typing import TextIO
 
 from evokernel.cli.output import printable
 from evokernel.core.config import RunConfig
+from evokernel.core.finals import Final
 from evokernel.core.records import Attempt, Task, Usage
-from evokernel.core.statistics import beats
+from evokernel.core.statistics import beats, gain
 from evokernel.reports import words
 from evokernel.reports.tables import short_names
 
@@ -83,6 +84,15 @@ class Progress:
             line = self.lines[attempt.task]
             line.add(attempt)
             return line
+
+    def again(self, final: Final) -> str:
+        """A best was judged again: what to say of it when it is not as before."""
+        best, found = self.lines[final.task].best, final.outcome
+        if found.failure:
+            return f"{final.attempt} does not hold up: {found.failure.gate} {found.failure.reason}; the next best takes its place"
+        if best and best.id == final.attempt and gain(found, best):
+            return f"{final.attempt} now takes {words.latency(found.latency_us)}, first {words.latency(best.outcome.latency_us)}"
+        return ""
 
     @property
     def in_flight(self) -> int:
@@ -163,6 +173,13 @@ class PlainDisplay:
     def say(self, text: str) -> None:
         self.stream.write(printable(text) + "\n")
         self.stream.flush()
+
+    def note(self, text: str) -> None:
+        """Tells something between attempts."""
+        if self.summary:
+            self.say(self.summary)
+            self.summary = ""
+        self.say(text)
 
     def interrupt(self, text: str) -> None:
         """Safe inside a signal handler, where the stream may be in the middle of a write."""

@@ -65,7 +65,7 @@ def tell_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, path:
     """Every table, then the run in a few lines."""
     from evokernel.reports import metrics, tables, words
 
-    found = metrics.by_task(run.tasks, attempts)
+    found = metrics.of_run(run, attempts)
     tell(f"{run.config.id}: {run.folder}, backend {words.backend(run.config.name('backend'), run.facts)}\n")
     for table in (tables.operators(found), tables.families(found), tables.fast(found), tables.failures(found)):
         if table.rows:
@@ -165,7 +165,7 @@ def row(folder: Path) -> dict[str, Any]:
     except UserError as error:
         return {"folder": str(folder), **found, "state": f"damaged: {error}"}
     done = len(attempts) >= len(run.tasks) * run.config.budget
-    correct = metrics.feasible(metrics.by_task(run.tasks, attempts))
+    correct = metrics.feasible(metrics.of_run(run, attempts))
     parts = {part: run.config.name(part) for part in ("backend", "generator", "policy")}
     figures = {"tasks": len(run.tasks), "attempts": len(attempts), "correct": correct}
     return {"folder": str(folder), **found, **figures, **parts, "state": "finished" if done else "unfinished"}

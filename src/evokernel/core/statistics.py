@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import comb, hypot, log
 from typing import TYPE_CHECKING
 
@@ -69,11 +69,11 @@ def beats(attempt: Attempt, best: Attempt | None) -> bool:
     return attempt.candidate.files != best.candidate.files and gain(attempt.outcome, best) > 0
 
 
-def bests(attempts: Iterable[Attempt]) -> list[Attempt | None]:
-    """The best kernel after each attempt; None until one is feasible."""
+def bests(attempts: Iterable[Attempt], without: Collection[str] = ()) -> list[Attempt | None]:
+    """The best kernel after each attempt; None until one is feasible. Those in `without` never count."""
     best: Attempt | None = None
     found = []
     for attempt in attempts:
-        best = attempt if beats(attempt, best) else best
+        best = attempt if attempt.id not in without and beats(attempt, best) else best
         found.append(best)
     return found

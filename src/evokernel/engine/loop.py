@@ -153,13 +153,12 @@ class Engine:
 
     def job(self, state: State, candidate: Candidate) -> Job:
         config = self.run.config
-        seed = int.from_bytes(hashlib.sha256(f"{config.seed}/{state.next_id}".encode()).digest()[:6], "big")
         return Job(
             backend=config.name("backend"),
             settings=config.settings("backend"),
             task=state.task,
             candidate=candidate,
-            seed=seed,
+            seed=seed_of(f"{config.seed}/{state.next_id}"),
             timeout_s=config.timeout_s,
             clock=config.clock,
             baselines=config.baselines,
@@ -168,3 +167,8 @@ class Engine:
             require_sandbox=config.require_sandbox,
             audit=config.audit,
         )
+
+
+def seed_of(text: str) -> int:
+    """A seed that follows from a text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")

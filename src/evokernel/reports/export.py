@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean, find
-from evokernel.core.records import Attempt, Candidate, Settings, Task
+from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
 from evokernel.core.run import Run, write_whole
 from evokernel.reports import metrics, words
 from evokernel.reports.metrics import Tried
@@ -47,14 +47,13 @@ class Export(NamedTuple):
 
 def export(run: Run, attempts: Sequence[Attempt], out: Path, only: str = "") -> Export:
     """Writes the fastest correct kernel of every task, or of those `only` names (an id, a name or a pattern)."""
-    found = chosen(metrics.by_task(run.tasks, attempts), only)
+    found = chosen(metrics.of_run(run, attempts), only)
     wrap = wrapper(run.config.name("backend"))
     kernels = []
     for tried in found:
-        if tried.best:
+        if tried.best and (outcome := tried.outcome):
             folder = out / tried.task.id.replace("/", "-")
-            write(folder, {**contents(run, tried.task, tried.best, wrap)})
-            outcome = tried.best.outcome
+            write(folder, {**contents(run, tried.task, tried.best, outcome, wrap)})
             kernels.append(Exported(tried.task.id, tried.best.id, folder, outcome.latency_us, outcome.speedup))
     clocks = sorted(metrics.clocks(tried.best for tried in found if tried.best))
     unsolved = [tried.task.id for tried in found if not tried.best]
@@ -85,17 +84,17 @@ def wrapper(backend: str) -> Wrap | None:
     return found
 
 
-def contents(run: Run, task: Task, best: Attempt, wrap: Wrap | None) -> dict[str, str]:
+def contents(run: Run, task: Task, best: Attempt, found: Outcome, wrap: Wrap | None) -> dict[str, str]:
     """Every file of one kernel's folder."""
     files = {**best.candidate.files, "reference.py": task.source}
     if wrap:
         files |= wrap(task, best.candidate, run.config.settings("backend"))
         files["test_kernel.py"] = template("test_kernel.py.j2", task=task)
-    return {**files, "provenance.json": json.dumps(provenance(run, task, best), indent=2) + "\n"}
+    return {**files, "provenance.json": json.dumps(provenance(run, task, best, found), indent=2) + "\n"}
 
 
-def provenance(run: Run, task: Task, best: Attempt) -> dict[str, Any]:
-    """Where a kernel comes from and what was found about it."""
+def provenance(run: Run, task: Task, best: Attempt, found: Outcome) -> dict[str, Any]:
+    """Where a kernel comes from and what was found about it, last when the run was over."""
     prompt = run.artifacts(best.id) / "reply.prompt.md"
     text = prompt.read_bytes() if prompt.is_file() else b""
     return {
@@ -111,10 +110,11 @@ def provenance(run: Run, task: Task, best: Attempt) -> dict[str, Any]:
         "stage": best.stage.value,
         "start": best.start,
         "memories_shown": [ref.model_dump(mode="json") for ref in best.shown],
-        "latency_us": best.outcome.latency_us,
-        "noise": best.outcome.noise,
-        "speedup": best.outcome.speedup,
+        "latency_us": found.latency_us,
+        "noise": found.noise,
+        "speedup": found.speedup,
         "outcome": best.outcome.model_dump(mode="json"),
+        "judged_again": None if found is best.outcome else found.model_dump(mode="json"),
         "versions": dict(run.facts.get("versions", {})),
         "hardware": dict(run.facts.get("hardware", {})),
         "finished_at": best.at or None,
@@ -127,12 +127,12 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
         {
             "folder": tried.task.id.replace("/", "-"),
             "task": tried.task.id,
-            "latency": words.latency(tried.best.outcome.latency_us),
+            "latency": words.latency(tried.outcome.latency_us),
             "baseline": words.latency(tried.baseline_us),
             "speedup": words.ratio(tried.speedup),
         }
         for tried in found
-        if tried.best
+        if tried.outcome
     ]
     return template(
         "export.md.j2",

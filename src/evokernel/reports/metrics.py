@@ -7,28 +7,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import exp, log
 from typing import NamedTuple
 
+from evokernel.core import finals
+from evokernel.core.finals import Final, Finals
 from evokernel.core.records import Attempt, Outcome, Task, Usage
-from evokernel.core.statistics import bests, quantile
+from evokernel.core.run import Run
+from evokernel.core.statistics import bests, gain, quantile
 
 FAST_P = (0.5, 1.0, 1.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One task and everything that was tried on it."""
+    """One task and everything that was tried on it. Figures of the best kernel are those of its second judgement where there was one."""
 
     task: Task
     attempts: tuple[Attempt, ...]
+    finals: Finals = field(default_factory=dict)
+
+    @cached_property
+    def fallen(self) -> tuple[Attempt, ...]:
+        """Bests that did not hold up when they were judged again."""
+        return tuple(a for a in self.attempts if a.id in finals.fallen(self.finals))
 
     @cached_property
     def correct(self) -> tuple[tuple[int, Attempt], ...]:
-        """Feasible attempts with the round each was made in."""
-        return tuple((number, a) for number, a in enumerate(self.attempts, start=1) if a.outcome.feasible)
+        """Feasible attempts, as far as they hold up, with the round each was made in."""
+        return tuple((number, a) for number, a in enumerate(self.attempts, start=1) if self.is_correct(a))
+
+    def is_correct(self, attempt: Attempt) -> bool:
+        return attempt.outcome.feasible and attempt not in self.fallen
 
     @property
     def compiled(self) -> bool:
@@ -50,33 +62,51 @@ class Tried:
     @cached_property
     def best(self) -> Attempt | None:
         """The fastest correct kernel; the earlier one where two cannot be told apart."""
-        return (bests(self.attempts) or [None])[-1]
+        return finals.best(self.attempts, self.finals)
+
+    @property
+    def final(self) -> Final | None:
+        """The best kernel's second judgement."""
+        return self.finals.get(self.best.id) if self.best else None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What is known about the best kernel."""
+        return self.final.outcome if self.final else self.best.outcome if self.best else None
+
+    @property
+    def moved_us(self) -> float | None:
+        """The best kernel's first latency, where the second one is another by more than noise."""
+        first, second = (found.latency_us if found else None for found in (self.best and self.best.outcome, self.outcome))
+        return first if self.best and self.final and first and second and gain(self.final.outcome, self.best) else None
 
     @property
     def gain(self) -> float | None:
         """First correct latency over best latency; 1 when nothing faster was found."""
-        first, best = (a.outcome.latency_us if a else None for a in (self.first, self.best))
+        if self.first is self.best:
+            return 1.0 if self.outcome and self.outcome.latency_us else None
+        first, best = (found.latency_us if found else None for found in (self.first and self.first.outcome, self.outcome))
         return first / best if first and best else None
 
     @property
     def speedup(self) -> float | None:
         """Of the best kernel over its first baseline, found beside it."""
-        return self.best.outcome.speedup if self.best else None
+        return self.outcome.speedup if self.outcome else None
 
     @property
     def baseline_us(self) -> float | None:
         """What the best kernel is held against."""
-        return self.best.outcome.baseline() if self.best else None
+        return self.outcome.baseline() if self.outcome else None
 
     @property
     def floor_us(self) -> float | None:
         """Of the best kernel's task on its device."""
-        return floor_us(self.best.outcome) if self.best else None
+        return floor_us(self.outcome) if self.outcome else None
 
     @property
     def bottleneck(self) -> str | None:
         """What bounds the best kernel, in one word."""
-        return self.best.outcome.profile.bottleneck if self.best and self.best.outcome.profile else None
+        return self.outcome.profile.bottleneck if self.outcome and self.outcome.profile else None
 
     @property
     def failures(self) -> Counter[str]:
@@ -89,7 +119,7 @@ class Tried:
 
     def trajectory(self) -> list[float | None]:
         """Best latency after each round; None until something is correct."""
-        return [best.outcome.latency_us if best else None for best in bests(self.attempts)]
+        return [best.outcome.latency_us if best else None for best in bests(self.attempts, finals.fallen(self.finals))]
 
 
 class Spread(NamedTuple):
@@ -106,13 +136,22 @@ def floor_us(outcome: Outcome) -> float | None:
     return figures.get("roofline_us")
 
 
-def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt]) -> list[Tried]:
+def of_run(run: Run, attempts: Iterable[Attempt]) -> list[Tried]:
+    """A run's attempts by task, with what was found when its bests were judged again."""
+    return by_task(run.tasks, attempts, finals.read(run.folder))
+
+
+def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt], judged_again: Finals | None = None) -> list[Tried]:
     """Attempts by task, in the tasks' order; a task without attempts is there too."""
     made: dict[str, list[Attempt]] = {task.id: [] for task in tasks}
     for attempt in attempts:
         if attempt.task in made:
             made[attempt.task].append(attempt)
-    return [Tried(task, tuple(made[task.id])) for task in tasks]
+    again: dict[str, dict[str, Final]] = {task.id: {} for task in tasks}
+    for name, final in (judged_again or {}).items():
+        if final.task in again:
+            again[final.task][name] = final
+    return [Tried(task, tuple(made[task.id]), again[task.id]) for task in tasks]
 
 
 def compiled(found: Sequence[Tried], rounds: int | None = None) -> int:
@@ -122,7 +161,7 @@ def compiled(found: Sequence[Tried], rounds: int | None = None) -> int:
 
 def feasible(found: Sequence[Tried], rounds: int | None = None) -> int:
     """Tasks with at least one feasible candidate, within so many rounds (Acc times tasks)."""
-    return sum(any(a.outcome.feasible for a in tried.attempts[:rounds]) for tried in found)
+    return sum(any(tried.is_correct(a) for a in tried.attempts[:rounds]) for tried in found)
 
 
 def curve(found: Sequence[Tried]) -> list[tuple[int, int, int]]:
@@ -191,7 +230,7 @@ def clocks(attempts: Iterable[Attempt]) -> set[str]:
 
 def baselines(found: Iterable[Tried]) -> set[str]:
     """What the best kernels are held against; more than one when the run's verdicts differ in that."""
-    return {tried.best.outcome.baseline_name for tried in found if tried.best and tried.best.outcome.baseline_name}
+    return {tried.outcome.baseline_name for tried in found if tried.outcome and tried.outcome.baseline_name}
 
 
 def families(found: Sequence[Tried]) -> Mapping[str, list[Tried]]:

@@ -36,7 +36,7 @@ def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued]
     path = out or run.folder / "report.html"
     if path.is_dir():
         path = path / "report.html"
-    found = metrics.by_task(run.tasks, attempts)
+    found = metrics.of_run(run, attempts)
     plots = path.with_name(f"{path.stem}-plots") if out else run.folder / "plots"
     html = render(run, attempts, values, draw_all(found, attempts, plots))
     write_whole(path, html)
@@ -48,7 +48,7 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    found = metrics.by_task(run.tasks, attempts)
+    found = metrics.of_run(run, attempts)
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -91,6 +91,8 @@ def kernel(tried: Tried) -> dict[str, Any]:
     return {
         "task": tried.task,
         "best": best,
+        "outcome": tried.outcome,
+        "fallen": [(attempt.id, tables.why(tried.finals[attempt.id].outcome)) for attempt in tried.fallen],
         "headline": headline(tried),
         "notes": words.tags(tried.task.tags),
         "attempts": [(number, attempt, verdict(attempt)) for number, attempt in enumerate(tried.attempts, start=1)],
@@ -99,10 +101,11 @@ def kernel(tried: Tried) -> dict[str, Any]:
 
 def headline(tried: Tried) -> str:
     """How far a task got, in a few words."""
-    if not tried.best:
+    outcome = tried.outcome
+    if not outcome:
         return f"not solved in {len(tried.attempts)} attempts"
-    outcome = tried.best.outcome
-    figure = f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}"
+    before = "" if tried.moved_us is None else f" (first {words.latency(tried.moved_us)})"
+    figure = f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}{before}"
     return f"{figure}, {words.ratio(outcome.speedup)} over {words.baseline([outcome.baseline_name])}, {words.clock([outcome.clock])}"
 
 

@@ -10,11 +10,12 @@ from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.reports import metrics
 from evokernel.reports.metrics import FAST_P, Tried
+from evokernel.reports.tables import why
 
 
 def summary(run: Run, attempts: Sequence[Attempt], seconds: float | None, report: Path | None) -> dict[str, Any]:
     """What `run --json` and `report --json` end with."""
-    found = metrics.by_task(run.tasks, attempts)
+    found = metrics.of_run(run, attempts)
     gain = metrics.spread(metrics.gains(found))
     usage = metrics.usage(attempts)
     return {
@@ -33,6 +34,8 @@ def summary(run: Run, attempts: Sequence[Attempt], seconds: float | None, report
         "geomean_speedup": metrics.geomean(metrics.speedups(found)),
         "fast_p": {f"{p:g}": metrics.fast_p(found, p) for p in FAST_P},
         "fast_p_correct": {f"{p:g}": metrics.fast_p(found, p, "correct") for p in FAST_P},
+        "judged_again": sum(tried.final is not None for tried in found),
+        "fallen": [attempt.id for tried in found for attempt in tried.fallen],
         "attempts": len(attempts),
         "failures": dict(sorted(metrics.failures(attempts).items())),
         "seconds": seconds,
@@ -52,7 +55,7 @@ def summary(run: Run, attempts: Sequence[Attempt], seconds: float | None, report
 
 def task_summary(tried: Tried) -> dict[str, Any]:
     """One task of the summary."""
-    first, best = tried.first, tried.best
+    first, best, outcome = tried.first, tried.best, tried.outcome
     return {
         "task": tried.task.id,
         "family": tried.task.family,
@@ -63,9 +66,12 @@ def task_summary(tried: Tried) -> dict[str, Any]:
         "first_round": tried.first_round,
         "first_us": first.outcome.latency_us if first else None,
         "best": best.id if best else None,
-        "best_us": best.outcome.latency_us if best else None,
-        "noise": best.outcome.noise if best else None,
-        "baseline": (best.outcome.baseline_name or None) if best else None,
+        "best_us": outcome.latency_us if outcome else None,
+        "noise": outcome.noise if outcome else None,
+        "judged_again": tried.final is not None,
+        "before_us": best.outcome.latency_us if best else None,
+        "fallen": {attempt.id: why(tried.finals[attempt.id].outcome) for attempt in tried.fallen},
+        "baseline": (outcome.baseline_name or None) if outcome else None,
         "baseline_us": tried.baseline_us,
         "speedup": tried.speedup,
         "gain": tried.gain,

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from evokernel.core.records import Attempt
+from evokernel.core.records import Attempt, Outcome
 from evokernel.core.terms import EXPLAINED
 from evokernel.reports import metrics, words
 from evokernel.reports.metrics import FAST_P, Tried
 
 Cell = str | int | float | None
+AGAIN = "judged again when the run was over, in brackets the first time where it was another"
 Unit = Literal["text", "count", "us", "ratio", "share", "value"]
 
 
@@ -91,7 +92,7 @@ def operators(found: Sequence[Tried]) -> Table:
         Column("task"),
         Column("round", "count", means="the attempt that was first correct", spare=3),
         Column("first correct", "us", spare=2),
-        Column("best", "us"),
+        Column("best", "us", means=AGAIN if any(tried.final for tried in found) else ""),
         Column(base, "us", means="; ".join(EXPLAINED[name] for name in sorted(names_of_base) if name in EXPLAINED)),
         Column("speed-up", "ratio", means=f"{base} over best"),
         Column("first→best", "ratio", spare=1),
@@ -112,12 +113,12 @@ def heading(found: Sequence[Tried]) -> str:
 
 def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
     """The cells of `operators` for one task."""
-    first, best = tried.first, tried.best
+    first = tried.first
     return (
         name,
         tried.first_round,
         first.outcome.latency_us if first else None,
-        best.outcome.latency_us if best else None,
+        best_latency(tried),
         tried.baseline_us,
         tried.speedup,
         tried.gain,
@@ -126,6 +127,12 @@ def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
         f"{len(tried.correct)}/{len(tried.attempts)}",
         reasons(tried.attempts, most=3),
     )
+
+
+def best_latency(tried: Tried) -> Cell:
+    """Of the best kernel; beside it what was measured first, where the two differ by more than noise."""
+    found = tried.outcome.latency_us if tried.outcome else None
+    return found if tried.moved_us is None else f"{words.latency(found)} (first {words.latency(tried.moved_us)})"
 
 
 def reasons(attempts: Sequence[Attempt], most: int | None = None) -> str:
@@ -160,11 +167,27 @@ def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "tim
             f"speed-up over {words.baseline(metrics.baselines(found))}",
             f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks" if speedups else words.UNKNOWN,
         ),
+        *judged_again(found),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
         ("failures", reasons(attempts) or "none"),
         (time_label, words.duration(seconds)),
         ("cost", words.cost(metrics.usage(attempts))),
     ]
+
+
+def judged_again(found: Sequence[Tried]) -> list[tuple[str, str]]:
+    """How the bests fared when they were judged once more; nothing where none was."""
+    held, moved = (sum(1 for tried in found if tried.final and (tried.moved_us is not None) == is_moved) for is_moved in (False, True))
+    fallen = [f"{attempt.id} ({why(tried.finals[attempt.id].outcome)})" for tried in found for attempt in tried.fallen]
+    if not (held or moved or fallen):
+        return []
+    parts = [f"{held} as before", *([f"{moved} with another time"] if moved else [])]
+    return [("judged again", ", ".join(parts) + (f"; did not hold up: {', '.join(fallen)}" if fallen else ""))]
+
+
+def why(outcome: Outcome) -> str:
+    """What a kernel failed by, in one word."""
+    return outcome.failure.reason or outcome.failure.gate if outcome.failure else "correct"
 
 
 def families(found: Sequence[Tried]) -> Table:
