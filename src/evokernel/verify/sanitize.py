@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from pathlib import Path
 
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.verify.arena import Arena, Slot, span
@@ -27,14 +28,18 @@ def sanitize(trial: Trial) -> None:
     """Every case that was checked at a size other than `bench`, in a process of its own."""
     watcher = trial.backend.sanitizer()
     if watcher is None or not watcher.found:
-        trial.without.append(f"{watcher.name}: {watcher.detail}" if watcher else "no sanitizer")
+        trial.without.append(f"sanitizer: {watcher.detail}" if watcher else "sanitizer: none")
         return
     folder = trial.workdir / "sanitized"
     try:
         folder.mkdir()
     except FileExistsError:
         raise CandidateError("forbidden", "the kernel writes into the judge's folder") from None
-    variables = trial.backend.sanitized(trial.job.task, trial.job.candidate, folder)
+    run(trial, folder, trial.backend.sanitized(trial.job.task, trial.job.candidate, folder))
+
+
+def run(trial: Trial, folder: Path, variables: dict[str, str]) -> None:
+    """All of them in one process; what it reports is put into words by the backend."""
     cases = [case for size, drawn in trial.drawn.items() if size != "bench" for case in drawn]
     with closing(room(cases, trial.seed)) as arena:
         with closing(Child(trial.job, trial.backend, folder, arena, 1, 0, variables=variables)) as child:
@@ -42,7 +47,7 @@ def sanitize(trial: Trial) -> None:
                 child.wait_ready()
                 widen_stack(child.process.pid)
             except InfraError as error:
-                trial.without.append(f"{watcher.name}: no process can be started with it ({str(error).splitlines()[-1][-200:]})")
+                trial.without.append(f"sanitizer: no process can be started with it ({str(error).splitlines()[-1][-200:]})")
                 return
             try:
                 watch(child, arena, cases)

@@ -72,7 +72,7 @@ class CppBackend:
     def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         from evokernel.backends.cpp.sanitizer import build
 
-        return build(self.compiler, self.flags, task, candidate, workdir)
+        return build(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
 
     def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
         from evokernel.backends.cpp.sanitizer_report import explained

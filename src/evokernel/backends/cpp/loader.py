@@ -34,7 +34,7 @@ class CppKernel:
     def bind(self, arguments: Arguments) -> Callable[[], None]:
         """Everything is converted here, once, so that a call costs about a microsecond."""
         values: list[object] = []
-        shapes = [np.array(array.data.shape or (1,), np.int64) for array in (*arguments.inputs, *arguments.outputs)]
+        shapes = [np.array(array.data.shape or (0,), np.int64) for array in (*arguments.inputs, *arguments.outputs)]
         pointers = [
             (ctypes.c_void_p(array.data.ctypes.data), ctypes.c_void_p(shape.ctypes.data))
             for array, shape in zip((*arguments.inputs, *arguments.outputs), shapes, strict=True)

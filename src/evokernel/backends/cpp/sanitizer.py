@@ -81,7 +81,7 @@ def accepts(path: str, option: str) -> bool:
         return compile(path, [option, "-fsyntax-only", SOURCE], Path(folder), TIMEOUT_S).code == 0
 
 
-def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: Path, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     """Leaves an instrumented library in `workdir`, and gives what the process that loads it needs in its environment."""
     path = find(compiler)
     preloaded = runtime(path) if path else None
@@ -92,10 +92,10 @@ def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: 
     own = [*str(settings()["compiler"]["options"]).split(), f"-fsanitize={settings()['compiler']['checks']}"]
     own += [] if is_gcc(path) else ["-shared-libasan"]
     own += [OPTIONAL] if accepts(path, OPTIONAL) else []
-    done = compile_kernel(path, [*FLAGS, *flags.split(), *own], workdir)
+    done = compile_kernel(path, [*FLAGS, *flags.split(), *own], workdir, timeout_s)
     refuse_killed(done)
     if done.timed_out:
-        raise CandidateError("build_timeout", f"not compiled for the sanitizer within {TIMEOUT_S:g} s: fewer templates, less unrolling")
+        raise CandidateError("build_timeout", f"not compiled for the sanitizer within {timeout_s:g} s: fewer templates, less unrolling")
     if done.code or not (workdir / LIBRARY).exists():
         raise CandidateError("compile_error", f"it compiles, but not for the sanitizer:\n{first_errors(done.text, text)}")
     options = ":".join(f"{name}={value}" for name, value in settings()["runtime"].items())
