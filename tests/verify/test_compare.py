@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from evokernel.core.protocols import Array
-from evokernel.verify.compare import Expected, numbers
+from evokernel.verify.compare import Expected, Rule, numbers
 from evokernel.verify.feedback import describe
 
 floats = arrays(np.float32, array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e6, 1e6, width=32))
 
 
 def expected(data, dtype="float32", atol=1e-4, rtol=1e-4):
-    return Expected(Array("out", dtype, np.asarray(data)), atol, rtol)
+    return Expected(Array("out", dtype, np.asarray(data)), Rule(atol, rtol))
 
 
 @given(floats)

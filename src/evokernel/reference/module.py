@@ -138,7 +138,7 @@ class Reference:
         saved = [] if self._mutates is False else [tensor.detach().clone() for tensor in held]
         with CHANCE, own_chance(sample.seed if seed is None else seed), torch.no_grad(), blame(self.name, "Model.forward"):
             result = sample.module(*sample.args)
-        outputs = tuple(self._outputs(result, held))
+        outputs = tuple(self.outputs(result, held))
         changed = [tensor._version != version for tensor, version in before]
         with torch.no_grad():
             for tensor, copy, dirty in zip(held, saved, changed):
@@ -176,7 +176,8 @@ class Reference:
             raise UserError(f"task file {self.name}: '{label}': {error}") from error
         return Named(names.take(label), tensor)
 
-    def _outputs(self, result: object, held: list[torch.Tensor]) -> Iterator[Named]:
+    def outputs(self, result: object, held: list[torch.Tensor]) -> Iterator[Named]:
+        """What forward returned, under the names a kernel knows; a copy of what belongs to the sample."""
         owned = {tensor.untyped_storage()._cdata for tensor in held}
         found = [leaf for _, leaf in leaves("out", result) if leaf is not None]
         if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import tempfile
@@ -18,6 +19,8 @@ from evokernel.core.protocols import Array
 
 ALIGN, GUARD, PAGE = 64, 1024, mmap.PAGESIZE
 GUARD_BYTE = 0xC5
+NAN_BYTE, OTHER_BYTE = 0xFF, 0x41
+"""Around inputs: not a number in every floating-point type; a small number in most."""
 MARKS = 16
 NAN_BITS = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
 PAYLOAD_BITS = {"float64": 50, "float32": 21, "float16": 8, "bfloat16": 5}
@@ -60,6 +63,7 @@ class Shared:
         try:
             self.descriptor = self.open()
             os.ftruncate(self.descriptor, self.capacity)
+            seal(self.descriptor)
             self.memory = mmap.mmap(self.descriptor, self.capacity)
         except OSError as error:
             raise InfraError(f"no {capacity >> 20} MiB of shared memory: {error}") from error
@@ -68,7 +72,7 @@ class Shared:
     def open(self) -> int:
         """A memory file, or a nameless one in the fastest folder that can be written."""
         if hasattr(os, "memfd_create"):
-            return os.memfd_create("evokernel")
+            return os.memfd_create("evokernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.TemporaryFile(dir=folder) as file:
             return os.dup(file.fileno())
@@ -103,12 +107,33 @@ class Arena:
         out_places, out_bytes = layout(outputs)
         slot = Slot(len(self.slots), in_places, out_places, self.inputs.take(in_bytes), self.outputs.take(out_bytes))
         self.slots.append(slot)
+        self.surround(slot, NAN_BYTE)
         return slot
 
     def fill(self, slot: Slot, inputs: Sequence[Array]) -> None:
         """Writes a case's inputs; the judge keeps its own."""
         for place, array in zip(slot.inputs, inputs, strict=True):
             at(self.inputs, slot.in_span[0], place)[...] = array.data
+
+    def surround(self, slot: Slot, byte: int) -> None:
+        """Fills what lies before, between and after the inputs."""
+        for start, end in gaps(slot.inputs, slot.in_span):
+            self.inputs.bytes[start:end] = byte
+
+    def changed(self, slot: Slot, inputs: Sequence[Array]) -> list[str]:
+        """The inputs that are no longer what was given."""
+        start = slot.in_span[0]
+        places = [self.inputs.bytes[start + place.offset : start + place.offset + place.nbytes] for place in slot.inputs]
+        return [
+            f"`{array.name}`"
+            for found, array in zip(places, inputs, strict=True)
+            if not np.array_equal(found, np.frombuffer(np.ascontiguousarray(array.data), np.uint8))
+        ]
+
+    def restore(self, slot: Slot, results: Sequence[np.ndarray]) -> None:
+        """Puts outputs back as they were found."""
+        for place, result in zip(slot.outputs, results, strict=True):
+            at(self.outputs, slot.out_span[0], place)[...] = result
 
     def poison(self, slot: Slot) -> None:
         """Outputs that are not numbers, and fresh guard bands around them."""
@@ -131,11 +156,9 @@ class Arena:
 
     def trespassed(self, slot: Slot) -> list[str]:
         """The outputs next to which something was written, and on which side."""
-        start, length = slot.out_span
-        edges = [0, *(edge for place in slot.outputs for edge in (place.offset, place.offset + place.nbytes)), length]
         found = []
-        for index in range(len(slot.outputs) + 1):
-            band = self.outputs.bytes[start + edges[2 * index] : start + edges[2 * index + 1]]
+        for index, (start, end) in enumerate(gaps(slot.outputs, slot.out_span)):
+            band = self.outputs.bytes[start:end]
             hit = np.flatnonzero(band != GUARD_BYTE)
             if hit.size:
                 near_end = index == len(slot.outputs) or (index > 0 and hit[0] < band.size - hit[-1])
@@ -148,6 +171,20 @@ class Arena:
     def close(self) -> None:
         self.inputs.close()
         self.outputs.close()
+
+
+def gaps(places: Sequence[Place], span: tuple[int, int]) -> list[tuple[int, int]]:
+    """From where to where there is no tensor: before the first, between, after the last."""
+    start, length = span
+    edges = [0, *(edge for place in places for edge in (place.offset, place.offset + place.nbytes)), length]
+    return [(start + edges[2 * index], start + edges[2 * index + 1]) for index in range(len(places) + 1)]
+
+
+def seal(descriptor: int) -> None:
+    """Nobody can change its length any more: reading memory that someone cut off would kill the judge."""
+    if hasattr(fcntl, "F_ADD_SEALS"):
+        with suppress(OSError):  # not a memory file
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
 
 
 def up(value: int, unit: int) -> int:

@@ -1,11 +1,10 @@
-"""What a candidate is tried on: inputs from a seed at a size, and what the reference makes of them."""
+"""What a candidate is tried on: inputs of a kind, drawn from a seed at a size, and what the reference makes of them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,43 +13,30 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import Array
 from evokernel.core.records import Task
 from evokernel.verify.compare import FLOATS, Expected
+from evokernel.verify.maker import Answer, Maker, made
+from evokernel.verify.yardstick import Unsuited
 
 if TYPE_CHECKING:
-    from evokernel.reference.module import Reference, Sample
+    from evokernel.reference.module import Reference
 
-SIZES = ("small", "held_out", "bench")
-SPREADS = ("own", "wide", "heavy")
-"""How inputs are spread, case by case: as the task draws them, four times as wide, and with a few that stand out. Signs stay."""
+SIZES = ("small", "held_out", "odd", "bench")
 
 
-@dataclass(eq=False)
 class Case:
-    """One set of inputs with the outputs it must give."""
+    """One set of inputs with the outputs it must give, which are computed when first asked for."""
 
-    size: str
-    inputs: tuple[Array, ...]
-    scalars: tuple[tuple[str, str, float], ...]
-    expected: tuple[Expected, ...]
-    sample: Sample
-    results: list[np.ndarray] = field(default_factory=list)
-    """What a candidate made of it, once that was found right: from then on it must be the same to the bit."""
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.size, self.kind, self.sample, self.outputs = answer.size, answer.kind, answer.sample, answer.outputs
+        self.inputs, self.scalars = answer.inputs, answer.scalars
+        self.results: list[np.ndarray] = []
+        """What a candidate made of it, once that was found right: from then on it must be the same to the bit."""
+        self.renewed: tuple[Expected, ...] | None = None
 
-
-def spread(sample: Sample, kind: str) -> Sample:
-    """The sample with other floating-point inputs, changed in place; whole numbers and parameters stay."""
-    import torch
-
-    chance = torch.Generator().manual_seed(sample.seed)
-    with torch.no_grad():
-        for _, tensor in sample.inputs:
-            if tensor.is_floating_point() and tensor.is_contiguous() and tensor.numel() > 1:
-                tensor.mul_(4.0 if kind == "wide" else torch.randn(tensor.shape, generator=chance).exp_().to(tensor.dtype))
-    return sample
-
-
-def is_finite(outputs: list[Array]) -> bool:
-    """Whether all floating-point outputs are numbers; bfloat16 counts as such, being stored as bits."""
-    return all(bool(np.isfinite(output.data).all()) for output in outputs if output.data.dtype.kind == "f")
+    @property
+    def expected(self) -> tuple[Expected, ...]:
+        """Raises Unsuited when the operator turns out not to be made for these inputs."""
+        return self.answer.expected if self.renewed is None else self.renewed
 
 
 def changeable(case: Case) -> list[int]:
@@ -68,12 +54,30 @@ def changeable(case: Case) -> list[int]:
 
 
 class Cases:
-    """Draws cases of one task; each size's reference is read once. While it is open, torch uses as many threads as the kernel may."""
+    """The cases of one trial. While it is open, torch uses as many threads as the kernel may.
 
-    def __init__(self, task: Task, seed: int, threads: int = 1) -> None:
+    `kept` ones may have served other candidates, none of which could keep or pass on what it saw; nobody may change them. `draw` makes
+    new ones, of which nobody else knows.
+    """
+
+    def __init__(self, task: Task, seed: int, threads: int = 1, *, protocol: str = "strict", shared: bool = False) -> None:
         self.task, self.seed, self.threads = task, seed, threads
-        self.references: dict[str, Reference] = {}
+        self.protocol, self.shared = protocol, shared
         self.threads_before: int | None = None
+        self.opened: Maker | None = None
+
+    @property
+    def maker(self) -> Maker:
+        """The task's references and what is kept of them; torch is needed from here on."""
+        if self.opened is None:
+            try:
+                import torch
+            except ModuleNotFoundError as error:
+                raise UserError("judging kernels needs PyTorch: pip install 'evokernel[torch]'") from error
+            self.threads_before = torch.get_num_threads()
+            torch.set_num_threads(self.threads)
+            self.opened = made(self.task, self.protocol, None if self.shared else self.seed)
+        return self.opened
 
     def close(self) -> None:
         if self.threads_before is not None:
@@ -83,71 +87,38 @@ class Cases:
 
     def reference(self, size: str) -> Reference:
         """The task's module at a size."""
-        if size not in self.references:
-            try:
-                import torch
-            except ModuleNotFoundError as error:
-                raise UserError("judging kernels needs PyTorch: pip install 'evokernel[torch]'") from error
+        return self.maker.sized(size).reference
 
-            from evokernel.reference.module import Reference
+    def outputs(self, size: str) -> tuple[Array, ...]:
+        """What comes out at a size, without values."""
+        return self.maker.sized(size).outputs
 
-            if self.threads_before is None:
-                self.threads_before = torch.get_num_threads()
-                torch.set_num_threads(self.threads)
+    def has(self, size: str) -> bool:
+        """Whether the task can be had at a size; odd ones are not to be found for every task."""
+        return self.maker.has(size)
 
-            if size not in self.task.sizes:
-                raise UserError(f"task {self.task.id} has no size '{size}': describe the task again")
-            self.references[size] = Reference(self.task.source, self.task.id, self.task.sizes[size])
-        return self.references[size]
+    def kept(self, size: str, index: int, kind: str = "own") -> Case | None:
+        """The index-th case of a kind; None where the operator is not made for such."""
+        answer = self.maker.kept(size, index, kind)
+        return None if answer is None else Case(answer)
 
-    def draw(self, size: str, index: int) -> Case:
-        """The index-th case at a size: equal for equal seeds, new for every index."""
-        from evokernel.reference.arrays import to_array
-
-        reference = self.reference(size)
-        seed = seed_of(f"{self.seed}/{self.task.id}/{size}/{index}")
-        sample = reference.sample(seed)
-        outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
-        if size != "bench" and (kind := SPREADS[index % len(SPREADS)]) != "own" and (other := self.spread(reference, seed, kind, outputs)):
-            sample, outputs = other
-        scalars = tuple((number.name, number.kind, number.value) for number in sample.scalars)
-        inputs = sample.arrays()
-        self.check(size, inputs, outputs)
-        return Case(size, inputs, scalars, tuple(Expected(output, self.task.atol, self.task.rtol) for output in outputs), sample)
-
-    def spread(self, reference: Reference, seed: int, kind: str, usual: list[Array]) -> tuple[Sample, list[Array]] | None:
-        """The same case with other inputs; None where the operator is not made for such."""
-        from evokernel.reference.arrays import to_array
-
-        sample = spread(reference.sample(seed), kind)
-        try:
-            outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
-        except UserError:
-            return None
-        return (sample, outputs) if is_finite(outputs) or not is_finite(usual) else None
+    def draw(self, size: str, index: int, kind: str = "own") -> Case:
+        """A new case: equal for equal seeds, other for every index. Raises Unsuited where the operator is not made for the kind."""
+        return Case(self.maker.make(size, kind, seed_of(f"{self.seed}/{self.task.id}/{size}/{kind}/{index}")))
 
     def renew(self, case: Case) -> None:
         """Asks the reference again, after the inputs of a case were changed."""
-        from evokernel.reference.arrays import to_array
-
-        outputs = [to_array(name, tensor) for name, tensor in self.reference(case.size).run(case.sample)]
-        case.expected = tuple(Expected(output, self.task.atol, self.task.rtol) for output in outputs)
+        case.renewed = self.maker.again(case.answer)
         case.results = []
 
     def baseline(self, case: Case, module: Callable[..., object] | None = None) -> Callable[[], object]:
         """The reference on this case, as something to time."""
         return self.reference(case.size).baseline(case.sample, module)
 
-    def check(self, size: str, inputs: tuple[Array, ...], outputs: list[Array]) -> None:
-        """The reference must do what the task's signature says."""
-        signature = self.task.signature
-        said = [(t.name, t.dtype, len(t.shape)) for t in (*signature.inputs, *signature.params, *signature.outputs)]
-        found = [(a.name, a.dtype, a.data.ndim) for a in (*inputs, *outputs)]
-        if said != found:
-            odd = next((f"{a} instead of {b}" for a, b in zip(found, said) if a != b), f"{len(found)} tensors instead of {len(said)}")
-            raise UserError(f"task {self.task.id}: at size '{size}' the reference has {odd}; its signature must not depend on the size")
-
 
 def seed_of(text: str) -> int:
     """A seed that follows from a text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+
+
+__all__ = ["SIZES", "Case", "Cases", "Unsuited", "changeable", "seed_of"]

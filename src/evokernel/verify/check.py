@@ -1,26 +1,48 @@
-"""Is every element right: all sizes, several draws, poisoned outputs, guard bands."""
+"""Is every element right: several sizes and kinds of inputs, poisoned outputs, guard bands, inputs left alone.
+
+The order is candidate, reference, candidate: what must come out is worked out after the first run, and the second must give the same bits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from evokernel.core.errors import CandidateError
-from evokernel.verify.arena import Arena, Slot
-from evokernel.verify.cases import Case
+from evokernel.core.protocols import TracedBackend
+from evokernel.verify.arena import NAN_BYTE, OTHER_BYTE, Arena, Slot
+from evokernel.verify.cases import Case, Unsuited
 from evokernel.verify.trial import Trial, described_size
 
-DRAWS = {"small": 3, "held_out": 2, "bench": 1}
-"""Cases per size. All of a size share their storage, so that whoever remembers by address is found out."""
 WRONG = ("mismatch", "unwritten", "nan", "out_of_bounds", "crash")
 STALE = "this is the result of an earlier call: keep nothing between calls"
 RIGHT_SO_FAR = {
     "held_out": "the small size came out right: handle sizes that are no multiple of a block, and take every size from the arguments",
+    "odd": "other sizes came out right: handle any size, down to 1, and take every size from the arguments",
     "bench": "smaller sizes came out right: look for scratch of a fixed size, narrow indices, and paths that only large sizes take",
 }
+OTHER_KINDS = {
+    "near": "only one element of the inputs had changed since the call before",
+    "normal": "inputs were drawn from a normal distribution, and parameters had other values than they start with",
+    "uniform": "inputs were drawn evenly from both sides of zero, and parameters had other values than they start with",
+    "wide": "inputs were wider than the task's own",
+    "tiny": "inputs were smaller than the task's own",
+    "heavy": "a few inputs were much larger than the others",
+    "shifted": "inputs were far from zero and close to each other",
+    "constant": "all elements of an input were equal",
+    "zeros": "all inputs were zero",
+    "nonfinite": "a few inputs were infinite or NaN",
+}
+CONFIRMED = {
+    False: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("held_out", "shifted"), ("bench", "own"), ("bench", "normal")),
+    True: (("small", "own"), ("small", "uniform"), ("held_out", "heavy")),
+}
+"""Further cases for a kernel that would become a best; where candidates are run in simulation, only at quick sizes."""
+READS = "the kernel reads outside its inputs, and what it finds there changes its results"
 
 
 def check(trial: Trial) -> None:
-    """Every size, several seeds, poisoned outputs, guard bands; the first case of a size runs twice and must agree with itself."""
+    """Every size, several kinds of inputs; the first case of a size runs twice and must agree with itself."""
     child = trial.child
     if child is None:
         child = trial.start([trial.case(size, 0) for size in trial.sizes if size != "bench"])
@@ -28,16 +50,39 @@ def check(trial: Trial) -> None:
     child.load()
     for size in trial.sizes:
         earlier: list[Case] = []
-        for index in range(DRAWS[size]):
-            case = trial.case(size, index)
-            slot = trial.slot(case)
+        for case in list(trial.cases_at(size)):
+            is_first = not earlier and trial.job.protocol == "strict"
             try:
-                attempt(trial, case, slot, repeats=1 if index or trial.computes(size) else 2)
-            except CandidateError as error:
-                is_stale = error.reason == "mismatch" and stale(trial.arena, slot, earlier)
-                hint = STALE if is_stale else RIGHT_SO_FAR.get(size, "") if error.reason in WRONG else ""
-                raise CandidateError(error.reason, f"{error.detail}\n{hint}".rstrip()) from error
+                judge(trial, case, earlier, repeats=2 if is_first and not trial.computes(size) else 1)
+            except Unsuited:
+                trial.drawn[size].remove(case)
+                continue
             earlier.append(case)
+    if (note := trial.cases.maker.yardstick.without) and note not in trial.without:
+        trial.without.append(note)
+
+
+def confirm(trial: Trial) -> None:
+    """Further cases that nobody has seen, for a kernel that was right and fast enough to become a best."""
+    if trial.job.protocol != "strict":
+        return
+    for index, (size, kind) in enumerate(CONFIRMED[isinstance(trial.backend, TracedBackend)]):
+        if size in trial.sizes:
+            with suppress(Unsuited):
+                judge(trial, trial.cases.draw(size, 1000 + index, kind), (), repeats=1)
+
+
+def judge(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) -> None:
+    """One case; what is wrong with it comes with what may be behind it."""
+    slot = trial.slot(case)
+    try:
+        attempt(trial, case, slot, repeats)
+    except CandidateError as error:
+        if error.reason not in WRONG:
+            raise
+        is_stale = error.reason == "mismatch" and stale(trial.arena, slot, earlier)
+        hints = [STALE] if is_stale else [OTHER_KINDS.get(case.kind, ""), "" if earlier else RIGHT_SO_FAR.get(case.size, "")]
+        raise CandidateError(error.reason, "\n".join([error.detail, *filter(None, hints)])) from error
 
 
 def stale(arena: Arena | None, slot: Slot, earlier: Sequence[Case]) -> bool:
@@ -47,18 +92,42 @@ def stale(arena: Arena | None, slot: Slot, earlier: Sequence[Case]) -> bool:
 
 
 def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
-    """Runs one case, each time over fresh poison."""
+    """Runs one case, each time over fresh poison and with other bytes around the inputs."""
+    assert trial.arena is not None
+    trial.arena.fill(slot, case.inputs)
+    for byte in (NAN_BYTE, OTHER_BYTE)[:repeats]:
+        run(trial, case, slot, byte)
+        try:
+            trial.expect(case, slot)
+        except CandidateError as error:
+            if error.reason in ("mismatch", "nan", "nondeterministic") and reads_outside(trial, case, slot, byte):
+                raise CandidateError("out_of_bounds", f"{READS} ({described_size(case)})") from error
+            raise
+
+
+def run(trial: Trial, case: Case, slot: Slot, byte: int) -> None:
+    """One run with a byte around the inputs; what goes wrong in it is told with the size."""
     assert trial.arena is not None
     assert trial.child is not None
-    trial.arena.fill(slot, case.inputs)
-    for _ in range(repeats):
-        trial.arena.poison(slot)
-        try:
-            trial.child.run(slot)
-        except CandidateError as error:
-            raise CandidateError(error.reason, f"{error.detail} ({described_size(case)})") from error
-        trial.expect(case, slot)
+    trial.arena.surround(slot, byte)
+    trial.arena.poison(slot)
+    try:
+        trial.child.run(slot)
+    except CandidateError as error:
+        raise CandidateError(error.reason, f"{error.detail} ({described_size(case)})") from error
 
 
-def confirm(trial: Trial) -> None:
-    """A closer look at a kernel that would be the best of its task."""
+def reads_outside(trial: Trial, case: Case, slot: Slot, byte: int) -> bool:
+    """Whether other bytes around the inputs give other results, and the same bytes the same ones."""
+    assert trial.arena is not None
+    if isinstance(trial.backend, TracedBackend):
+        return False
+    found = trial.arena.results(slot)
+    seen = []
+    with suppress(CandidateError):
+        for other in (NAN_BYTE ^ OTHER_BYTE ^ byte, byte):
+            run(trial, case, slot, other)
+            seen.append([result.tobytes() for result in trial.arena.results(slot)])
+    trial.arena.restore(slot, found)
+    was = [result.tobytes() for result in found]
+    return len(seen) == 2 and seen[0] != was and seen[1] == was

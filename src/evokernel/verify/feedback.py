@@ -9,9 +9,17 @@ from evokernel.verify.compare import Difference
 SAMPLES = 5
 
 
+SHOWN = ("small", "bench")
+
+
+def is_hidden(size: str) -> bool:
+    """Whether a size is one that nobody is to know."""
+    return size not in SHOWN
+
+
 def describe(difference: Difference, size: str, shapes: str) -> str:
-    """How much is wrong, where, and how; at the held-out size without the indices and shapes that would give it away."""
-    wrong, hidden = difference.wrong, size == "held_out"
+    """How much is wrong, where, and how; at hidden sizes without the indices and shapes that would give it away."""
+    wrong, hidden = difference.wrong, is_hidden(size)
     count, total = int(wrong.sum()), wrong.size
     where = "at a size that is not shown (odd dimensions)" if hidden else f"at size {size} ({shapes})"
     share = f"{count / total:.1%}" if hidden else f"{count} of {total} elements ({count / total:.1%})"

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,22 @@ from evokernel.core.protocols import Array, Backend, Call, TracedBackend
 from evokernel.core.records import Job, Profile, Tensor, Usage
 from evokernel.verify.arena import STORED, Arena, Slot, span
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
-from evokernel.verify.feedback import describe
+from evokernel.verify.feedback import describe, is_hidden
 from evokernel.verify.sandbox import Child
 
 if TYPE_CHECKING:
     from evokernel.verify.timing import Timing
 
+FEWEST = 3
+"""Cases per size where its plan has as many; all of a size share their storage, so that whoever remembers by address is found out."""
+KINDS = ("own", "near", "normal", "heavy", "shifted", "zeros", "uniform", "wide", "constant", "tiny", "nonfinite")
+PLANS: dict[tuple[str, bool], dict[str, tuple[str, ...]]] = {
+    ("strict", False): {"small": KINDS, "held_out": ("own", "near", "normal", "wide"), "odd": ("own", "uniform"), "bench": ("own", "near")},
+    ("strict", True): {"small": KINDS[:6], "held_out": ("own", "wide"), "odd": ("own",), "bench": ("own",)},
+    ("paper", False): {"small": ("own",), "bench": ("own",) * 5},
+    ("paper", True): {"small": ("own",) * 5, "bench": ("own",)},
+}
+"""The kinds of inputs (`draws.py`) at each size, by protocol and by whether candidates are run in simulation, which is slow."""
 TIMED_SLOTS = 2
 MEMORY_BYTES = 1 << 30
 TRACED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
@@ -48,8 +59,8 @@ class Trial:
     def __enter__(self) -> Trial:
         self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # nobody can have known it while writing
         self.threads = int(str(self.job.settings.get("threads") or 1))
-        self.cases = Cases(self.job.task, self.seed, self.threads)
-        self.sizes = self.backend.checked if isinstance(self.backend, TracedBackend) else SIZES
+        is_secret = self.job.clock != "synthetic"
+        self.cases = Cases(self.job.task, self.seed, self.threads, protocol=self.job.protocol, shared=is_secret)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,12 +74,31 @@ class Trial:
         """Whether a size is large and run in simulation, where a second run costs much and tells little."""
         return size == "bench" and isinstance(self.backend, TracedBackend)
 
+    @property
+    def plan(self) -> dict[str, tuple[str, ...]]:
+        """The kinds of inputs to be tried, size by size."""
+        return PLANS[self.job.protocol, isinstance(self.backend, TracedBackend)]
+
+    @cached_property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes at which this candidate is run, in order."""
+        wanted = (*self.backend.checked, "odd") if isinstance(self.backend, TracedBackend) else SIZES
+        return tuple(size for size in SIZES if size in wanted and self.plan.get(size) and self.cases.has(size))
+
     def case(self, size: str, index: int) -> Case:
-        """A case, kept once it was drawn."""
-        kept = self.drawn.setdefault(size, [])
-        while len(kept) <= index:
-            kept.append(self.cases.draw(size, len(kept)))
-        return kept[index]
+        """One of the cases of a size."""
+        return self.cases_at(size)[index]
+
+    def cases_at(self, size: str) -> list[Case]:
+        """The cases of a size, without the kinds the operator is not made for, in whose place come more of the task's own."""
+        if size not in self.drawn:
+            kinds = self.plan.get(size, ("own",))
+            found = [self.cases.kept(size, kinds[:index].count(kind), kind) for index, kind in enumerate(kinds)]
+            cases = [case for case in found if case is not None]
+            while len(cases) < min(len(kinds), FEWEST):
+                cases.append(self.cases.draw(size, len(cases)))
+            self.drawn[size] = cases
+        return self.drawn[size]
 
     def calls(self) -> dict[str, Call]:
         """What a traced candidate is called with, at every size."""
@@ -106,7 +136,7 @@ class Trial:
         bench_in = span([blank(tensor) for tensor in (*signature.inputs, *signature.params)])
         bench_out = span([blank(tensor) for tensor in signature.outputs])
         in_bytes = TIMED_SLOTS * bench_in + sum(span(case.inputs) for case in drawn)
-        out_bytes = TIMED_SLOTS * bench_out + sum(span([expected.array for expected in case.expected]) for case in drawn)
+        out_bytes = TIMED_SLOTS * bench_out + sum(span(case.outputs) for case in drawn)
         self.arena = Arena(in_bytes, out_bytes, seed_of(f"{self.seed}/poison"))
         memory_bytes = 2 * in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
         if isinstance(self.backend, TracedBackend):
@@ -120,15 +150,17 @@ class Trial:
         assert self.child is not None
         slots = self.slots.setdefault(case.size, [])
         if which == len(slots):
-            slots.append(self.arena.slot(case.inputs, [expected.array for expected in case.expected]))
+            slots.append(self.arena.slot(case.inputs, case.outputs))
             self.child.bind(slots[which], case.scalars)
         return slots[which]
 
     def expect(self, case: Case, slot: Slot) -> None:
-        """Judges what the child left in a slot: bounds first, then every element, then equality with an earlier run."""
+        """Judges what the child left in a slot: bounds and inputs first, then every element, then equality with an earlier run."""
         assert self.arena
         if trespassed := self.arena.trespassed(slot):
             raise CandidateError("out_of_bounds", f"the kernel wrote {', '.join(trespassed)} ({described_size(case)})")
+        if changed := self.arena.changed(slot, case.inputs):
+            raise CandidateError("inputs", f"the kernel changed {', '.join(changed)} ({described_size(case)}): inputs are read only")
         results = self.arena.results(slot)
         if case.results:
             for expected, result, before in zip(case.expected, results, case.results, strict=True):
@@ -151,7 +183,7 @@ class Trial:
 def call_of(case: Case) -> Call:
     """A case without its data."""
     inputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.inputs)
-    outputs = tuple((e.array.name, e.array.dtype, tuple(e.array.data.shape)) for e in case.expected)
+    outputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.outputs)
     return Call(inputs, case.scalars, outputs)
 
 
@@ -162,9 +194,9 @@ def blank(tensor: Tensor) -> Array:
 
 def shapes(case: Case) -> str:
     """The tensors of a case, for a reader."""
-    return ", ".join(f"{array.name} {list(array.data.shape)}" for array in (*case.inputs, *(expected.array for expected in case.expected)))
+    return ", ".join(f"{array.name} {list(array.data.shape)}" for array in (*case.inputs, *case.outputs))
 
 
 def described_size(case: Case) -> str:
     """Which size, as far as it may be known."""
-    return "at a size that is not shown" if case.size == "held_out" else f"at size {case.size}: {shapes(case)}"
+    return "at a size that is not shown" if is_hidden(case.size) else f"at size {case.size}: {shapes(case)}"

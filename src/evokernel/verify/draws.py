@@ -1,0 +1,175 @@
+"""Inputs of other kinds than a task's own: wide, tiny, heavy-tailed, shifted, constant, with other signs, as far as they have no structure.
+
+A tensor that is more than a heap of numbers (a mask, probabilities, indices, a triangle, something sorted) keeps what makes it so. Whether
+an operator is made for a kind of inputs is for its reference to say: `Cases` tries the attempts in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import torch
+
+    from evokernel.reference.module import Sample
+
+KINDS = ("own", "near", "normal", "uniform", "wide", "tiny", "heavy", "shifted", "constant", "zeros", "nonfinite")
+TIES = ("shifted", "constant", "zeros")
+"""Kinds with equal elements, among which an operator that gives whole numbers may choose as it likes."""
+FEW_VALUES, SOME_ZEROS = 16, 1 / 64
+CONSTANTS = (1.0, 2.0, 0.5, -1.0, -2.0)
+"""Short numbers: sums of them come out the same in any order."""
+NEAR_ONE = 1e-3
+
+
+class Attempt(NamedTuple):
+    """How far a kind of inputs goes."""
+
+    far: bool
+    signed: bool
+    """Also where the task's own inputs are never negative."""
+    params_signed: bool
+
+
+ATTEMPTS = (Attempt(True, True, True), Attempt(True, True, False), Attempt(False, True, False), Attempt(False, False, False))
+
+
+def redraw(sample: Sample, kind: str, attempt: Attempt, seed: int) -> bool:
+    """Gives a sample, in place, inputs of another kind and parameters that are not all alike; False when nothing can be changed."""
+    import torch
+
+    chance = torch.Generator().manual_seed(seed)
+    changed = False
+    with torch.no_grad():
+        for tensor in redrawable(sample):
+            own = tensor.detach().double()
+            if (new := redrawn(own, kind, structure(own), attempt, chance)) is not None:
+                tensor.copy_(new)
+                changed = True
+        for tensor in alike(sample):
+            tensor.copy_(unlike(tensor.detach().double(), attempt, chance))
+            changed = True
+    return changed
+
+
+def redrawable(sample: Sample) -> list[torch.Tensor]:
+    """The floating-point inputs that lie in memory of their own."""
+    tensors = [tensor for _, tensor in (*sample.inputs, *sample.params)]
+    storages = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+    return [
+        tensor
+        for _, tensor in sample.inputs
+        if tensor.is_floating_point()
+        and tensor.numel() > 1
+        and storages.count(tensor.untyped_storage().data_ptr()) == 1
+        and all(step for step, size in zip(tensor.stride(), tensor.shape) if size > 1)
+    ]
+
+
+def alike(sample: Sample) -> list[torch.Tensor]:
+    """Parameters and buffers that start out as one number, as the weights and biases of a normalisation do."""
+    owned = {id(tensor) for tensor in (*sample.module.parameters(), *sample.module.buffers())}
+    return [
+        tensor
+        for _, tensor in sample.params
+        if id(tensor) in owned and tensor.is_floating_point() and tensor.numel() and bool((tensor == tensor.flatten()[0]).all())
+    ]
+
+
+def unlike(own: torch.Tensor, attempt: Attempt, chance: torch.Generator) -> torch.Tensor:
+    """Numbers around the one a parameter is filled with; a lone one keeps its sign and its order of magnitude."""
+    import torch
+
+    if own.numel() == 1 or not attempt.params_signed:
+        factor = torch.rand(own.shape, generator=chance, dtype=own.dtype) + 0.5
+        return own * factor if bool(own.any()) or own.numel() == 1 else factor - 0.5
+    return own + 0.5 * torch.randn(own.shape, generator=chance, dtype=own.dtype)
+
+
+def structure(own: torch.Tensor) -> str:
+    """`free`, `scaled` when only a common factor keeps what it is, `fixed` when nothing may change."""
+    import torch
+
+    if not bool(torch.isfinite(own).all()) or bool((own == own.round()).all()) or own.unique().numel() <= min(FEW_VALUES, own.numel() // 2):
+        return "fixed"
+    for axis in range(own.ndim):
+        if own.shape[axis] > 1 and (is_one(own.sum(axis)) or is_one(own.square().sum(axis))):
+            return "fixed"  # probabilities, or vectors of length one
+    if float((own == 0).double().mean()) > SOME_ZEROS:
+        return "scaled"
+    if own.ndim > 1 and own.shape[-1] == own.shape[-2] > 1 and torch.equal(own, own.mT):
+        return "scaled"
+    return "scaled" if own.shape[-1] >= 8 and bool((own.diff(dim=-1) >= 0).all()) else "free"
+
+
+def is_one(sums: torch.Tensor) -> bool:
+    """Whether all sums are one."""
+    return bool(((sums - 1).abs() < NEAR_ONE).all())
+
+
+def redrawn(own: torch.Tensor, kind: str, made: str, attempt: Attempt, chance: torch.Generator) -> torch.Tensor | None:
+    """Other values for a tensor; None where it stays."""
+    import torch
+
+    if made == "fixed":
+        return None
+    if kind in ("wide", "tiny"):
+        factor = (32.0 if attempt.far else 4.0) if kind == "wide" else (2.0**-9 if attempt.far else 2.0**-4)
+        return own * factor
+    if made == "scaled":
+        return None
+    scale = float(own.square().mean().sqrt()) or 1.0
+    noise = torch.randn(own.shape, generator=chance, dtype=own.dtype)
+    sign = 1.0 if torch.randint(0, 2, (), generator=chance) or not attempt.signed else -1.0
+    constant = CONSTANTS[int(torch.randint(0, len(CONSTANTS), (), generator=chance))]
+    found = {
+        "normal": noise * scale,
+        "uniform": (torch.rand(own.shape, generator=chance, dtype=own.dtype) * 2 - 1) * scale * 3**0.5,
+        "heavy": own * (noise * 1.5).exp(),
+        "shifted": scale * (sign * (100.0 if attempt.far else 4.0) + 0.05 * noise),
+        "constant": torch.full_like(own, constant),
+        "zeros": torch.zeros_like(own),
+        "nonfinite": nonfinite(own, chance),
+    }[kind]
+    return found.abs() if not attempt.signed and bool((own >= 0).all()) else found
+
+
+def nonfinite(own: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """A few elements that are no numbers."""
+    import torch
+
+    new = own.clone()
+    flat = new.view(-1)
+    for value in (float("nan"), float("inf"), float("-inf")):
+        flat[int(torch.randint(0, flat.numel(), (), generator=chance))] = value
+    return new
+
+
+def nudge(sample: Sample, seed: int) -> bool:
+    """Changes one element inside one input, in place: whoever looks at a few elements only takes the input for the same."""
+    import torch
+
+    chance = torch.Generator().manual_seed(seed)
+    tensors = [t for t in redrawable(sample) if structure(t.detach().double()) == "free"]
+    for tensor in sorted(tensors, key=lambda t: -t.numel())[:1]:
+        at = tuple(inside(size, chance) for size in tensor.shape)
+        with torch.no_grad():
+            largest = float(tensor.abs().max())
+            tensor[at] = largest * 2 if bool((tensor >= 0).all()) or tensor[at] < 0 else -2 * largest
+        return True
+    whole = [t for _, t in sample.inputs if not t.is_floating_point() and t.dtype != torch.bool and t.numel() > 2 and t.is_contiguous()]
+    for tensor in whole[:1]:
+        flat = tensor.view(-1)
+        one, other = inside(flat.numel(), chance), inside(flat.numel(), chance)
+        if bool((flat.diff() >= 0).all()) or flat[one] == flat[other]:
+            return False
+        flat[one] = flat[other].clone()
+        return True
+    return False
+
+
+def inside(size: int, chance: torch.Generator) -> int:
+    """An index that is neither first nor last where there is such."""
+    import torch
+
+    return 1 + int(torch.randint(0, size - 2, (), generator=chance)) if size > 2 else int(torch.randint(0, size, (), generator=chance))

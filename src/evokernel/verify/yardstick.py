@@ -1,0 +1,202 @@
+"""How closely an output must be matched: measured on the reference itself, in its own precision against float64.
+
+A kernel may err `kappa` times as much as the reference does in the same types, measured in (|truth| + root mean square). Sums in another
+order stay far below that, fewer bits inside far above (docs/adr/0017-errors-are-measured-against-the-references-own.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evokernel.core.errors import UserError
+from evokernel.core.protocols import Array
+from evokernel.core.records import Task
+from evokernel.verify.compare import FLOATS, Edges, Expected, Rule, numbers, rms
+
+if TYPE_CHECKING:
+    from evokernel.reference.module import Named, Reference, Sample
+    from evokernel.reference.oracle import Oracle
+
+KAPPA, KAPPA_HALF, TERMS = 64.0, 4.0, 512
+"""How many times the reference's error is allowed, for sums of up to so many terms; beyond, it grows as the root of their number."""
+LEAST, LEAST_HALF = 0.25, 0.5
+"""The reference's error counts as at least this part of the output type's epsilon: it may have been lucky."""
+WORTHLESS, WORTHLESS_HALF = 0.01, 0.25
+"""Where the reference itself errs by this much, inputs tell nothing."""
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+HALVES = ("float16", "bfloat16")
+PAPER = Rule(atol=1e-2, rtol=1e-2, unit=1.0)
+"""|got - reference| <= 0.01 + 0.01 |reference|, as in much that was published."""
+MOVES = (1.0, 1.0, 2.0, 2.0, 4.0, 4.0)
+"""By how many roundings inputs are moved to see where an operator jumps."""
+NO_ORACLE = "a reference in float64: the tolerance is the task's own"
+
+
+class Unsuited(Exception):
+    """The operator is not made for inputs of this kind."""
+
+
+class Yardstick:
+    """The tolerances of one task under one protocol."""
+
+    def __init__(self, task: Task, protocol: str) -> None:
+        self.task, self.protocol = task, protocol
+        self.is_half = any(t.dtype in HALVES for t in (*task.signature.inputs, *task.signature.params, *task.signature.outputs))
+        self.shares: dict[str, list[float | None]] = {}
+        """What was measured on a size's own inputs, output by output: holds for others of that kind."""
+        self.finite: dict[str, bool] = {}
+        self.without: str = ""
+
+    def expected(self, reference: Reference, size: str, kind: str, sample: Sample) -> tuple[Expected, ...]:
+        """The outputs of a sample with the tolerance they set. Raises Unsuited where they can tell nothing about a kernel."""
+        try:
+            named = reference.run(sample)
+        except UserError:
+            if kind == "own":
+                raise
+            raise Unsuited(kind) from None
+        arrays = arrays_of(named)
+        if self.protocol == "paper":
+            return tuple(Expected(array, PAPER) for array in arrays)
+        if kind not in ("own", "nonfinite") and not is_finite(arrays) and self.is_usually_finite(reference, size):
+            raise Unsuited(kind)
+        found = self.oracle(reference, sample, named, arrays)
+        rules = self.rules(reference, kind, sample, arrays, found)
+        if kind == "own":
+            self.shares.setdefault(size, [rule.share for rule in rules])
+        truths = [None] * len(arrays) if found is None else truths_of(found, arrays)
+        return tuple(
+            Expected(array, rule, truth, Jumps(reference, sample, named), index)
+            for index, (array, rule, truth) in enumerate(zip(arrays, rules, truths, strict=True))
+        )
+
+    def again(self, reference: Reference, size: str, sample: Sample) -> tuple[Expected, ...]:
+        """The same, from what is known of the size, for a sample of the task's own kind: quick enough for every timed window."""
+        named = reference.run(sample)
+        arrays = arrays_of(named)
+        if self.protocol == "paper":
+            return tuple(Expected(array, PAPER) for array in arrays)
+        shares = self.shares.get(size) or [None] * len(arrays)
+        return tuple(
+            Expected(
+                array,
+                self.rule(array, "own", None if share is None else share * (1 + 1 / KAPPA_HALF)),
+                None,
+                Jumps(reference, sample, named),
+                index,
+            )
+            for index, (array, share) in enumerate(zip(arrays, shares, strict=True))
+        )
+
+    def is_usually_finite(self, reference: Reference, size: str) -> bool:
+        """Whether the task's own inputs give numbers only."""
+        if size not in self.finite:
+            self.finite[size] = is_finite(arrays_of(reference.run(reference.sample(1))))
+        return self.finite[size]
+
+    def oracle(self, reference: Reference, sample: Sample, named: tuple[Named, ...], arrays: Sequence[Array]) -> Oracle | None:
+        """The reference in float64, where it is the same operator in it."""
+        from evokernel.reference.oracle import oracle
+
+        if "random" in self.task.tags or not any(array.dtype in FLOATS and array.dtype != "float64" for array in arrays):
+            return None
+        found = oracle(reference, sample, named)
+        if found is None or not all(same_kind(array, truth) for array, truth in zip(arrays, truths_of(found, arrays), strict=True)):
+            self.without = NO_ORACLE
+            return None
+        return found
+
+    def rules(self, reference: Reference, kind: str, sample: Sample, arrays: list[Array], found: Oracle | None) -> list[Rule]:
+        """One rule per output."""
+        from evokernel.reference.oracle import moved
+
+        is_half = self.is_half or (found is not None and found.halves)
+        kappa = KAPPA_HALF if is_half else KAPPA * max(1.0, sqrt((found.length if found else 1.0) / TERMS))
+        least, worthless = (LEAST_HALF, WORTHLESS_HALF) if is_half else (LEAST, WORTHLESS)
+        shaken = moved(reference, sample, sample.seed) if kind not in ("own", "nonfinite") else None
+        others: Sequence[Array | None] = arrays_of(shaken) if shaken else [None] * len(arrays)
+        truths = truths_of(found, arrays) if found else [None] * len(arrays)
+        rules = []
+        for array, truth, other in zip(arrays, truths, others, strict=True):
+            if array.dtype not in FLOATS:
+                rules.append(Rule(0.0, 0.0))
+                continue
+            error = native_error(array, truth, other)
+            if kind != "own" and error > worthless:
+                raise Unsuited(kind)
+            measured = truth is not None or kind != "own"
+            rules.append(self.rule(array, kind, kappa * max(error, least * EPSILON[array.dtype]) if measured else None))
+        return rules
+
+    def rule(self, array: Array, kind: str, share: float | None) -> Rule:
+        """On a task's own inputs both count; on others, or where its author asked for more than is usual, the wider of the two."""
+        from evokernel.reference.describe import default_tolerance
+
+        usual = default_tolerance(self.task.signature) * (1 + 1e-9)
+        is_wide = max(self.task.atol, self.task.rtol) > usual
+        return Rule(self.task.atol, self.task.rtol, share, "most" if is_wide or kind != "own" else "least")
+
+
+class Jumps:
+    """Between which values the outputs of a sample lie when its inputs move by a rounding or a few; found out when first asked."""
+
+    def __init__(self, reference: Reference, sample: Sample, usual: tuple[Named, ...]) -> None:
+        self.reference, self.sample, self.usual = reference, sample, usual
+
+    def __call__(self) -> Sequence[Edges] | None:
+        from evokernel.reference.oracle import moved, oracle
+
+        runs = [[numbers(a.data, a.dtype).astype(np.float64) for a in arrays_of(self.usual)]]
+        for index, steps in enumerate(MOVES):
+            if found := moved(self.reference, self.sample, index, steps):
+                runs.append([numbers(a.data, a.dtype).astype(np.float64) for a in arrays_of(found)])
+        if exact := oracle(self.reference, self.sample, self.usual):
+            runs.append([named.tensor.double().numpy() for named in exact.outputs])
+        return [Edges(np.min(values, axis=0), np.max(values, axis=0)) for values in zip(*runs, strict=True)]
+
+
+def arrays_of(named: tuple[Named, ...]) -> list[Array]:
+    """Outputs as arrays."""
+    from evokernel.reference.arrays import to_array
+
+    return [to_array(name, tensor) for name, tensor in named]
+
+
+def truths_of(found: Oracle, arrays: Sequence[Array]) -> list[np.ndarray | None]:
+    """The floats of an oracle whose outputs are narrower than its own."""
+    narrow = [array.dtype in FLOATS and array.dtype != "float64" for array in arrays]
+    return [named.tensor.numpy() if wanted else None for named, wanted in zip(found.outputs, narrow, strict=True)]
+
+
+def is_finite(arrays: Sequence[Array]) -> bool:
+    """Whether all floating-point outputs are numbers."""
+    return all(bool(np.isfinite(numbers(array.data, array.dtype)).all()) for array in arrays if array.dtype in FLOATS)
+
+
+def same_kind(array: Array, truth: np.ndarray | None) -> bool:
+    """Whether infinities and NaN are at the same places in both."""
+    if truth is None:
+        return True
+    values = numbers(array.data, array.dtype)
+    odd = ~np.isfinite(values)
+    return bool((odd == ~np.isfinite(truth)).all() and np.array_equal(values[odd], truth[odd], equal_nan=True))
+
+
+def native_error(array: Array, truth: np.ndarray | None, other: Array | None) -> float:
+    """How far the reference is off in its own type, in (|truth| + rms); the few elements at which an operator may jump left out."""
+    values = numbers(array.data, array.dtype).astype(np.float64)
+    centre = values if truth is None else truth
+    size = np.abs(centre) + rms(centre)
+    errors = []
+    with np.errstate(all="ignore"):
+        if truth is not None:
+            off = np.nan_to_num(np.abs(values - truth) / size, nan=0.0)
+            errors.append(min(float(off.max(initial=0.0)), 4 * float(np.quantile(off, 0.99)) if off.size else 0.0))
+        if other is not None:
+            off = np.nan_to_num(np.abs(numbers(other.data, other.dtype) - values) / size, nan=0.0)
+            errors.append(float(np.quantile(off, 0.9)) if off.size else 0.0)
+    return max(errors, default=0.0)
