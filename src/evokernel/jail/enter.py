@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import mmap
+import os
 import sys
-from collections.abc import Collection
-from typing import Any
 
 from evokernel.jail import system
 
-Plan = dict[str, Any]
-"""Plain values, so that it can be written into a command: see `plans.Plans`."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing takes as long as entering
+    from collections.abc import Collection
+
+    from evokernel.jail.plans import Plan
 
 
 def enter(plan: Plan, kept: Collection[int]) -> None:
@@ -41,5 +42,5 @@ def limits(plan: Plan) -> dict[str, int]:
     wanted = dict(plan.get("limits", {}))
     if "more_memory" in plan and sys.platform == "linux":
         with open("/proc/self/statm") as file:
-            wanted["RLIMIT_AS"] = int(file.read().split()[0]) * mmap.PAGESIZE + plan["more_memory"]
+            wanted["RLIMIT_AS"] = int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE") + plan["more_memory"]
     return wanted

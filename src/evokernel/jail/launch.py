@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import marshal
 import os
-import signal
 import sys
 
-from evokernel.core import clean_python
 from evokernel.jail import system
-from evokernel.jail.enter import Plan, enter
+from evokernel.jail.enter import enter
 
-DIE_WITH_PARENT = 1
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from evokernel.jail.plans import Plan
+
+DIE_WITH_PARENT, KILLED = 1, 9
+CANNOT = 125
+"""The exit code of a jail that could not be made."""
 
 
 def command(plan: Plan, words: list[str]) -> list[str]:
     """What runs a command inside the jail. The plan goes along in marshal's form: importing json would cost more than the jail."""
+    from evokernel.core import clean_python  # the judge's side, of which the process itself need not know
+
     return clean_python.command(__name__, "main", str(os.getpid()), marshal.dumps(plan).hex(), *words)
 
 
@@ -23,7 +29,7 @@ def main() -> None:
     """In the process that is to become the command."""
     parent, plan, words = int(sys.argv[2]), marshal.loads(bytes.fromhex(sys.argv[3])), sys.argv[4:]
     if sys.platform == "linux":
-        system.checked("prctl", DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+        system.checked("prctl", DIE_WITH_PARENT, KILLED, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(0)
     try:
@@ -32,7 +38,3 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"the jail cannot be made: {error}\n")
         os._exit(CANNOT)
-
-
-CANNOT = 125
-"""The exit code of a jail that could not be made."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from evokernel.core.errors import UserError
 from evokernel.jail import filters, layers, places, probe
-from evokernel.jail.enter import Plan
 from evokernel.jail.places import CHANGE, LIST, READ, RUN, Rule
 
+Plan = dict[str, Any]
+"""Plain values, to be sent to the process that carries it out."""
 READ_ANY = 1 << 2
 """The capability that lets root read what others keep closed."""
 ALWAYS = {

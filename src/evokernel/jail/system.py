@@ -6,7 +6,10 @@ import ctypes
 import os
 import resource
 import struct
-from collections.abc import Collection, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing them takes as long as all that is done here
+    from collections.abc import Collection, Sequence
 
 NO_NEW_PRIVS, CAPABILITY_VERSION = 38, 0x20080522
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF, CLOSE_RANGE = 444, 445, 446, 436

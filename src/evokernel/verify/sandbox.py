@@ -22,7 +22,7 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Backend, Call, TracedBackend
 from evokernel.core.records import Job, Settings
 from evokernel.jail import plans
-from evokernel.jail.enter import Plan
+from evokernel.jail.plans import Plan
 from evokernel.verify.arena import Arena, Slot
 from evokernel.verify.leavings import refuse_too_much, refuse_what_is_no_file, remove
 from evokernel.verify.reasons import REASONS, clean

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from evokernel.core import folders
 from evokernel.core.errors import InfraError
+from evokernel.jail import launch, plans
 
 log = logging.getLogger(__name__)
 FLAGS = (
@@ -33,9 +34,8 @@ FLAGS = (
 )
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "DEVELOPER_DIR")
 """What a compiler may need to find its own parts."""
-MEMORY_KIB = 4 << 20
+MEMORY_BYTES, FILE_BYTES = 4 << 30, 512 << 20
 HEADERS = ("cstdint", "cstddef", "cmath", "cstring", "algorithm")
-FILE_BLOCKS = 1 << 20  # of 512 bytes
 
 
 class Compiled(NamedTuple):
@@ -99,14 +99,14 @@ def processor() -> str:
 
 
 def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float) -> Compiled:
-    """Runs the compiler inside `workdir`, which is also its temporary folder."""
-    limits = f'ulimit -c 0; ulimit -t {int(timeout_s) + 5}; ulimit -f {FILE_BLOCKS}; ulimit -v {MEMORY_KIB} 2>/dev/null; exec "$@"'
+    """Runs the compiler inside `workdir`, which is also its temporary folder, and the only one it can write to."""
+    limits = {"RLIMIT_CPU": int(timeout_s) + 5, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_AS": MEMORY_BYTES, "RLIMIT_NOFILE": 1024}
+    jail = plans.compiler(path, [str(folders.cache() / "headers")], str(workdir), PASSED_ON[1:], limits)
     given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {"PATH": os.defpath, **given, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
-    command = ["/bin/sh", "-c", limits, "sh", path, *arguments]
     try:
         process = subprocess.Popen(
-            command,
+            launch.command(jail, [path, *arguments]),
             cwd=workdir,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -118,7 +118,10 @@ def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float
         raise InfraError(f"cannot start {path}: {error}") from error
     try:
         output, _ = process.communicate(timeout=timeout_s)
-        return Compiled(process.returncode, output.decode(errors="replace"))
+        text = output.decode(errors="replace")
+        if process.returncode == launch.CANNOT:
+            raise InfraError(f"cannot start {path}: {text[-500:].strip()}")
+        return Compiled(process.returncode, text)
     except subprocess.TimeoutExpired:
         return Compiled(-signal.SIGKILL, "", timed_out=True)
     finally:
