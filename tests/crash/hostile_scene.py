@@ -28,8 +28,8 @@ IN_TURN = (
 class Scene:
     """Everything a hostile candidate is told of lies below `root`."""
 
-    def __init__(self, root: Path) -> None:
-        self.where, self.tmp = root / "where", root / "tmp"
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.where, self.tmp, self.cache = root / "where", root / "tmp", cache
         self.home, self.run, self.bank = self.where / "home", self.where / "run", self.where / "bank.db"
         self.token, self.secret = secrets.token_hex(6), secrets.token_hex(16)
         for folder in (self.home / ".keys", self.home / "work" / "deep", self.tmp):
@@ -52,13 +52,10 @@ class Scene:
 
     def environment(self, *path: Path) -> dict[str, str]:
         """For the run: its home and its temporary folder are here, and it knows a secret that no candidate may learn."""
-        own = {
-            "HOME": str(self.home),
-            "TMPDIR": str(self.tmp),
-            "HOSTILE_SECRET": self.secret,
-            "PYTHONPATH": os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")]),
-        }
-        return {**os.environ, **own}
+        own = {"HOME": self.home, "TMPDIR": self.tmp, "EVOKERNEL_CACHE": self.cache}
+        own |= {"TORCHINDUCTOR_CACHE_DIR": self.cache / "torch", "MPLCONFIGDIR": self.cache / "matplotlib"}
+        found = os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])
+        return {**os.environ, **{name: str(value) for name, value in own.items()}, "HOSTILE_SECRET": self.secret, "PYTHONPATH": found}
 
     def settings(self, port: int) -> dict[str, str]:
         return {"where": str(self.where), "token": self.token, "port": f"port-{port}"}

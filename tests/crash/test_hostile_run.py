@@ -21,13 +21,13 @@ from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 
 HERE = Path(__file__).parent
-TASKS, BUDGET, TIMEOUT_S, RUN_S = 20, 10, 2, 280
+TASKS, BUDGET, TIMEOUT_S, RUN_S = 20, 10, 2, 500
 DISK_BYTES = 300 << 20
-KEPT = {"run.toml", "tasks.jsonl", "attempts.jsonl", "lock", "artifacts"}
+KEPT = {"run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "lock", "artifacts", "report.html", "plots"}
 HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")
 WRONG = ("x", "0 * x", "2 * x + 1", "np.nan * x", "-2 * x", "2 * x.mean()")
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left in /proc")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="looks for what is left in /proc"), pytest.mark.timeout(RUN_S + 100)]
 
 
 def plain(expression: str) -> tuple[str, str]:
@@ -50,8 +50,8 @@ def acts() -> list[tuple[str, str]]:
 
 def cast(where: Path) -> Iterator[tuple[str, str, str]]:
     """Kind, text and suffix of every attempt: two that are plain, then one that is hostile."""
-    honest = cycle([*kernels("honest", where), *(plain(expression) for expression in HONEST)])
-    wrong = cycle([*kernels("wrong", where), *(plain(expression) for expression in WRONG)])
+    honest = cycle([*kernels("honest", where), *(plain(expression) for expression in 3 * HONEST)])
+    wrong = cycle([*kernels("wrong", where), *(plain(expression) for expression in 3 * WRONG)])
     hostile = [*kernels("hostile", where), *acts()]
     assert len(hostile) == TASKS * BUDGET // 3, "each has its turn"
     more = iter(hostile)
@@ -88,7 +88,7 @@ def ran(tmp_path_factory) -> Iterator[Ran]:
     if missing := lacking():
         pytest.skip(f"without its walls the machine would come to harm: {', '.join(missing)}")
     root = tmp_path_factory.mktemp("hostile")
-    scene, listener = Scene(root), Listener()
+    scene, listener = Scene(root, tmp_path_factory.getbasetemp() / "cache"), Listener()
     write_scripts(scene, root)
     command = [sys.executable, "-m", "evokernel.cli.main", "run", "--plain", "--tasks", str(root / "tasks"), "--budget", str(BUDGET)]
     command += ["--workers", "2", "--out", str(scene.run), "--memory", str(scene.bank), "--backend", "hostile_both:Both"]

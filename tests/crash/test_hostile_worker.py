@@ -9,10 +9,12 @@ from typing import NamedTuple
 import pytest
 from hostile_scene import IN_TURN, Listener, Scene, strays
 
+from evokernel.core import folders
 from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.executors.local import Local
 from evokernel.jail.layers import lacking
 from evokernel.tasks.loader import load
+from evokernel.verify.arena import Arena
 
 HERE = Path(__file__).parent
 MEMORY_BYTES = 24 << 20
@@ -79,7 +81,7 @@ def warm(tmp_path, monkeypatch):
     """Makes a judge inside a scene; afterwards nothing may be left of it."""
     if missing := lacking():
         pytest.skip(f"without its walls the machine would come to harm: {', '.join(missing)}")
-    scene, listener, made = Scene(tmp_path), Listener(), list[Warm]()
+    scene, listener, made = Scene(tmp_path, folders.cache()), Listener(), list[Warm]()
     for name, value in scene.environment(HERE).items():
         monkeypatch.setenv(name, value)
 
@@ -142,3 +144,12 @@ def test_a_warm_judge_of_traced_candidates_stays_as_it_was(warm):
     judge.honest()
     assert judge.pid == pid, "it had to be started again"
     assert grown(before, size(judge.pid)) == []
+
+
+def test_memory_shared_with_a_candidate_keeps_its_length():
+    arena = Arena(1 << 16, 1 << 16, seed=0)
+    for descriptor in (arena.inputs.descriptor, arena.outputs.descriptor):
+        for length in (0, 1 << 20):
+            with pytest.raises(PermissionError):
+                os.ftruncate(descriptor, length)
+    arena.close()

@@ -1,6 +1,7 @@
 // Removes what it can reach of the user's.
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
