@@ -106,7 +106,7 @@ def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float
     environment = {"PATH": os.defpath, **given, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
     try:
         process = subprocess.Popen(
-            launch.command(jail, [path, *arguments]),
+            launch.command(jail, [path, *arguments], os.getpid()),
             cwd=workdir,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -120,7 +120,7 @@ def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float
         output, _ = process.communicate(timeout=timeout_s)
         text = output.decode(errors="replace")
         if process.returncode == launch.CANNOT:
-            raise InfraError(f"cannot start {path}: {text[-500:].strip()}")
+            raise InfraError(text[-500:].strip())
         return Compiled(process.returncode, text)
     except subprocess.TimeoutExpired:
         return Compiled(-signal.SIGKILL, "", timed_out=True)

@@ -21,12 +21,14 @@ from typing import BinaryIO
 from evokernel.backends.pallas import emulator, libtpu
 from evokernel.core import folders
 from evokernel.core.errors import InfraError
+from evokernel.jail import launch, plans
 
 SOURCE = Path(__file__).parent / "driver.c"
 BUILD = ("-std=c11", "-O1", "-ldl", "-lpthread")
 TARGET = "x86_64-linux-gnu.2.31"
 START_TIMEOUT_S, BUILD_TIMEOUT_S = 180.0, 300.0
 PREFIX = "evokernel-tpu-"
+LIMITS = {"RLIMIT_FSIZE": 1 << 30, "RLIMIT_NOFILE": 1024}
 SHARED_FROM = 3
 """Programs a process must have seen before its translations are worth sharing."""
 DUMPED = "final_bundles|final_hlo-static-per-bundle-utilization|deduplication-map"
@@ -40,7 +42,7 @@ ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "LC_ALL": "C",
 }
-FATAL = re.compile(r"^F\d{4} |Check failed|terminate called|error while loading|Unsupported")
+FATAL = re.compile(r"^F\d{4} |Check failed|terminate called|error while loading|Unsupported|^cannot (start|enter)")
 STATUS = (
     *("", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED"),
     *("RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE"),
@@ -68,10 +70,11 @@ class Driver:
         address = libtpu.access_address(library) if runner.lacks_access else None
         words = [*runner.command, str(program), str(library), str(os.getpid()), *([str(address)] if address else [])]
         self.buffer, self.requests = b"", 0
+        jail = plans.compiler(words[0], [*map(str, (folders.tools(), library.parent))], str(self.folder), (), LIMITS)
         try:
             with (self.folder / "errors").open("wb") as errors:
                 self.process = subprocess.Popen(
-                    words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, cwd=self.folder,
+                    launch.command(jail, words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, cwd=self.folder,
                     env=self.environment(runner), process_group=0,
                 )  # fmt: skip
         except OSError as error:
