@@ -1,23 +1,33 @@
-"""What the matrix unit does to float32 operands, put into a traced program: interpret mode alone multiplies exactly."""
+"""What the chip rounds, put into a traced program: the matrix unit its operands, and narrow types every result.
+
+Interpret mode alone multiplies exactly, and a compiler for CPUs computes a chain of narrow operations in float32 without rounding between
+them, so that a kernel would be found more exact than it is.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax._src import core
 from jax._src.lax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+NARROW = (jnp.dtype("bfloat16"), jnp.dtype("float16"))
+MOVES = ("get", "swap", "masked_load", "masked_swap", "reshape", "transpose", "broadcast_in_dim", "squeeze", "slice", "select_n")
+"""Operations whose results are values that were there before."""
+
 
 def rounded(jaxpr: Any) -> Any:
     """The same program, its float32 matrix products at default precision with operands rounded to bfloat16: one pass of the MXU.
 
-    Precision HIGHEST stays exact. HIGH has no lowering for the TPU, so no program with it comes this far.
+    Precision HIGHEST stays exact. HIGH has no lowering for the TPU, so no program with it comes this far. What has a narrow type is rounded
+    to it by operations that no compiler leaves out.
     """
     if isinstance(jaxpr, ClosedJaxpr):
         return ClosedJaxpr(rounded(jaxpr.jaxpr), jaxpr.consts)
-    equations = [new for equation in jaxpr.eqns for new in _equations(equation)]
+    equations = [last for equation in jaxpr.eqns for new in _equations(equation) for last in _narrowed(new)]
     return jaxpr.replace(eqns=equations)
 
 
@@ -38,6 +48,29 @@ def _equations(equation: Any) -> list[Any]:
             operand = rounded_operand
         operands.append(operand)
     return [*before, equation.replace(invars=operands)]
+
+
+def _narrowed(equation: Any) -> list[Any]:
+    """An operation, and the rounding of its narrow results: to float32, to as many bits as the type has, and back."""
+    if equation.primitive.name in MOVES or any(True for _ in core.jaxprs_in_params(equation.params)):
+        return [equation]
+    after, results = [], list(equation.outvars)
+    for index, result in enumerate(results):
+        if not isinstance(result.aval, core.ShapedArray) or result.aval.dtype not in NARROW or isinstance(result, core.DropVar):
+            continue
+        wide = result.aval.update(dtype=np.dtype("float32"), weak_type=False)
+        exact, widened, cut = core.Var(result.aval), core.Var(wide), core.Var(wide)
+        kind, results[index] = jnp.finfo(result.aval.dtype), exact
+        bits = {"exponent_bits": kind.nexp, "mantissa_bits": kind.nmant}
+        back = {"new_dtype": result.aval.dtype, "weak_type": result.aval.weak_type, "sharding": None}
+        forth = {"new_dtype": wide.dtype, "weak_type": False, "sharding": None}
+        for operand, made, primitive, params in (
+            (exact, widened, lax.convert_element_type_p, forth),
+            (widened, cut, lax.reduce_precision_p, bits),
+            (cut, result, lax.convert_element_type_p, back),
+        ):
+            after.append(core.new_jaxpr_eqn([operand], [made], primitive, params, set(), equation.source_info))
+    return [equation.replace(outvars=results), *after] if after else [equation]
 
 
 def _multiple(equation: Any) -> list[Any]:
