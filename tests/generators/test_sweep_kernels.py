@@ -62,7 +62,8 @@ def test_careful_decisions_pass_on_every_starter_operator(task):
 @pytest.mark.parametrize(
     ("name", "algorithm"),
     [(name, option) for name, options in {
-        "argmax": ("serial", "twopass", "blocks", "lanes"), "softmax": ("passes", "online"), "layernorm": ("passes", "naive", "welford"),
+        "argmax": ("serial", "twopass", "blocks", "lanes"), "softmax": ("passes", "online"),
+        "layernorm": ("passes", "welford"), "rmsnorm": ("passes", "naive"),
         "cumsum": ("serial", "rows", "shift", "blocks"), "conv2d": ("direct", "shift", "im2col", "block"),
         "max_pool": ("direct", "separable", "padded"), "attention_head": ("full", "rows", "online"), "cross_entropy": ("passes", "online"),
     }.items() for option in options],
@@ -77,6 +78,7 @@ CARELESS = [
     ("gelu", {"simd": "vec", "lanes": "12"}, {"compile_error"}),
     ("gelu", {"math": "poly2"}, {"mismatch"}),
     ("gelu", {"simd": "vec", "unroll": "4", "tail": "assume"}, {"unwritten"}),
+    ("layernorm", {"order": "rows", "algorithm": "naive"}, {"mismatch", "nan"}),
     ("sum_rows", {"order": "rows", "simd": "vec", "tail": "assume"}, {"mismatch"}),
     ("matmul", {"gemm": "block", "mr": "8", "nr": "2", "tail": "assume"}, {"unwritten"}),
     ("conv2d", {"algorithm": "block", "mr": "4", "nr": "2", "border": "assume"}, {"mismatch"}),
