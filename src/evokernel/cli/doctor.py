@@ -43,7 +43,7 @@ def command(memory: str, as_json: bool) -> int:
       evokernel doctor --json
     """
     rows = backends()
-    checks = [*system(), *toolchains(rows), *places(Path(memory)), keys()]
+    checks = [*system(), *sandbox(), *toolchains(rows), *places(Path(memory)), keys()]
     broken = [check for check in checks if check.state == "missing"]
     if as_json:
         emit({"ready": not broken, "checks": [check._asdict() for check in checks]})
@@ -67,6 +67,19 @@ def system() -> Iterator[Check]:
     except metadata.PackageNotFoundError:
         yield Check("torch", "missing", "not installed; references run on it: pip install 'evokernel[torch]'")
     yield Check("cores", "ok", str(usable_cores()))
+
+
+def sandbox() -> Iterator[Check]:
+    """The layers that hold between a candidate and this machine, and what each missing one means."""
+    from evokernel.jail import layers
+
+    found = layers.layers()
+    held = ", ".join(f"{layer.name} ({layer.detail})" if layer.detail else layer.name for layer in found if layer.holds)
+    yield Check("sandbox", "ok" if held else "optional", held or "none: candidates run as you do")
+    for layer in found:
+        if not layer.holds:
+            fix = f"; {layer.fix}" if layer.fix else ""
+            yield Check(f"sandbox {layer.name}", "optional", f"{layer.detail}: {layer.lack}{fix}")
 
 
 def toolchains(rows: list[dict[str, Any]]) -> Iterator[Check]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Run folder. [runs/<id>]")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE.toml", help="Settings; flags and --set win over it.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Any setting, such as policy.epsilon=0.1; may be repeated.")
+@click.option("--require-sandbox", is_flag=True, help="Refuse to run where a layer of the sandbox is missing; doctor lists them.")
 @click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
 @json_option
 def command(
@@ -41,6 +42,7 @@ def command(
     out: Path | None,
     config: Path | None,
     sets: tuple[str, ...],
+    require_sandbox: bool,
     plain: bool,
     as_json: bool,
 ) -> int:
@@ -59,6 +61,7 @@ def command(
     from evokernel.cli.drive import drive
     from evokernel.core.config import resolve
     from evokernel.experiments.compose import start, with_working_backend
+    from evokernel.jail import layers
     from evokernel.reports.words import tags
 
     settings = resolve(
@@ -73,7 +76,10 @@ def command(
         seed=seed,
         memory=memory,
         fresh=fresh or None,
+        require_sandbox=require_sandbox or None,
     )
+    if settings.require_sandbox:
+        layers.require()
     # The bank stays the same one when the run is resumed or reported from another folder.
     settings = settings.model_copy(update={"memory": str(Path(settings.memory).expanduser().absolute())})
     settings, why = with_working_backend(settings)

@@ -24,8 +24,11 @@ GATES = ("screen", "build", "check", "time")
 @click.option("--backend", metavar="NAME", help="What the kernel is written in. [by the name of FILE]")
 @click.option("--baseline", "baselines", multiple=True, type=click.Choice(["compile"]), help="Time torch.compile, too.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting, such as backend.threads=2 or timeout_s=20.")
+@click.option("--require-sandbox", is_flag=True, help="Refuse where a layer of the sandbox is missing; doctor lists them.")
 @json_option
-def command(file: Path, spec: str, backend: str | None, baselines: tuple[str, ...], sets: tuple[str, ...], as_json: bool) -> int:
+def command(
+    file: Path, spec: str, backend: str | None, baselines: tuple[str, ...], sets: tuple[str, ...], require_sandbox: bool, as_json: bool
+) -> int:
     """Judge one kernel against one task, through all gates. FILE may be a folder when the kernel has several files.
 
     \b
@@ -40,7 +43,8 @@ def command(file: Path, spec: str, backend: str | None, baselines: tuple[str, ..
     from evokernel.reports import words
     from evokernel.tasks.loader import load
 
-    config = resolve(None, sets, base={"backend": {"name": backend or written_in(file)}}, workers=1)
+    base = {"backend": {"name": backend or written_in(file)}}
+    config = resolve(None, sets, base=base, workers=1, require_sandbox=require_sandbox or None)
     kernel = candidate(file, config.name("backend"))
     tasks = load(spec)
     if len(tasks) != 1:
@@ -114,6 +118,7 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
         timeout_s=config.timeout_s,
         clock=config.clock,
         baselines=baselines,
+        require_sandbox=config.require_sandbox,
     )
     executor = part(config, "executor")
     try:
@@ -175,4 +180,5 @@ def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
         if floor_us := metrics.floor_us(outcome):
             yield "floor", f"{words.latency(floor_us)}, the task's bytes and operations at the device's ceilings"
         yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
+    yield from (("without", text) for text in outcome.without)
     yield from outcome.versions.items()

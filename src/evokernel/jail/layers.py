@@ -45,7 +45,8 @@ def layers() -> tuple[Layer, ...]:
     found = probed()
     switched_off = (False, f"switched off by {VARIABLE}")
     states = {name: switched_off if name in off else found[name] for name in described()}
-    return tuple(Layer(name, holds, detail, **described()[name]) for name, (holds, detail) in states.items())
+    words = {name: {**text, "fix": f"unset {VARIABLE}"} if name in off else text for name, text in described().items()}
+    return tuple(Layer(name, holds, detail, **words[name]) for name, (holds, detail) in states.items())
 
 
 def holding() -> dict[str, str]:

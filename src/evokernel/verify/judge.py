@@ -19,6 +19,7 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Backend
 from evokernel.core.records import GateResult, Job, Outcome
+from evokernel.jail import layers
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import clean
 from evokernel.verify.trial import Trial
@@ -31,6 +32,8 @@ PREFIX, LEFTOVER_S = "evokernel-judge-", 3600
 
 def verify(job: Job) -> Outcome:
     """Tries up to three times when a process was killed from outside or did not start; the last finding stands."""
+    if job.require_sandbox:
+        layers.require()
     backend: Backend = make("backend", job.backend, **job.settings)
     if found := kept(job, backend, versions(backend)):
         return found
@@ -54,6 +57,7 @@ def once(job: Job, backend: Backend) -> Outcome:
     """All gates, once, in a folder of their own."""
     results: list[GateResult] = []
     with scratch() as workdir, Trial(job, backend, workdir) as trial:
+        trial.without.extend(layers.lacking())
         for name, gate in ((gate.name, gate.passes) for gate in GATES if gate.applies(trial)):
             started = time.perf_counter()
             failure: CandidateError | None = None
