@@ -109,6 +109,8 @@ class Interpreted:
             raise NotImplementedError("a kernel over a mesh of cores: use a grid with parallel dimensions")
         settings = tpu.InterpretParams(
             detect_races=self.races,
+            out_of_bounds_reads="raise",
+            uninitialized_memory="nan",
             num_cores_or_threads=self.cores if parallel(params) else 1,
             vector_clock_size=64,
             random_seed=self.seed,
