@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evokernel.backends.pallas import guard, program, tables
+from evokernel.backends.pallas import guard, program, room, tables
 from evokernel.backends.pallas import lower as lowering
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import jax_dtype
@@ -35,6 +35,7 @@ def lower(programs: Path, into: Path, chip: Chip) -> None:
     """The program at bench size, for the compiler."""
     with lowering.target(chip):
         closed = program.read(programs / f"{BENCH}.program")
+    room.check(closed, chip.vmem_bytes)
     (into / "program.mlir").write_bytes(lowering.lower(closed, chip))
 
 
