@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,12 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 LIMIT_BYTES = 4000
 DTYPES = {"bfloat16": "uint16"}
 PREPARATIONS = ("trace", "inspect", "lower")
+FARTHEST = 997
+"""Places that the elements of an input move by between two calls."""
+
+
+Change = tuple[int, int, int, bool]
+"""A tensor among the inputs, the place its changes begin with, the step to the next, and whether all of it changes."""
 
 
 class Answers:
@@ -109,16 +115,18 @@ class Served:
         """Traces the candidate, inspects or lowers what was traced: `word` says which of the backend's three."""
         getattr(self.backend, word)(Path(source), {size: called(*call) for size, call in calls.items()}, Path(into))
 
-    def run(self, slot: int, marks: list[tuple[int, int, int]], swaps: list[tuple[int, int, int]], calls: int) -> None:
-        """Calls the kernel. Before each further call one element of an output is spoiled again and two of an input change places, so that
-        neither a finished output nor a remembered one passes for new work."""
-        call, given, wanted = self.calls[slot], self.given[slot], self.wanted[slot]
+    def run(
+        self, slot: int, marks: list[tuple[int, int, int]], changes: list[tuple[int, int, int, bool]], calls: int, is_dry: bool
+    ) -> None:
+        """Calls the kernel. Before each further call one element of an output is spoiled again and an input is changed, so that neither
+        a finished output nor a remembered one passes for new work. A dry run does all but call it."""
+        call, given, wanted = nothing if is_dry else self.calls[slot], self.given[slot], self.wanted[slot]
         if calls:
             call()
         for index in range(1, calls):
             output, element, bits = marks[index % len(marks)]
             wanted[output][element] = bits
-            swap(given, swaps, index)
+            change(given, changes, index)
             call()
 
     def bind(self, spec: dict[str, Any]) -> None:
@@ -146,14 +154,25 @@ def called(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> Call:
     return Call(tensors[0], tuple((name, kind, value) for name, kind, value in scalars), tensors[1])
 
 
-def swap(tensors: list[memoryview], swaps: list[tuple[int, int, int]], index: int) -> None:
-    """The index-th of a series of changes to inputs: two elements of one tensor change places. The judge does the same to its own."""
-    if swaps:
-        which, first, step = swaps[index % len(swaps)]
+def nothing() -> None:
+    """Stands for a kernel in a dry run."""
+
+
+def change(tensors: list[memoryview], changes: Sequence[Change], index: int) -> None:
+    """The index-th of a series of changes to inputs: in one tensor, two elements change places, or all move up by some, the last ones to
+    the front. The judge does the same to its own."""
+    if changes:
+        which, first, step, is_whole = changes[index % len(changes)]
         data = tensors[which]
-        one = (first + index * step) % len(data)
-        other = (one + len(data) // 2) % len(data)
-        data[one], data[other] = data[other], data[one]
+        if is_whole:
+            by = 1 + (first + index * step) % min(len(data) - 1, FARTHEST)
+            end = data[-by:].tobytes()
+            data[by:] = data[:-by]
+            data[:by] = np.frombuffer(end, f"uint{8 * data.itemsize}").data
+        else:
+            one = (first + index * step) % len(data)
+            other = (one + len(data) // 2) % len(data)
+            data[one], data[other] = data[other], data[one]
 
 
 def bits_of(array: np.ndarray) -> memoryview:

@@ -24,6 +24,7 @@ from evokernel.core.records import Job, Settings
 from evokernel.jail import plans
 from evokernel.jail.plans import Plan
 from evokernel.verify.arena import Arena, Slot
+from evokernel.verify.child import Change
 from evokernel.verify.leavings import refuse_too_much, refuse_what_is_no_file, remove
 from evokernel.verify.reasons import REASONS, clean
 from evokernel.verify.zygote import Forked, Zygote
@@ -34,10 +35,6 @@ PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT
 ASK_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 """Signals a kernel does not die of by itself: someone, or the system short of memory, sent them."""
-
-
-Swaps = tuple[int, int, int]
-"""A tensor among the inputs, the element its changes begin with, and the step to the next."""
 
 
 class Window(NamedTuple):
@@ -156,10 +153,11 @@ class Child:
         spec = {"spans": [slot.in_span, slot.out_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
         self.command("bind", json.dumps(spec))
 
-    def run(self, slot: Slot, calls: int = 1, swaps: Sequence[Swaps] = ()) -> Window:
-        """Runs a poisoned slot; with several calls, outputs are spoiled and inputs changed in between. No calls: what talking costs."""
+    def run(self, slot: Slot, calls: int = 1, changes: Sequence[Change] = (), is_dry: bool = False) -> Window:
+        """Runs a poisoned slot; with several calls, outputs are spoiled and inputs changed in between. A dry run only does that, and
+        with no calls it shows what talking costs."""
         marks = self.arena.marks(slot)
-        return self.command("run", json.dumps([slot.number, marks, swaps, calls if marks else min(calls, 1)]))
+        return self.command("run", json.dumps([slot.number, marks, changes, calls if marks else min(calls, 1), is_dry]))
 
     def cpu_s(self) -> float | None:
         """Processor time charged to the child so far."""

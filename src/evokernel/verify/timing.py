@@ -19,13 +19,16 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
 from evokernel.core.statistics import is_apart, median_interval
 from evokernel.verify.cases import Case, changeable, seed_of
-from evokernel.verify.child import bits_of, swap
+from evokernel.verify.child import bits_of, change
+from evokernel.verify.compare import numbers
 from evokernel.verify.incumbents import started, tell
-from evokernel.verify.windows import Incumbent, Side
+from evokernel.verify.windows import Changes, Incumbent, Side
 
 if TYPE_CHECKING:
     from evokernel.verify.trial import Trial
@@ -40,6 +43,8 @@ DRAW_SHARE = 0.3
 """Of the budget may go into drawing new inputs; after that earlier ones come again."""
 KEPT = 5
 MOST_CALLS = 100_000
+ALIKE = 2.0
+"""Outputs of changed inputs are at most so many times as large or small as those of the task's own."""
 SYNTHETIC_PAIRS = 12
 Baseline = Callable[[Case], Callable[[], object]]
 
@@ -70,10 +75,12 @@ class Pool:
 
     def __init__(self, trial: Trial) -> None:
         self.trial, self.spent_s, self.drawn = trial, 0.0, 0
+        self.is_changing = True
+        """Whether inputs that come again are changed first; where they cannot be, none comes again."""
         self.kept: list[Case] = []
 
     def next(self) -> Case:
-        if len(self.kept) < 2 or (self.spent_s < DRAW_SHARE * BUDGET_S):
+        if len(self.kept) < 2 or not self.is_changing or self.spent_s < DRAW_SHARE * BUDGET_S:
             started = time.perf_counter()
             self.drawn += 1
             case = self.trial.cases.draw("bench", self.drawn)
@@ -160,13 +167,14 @@ class Clock:
 
     def calibrate(self, baselines: dict[str, Baseline]) -> dict[str, int]:
         """How many calls make a window; this also warms all sides up."""
-        changing = self.changes(self.pool.next())
-        self.own.warm_up(self.pool.next(), changing)
+        changes = self.changes(self.pool.next())
+        self.pool.is_changing = bool(changes.tensors)
+        self.own.warm_up(self.pool.next(), changes)
         case = self.pool.next()
         self.calls = filling(partial(self.own.sample_us, case))
         with self.unblamed():
             if self.other:
-                self.other.warm_up(case, changing)
+                self.other.warm_up(case, changes)
                 self.other_calls = filling(partial(self.other.sample_us, case))
         counts = {}
         for name in list(baselines):
@@ -181,17 +189,21 @@ class Clock:
                 del baselines[name]
         return counts
 
-    def changes(self, case: Case) -> list[int]:
-        """The inputs whose elements may change places between calls: none where the reference cannot do with other ones."""
+    def changes(self, case: Case) -> Changes:
+        """What the reference still takes for inputs of the same kind."""
         found = changeable(case)
+        own = [bits_of(array.data) for array in case.inputs]
+        before = sizes_of(case)
         try:
-            for index in range(4 * len(found)):
-                swap([bits_of(array.data) for array in case.inputs], [(which, 0, 1) for which in found], index)
-            self.trial.cases.renew(case)
+            for is_whole in (False, True):
+                changed = [(which, 0, 1, is_whole) for which in found]
+                for index in range(4 * len(found)):
+                    change(own, changed, index)
+                self.trial.cases.renew(case)
+            return Changes(found, all(old / ALIKE <= new <= ALIKE * old for old, new in zip(before, sizes_of(case), strict=True)))
         except UserError:
             self.pool.kept.remove(case)
-            return []
-        return found
+            return Changes([] if not is_whole else found, False)
 
     def baseline_us(self, call: Callable[[], object], calls: int) -> float:
         """The same for code of ours, on the matching clock of this thread."""
@@ -216,6 +228,12 @@ class Clock:
         if width < PRECISION or (self.other and is_apart(interval, PRECISION)):
             return True
         return elapsed_s > BUDGET_S or len(samples) >= MOST
+
+
+def sizes_of(case: Case) -> list[float]:
+    """How large the outputs are; infinite where one is not a number."""
+    values = [numbers(expected.array.data, expected.array.dtype).astype(np.float64) for expected in case.expected]
+    return [float(np.sqrt(np.mean(np.square(value)))) if np.isfinite(value).all() and value.size else float("inf") for value in values]
 
 
 def is_close(interval: tuple[float, float]) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.statistics import quantile
 from evokernel.verify.cases import Case, Cases
-from evokernel.verify.child import bits_of, swap
+from evokernel.verify.child import Change, bits_of, change
 
 if TYPE_CHECKING:
     from evokernel.verify.arena import Slot
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from evokernel.verify.trial import Trial
 
 READINGS = 3
-EMPTY_RUNS = 15
+EMPTY_RUNS, CHANGES = 15, 8
 IDLE_SHARE, IDLE_S = 0.03, 0.002
 THREAD_SHARE, THREAD_S = 1.05, 0.002
 """One thread cannot be charged more processor time than passes; a little is left for the reading of clocks."""
@@ -25,6 +27,15 @@ AGREED, SLACK_S, TICK_S = 0.5, 0.0005, 0.01
 """Clocks of judge and child that differ by half, and by more than a command takes, do not tell of the same work; a process sees its own
 processor time move in ticks."""
 KEEP_NOTHING = "this was a later call with other inputs, and the earlier ones were right: keep nothing between calls"
+
+
+class Changes(NamedTuple):
+    """What may be done to the inputs of a task between two calls."""
+
+    tensors: list[int]
+    """Whose elements may change places at all."""
+    is_whole: bool
+    """Whether all may move at once: not where the operator is made for a certain order, such as matrices to be inverted."""
 
 
 class Side:
@@ -37,14 +48,18 @@ class Side:
         self.cases, self.random = cases, random
         self.by_cpu = trial.threads == 1 and self.child.cpu_s() is not None
         self.changing: list[int] = []
-        self.overhead_s = 0.0
+        self.is_whole = False
+        """Whether all of an input changes between calls, or two elements."""
+        self.overhead_s = self.change_s = 0.0
+        """What a command costs without any call, and what changing all of an input costs more than changing two elements."""
         self.idle_wall_s = self.idle_cpu_s = self.wall_s = self.cpu_s = 0.0
         self.left: tuple[float, float] | None = None
         self.told: list[float] = []
         """The wall time the child says went by, as a share of the processor time the judge saw it spend."""
 
-    def warm_up(self, case: Case, changing: list[int]) -> None:
-        """Both places in memory, with equal contents, must give equal bits; then what an empty command costs."""
+    def warm_up(self, case: Case, changes: Changes) -> None:
+        """Equal contents in another place must give equal bits, and other contents in the same place, over a result that is there already,
+        those of the reference. Then: what a command costs by itself, and whether inputs can be changed as a whole between calls."""
         for which in (0, 1):
             slot = self.trial.slot(case, which)
             self.arena.fill(slot, case.inputs)
@@ -52,7 +67,18 @@ class Side:
             self.child.run(slot)
             self.expect(case, slot)
         self.overhead_s = quantile([self.cost(self.child.run(slot, 0)) for _ in range(EMPTY_RUNS)], 0.25)
-        self.changing = changing
+        self.changing = changes.tensors
+        call_us = self.sample_us(case, 2)
+        if changes.is_whole and self.changing:
+            calls = 1 + CHANGES * len(self.changing)
+            spent = [[self.cost(self.child.run(slot, calls, self.changes(w), True)) for _ in range(CHANGES)] for w in (True, False)]
+            change_s = max(0.0, quantile(spent[0], 0.25) - quantile(spent[1], 0.25)) / (calls - 1)
+            if change_s * 1e6 < call_us:  # a kernel that is quicker than that gains nothing by looking for what it knows
+                self.is_whole, self.change_s = True, change_s
+
+    def changes(self, is_whole: bool) -> list[Change]:
+        """A new series of changes, one for each tensor that may change."""
+        return [(tensor, self.random.randrange(1 << 20), 2 * self.random.randrange(1 << 15) + 1, is_whole) for tensor in self.changing]
 
     def sample_us(self, case: Case, calls: int) -> float:
         """One window, in which no call has the inputs of any other; its last outputs are judged like any others.
@@ -62,19 +88,22 @@ class Side:
         own = [bits_of(array.data) for array in case.inputs]
         for _ in range(READINGS):
             slot = self.trial.slot(case, self.random.randrange(2))
-            swaps = [(tensor, self.random.randrange(len(own[tensor])), 2 * self.random.randrange(1 << 15) + 1) for tensor in self.changing]
-            swap(own, swaps, 0)
+            for tensor in self.changing if self.is_whole else ():
+                data = case.inputs[tensor].data
+                data[...] = np.roll(data.reshape(-1), self.random.randrange(data.size)).reshape(data.shape)
+            changes = self.changes(self.is_whole)
+            change(own, changes, 0)
             self.arena.fill(slot, case.inputs)
             self.arena.poison(slot)
             self.enter()
-            window = self.child.run(slot, calls, swaps)
+            window = self.child.run(slot, calls, changes)
             self.leave()
             for index in range(1, calls):
-                swap(own, swaps, index)
-            if swaps:
+                change(own, changes, index)
+            if changes:
                 self.cases.renew(case)
             self.expect(case, slot)
-            spent_s = self.cost(window) - self.overhead_s
+            spent_s = self.cost(window) - self.overhead_s - (calls - 1) * self.change_s
             if spent_s > 0 and not self.is_misread(window):
                 self.note(window)
                 return spent_s / calls * 1e6
