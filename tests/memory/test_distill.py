@@ -1,9 +1,13 @@
 """What is remembered of an attempt."""
 
+import pytest
 from engine_parts import attempt, task
 
+from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, GateResult, Outcome, Profile, Stage
-from evokernel.memory.distill import CHANGE_LINES, DETAIL, distill
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import CHANGE_LINES, DETAIL, QUARANTINED, distill
+from evokernel.verify.reasons import REASONS
 
 RELU = task("relu")
 
@@ -109,3 +113,33 @@ def test_texts_stay_bounded_but_code_is_whole():
 
 def test_the_same_attempt_gives_the_same_items():
     assert distill(RELU, timed(3)) == distill(RELU, timed(3))
+
+
+def refused(n, reason, **more):
+    gates = (GateResult(gate="screen", passed=False, reason=reason, detail="line 3 reaches for a library"),)
+    written = Candidate(backend="cpp", files={"kernel.cpp": "the trick itself"}, notes="how the trick works")
+    return attempt(n, "relu").model_copy(update={"outcome": Outcome(gates=gates), "candidate": written, "lesson": "do the trick", **more})
+
+
+@pytest.mark.parametrize("reason", sorted(QUARANTINED))
+def test_what_tried_to_get_around_the_work_is_remembered_without_its_code(reason):
+    assert reason in REASONS
+    made = refused(0, reason)
+    (note,) = distill(RELU, made)
+    assert (note.kind, note.reason, note.code) == ("experience", reason, "")
+    assert "line 3 reaches for a library" in note.text
+    assert "trick" not in note.model_dump_json()
+    assert note.candidate == made.candidate.id
+    _, after = distill(RELU, timed(1, code="honest"), [made])
+    assert reason in after.text
+    assert "trick" not in after.text
+
+
+def test_a_trace_with_such_code_is_not_shown_wherever_it_comes_from(tmp_path):
+    trace = distill(RELU, failed(0))[0].model_copy(update={"reason": "forbidden"})
+    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="r") as bank:
+        bank.add([trace])
+        assert bank.get([trace.id]) == []
+        assert bank.search(RELU.source, 9) == []
+    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="s") as bank:
+        assert bank.search(RELU.source, 9) == []

@@ -104,8 +104,9 @@ def refuse_what_is_no_kernel(kernel: Candidate, backend: object) -> None:
 def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
     """Judged where and how a run would do it."""
     from evokernel.core.records import Job
-    from evokernel.experiments.compose import part
+    from evokernel.experiments.compose import check_audit, part
 
+    check_audit(config)
     if missing := part(config, "backend").missing():
         raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
     refuse_what_is_no_kernel(kernel, part(config, "backend"))
@@ -118,7 +119,9 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
         timeout_s=config.timeout_s,
         clock=config.clock,
         baselines=baselines,
+        protocol=config.protocol,
         require_sandbox=config.require_sandbox,
+        audit=config.audit,
     )
     executor = part(config, "executor")
     try:

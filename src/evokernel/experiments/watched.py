@@ -33,7 +33,8 @@ class Watched:
             return seen
         if self.account is None:
             return self.executor.submit(job)
-        self.account.check()
+        if not job.again:  # what it was asked about before costs nothing
+            self.account.check()
         self.executor.submit(job).add_done_callback(lambda judged: self.hand_on(judged, seen))
         return seen
 
