@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import did_you_mean, find, folder
+from evokernel.core.plugins import did_you_mean, find, folder, make
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings
 from evokernel.generators.prompting import file_name
@@ -173,6 +173,7 @@ def literal(text: str) -> Scalar:
 def job(specimen: Specimen) -> Job:
     """What the judge is asked."""
     try:
+        make("backend", specimen.backend, **specimen.settings)
         tasks = load(specimen.task)
     except UserError as error:
         raise UserError(f"{specimen.path}: {error}") from error

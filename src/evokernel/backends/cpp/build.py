@@ -17,6 +17,7 @@ from evokernel.core.records import Candidate, Task
 
 SOURCE, HEADER, LIBRARY, EXPORTS = "kernel.cpp", "harness.h", "kernel.so", "exports.map"
 TIMEOUT_S = 60.0
+STATIC_BYTES = 256 << 20
 HARDENED = "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-z,text"
 """Tables of the loader cannot be written, constants cannot be executed."""
 QUIET = ("-fdiagnostics-color=never", "-fmax-errors=8", "-w")
@@ -130,6 +131,8 @@ def check_symbols(library: Path, task: Task) -> None:
         raise CandidateError(
             "forbidden", f"calls {', '.join(foreign[:5])}: a kernel may use arithmetic, memory and OpenMP, nothing of the system"
         )
+    if built.static_bytes > STATIC_BYTES:
+        raise CandidateError("memory", f"static storage of more than {STATIC_BYTES >> 20} MiB: take scratch from the heap, within the call")
     if odd := list(built.oddities()):
         raise CandidateError("forbidden", "the built object is not that of a kernel: " + "; ".join(odd))
 

@@ -141,6 +141,11 @@ class Object:
         if self.machine == AARCH64 and self.calls_the_system():
             yield "its code has instructions that call the system, read a clock or change how floats are rounded"
 
+    @property
+    def static_bytes(self) -> int:
+        """What it takes up as soon as it is loaded."""
+        return sum(segment.in_memory for segment in self.segments if segment.kind == LOAD)
+
     def calls_the_system(self) -> bool:
         """Whether an instruction in its code is none a compiler would put there; aarch64 only, where all are four bytes long."""
         for section in (section for section in self.sections if section.flags & EXECUTABLE and section.kind != NOBITS):

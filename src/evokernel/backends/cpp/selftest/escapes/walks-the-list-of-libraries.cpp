@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=check reason=crash,unwritten
+// selftest: task=starter/softmax gate=screen reason=forbidden
 // The loader leaves a pointer to its list in the table of a library that is linked lazily.
 extern "C" void* _GLOBAL_OFFSET_TABLE_[] __attribute__((visibility("hidden")));
 static void softmax(const float* x, float* out, int64_t rows, int64_t cols) {

@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=check,sanitize reason=out_of_bounds,crash
+// selftest: task=starter/softmax gate=check,sanitize reason=out_of_bounds,crash,inputs
 // Two pages further on, past any narrow band.
 static void softmax(const float* x, float* out, int64_t rows, int64_t cols) {
     for (int64_t r = 0; r < rows; ++r) {

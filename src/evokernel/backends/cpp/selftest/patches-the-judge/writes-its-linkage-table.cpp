@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=check reason=crash,unwritten
+// selftest: task=starter/softmax gate=screen reason=forbidden
 // Functions are found through a table: points an entry somewhere else.
 extern "C" void* _GLOBAL_OFFSET_TABLE_[] __attribute__((visibility("hidden")));
 static void softmax(const float* x, float* out, int64_t rows, int64_t cols) {

@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=build,check reason=memory,forbidden,compile_error
+// selftest: task=starter/softmax gate=build reason=memory,compile_error
 static char room[3ull << 30];
 
 extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {

@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=check reason=mismatch,unwritten
+// selftest: task=starter/softmax gate=check,sanitize,time reason=mismatch,leak
 // One computation per pair of buffers.
 #include <map>
 #include <vector>

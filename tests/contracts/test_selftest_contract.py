@@ -1,0 +1,36 @@
+"""Every backend's candidates with a known verdict get it. Backends and candidates are found, not listed."""
+
+import pytest
+
+from evokernel.core.plugins import make, names
+from evokernel.experiments.selftest import CLASSES, HONEST, collect, job, shipped
+from evokernel.verify import verify
+
+BACKENDS = [name for name in names("backend") if shipped(name).is_dir()]
+SPECIMENS = [one for name in BACKENDS for one in collect(name, shipped(name))]
+TIMED = ("openmp", "two-threads", "scratch-that-stays", "online-softmax")
+"""Honest ones that are timed here as well; the others are judged up to the clock, which takes longest and tells least about them."""
+
+
+def test_all_backends_ship_candidates():
+    assert BACKENDS == names("backend"), "put some in selftest/, and see docs/selftest.md"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_classes_have_candidates(backend):
+    found = [one.kind for one in SPECIMENS if one.backend == backend]
+    assert set(found) == set(CLASSES)
+    assert found.count(HONEST) >= 5
+    assert len(found) - found.count(HONEST) >= 20
+
+
+@pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda one: f"{one.backend}-{one.kind}-{one.path.stem}")
+def test_the_judge_is_right(specimen):
+    if missing := make("backend", specimen.backend).missing():
+        pytest.skip(missing)
+    asked = job(specimen)
+    if specimen.kind == HONEST and specimen.path.stem not in TIMED:
+        asked = asked.model_copy(update={"clock": "synthetic"})
+    outcome = verify(asked)
+    assert specimen.is_judged_rightly(outcome), f"{specimen.expected}; {outcome.failure}"
+    assert outcome.feasible == (specimen.kind == HONEST)
