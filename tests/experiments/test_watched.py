@@ -13,6 +13,7 @@ from evokernel.core.records import Candidate, GateResult, Job, Outcome, Usage
 from evokernel.experiments.compose import start
 from evokernel.experiments.watched import Watched
 from evokernel.reports import metrics
+from evokernel.verify import verify
 
 PASSED = Outcome(
     gates=(GateResult(gate="audit", passed=True),), usage=Usage(model="m", calls=1, tokens_in=90, tokens_out=10, cost_usd=0.25, seconds=1.0)
@@ -42,6 +43,18 @@ class Executor:
 
     def close(self):
         self.closed = True
+
+
+class InProcess:
+    """Judges where the test runs: a worker's start says nothing about who pays."""
+
+    def submit(self, job):
+        future = Future()
+        future.set_result(verify(job))
+        return future
+
+    def close(self):
+        pass
 
 
 def job(text="code", **more):
@@ -97,8 +110,8 @@ def test_a_run_pays_for_its_audits_and_says_so(tmp_path, monkeypatch):
             "audit.price_in=1.0",
             "audit.price_out=2.0",
         ]
-        parts = {"backend": "cpp", "generator": "script", "policy": "passk"}
-        config = resolve(None, sets, tasks="twice.py", budget=2, fresh=True, clock="synthetic", workers=1, protocol="paper", **parts)
+        parts = {"backend": "cpp", "generator": "script", "policy": "passk", "executor": "test_watched:InProcess"}
+        config = resolve(None, sets, tasks="twice.py", budget=2, fresh=True, clock="synthetic", protocol="paper", **parts)
         engine = start(config, tmp_path / "run")
         made = list(engine.attempts())
         engine.close()
