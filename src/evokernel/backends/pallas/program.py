@@ -73,10 +73,12 @@ def read(path: Path) -> Any:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe without a writer is not waited for
     except OSError as error:
         raise CandidateError("forbidden", "the candidate left no program: it must be an ordinary function that jax can trace") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise CandidateError("forbidden", "the candidate left something else in place of its program")
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise CandidateError("forbidden", "the candidate left something else in place of its program")
-        return decode(file.read(LIMIT_BYTES + 1))
+        data = file.read(LIMIT_BYTES + 1)
+    return decode(data)
 
 
 def decode(data: bytes) -> Any:

@@ -49,6 +49,7 @@ def kernel(call: Any) -> None:
     counts = (scalars, mapping.num_inputs, mapping.num_outputs, *mapping.grid, *mapping.vmapped_dims)
     assert all(type(count) is int and count >= 0 for count in counts), "a count that is none"
     assert len(call.invars) == scalars + mapping.num_inputs, "operands without a place"
+    assert len(blocks) == mapping.num_inputs + mapping.num_outputs, "blocks of nothing"
     agree(params["out_avals"], results, "other outputs than those that are written")
     tables = mapping.index_map_avals[len(mapping.grid) :]
     agree(tables, (atom.aval for atom in call.invars[:scalars]), "other scalars")
