@@ -49,14 +49,14 @@ def acts() -> list[tuple[str, str]]:
 
 
 def cast(where: Path) -> Iterator[tuple[str, str, str]]:
-    """Kind, text and suffix of every attempt: two that are plain, then one that is hostile."""
+    """Kind, text and suffix of every attempt: one that is honest, one that is wrong, one that is hostile."""
     honest = cycle([*kernels("honest", where), *(plain(expression) for expression in 3 * HONEST)])
     wrong = cycle([*kernels("wrong", where), *(plain(expression) for expression in 3 * WRONG)])
     hostile = [*kernels("hostile", where), *acts()]
     assert len(hostile) == TASKS * BUDGET // 3, "each has its turn"
     more = iter(hostile)
     for number in range(TASKS * BUDGET):
-        kind = "hostile" if number % 3 == 2 else "wrong" if number % 6 == 1 else "honest"
+        kind = ("honest", "wrong", "hostile")[number % 3]
         yield (kind, *next({"hostile": more, "wrong": wrong, "honest": honest}[kind]))
 
 

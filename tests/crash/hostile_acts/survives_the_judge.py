@@ -1,7 +1,9 @@
-"""Wants to live on when the judge dies, and to be looked into by others."""
+"""Wants to live on when the judge dies, to be looked into by others, and to adopt their children; then stays."""
 
-from hostile_tools import LIBC, spin
+import time
+
+from hostile_tools import LIBC, LIVES_S
 
 for option, value in ((1, 0), (4, 1), (36, 1)):
     LIBC.prctl(option, value, 0, 0, 0)
-spin()
+time.sleep(LIVES_S)

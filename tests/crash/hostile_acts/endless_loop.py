@@ -1,5 +1,0 @@
-"""Loops."""
-
-from hostile_tools import spin
-
-spin()
