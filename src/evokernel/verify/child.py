@@ -115,12 +115,10 @@ class Served:
         """Traces the candidate, inspects or lowers what was traced: `word` says which of the backend's three."""
         getattr(self.backend, word)(Path(source), {size: called(*call) for size, call in calls.items()}, Path(into))
 
-    def run(
-        self, slot: int, marks: list[tuple[int, int, int]], changes: list[tuple[int, int, int, bool]], calls: int, is_dry: bool
-    ) -> None:
+    def run(self, slot: int, marks: list[tuple[int, int, int]], changes: list[Change], calls: int) -> None:
         """Calls the kernel. Before each further call one element of an output is spoiled again and an input is changed, so that neither
-        a finished output nor a remembered one passes for new work. A dry run does all but call it."""
-        call, given, wanted = nothing if is_dry else self.calls[slot], self.given[slot], self.wanted[slot]
+        a finished output nor a remembered one passes for new work."""
+        call, given, wanted = self.calls[slot], self.given[slot], self.wanted[slot]
         if calls:
             call()
         for index in range(1, calls):
@@ -152,10 +150,6 @@ def called(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> Call:
     """A call that came as JSON."""
     tensors = [tuple((name, dtype, tuple(shape)) for name, dtype, shape in given) for given in (inputs, outputs)]
     return Call(tensors[0], tuple((name, kind, value) for name, kind, value in scalars), tensors[1])
-
-
-def nothing() -> None:
-    """Stands for a kernel in a dry run."""
 
 
 def change(tensors: list[memoryview], changes: Sequence[Change], index: int) -> None:

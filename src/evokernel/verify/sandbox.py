@@ -153,11 +153,10 @@ class Child:
         spec = {"spans": [slot.in_span, slot.out_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
         self.command("bind", json.dumps(spec))
 
-    def run(self, slot: Slot, calls: int = 1, changes: Sequence[Change] = (), is_dry: bool = False) -> Window:
-        """Runs a poisoned slot; with several calls, outputs are spoiled and inputs changed in between. A dry run only does that, and
-        with no calls it shows what talking costs."""
+    def run(self, slot: Slot, calls: int = 1, changes: Sequence[Change] = ()) -> Window:
+        """Runs a poisoned slot; with several calls, outputs are spoiled and inputs changed in between. No calls: what talking costs."""
         marks = self.arena.marks(slot)
-        return self.command("run", json.dumps([slot.number, marks, changes, calls if marks else min(calls, 1), is_dry]))
+        return self.command("run", json.dumps([slot.number, marks, changes, calls if marks else min(calls, 1)]))
 
     def cpu_s(self) -> float | None:
         """Processor time charged to the child so far."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
-from evokernel.core.statistics import is_apart, median_interval
+from evokernel.core.statistics import is_apart, median_interval, quantile
 from evokernel.verify.cases import Case, changeable, seed_of
 from evokernel.verify.child import bits_of, change
 from evokernel.verify.compare import numbers
@@ -43,6 +43,7 @@ DRAW_SHARE = 0.3
 """Of the budget may go into drawing new inputs; after that earlier ones come again."""
 KEPT = 5
 MOST_CALLS = 100_000
+CHANGES = 9
 ALIKE = 2.0
 """Outputs of changed inputs are at most so many times as large or small as those of the task's own."""
 SYNTHETIC_PAIRS = 12
@@ -193,14 +194,15 @@ class Clock:
         """What the reference still takes for inputs of the same kind."""
         found = changeable(case)
         own = [bits_of(array.data) for array in case.inputs]
-        before = sizes_of(case)
+        before, cost_s = sizes_of(case), cost_of_changes([own[which] for which in found])
         try:
             for is_whole in (False, True):
                 changed = [(which, 0, 1, is_whole) for which in found]
                 for index in range(4 * len(found)):
                     change(own, changed, index)
                 self.trial.cases.renew(case)
-            return Changes(found, all(old / ALIKE <= new <= ALIKE * old for old, new in zip(before, sizes_of(case), strict=True)))
+            is_whole = all(old / ALIKE <= new <= ALIKE * old for old, new in zip(before, sizes_of(case), strict=True))
+            return Changes(found, is_whole, cost_s)
         except UserError:
             self.pool.kept.remove(case)
             return Changes([] if not is_whole else found, False)
@@ -234,6 +236,17 @@ def sizes_of(case: Case) -> list[float]:
     """How large the outputs are; infinite where one is not a number."""
     values = [numbers(expected.array.data, expected.array.dtype).astype(np.float64) for expected in case.expected]
     return [float(np.sqrt(np.mean(np.square(value)))) if np.isfinite(value).all() and value.size else float("inf") for value in values]
+
+
+def cost_of_changes(tensors: list[memoryview]) -> float:
+    """Processor seconds that changing all of a tensor takes more than changing two elements, the middle of a few."""
+    spent: dict[bool, list[float]] = {True: [], False: []}
+    for is_whole in (True, False) * CHANGES:
+        started = time.thread_time()
+        for index in range(len(tensors)):
+            change(tensors, [(which, 0, 1, is_whole) for which in range(len(tensors))], index)
+        spent[is_whole].append((time.thread_time() - started) / max(1, len(tensors)))
+    return max(0.0, quantile(spent[True], 0.5) - quantile(spent[False], 0.5))
 
 
 def is_close(interval: tuple[float, float]) -> bool:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from evokernel.verify.trial import Trial
 
 READINGS = 3
-EMPTY_RUNS, CHANGES = 15, 8
+EMPTY_RUNS, MOST_OVERHEAD_S = 15, 0.0002
+"""How often it is tried what an empty command costs, and what is believed of it at most: it is the child that takes the time."""
 IDLE_SHARE, IDLE_S = 0.03, 0.002
 THREAD_SHARE, THREAD_S = 1.05, 0.002
 """One thread cannot be charged more processor time than passes; a little is left for the reading of clocks."""
@@ -36,6 +37,8 @@ class Changes(NamedTuple):
     """Whose elements may change places at all."""
     is_whole: bool
     """Whether all may move at once: not where the operator is made for a certain order, such as matrices to be inverted."""
+    cost_s: float = 0.0
+    """What moving all of a tensor takes longer than two elements, measured where no candidate is."""
 
 
 class Side:
@@ -66,15 +69,12 @@ class Side:
             self.arena.poison(slot)
             self.child.run(slot)
             self.expect(case, slot)
-        self.overhead_s = quantile([self.cost(self.child.run(slot, 0)) for _ in range(EMPTY_RUNS)], 0.25)
+        spent = quantile([self.cost(self.child.run(slot, 0)) for _ in range(EMPTY_RUNS)], 0.25)
+        self.overhead_s = min(spent, MOST_OVERHEAD_S)
         self.changing = changes.tensors
         call_us = self.sample_us(case, 2)
-        if changes.is_whole and self.changing:
-            calls = 1 + CHANGES * len(self.changing)
-            spent = [[self.cost(self.child.run(slot, calls, self.changes(w), True)) for _ in range(CHANGES)] for w in (True, False)]
-            change_s = max(0.0, quantile(spent[0], 0.25) - quantile(spent[1], 0.25)) / (calls - 1)
-            if change_s * 1e6 < call_us:  # a kernel that is quicker than that gains nothing by looking for what it knows
-                self.is_whole, self.change_s = True, change_s
+        if changes.is_whole and changes.cost_s * 1e6 < call_us:  # what is quicker than that gains nothing by looking for what it knows
+            self.is_whole, self.change_s = True, changes.cost_s
 
     def changes(self, is_whole: bool) -> list[Change]:
         """A new series of changes, one for each tensor that may change."""
