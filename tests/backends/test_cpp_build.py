@@ -213,3 +213,10 @@ def test_the_floor_counts_what_must_be_written():
     outputs = (Tensor(name="out", dtype="float32", shape=(1000, 1000)),)
     figures = diagnose(task(outputs=outputs), 1000, NOMINAL).figures
     assert figures["writing_us"] == pytest.approx(4e6 / (NOMINAL.cache_gbs * 4) / 1e3)
+
+
+def test_outputs_that_fit_no_cache_have_a_higher_floor():
+    small, large = ((Tensor(name="out", dtype="float32", shape=(rows, 1 << 20)),) for rows in (16, 17))
+    floors = [diagnose(task(outputs=outputs), 1e6, NOMINAL).figures["writing_us"] for outputs in (small, large)]
+    assert floors[0] == pytest.approx((16 << 22) / (NOMINAL.cache_gbs * 4) / 1e3)
+    assert floors[1] == pytest.approx((17 << 22) / (NOMINAL.memory_gbs * 3) / 1e3)

@@ -194,7 +194,7 @@ class Clock:
         """What the reference still takes for inputs of the same kind."""
         found = changeable(case)
         own = [bits_of(array.data) for array in case.inputs]
-        before, cost_s = sizes_of(case), cost_of_changes([own[which] for which in found])
+        before, cost_s = sizes_of(case), cost_of_changes([bits_of(case.inputs[which].data.copy()) for which in found])
         try:
             for is_whole in (False, True):
                 changed = [(which, 0, 1, is_whole) for which in found]
