@@ -142,11 +142,14 @@ class Child:
         theirs.mkdir()
         self.is_watched = True
         self.command(word, json.dumps([str(source), calls, str(theirs)]))
-        refuse_too_much(self.scratch, self.disk_bytes)
-        refuse_what_is_no_file(theirs)
         if into.exists():
             raise CandidateError("forbidden", "the kernel writes into the judge's folder")
-        theirs.rename(into)
+        try:
+            refuse_too_much(self.scratch, self.disk_bytes)
+            refuse_what_is_no_file(theirs)
+            theirs.rename(into)
+        except OSError as error:  # whoever may write there may also take it away
+            raise CandidateError("forbidden", f"the folder for what the kernel's process leaves was changed: {error.strerror}") from error
 
     def bind(self, slot: Slot, scalars: tuple[tuple[str, str, float], ...]) -> None:
         """Makes a slot callable; slots are bound in the order in which they were made."""

@@ -6,5 +6,5 @@ import time
 frame = sys._getframe()
 while "nonce" not in frame.f_locals:
     frame = frame.f_back
-frame.f_locals["answers"].say("done", frame.f_locals["nonce"])
+frame.f_locals["answers"].say("done", frame.f_locals["nonce"], "0.1", "0.1")
 time.sleep(0.05)
