@@ -21,6 +21,7 @@ from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.packs import Moved, export, import_pack
 from evokernel.memory.revoke import revoke
+from evokernel.reports import metrics
 
 MEMORY = Path("/dev/shm")  # where there is one: two banks per example are many files to sync
 ALL = {f"a:t/relu/{n}{note}" for n in (0, 1, 2) for note in ("", "/note")}
@@ -320,7 +321,10 @@ def test_a_resumed_run_neither_refines_nor_shows_what_was_revoked(tmp_path):
         assert not struck.outcome.feasible
         assert struck.outcome.latency_us is None
         assert struck.candidate.files == {}
-    assert {a.id for a in Run.open(folder).attempts() if a.outcome.failure and a.outcome.failure.reason == "revoked"} <= gone
+    run = Run.open(folder)
+    tried = metrics.by_task(run.tasks, run.attempts())
+    assert not gone & {one.best.id for one in tried if one.best}
+    assert sum(one.failures["revoked"] for one in tried) == sum(a.id in gone and a.outcome.feasible for a in before) > 0
 
 
 def test_folders_are_marked_where_the_bank_knows_them(path, tmp_path):
