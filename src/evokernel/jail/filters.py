@@ -45,6 +45,7 @@ class Table(NamedTuple):
     calls: Mapping[str, int]
 
 
+@lru_cache
 def table(machine: str = "") -> Table | None:
     """Of this processor, or of another; None when it is not known."""
     name = machine or platform.machine()
