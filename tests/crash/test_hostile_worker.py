@@ -2,6 +2,7 @@
 
 import os
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.executors.local import Local
 from evokernel.jail.layers import lacking
 from evokernel.tasks.loader import load
+from evokernel.verify import judge
 from evokernel.verify.arena import Arena
 
 HERE = Path(__file__).parent
@@ -116,16 +118,16 @@ def grown(before: Size, after: Size) -> list[str]:
 
 
 def test_a_warm_judge_stays_as_it_was(warm):
-    judge = warm("hostile_both:Both")
-    first = [judge.honest("auto") for _ in range(4)]
-    before, pid = size(judge.pid), judge.pid
+    made = warm("hostile_both:Both")
+    first = [made.honest("auto") for _ in range(4)]
+    before, pid = size(made.pid), made.pid
     later = []
     for number, name in enumerate(IN_TURN):
         text = act(name)
-        refuse(name, judge.judge(f"# at {('call', 'load')[number % 2]}\n{text}"))
-        later.append(judge.honest("auto"))
-    assert judge.pid == pid, "it had to be started again"
-    assert grown(before, size(judge.pid)) == []
+        refuse(name, made.judge(f"# at {('call', 'load')[number % 2]}\n{text}"))
+        later.append(made.honest("auto"))
+    assert made.pid == pid, "it had to be started again"
+    assert grown(before, size(made.pid)) == []
     verdicts = {tuple((gate.gate, gate.passed) for gate in outcome.gates) for outcome in (*first, *later)}
     assert len(verdicts) == 1
     speedups = [statistics.median(outcome.speedup or 0.0 for outcome in outcomes) for outcomes in (first, later)]
@@ -133,17 +135,17 @@ def test_a_warm_judge_stays_as_it_was(warm):
 
 
 def test_a_warm_judge_of_traced_candidates_stays_as_it_was(warm):
-    judge = warm("hostile_traced:Traced")
+    made = warm("hostile_traced:Traced")
     for _ in range(2):
-        judge.honest()
-    before, pid = size(judge.pid), judge.pid
+        made.honest()
+    before, pid = size(made.pid), made.pid
     for number, path in enumerate(sorted((HERE / "hostile_acts").glob("*.py"))):
-        refuse(path.stem, judge.judge(path.read_text()))
+        refuse(path.stem, made.judge(path.read_text()))
         if number % 4 == 0:
-            judge.honest()
-    judge.honest()
-    assert judge.pid == pid, "it had to be started again"
-    assert grown(before, size(judge.pid)) == []
+            made.honest()
+    made.honest()
+    assert made.pid == pid, "it had to be started again"
+    assert grown(before, size(made.pid)) == []
 
 
 def test_memory_shared_with_a_candidate_keeps_its_length():
@@ -153,3 +155,21 @@ def test_memory_shared_with_a_candidate_keeps_its_length():
             with pytest.raises(PermissionError):
                 os.ftruncate(descriptor, length)
     arena.close()
+
+
+@pytest.mark.parametrize("whose", ["a judge that was killed long ago", "our own"])
+def test_folders_of_any_depth_are_removed(whose, tmp_path, monkeypatch):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left = tmp_path / f"{judge.PREFIX}{os.getpid() if whose == 'our own' else gone.pid}-x"
+    (left / "scratch-y").mkdir(parents=True)
+    monkeypatch.chdir(left / "scratch-y")
+    for _ in range(2000):
+        os.mkdir("deeper")
+        os.chdir("deeper")
+    os.chdir(tmp_path)
+    os.utime(left, (0, 0))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    judge.remove_leftovers.cache_clear()
+    judge.remove_own() if whose == "our own" else judge.remove_leftovers()
+    assert list(tmp_path.iterdir()) == []

@@ -32,8 +32,10 @@ def feed(jobs: SimpleQueue[str], source: TextIO) -> None:
     """Hands jobs on; the end of the source means that whoever asked is gone."""
     for line in source:
         jobs.put(line)
-    remove_own()
-    os._exit(0)
+    try:
+        remove_own()
+    finally:
+        os._exit(0)
 
 
 def main() -> None:

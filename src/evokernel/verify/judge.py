@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from evokernel.core.plugins import make
 from evokernel.core.protocols import Backend
 from evokernel.core.records import GateResult, Job, Outcome
 from evokernel.jail import layers
+from evokernel.verify import leavings
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import clean
 from evokernel.verify.trial import Trial
@@ -114,7 +114,7 @@ def scratch() -> Iterator[Path]:
 def remove_own() -> None:
     """For a judge that ends in the middle of its work."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"):
-        shutil.rmtree(path, ignore_errors=True)
+        leavings.remove(path)
 
 
 @lru_cache
@@ -124,7 +124,7 @@ def remove_leftovers() -> None:
         pid = path.name.removeprefix(PREFIX).partition("-")[0]
         with suppress(OSError):
             if pid.isdigit() and not is_running(int(pid)) and time.time() - path.stat().st_mtime > LEFTOVER_S:
-                shutil.rmtree(path, ignore_errors=True)
+                leavings.remove(path)
 
 
 def is_running(pid: int) -> bool:
