@@ -40,11 +40,14 @@ def command(
     Exit codes: 0 passed every gate, 1 did not, 2 something to fix, 3 nobody could judge it.
     """
     from evokernel.core.config import resolve
+    from evokernel.jail import layers
     from evokernel.reports import words
     from evokernel.tasks.loader import load
 
     base = {"backend": {"name": backend or written_in(file)}}
     config = resolve(None, sets, base=base, workers=1, require_sandbox=require_sandbox or None)
+    if config.require_sandbox:
+        layers.require()
     kernel = candidate(file, config.name("backend"))
     tasks = load(spec)
     if len(tasks) != 1:
