@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from evokernel.reference.module import Reference
 
 ELEMENTS, TRIES = 1 << 17, 3
-ONE_IN = 4
-"""One constant in so many is tried as 1."""
+ONE_IN = 3
+"""In one size out of so many, one constant is tried as 1."""
 
 
 def odd_size(task: Task, chance: Random) -> dict[str, int] | None:
@@ -24,22 +24,16 @@ def odd_size(task: Task, chance: Random) -> dict[str, int] | None:
     keys = sorted(key for key in {*start, *small} if len({size.get(key) for size in known}) > 1)
     chance.shuffle(keys)
     kept = dict(start)
+    if keys and chance.randrange(ONE_IN) == 0 and works(task, kept | {keys[0]: 1}):
+        kept[keys.pop(0)] = 1
     for key in keys:
         middle = start.get(key) or small[key]
         for _ in range(TRIES):
-            value = proposal(middle, chance)
+            value = chance.randint(max(2, middle // 2), max(3, middle + middle // 2)) | 1
             if value != kept.get(key) and works(task, kept | {key: value}):
                 kept[key] = value
                 break
     return kept if kept not in known else None
-
-
-def proposal(middle: int, chance: Random) -> int:
-    """A value around another, seldom 1; mostly odd."""
-    if chance.randrange(ONE_IN) == 0:
-        return 1
-    value = chance.randint(max(2, middle // 2), max(3, middle + middle // 2))
-    return value if chance.randrange(ONE_IN) == 0 else value | 1
 
 
 def works(task: Task, overrides: dict[str, int]) -> bool:

@@ -28,11 +28,12 @@ FEWEST = 3
 KINDS = ("own", "near", "normal", "heavy", "shifted", "zeros", "uniform", "wide", "constant", "tiny", "nonfinite")
 PLANS: dict[tuple[str, bool], dict[str, tuple[str, ...]]] = {
     ("strict", False): {"small": KINDS, "held_out": ("own", "near", "normal", "wide"), "odd": ("own", "uniform"), "bench": ("own", "near")},
-    ("strict", True): {"small": KINDS[:6], "held_out": ("own", "wide"), "odd": ("own",), "bench": ("own",)},
+    ("strict", True): {"small": KINDS, "held_out": ("own", "normal", "wide"), "odd": ("own",), "bench": ("own",)},
     ("paper", False): {"small": ("own",), "bench": ("own",) * 5},
     ("paper", True): {"small": ("own",) * 5, "bench": ("own",)},
 }
-"""The kinds of inputs (`draws.py`) at each size, by protocol and by whether candidates are run in simulation, which is slow."""
+"""The kinds of inputs (`draws.py`) at each size, by protocol and by whether candidates are traced: then every further size is slow."""
+LATER = ("odd",)
 TIMED_SLOTS = 2
 MEMORY_BYTES = 1 << 30
 TRACED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
@@ -82,8 +83,13 @@ class Trial:
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The sizes at which this candidate is run, in order."""
-        wanted = (*self.backend.checked, "odd") if isinstance(self.backend, TracedBackend) else SIZES
+        wanted = (*self.backend.checked, *LATER) if isinstance(self.backend, TracedBackend) else SIZES
         return tuple(size for size in SIZES if size in wanted and self.plan.get(size) and self.cases.has(size))
+
+    @property
+    def first_sizes(self) -> tuple[str, ...]:
+        """The sizes every candidate must be right at; where a size costs much, others are for those that would become a best."""
+        return tuple(size for size in self.sizes if size not in LATER) if isinstance(self.backend, TracedBackend) else self.sizes
 
     def case(self, size: str, index: int) -> Case:
         """One of the cases of a size."""
