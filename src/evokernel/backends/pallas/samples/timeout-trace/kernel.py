@@ -1,5 +1,0 @@
-"""Never comes out of Python."""
-
-def kernel(x, weight, bias, features, classes, sharpness):
-    while True:
-        pass

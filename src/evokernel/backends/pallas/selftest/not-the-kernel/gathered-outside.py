@@ -1,0 +1,21 @@
+# selftest: task=starter/embedding gate=screen reason=forbidden
+"""XLA looks the rows up, the kernel copies them."""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def copy(x_ref, out_ref):
+    out_ref[...] = x_ref[...]
+
+
+def copied(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(copy, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+def kernel(index, table_weight, vocabulary, dim):
+    found = jnp.take(table_weight, index, axis=0)
+    return copied(found.reshape(-1, dim)).reshape(found.shape)

@@ -1,0 +1,21 @@
+# selftest: task=starter/softmax gate=screen reason=forbidden
+"""The work is in a call with the name of a kernel."""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def copy(x_ref, out_ref):
+    out_ref[...] = x_ref[...]
+
+
+def copied(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(copy, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+def kernel(x):
+    with jax.named_scope("pallas_call"):
+        return copied(jax.named_call(lambda y: jax.nn.softmax(y, axis=1), name="pallas_call")(x))

@@ -1,0 +1,22 @@
+# selftest: task=starter/softmax gate=screen reason=forbidden
+"""Passes the answer through a library's fused attention."""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def copy(x_ref, out_ref):
+    out_ref[...] = x_ref[...]
+
+
+def copied(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(copy, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+def kernel(x):
+    eye = jnp.eye(x.shape[1], dtype=x.dtype)[None, :, None, :]
+    scores = jax.nn.dot_product_attention(x[None, :, None, :], eye, eye, scale=1.0)
+    return copied(scores[0, :, 0, :])

@@ -1,0 +1,14 @@
+# selftest: task=starter/softmax gate=screen reason=forbidden
+"""Writes over its input."""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def body(x_ref, out_ref):
+    out_ref[...] = jax.nn.softmax(x_ref[...], axis=1)
+
+
+def kernel(x):
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), input_output_aliases={0: 0})(x)

@@ -1,0 +1,11 @@
+# selftest: task=starter/softmax gate=screen reason=trace_error,crash
+"""Calls itself until the stack is full."""
+
+import sys
+
+
+sys.setrecursionlimit(10**9)
+
+
+def kernel(x):
+    return sorted([x], key=kernel)

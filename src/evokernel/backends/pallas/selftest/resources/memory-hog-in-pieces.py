@@ -1,0 +1,10 @@
+# selftest: task=starter/softmax gate=screen reason=memory,crash,killed
+"""Asks for memory until there is none."""
+
+import numpy as np
+
+
+def kernel(x):
+    kept = []
+    while True:
+        kept.append(np.empty(1 << 30, np.uint8))

@@ -1,0 +1,8 @@
+# selftest: task=starter/softmax gate=screen reason=memory
+"""Asks for a hundred gigabytes."""
+
+import numpy as np
+
+
+def kernel(x):
+    return np.ones(100 << 30, np.uint8)

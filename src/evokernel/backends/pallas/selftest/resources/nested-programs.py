@@ -1,0 +1,27 @@
+# selftest: task=starter/softmax gate=screen reason=timeout,forbidden,memory timeout=1.5
+"""Few programs that call each other so often that nobody gets to the end."""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def copy(x_ref, out_ref):
+    out_ref[...] = x_ref[...]
+
+
+def copied(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(copy, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+def twice(function):
+    jitted = jax.jit(function)
+    return lambda x: jitted(jitted(x))
+
+
+def kernel(x):
+    for _ in range(40):
+        function = twice(function) if "function" in locals() else copied
+    return function(x)
