@@ -205,7 +205,7 @@ class Child:
             if word == "infra":
                 raise CandidateError("killed", f"the kernel's process says that the machine failed: {found}")
             reason, detail = (str(part) for part in found)
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:  # it may be anything
             raise CandidateError("forbidden", "the kernel writes into the judge's channel") from error
         raise CandidateError(reason if reason in REASONS else "raised", detail)
 
@@ -260,6 +260,8 @@ class Child:
             raise CandidateError("memory", "the kernel asked for more memory than it may use")
         if ended >= 0:
             raise CandidateError("exit", f"the kernel ended its process with exit code {ended}" + (f": {said}" if said else ""))
+        if -ended not in list(signal.Signals):
+            raise CandidateError("crash", f"the kernel died of signal {-ended}, which no fault sends")
         died = signal.Signals(-ended)
         if died == signal.SIGSYS:
             raise CandidateError(
