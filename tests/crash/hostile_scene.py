@@ -20,15 +20,8 @@ COMMON = ("/dev/shm", "/tmp", "/var/tmp", "/run", "/dev/mqueue")
 IN_TURN = (
     *("fork_bomb", "daemon", "thread_bomb", "kills_the_judge", "stops_the_judge", "blames_the_machine", "raises_the_judges_error"),
     *("says_done", "closes_everything", "shrinks_the_memory", "grows_the_memory", "changes_inputs", "memory_hog", "floods_the_log"),
-    *(
-        "links",
-        "network",
-        "deletes_the_judges_folder",
-        "swaps_the_judges_folder",
-        "better_conditions",
-        "exits_well",
-        "takes_its_results_away",
-    ),
+    *("links", "network", "deletes_the_judges_folder", "swaps_the_judges_folder", "better_conditions", "exits_well"),
+    *("takes_its_results_away", "answers_with_a_tower", "answers_with_a_number", "dies_of_an_odd_signal"),
 )
 """Acts for a warm judge, hostile and honest in turn; the others have theirs in a run."""
 

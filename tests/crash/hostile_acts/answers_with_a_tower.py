@@ -1,0 +1,11 @@
+"""An answer in the right form, but nested deeper than it can be read."""
+
+import os
+import sys
+import time
+
+frame = sys._getframe()
+while "nonce" not in frame.f_locals:
+    frame = frame.f_back
+os.write(frame.f_locals["answers"].descriptor, f"failed {frame.f_locals['nonce']} {'[' * 15_000}\n".encode())
+time.sleep(0.2)
