@@ -1,7 +1,9 @@
 """From text to a shared object, with the real compiler."""
 
 import os
+import platform
 import stat
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from evokernel.backends.cpp import toolchain
 from evokernel.backends.cpp.abi import declaration, described
 from evokernel.backends.cpp.ceilings import NOMINAL, measured
 from evokernel.backends.cpp.diagnostics import first_errors
-from evokernel.backends.cpp.elf import symbols
+from evokernel.backends.cpp.elf import read, symbols
 from evokernel.backends.cpp.profile import diagnose
 from evokernel.backends.cpp.screen import allowed_symbols
 from evokernel.core.errors import CandidateError, UserError
@@ -100,6 +102,42 @@ def test_what_is_called_from_outside_is_refused(name, tmp_path):
     reason, detail = refused(f'extern "C" int {name}(int);\n{HEAD} *out = {name}(1); }}', tmp_path)
     assert reason == "forbidden"
     assert name in detail
+
+
+ODD = {
+    "runs code while": "static volatile int seen; struct Early { Early() { seen = 1; } }; static Early early;\n",
+    "MiB of data": "static int room[1 << 19] = {1};\n",
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("words", ODD)
+def test_what_no_honest_object_has(words, tmp_path):
+    body = " *out = room[x_shape[0]]; room[1] = x[0]; }" if "room" in ODD[words] else " *out = 1; }"
+    reason, detail = refused(ODD[words] + HEAD + body, tmp_path)
+    assert reason == "forbidden"
+    assert words in detail
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() != "aarch64", reason="instructions are looked at on aarch64 only")
+@pytest.mark.parametrize("instruction", ["svc 0", "msr fpcr, x0", "mrs x0, cntvct_el0"])
+def test_calls_of_the_system_are_seen_in_the_object(instruction, tmp_path):
+    reason, detail = refused(f'{HEAD} asm volatile("{instruction}" ::: "x0"); *out = 1; }}', tmp_path)
+    assert reason == "forbidden"
+    assert "call the system" in detail
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="ELF only")
+def test_constants_cannot_be_executed(tmp_path):
+    build(f"static const int table[] = {{1, 2, 3}};\n{HEAD} *out = table[x_shape[0] % 3]; }}", tmp_path)
+    built = read(tmp_path / "kernel.so")
+    constants = [one for one in built.sections if one.flags == 2 and one.kind == 1]
+    executable = [one for one in built.segments if one.kind == 1 and one.flags & 1]
+    assert constants
+    assert executable
+    assert not [one for one in constants for two in executable if two.address <= one.address < two.address + two.in_memory]
 
 
 def test_template_noise_is_left_out():

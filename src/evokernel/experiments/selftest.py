@@ -17,7 +17,7 @@ from evokernel.core.plugins import did_you_mean, find, folder, make
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings
 from evokernel.generators.prompting import file_name
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import files, load
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import REASONS
 
@@ -174,13 +174,13 @@ def job(specimen: Specimen) -> Job:
     """What the judge is asked."""
     try:
         make("backend", specimen.backend, **specimen.settings)
-        tasks = load(specimen.task)
+        if (count := len(files(specimen.task))) != 1:
+            raise UserError(f"task={specimen.task} names {count} tasks; name one")
+        (task,) = load(specimen.task)
     except UserError as error:
         raise UserError(f"{specimen.path}: {error}") from error
-    if len(tasks) != 1:
-        raise UserError(f"{specimen.path}: task={specimen.task} names {len(tasks)} tasks; name one")
     candidate = Candidate(backend=specimen.backend, files={file_name(find("backend", specimen.backend)): specimen.path.read_text()})
-    return Job(backend=specimen.backend, settings=specimen.settings, task=tasks[0], candidate=candidate, timeout_s=specimen.timeout_s)
+    return Job(backend=specimen.backend, settings=specimen.settings, task=task, candidate=candidate, timeout_s=specimen.timeout_s)
 
 
 def judged(specimens: Sequence[Specimen], executor: Executor) -> Iterator[Finding]:

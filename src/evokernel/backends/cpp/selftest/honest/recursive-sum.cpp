@@ -1,4 +1,4 @@
-// selftest: task=starter/sum_rows
+// selftest: task=starter/softmax
 // Pairwise summation, by recursion.
 static float pairwise(const float* x, int64_t count) {
     if (count <= 32) {
@@ -10,5 +10,13 @@ static float pairwise(const float* x, int64_t count) {
 }
 
 extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
-    for (int64_t r = 0; r < x_shape[0]; ++r) out[r] = pairwise(x + r * x_shape[1], x_shape[1]);
+    const int64_t cols = x_shape[1];
+    for (int64_t r = 0; r < x_shape[0]; ++r) {
+        const float* row = x + r * cols;
+        float *to = out + r * cols, most = row[0];
+        for (int64_t c = 1; c < cols; ++c) most = std::max(most, row[c]);
+        for (int64_t c = 0; c < cols; ++c) to[c] = std::exp(row[c] - most);
+        const float sum = pairwise(to, cols);
+        for (int64_t c = 0; c < cols; ++c) to[c] /= sum;
+    }
 }

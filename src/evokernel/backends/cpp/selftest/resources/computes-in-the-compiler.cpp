@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=build reason=build_timeout,memory,compile_error backend.build_timeout_s=3
+// selftest: task=starter/softmax gate=build reason=build_timeout,memory,compile_error backend.build_timeout_s=1
 constexpr unsigned walk(unsigned long long steps) {
     unsigned state = 1;
     for (unsigned long long i = 0; i < steps; ++i)

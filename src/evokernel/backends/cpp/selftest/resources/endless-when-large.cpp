@@ -1,4 +1,4 @@
-// selftest: task=starter/sum_rows gate=check reason=timeout timeout=3
+// selftest: task=starter/sum_rows gate=check reason=timeout timeout=1
 // Hangs only at the size that is timed.
 static void sums(const float* x, float* out, int64_t rows, int64_t cols) {
     for (int64_t r = 0; r < rows; ++r) {

@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=build reason=build_timeout,memory,compile_error backend.build_timeout_s=3
+// selftest: task=starter/softmax gate=build reason=build_timeout,memory,compile_error backend.build_timeout_s=1
 // Ten lines, ten thousand million words.
 #define A x[0] + x[0] + x[0] + x[0] + x[0] + x[0] + x[0] + x[0] + x[0] + x[0]
 #define B A + A + A + A + A + A + A + A + A + A

@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=build reason=build_timeout,memory,compile_error backend.build_timeout_s=3
+// selftest: task=starter/softmax gate=build reason=build_timeout,memory,compile_error backend.build_timeout_s=1
 // Doubles with every level.
 template <int N, unsigned long long Path>
 struct Bomb {
