@@ -16,6 +16,8 @@ from evokernel.verify.trial import Trial, described_size, shapes
 
 STACK_BYTES = 64 << 20
 """Arrays that share a place on the stack get places of their own when they are watched."""
+WATCHED_S = 30.0
+"""What the cases may take together, where the job allows less: watched kernels are slow."""
 OTHERWISE = "with every access watched, and memory that was never set filled with odd bits, the kernel gives other results"
 
 
@@ -45,6 +47,7 @@ def run(trial: Trial, folder: Path, variables: dict[str, str]) -> None:
         with closing(Child(trial.job, trial.backend, folder, arena, 1, 0, variables=variables)) as child:
             try:
                 child.wait_ready()
+                child.left_s = max(child.left_s, WATCHED_S)
                 widen_stack(child.process.pid)
             except InfraError as error:
                 trial.without.append(f"sanitizer: no process can be started with it ({str(error).splitlines()[-1][-200:]})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,13 @@ def is_gcc(path: str) -> bool:
     return "Free Software Foundation" in version_text(path)
 
 
+def misplaces_vectors(path: str) -> bool:
+    """Whether frames that are kept for later have no room for vectors of 64 bytes at their alignment (GCC's bug 110027)."""
+    found = re.search(r"\) (\d+)\.(\d+)", version_text(path)) if is_gcc(path) and platform.machine() == "x86_64" else None
+    number = (int(found[1]), int(found[2])) if found else (99, 0)
+    return number < (12, 4) or (13, 0) <= number < (13, 3)
+
+
 def first(path: str, libraries: Sequence[str]) -> str | None:
     """The first of several that the compiler has."""
     return next((place for name in libraries if (place := locate(path, name))), None)
@@ -98,5 +106,6 @@ def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: 
         raise CandidateError("build_timeout", f"not compiled for the sanitizer within {timeout_s:g} s: fewer templates, less unrolling")
     if done.code or not (workdir / LIBRARY).exists():
         raise CandidateError("compile_error", f"it compiles, but not for the sanitizer:\n{first_errors(done.text, text)}")
-    options = ":".join(f"{name}={value}" for name, value in settings()["runtime"].items())
+    watching = settings()["runtime"] | ({"detect_stack_use_after_return": 0} if misplaces_vectors(path) else {})
+    options = ":".join(f"{name}={value}" for name, value in watching.items())
     return {"LD_PRELOAD": preloaded, "ASAN_OPTIONS": options, "UBSAN_OPTIONS": "print_stacktrace=0"}
