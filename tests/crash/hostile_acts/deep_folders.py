@@ -2,6 +2,6 @@
 
 import os
 
-for _ in range(3000):
+for _ in range(1200):
     os.mkdir("deeper-and-deeper")
     os.chdir("deeper-and-deeper")
