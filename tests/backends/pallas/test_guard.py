@@ -1,5 +1,8 @@
 """The guard refuses work outside kernels and every way out of them, and leaves honest programs alone."""
 
+import tomllib
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -321,6 +324,38 @@ def looked_up(x):
     return double(x[x[:, 0].astype(jnp.int32)])
 
 
+def looked_up_by_slices(x):
+    places = x[:2, 0].astype(jnp.int32)
+    return double(jnp.concatenate([lax.dynamic_slice(x, (places[row], 0), (128, 256)) for row in range(2)]))
+
+
+def looked_up_in_a_loop(x):
+    places = x[:, 0].astype(jnp.int32)
+    return double(lax.scan(lambda kept, place: (kept, lax.dynamic_slice(x, (place, 0), (1, 256))[0]), 0, places)[1])
+
+
+def placed_by_data(x):
+    return double(lax.dynamic_update_slice(x, x[:1], (x[0, 0].astype(jnp.int32), 0)))
+
+
+def counted_by_data(x):
+    return double(lax.while_loop(lambda kept: kept[0] < x[0, 0], lambda kept: (kept[0] + 1, kept[1].T), (0, x))[1])
+
+
+def chosen_by_data(x):
+    return double(lax.cond(x[0, 0] > 0, lambda y: y, lambda y: y.T, x))
+
+
+def carried_over(x):
+    """What decides comes from the data only by way of two rounds."""
+
+    def step(_, kept):
+        one, two, moved = kept
+        return two, moved[0, 0].astype(jnp.int32), lax.dynamic_slice(x, (one, 0), (256, 256))
+
+    return double(lax.fori_loop(0, 3, step, (0, 0, x))[2])
+
+
 def half_range(x):
     return rows(lambda x, out: out.__setitem__(..., pl.reciprocal(x[...], full_range=False)), x)
 
@@ -368,6 +403,12 @@ CHEATS = [
     (cumulative, ["`cumsum` on 65536 elements outside"]),
     (rounded, ["`convert_element_type` on 65536 elements outside"]),
     (looked_up, ["`gather` on 65536 elements outside"]),
+    (looked_up_by_slices, ["`dynamic_slice` on 65536 elements outside"]),
+    (looked_up_in_a_loop, ["`dynamic_slice` computes in a loop outside"]),
+    (placed_by_data, ["`dynamic_update_slice` on 65536 elements outside"]),
+    (counted_by_data, ["`while` decides by data outside"]),
+    (chosen_by_data, ["`cond` decides by data outside"]),
+    (carried_over, ["`dynamic_slice` computes in a loop outside"]),
     (half_outside, ["`dot_general` on 16777216 elements outside", "output 1 does not come from a `pl.pallas_call`"]),
     (lambda x: double(x, interpret=True), ["`interpret` is set on a `pl.pallas_call`: the judge chooses the mode; leave `interpret` out"]),
     (lambda x: double(x, interpret=pltpu.InterpretParams(skip_floating_point_ops=True)), ["`interpret` is set"]),
@@ -431,7 +472,7 @@ def test_every_operation_the_compiler_knows_has_been_thought_about():
     from jax._src.pallas.mosaic import lowering
 
     known = {primitive.name for kind, table in lowering.lowering_rules.items() if "TC" in repr(kind) for primitive in table}
-    table = guard.tomllib.loads((guard.Path(guard.__file__).parent / "guard.toml").read_text())
+    table = tomllib.loads((Path(guard.__file__).parent / "guard.toml").read_text())
     judged = set(table["inside"]["known"].split()) | set(guard.rules().refused_inside)
     assert len(known) > 100
     assert known - judged == set()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,63 +19,15 @@ import numpy as np
 from jax._src import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
+from evokernel.backends.pallas.rules import rules
+
 NAME = re.compile(r"[\w.\-]{1,80}")
 PLACE = re.compile(r"[\w\-]+\.py:\d+")
 LIMIT = 12
+INDICES = {"gather": slice(1, 2), "scatter": slice(1, 2), "dynamic_slice": slice(1, None), "dynamic_update_slice": slice(2, None)}
+"""Which operands say where to read or write."""
 SEPARATE = ("Blocked", "Squeezed", "int", "NoneType")
 """Ways to give a block's size in which blocks do not overlap."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The lists of `guard.toml`."""
-
-    tiny_elements: int
-    tiny_total: int
-    constant_bytes: int
-    grid_steps: int
-    layout: frozenset[str]
-    indexed: frozenset[str]
-    views: frozenset[str]
-    arithmetic: frozenset[str]
-    calls: frozenset[str]
-    loops: frozenset[str]
-    refused_outside: Mapping[str, str]
-    refused_inside: Mapping[str, str]
-    """Operation to what is wrong with it."""
-    known: frozenset[str]
-    """Every operation that may be somewhere in a program, or that is refused only for the work it does."""
-    owned: Mapping[str, str]
-    compiler_params: frozenset[str]
-
-
-@lru_cache
-def rules() -> Rules:
-    """Read when first needed."""
-    table = tomllib.loads((Path(__file__).parent / "guard.toml").read_text())
-    limits, outside = table["limits"], {name: frozenset(words.split()) for name, words in table["outside"].items()}
-
-    def refused(where: str) -> dict[str, str]:
-        kinds = [kind for kind in table["refused"].values() if kind.get("where", where) == where]
-        return {name: kind["words"] for kind in kinds for name in kind["names"].split()}
-
-    return Rules(
-        tiny_elements=limits["tiny_elements"],
-        tiny_total=limits["tiny_total"],
-        constant_bytes=limits["constant_bytes"],
-        grid_steps=limits["grid_steps"],
-        layout=outside["layout"],
-        indexed=outside["indexed"],
-        views=outside["views"],
-        arithmetic=outside["arithmetic"],
-        calls=outside["calls"],
-        loops=outside["loops"],
-        refused_outside=refused("outside"),
-        refused_inside=refused("inside"),
-        known=frozenset().union(*outside.values(), table["inside"]["known"].split(), table["refused"]["linear"]["names"].split()),
-        owned=table["owned"],
-        compiler_params=frozenset(table["compiler_params"]["allowed"].split()),
-    )
 
 
 @dataclass(frozen=True)
@@ -175,7 +126,7 @@ class Walk:
         if name in rules().calls:
             return self.call(equation, operands, looped)
         if name in rules().loops:
-            return self.loop(equation, joined)
+            return self.loop(equation, operands)
         if problem := self.operation(equation, operands, joined, looped):
             self.report(equation, problem)
         memory = joined.memory if name in rules().views else frozenset()
@@ -193,7 +144,7 @@ class Walk:
             return ""
         if name not in rules().arithmetic | rules().layout | rules().indexed:
             return f"`{name}` is not allowed outside a kernel: only operations that move data are"
-        if not joined.data or (looped and is_index(equation)):
+        if not joined.data:
             return ""
         if looped:
             return f"`{name}` computes in a loop outside `pl.pallas_call`: compute inside the kernel"
@@ -212,19 +163,48 @@ class Walk:
         self.report(equation, f"`{equation.primitive.name}` calls something that cannot be followed: call `pl.pallas_call` directly")
         return [NOTHING] * len(equation.outvars)
 
-    def loop(self, equation: JaxprEqn, joined: Origin) -> list[Origin]:
-        """A loop or a branch: every value in it may depend on whatever goes in."""
-        name = equation.primitive.name
-        if equation.params.get("branches_platforms") is not None:
+    def loop(self, equation: JaxprEqn, operands: list[Origin]) -> list[Origin]:
+        """A loop or a branch. What a round leaves, the next one finds; what decides has a part in every result."""
+        name, params = equation.primitive.name, equation.params
+        if params.get("branches_platforms") is not None:
             self.report(equation, f"`{name}` {rules().refused_outside['platform_index']}")
-        entering = Origin(joined.data, joined.through, joined.kernel)
+        entering = [Origin(origin.data, origin.through, origin.kernel) for origin in operands]
         before = self.kernels
-        for jaxpr, constants in programs(list(equation.params.values())):
-            self.program(jaxpr, constants, [entering] * len(jaxpr.invars), looped=True)
+        if name == "cond":
+            deciding, *given = entering
+            self.decided(equation, deciding)
+            branches = [self.program(branch.jaxpr, branch.consts, given, looped=True) for branch in params["branches"]]
+            found = [reduce(Origin.__or__, results, deciding) for results in zip(*branches)]
+        else:
+            found = self.rounds(equation, entering)
         if self.kernels > before:
             self.report(equation, f"`pl.pallas_call` inside `{name}`: make the loop a grid dimension, or loop inside the kernel")
+            joined = reduce(Origin.__or__, entering, NOTHING)
             return [Origin(joined.data, joined.data | joined.through, True)] * len(equation.outvars)
-        return [entering] * len(equation.outvars)
+        return found
+
+    def decided(self, equation: JaxprEqn, deciding: Origin) -> None:
+        if deciding.data:
+            self.report(equation, f"`{equation.primitive.name}` decides by data outside `pl.pallas_call`: decide inside the kernel")
+
+    def rounds(self, equation: JaxprEqn, entering: list[Origin]) -> list[Origin]:
+        """The results of a `scan` or a `while`: gone through until nothing new comes out of a round."""
+        params = equation.params
+        decides = params.get("cond_jaxpr")
+        body, first = (params["jaxpr"], params["num_consts"]) if decides is None else (params["body_jaxpr"], params["body_nconsts"])
+        asked = 0 if decides is None else params["cond_nconsts"]
+        fixed, state = entering[asked : asked + first], entering[asked + first :]
+        kept = params["num_carry"] if decides is None else len(state)
+        while True:
+            results = self.program(body.jaxpr, body.consts, [*fixed, *state], looped=True)
+            after = [old | new for old, new in zip(state[:kept], results)]
+            if decides is not None:
+                (deciding,) = self.program(decides.jaxpr, decides.consts, [*entering[:asked], *after], looped=True)
+                self.decided(equation, deciding)
+                after = [origin | deciding for origin in after]
+            if after == state[:kept]:
+                return [*after, *results[kept:]]
+            state = [*after, *state[kept:]]
 
     def kernel(self, equation: JaxprEqn, operands: list[Origin]) -> list[Origin]:
         """A kernel: its parameters, its grid, and what is in it."""
@@ -327,16 +307,10 @@ def is_layout(equation: JaxprEqn, operands: Sequence[Origin]) -> bool:
     """Whether an operation only moves data."""
     name = equation.primitive.name
     if name in rules().indexed:
-        return len(operands) > 1 and not operands[1].data and equation.params.get("update_jaxpr") is None
+        return not any(index.data for index in operands[INDICES[name]]) and equation.params.get("update_jaxpr") is None
     if name == "convert_element_type":
         return not loses_fraction(equation.invars[0].aval, equation.outvars[0].aval)
     return name in rules().layout
-
-
-def is_index(equation: JaxprEqn) -> bool:
-    """Whether an operation makes one whole number of others, as counting a loop's steps does."""
-    types = [getattr(atom.aval, "dtype", None) for atom in (*equation.invars, *equation.outvars)]
-    return work(equation) == 1 and all(str(kind).startswith(("int", "uint", "bool")) for kind in types)
 
 
 def loses_fraction(before: Any, after: Any) -> bool:
