@@ -113,6 +113,7 @@ def test_spoiled_programs_are_refused_or_are_programs(function):
     chance, known = random.Random(4), program.primitives()
     data, other = (program.encode(closed(one)) for one in ((simple, looped) if function is simple else (looped, simple)))
     decoded(data)  # whatever jax does the first time, it has done
+    b"".decode("raw-unicode-escape")  # so has Python for an old way of writing strings
     happened.clear()
     reasons = []
     for _ in range(MUTATIONS):
