@@ -61,7 +61,6 @@ def command(
     from evokernel.cli.drive import drive
     from evokernel.core.config import resolve
     from evokernel.experiments.compose import start, with_working_backend
-    from evokernel.jail import layers
     from evokernel.reports.words import tags
 
     settings = resolve(
@@ -78,8 +77,6 @@ def command(
         fresh=fresh or None,
         require_sandbox=require_sandbox or None,
     )
-    if settings.require_sandbox:
-        layers.require()
     # The bank stays the same one when the run is resumed or reported from another folder.
     settings = settings.model_copy(update={"memory": str(Path(settings.memory).expanduser().absolute())})
     settings, why = with_working_backend(settings)

@@ -18,6 +18,7 @@ from evokernel.core.records import Task
 from evokernel.core.run import Run, new_id
 from evokernel.engine.loop import Engine
 from evokernel.experiments.watched import Watched
+from evokernel.jail import layers
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seeds import seeds
@@ -103,7 +104,9 @@ def engine(run: Run, config: RunConfig, made: Mapping[str, Any], memory: Bank) -
 
 
 def working_backend(config: RunConfig) -> Backend:
-    """The backend, or what it lacks on this machine."""
+    """The backend, or what this machine lacks."""
+    if config.require_sandbox:
+        layers.require()
     backend: Backend = part(config, "backend")
     if missing := backend.missing():
         raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")

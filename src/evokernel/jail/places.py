@@ -19,7 +19,7 @@ SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/g
 FACTS = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime", "/etc/alternatives"),
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel/osrelease"),
-    *("/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/zero", "/dev/urandom", "/dev/random"),
+    *("/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom", "/dev/random"),
 )
 OF_A_PREFIX = ("bin", "lib", "lib32", "lib64", "libexec", "include", "share", "sysroot", "*-linux-*", "*-apple-*")
 

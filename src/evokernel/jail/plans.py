@@ -14,6 +14,8 @@ Plan = dict[str, Any]
 """Plain values, to be sent to the process that carries it out."""
 READ_ANY = 1 << 2
 """The capability that lets root read what others keep closed."""
+PROCESSES = 1024
+"""And threads, of a user who is not root."""
 ALWAYS = {
     "RLIMIT_CORE": 0,
     "RLIMIT_NOFILE": 64,
@@ -29,7 +31,8 @@ def plan(profiles: Sequence[str], limits: dict[str, int], rules: Iterable[Rule])
     """Every layer that holds here. The first profile's filter is put on at once, a second one after loading."""
     held, made = layers.holding(), Plan()
     if "limits" in held:
-        made["limits"] = ALWAYS | limits
+        own = {"RLIMIT_NPROC": PROCESSES} if "user" in held.get("namespaces", "") else {}  # counts nobody else's there
+        made["limits"] = ALWAYS | own | limits
     rules = list(dict.fromkeys(rules))
     kept = READ_ANY if hasattr(os, "geteuid") and os.geteuid() == 0 and any(places.is_out_of_reach(path) for path, _ in rules) else 0
     if "namespaces" in held:

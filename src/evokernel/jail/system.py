@@ -21,6 +21,8 @@ ALWAYS = (1 << 13) - 1
 LATER = {2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
 """Rights to files that Landlock knew from the beginning, and those that came with later versions."""
 ON_FILES = 0xC007
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.syscall.restype = ctypes.c_long
 
 
 class Program(ctypes.Structure):
@@ -31,9 +33,7 @@ class Program(ctypes.Structure):
 
 def call(number: int, *arguments: object) -> int:
     """A system call that libc may have no function for."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    found = int(libc.syscall(ctypes.c_long(number), *arguments))
+    found = int(LIBC.syscall(ctypes.c_long(number), *arguments))
     if found < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return found
@@ -41,8 +41,7 @@ def call(number: int, *arguments: object) -> int:
 
 def checked(name: str, *arguments: object) -> int:
     """A function of libc that returns -1 when it cannot."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    found = int(getattr(libc, name)(*arguments))
+    found = int(getattr(LIBC, name)(*arguments))
     if found < 0:
         raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
     return found
