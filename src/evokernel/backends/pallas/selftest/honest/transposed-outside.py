@@ -1,27 +1,24 @@
-# selftest: task=starter/sum_rows
-"""Pads, transposes and reshapes outside the kernel, which sums over the first axis."""
+# selftest: task=starter/gelu
+"""Pads, transposes and flattens outside the kernel, which is one-dimensional at heart."""
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 
-COLUMNS = 256
+COLUMNS = 128
 
 
 def kernel(x):
     rows, columns = x.shape
-    many = pl.cdiv(rows, COLUMNS) * COLUMNS
-    turned = jnp.pad(x, ((0, many - rows), (0, 0))).T
+    many, wide = pl.cdiv(rows, 8) * 8, pl.cdiv(columns, COLUMNS) * COLUMNS
+    turned = jnp.pad(x, ((0, many - rows), (0, wide - columns))).T.reshape(-1, COLUMNS, many)
 
     def body(x_ref, out_ref):
-        out_ref[...] = jnp.sum(x_ref[...], axis=0, keepdims=True)
+        v = x_ref[...]
+        out_ref[...] = v * jax.nn.sigmoid(1.5957691216057308 * (v + 0.044715 * v**3))
 
-    call = pl.pallas_call(
-        body,
-        out_shape=jax.ShapeDtypeStruct((1, many), x.dtype),
-        grid=(many // COLUMNS,),
-        in_specs=[pl.BlockSpec((columns, COLUMNS), lambda j: (0, j))],
-        out_specs=pl.BlockSpec((1, COLUMNS), lambda j: (0, j)),
-    )
-    return jnp.squeeze(call(turned), axis=0)[:rows]
+    block = pl.BlockSpec((1, COLUMNS, many), lambda j: (j, 0, 0))
+    shape = jax.ShapeDtypeStruct(turned.shape, x.dtype)
+    out = pl.pallas_call(body, out_shape=shape, grid=(wide // COLUMNS,), in_specs=[block], out_specs=block)(turned)
+    return jnp.swapaxes(out.reshape(wide, many), 0, 1)[:rows, :columns]
