@@ -33,6 +33,7 @@ def describe(source: str, name: str) -> Task:
     notes = {
         "fixed-size": classes.fixed,
         "non-finite": not is_finite(outputs),
+        "nan-and-inf": bool(reference.namespace.get("NONFINITE", False)),
         "random": is_random(reference, sample, outputs),
         "vacuous": bool(shortcuts(reference, sample, outputs, atol, rtol)),
     }

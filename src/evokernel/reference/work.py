@@ -20,16 +20,7 @@ from torch.utils.flop_counter import flop_registry
 
 from evokernel.core.records import Work
 from evokernel.reference.module import Named, Reference, Sample
-
-MOVERS = """
-    _to_copy _unsafe_view arange bernoulli_ cat clone constant_pad_nd copy copy_ embedding empty empty_like empty_strided eye fill fill_
-    flip full full_like gather index index_put index_put_ index_select linspace new_empty new_full new_ones new_zeros normal_ ones ones_like
-    pixel_shuffle pixel_unshuffle rand rand_like randn randn_like repeat roll scalar_tensor scatter select_scatter slice_scatter stack
-    tril triu uniform_ zeros zeros_like zero_
-"""
-MOVES = frozenset(MOVERS.split())
-"""Operators that place values without computing any; views are known to torch as such."""
-
+from evokernel.reference.movers import MOVES
 
 GATHERS = frozenset({"embedding", "gather", "index", "index_select"})
 """Operators that read from their first tensor no more than they give back."""

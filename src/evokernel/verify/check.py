@@ -125,9 +125,9 @@ def reads_outside(trial: Trial, case: Case, slot: Slot, byte: int) -> bool:
     found = trial.arena.results(slot)
     seen = []
     with suppress(CandidateError):
-        for other in (NAN_BYTE ^ OTHER_BYTE ^ byte, byte):
+        for other in (byte, NAN_BYTE ^ OTHER_BYTE ^ byte, byte):
             run(trial, case, slot, other)
             seen.append([result.tobytes() for result in trial.arena.results(slot)])
     trial.arena.restore(slot, found)
     was = [result.tobytes() for result in found]
-    return len(seen) == 2 and seen[0] != was and seen[1] == was
+    return len(seen) == 3 and seen[0] == was and seen[1] != was and seen[2] == was

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample
 
 LONGEST_S, MOST_USES = 600.0, 64
-KEPT_BYTES = 192 << 20
+KEPT_BYTES, MOST_KEPT = 192 << 20, 32
 MADE: OrderedDict[str, Maker] = OrderedDict()
 
 
@@ -117,7 +117,7 @@ class Maker:
         """How far inputs of a kind may go for the reference to do with them, found by trying; None when it never does."""
         if kind not in self.attempts:
             whole = any(output.dtype not in FLOATS for output in self.task.signature.outputs)
-            defined = kind != "nonfinite" or "nonfinite" in self.task.tags
+            defined = kind != "nonfinite" or "nan-and-inf" in self.task.tags
             possible = ATTEMPTS if defined and not (whole and kind in TIES) else ()
             self.attempts[kind] = next((attempt for attempt in possible if self.suits(kind, attempt)), None)
         return self.attempts[kind]
@@ -170,6 +170,6 @@ def made(task: Task, protocol: str, seed: int | None) -> Maker:
         found = Maker(task, protocol, secrets.randbits(48) if seed is None else seed)
     found.uses += 1
     MADE[key] = found
-    while len(MADE) > 1 and sum(maker.nbytes for maker in MADE.values()) > KEPT_BYTES:
+    while len(MADE) > 1 and (len(MADE) > MOST_KEPT or sum(maker.nbytes for maker in MADE.values()) > KEPT_BYTES):
         MADE.popitem(last=False)
     return found

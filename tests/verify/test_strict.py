@@ -1,0 +1,215 @@
+"""What the strict protocol finds in kernels that are right only for the inputs a task happens to draw, and what it leaves in peace.
+
+Kernels are numpy, so that hundreds of runs take seconds.
+"""
+
+import pytest
+
+from evokernel.core.records import Candidate, Job
+from evokernel.tasks.loader import load
+from evokernel.verify import verify
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 48\nB = 80\n"
+KERNEL = "import numpy as np\nf = np.float32\ndef kernel(a):\n    x, *p = [t.data for t in a.inputs]\n    out = a.outputs[0].data\n"
+
+
+def task_text(body, inputs="torch.randn(A, B)", made="", more=""):
+    model = f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {made or 'pass'}\n"
+    names = "x, y" if " y" in body or "y *" in body else "x"
+    return f"{HEAD}{more}\n{model}    def forward(self, {names}):\n        return {body}\ndef get_inputs():\n    return [{inputs}]\n"
+
+
+@pytest.fixture
+def judged(tmp_path):
+    def judge(task, kernel, **job):
+        path = tmp_path / "task.py"
+        path.write_text(task)
+        files = {"kernel.py": KERNEL + "".join(f"    {line}\n" for line in kernel.split("\n"))}
+        candidate = Candidate(backend="hostile_backend:Hostile", files=files)
+        return verify(Job(backend=candidate.backend, task=load(str(path))[0], candidate=candidate, **({"clock": "synthetic"} | job)))
+
+    return judge
+
+
+def failure(outcome):
+    assert outcome.failure is not None, "it passed"
+    assert outcome.failure.gate == "check", outcome.failure
+    return outcome.failure
+
+
+SOFTMAX = task_text("torch.softmax(x, dim=1)")
+NORM = task_text("self.norm(x)", made="self.norm = nn.LayerNorm(B)")
+RELU = task_text("F.relu(x)", inputs="torch.rand(A, B)")
+MEAN = "m = x.mean(1, keepdims=True, dtype=f)"
+WEIGHTS = "* p[0] + p[1]"
+WRONG = {
+    "the input for a relu of positive numbers": (RELU, "out[...] = x"),
+    "weights that are one are left out": (
+        NORM,
+        f"{MEAN}\nv = ((x - m) ** 2).mean(1, keepdims=True)\nout[...] = (x - m) / np.sqrt(v + f(1e-5))",
+    ),
+    "epsilon left out": (NORM, f"{MEAN}\nv = ((x - m) ** 2).mean(1, keepdims=True)\nout[...] = (x - m) / np.sqrt(v) {WEIGHTS}"),
+    "mean of squares": (NORM, f"{MEAN}\nv = (x * x).mean(1, keepdims=True) - m * m\nout[...] = (x - m) / np.sqrt(v + f(1e-5)) {WEIGHTS}"),
+    "exponentials of large numbers": (SOFTMAX, "e = np.exp(x)\nout[...] = e / e.sum(1, keepdims=True)"),
+    "an exponential of few terms": (
+        SOFTMAX,
+        "t = (x - x.max(1, keepdims=True)) / f(16)\ne = (1 + t * (1 + t / 2 * (1 + t / 3 * (1 + t / 4)))) ** 16\n"
+        "out[...] = e / e.sum(1, keepdims=True)",
+    ),
+    "bfloat16 inside": (
+        task_text("x @ y", inputs="torch.randn(A, B), torch.randn(B, A)"),
+        "h = lambda t: ((t.view(np.uint32) + 0x8000) & 0xFFFF0000).view(f)\nout[...] = h(x) @ h(p[0])",
+    ),
+    "eleven bits inside": (
+        task_text("x @ y", inputs="torch.randn(A, B), torch.randn(B, A)"),
+        "h = lambda t: ((t.view(np.uint32) + 0x1000) & 0xFFFFE000).view(f)\nout[...] = h(x) @ h(p[0])",
+    ),
+    "twenty bits of each result": (task_text("torch.exp(x)"), "out[...] = (np.exp(x).view(np.uint32) & 0xFFFFFE00).view(f)"),
+    "one element of many": (task_text("torch.exp(x)"), "out[...] = np.exp(x)\nout[-1, -2] *= f(1.001)"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_right_only_for_some_inputs_is_found_out(judged, name):
+    assert failure(judged(*WRONG[name])).reason in ("mismatch", "nan")
+
+
+RIGHT = {
+    "a relu": (RELU, "out[...] = np.maximum(x, 0)"),
+    "a softmax": (SOFTMAX, "e = np.exp(x - x.max(1, keepdims=True))\nout[...] = e / e.sum(1, keepdims=True)"),
+    "a softmax summed in order": (
+        SOFTMAX,
+        "e = np.exp(x - x.max(1, keepdims=True))\nout[...] = e * (f(1) / np.add.accumulate(e, axis=1, dtype=f)[:, -1:])",
+    ),
+    "a norm in two passes": (
+        NORM,
+        f"{MEAN}\nv = ((x - m) ** 2).mean(1, keepdims=True)\nout[...] = (x - m) / np.sqrt(v + f(1e-5)) {WEIGHTS}",
+    ),
+    "a norm summed in order": (
+        NORM,
+        "n = x.shape[1]\nm = np.add.accumulate(x, axis=1, dtype=f)[:, -1:] / n\n"
+        f"v = np.add.accumulate((x - m) ** 2, axis=1, dtype=f)[:, -1:] / n\nout[...] = (x - m) * (f(1) / np.sqrt(v + f(1e-5))) {WEIGHTS}",
+    ),
+    "elu without expm1": (task_text("F.elu(x)"), "out[...] = np.where(x > 0, x, np.exp(np.minimum(x, 0)) - f(1))"),
+    "logarithms, which have no signs": (task_text("torch.log(x)", inputs="torch.rand(A, B) + 0.1"), "out[...] = np.log(x)"),
+    "a root": (task_text("torch.sqrt(x)", inputs="torch.rand(A, B)"), "out[...] = np.sqrt(x)"),
+    "exponentials that overflow soon": (task_text("torch.exp(x)"), "out[...] = np.exp(x)"),
+    "probabilities": (
+        task_text("(y * (torch.log(y) - x)).sum(1)", inputs="torch.randn(A, B), torch.softmax(torch.randn(A, B), 1)"),
+        "y = p[0]\nout[...] = (y * np.log(y)).sum(1) - (y * (x - 3)).sum(1) - 3",
+    ),
+    "a triangle": (
+        task_text("x @ y", inputs="torch.tril(torch.randn(A, A)), torch.randn(A, B)"),
+        "for i in range(x.shape[0]):\n    out[i] = x[i, : i + 1] @ p[0][: i + 1]",
+    ),
+    "a mask": (
+        task_text("x * y", inputs="torch.randn(A, B), (torch.randn(A, B) > 0).float()"),
+        "out[...] = np.where(p[0] == 1, x, np.where(p[0] == 0, f(0), f('nan')))",
+    ),
+    "a symmetric matrix": (
+        task_text("x @ y", inputs="(lambda t: t + t.T)(torch.randn(A, A)), torch.randn(A, B)"),
+        "out[...] = x.T @ p[0]",
+    ),
+    "running statistics": (
+        task_text("self.norm(x)", made="self.norm = nn.BatchNorm1d(B)"),
+        "w, b, m, v = p[:4]\nout[...] = (x - m) / np.sqrt(v + f(1e-5)) * w + b",
+    ),
+    "float64": (task_text("x.sum(1)", inputs="torch.randn(A, B).double()"), "out[...] = np.add.accumulate(x, axis=1)[:, -1]"),
+    "an explicit float()": (
+        task_text("(x.float() ** 2).mean(1).to(torch.bfloat16)", inputs="torch.randn(A, B).to(torch.bfloat16)"),
+        "w = (x.astype(np.uint32) << 16).view(f)\nr = (w * w).mean(1).astype(f).view(np.uint32)\n"
+        "out[...] = ((r + 0x7FFF + ((r >> 16) & 1)) >> 16)",
+    ),
+    "quanta, rounded by another way": (
+        task_text("torch.clamp(torch.round(x / 0.05), -128, 127).to(torch.int8)"),
+        "out[...] = np.clip(np.rint(x * f(20)), -128, 127)",
+    ),
+    "quanta kept as floats": (task_text("torch.round(x / 0.05) * 0.05"), "out[...] = np.rint(x * f(20)) * f(0.05)"),
+    "the largest": (task_text("x.argmax(1)"), "out[...] = x.argmax(1)"),
+    "counts": (
+        task_text("(x.softmax(1) > 0.02).sum(1)"),
+        "e = np.exp(x.astype(np.float64))\nout[...] = (e / e.sum(1, keepdims=True) > 0.02).sum(1)",
+    ),
+    "rows of a table": (
+        task_text("self.t(x)", inputs="torch.randint(0, B, (A, 7))", made="self.t = nn.Embedding(B, 12)"),
+        "out[...] = p[0][x]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_honest_kernels_pass(judged, name):
+    outcome = judged(*RIGHT[name])
+    assert outcome.feasible, outcome.failure
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("quanta, rounded by another way", "out[...] = np.clip(np.rint(x * f(20)), -128, 127)\nout[0, 3] += 1"),
+        ("quanta kept as floats", "out[...] = np.rint(x * f(20)) * f(0.05)\nout[0, 3] += f(0.05)"),
+        ("the largest", "out[...] = (x + f(0.01) * (np.arange(x.shape[1]) == 5)).argmax(1)"),
+    ],
+)
+def test_what_no_rounding_explains_is_wrong(judged, name, kernel):
+    assert failure(judged(RIGHT[name][0], kernel)).reason == "mismatch"
+
+
+def test_a_kernel_for_the_known_sizes_only_fails_at_a_secret_one(judged, tmp_path):
+    text = task_text("torch.exp(x)")
+    path = tmp_path / "look.py"
+    path.write_text(text)
+    sizes = load(str(path))[0].sizes
+    known = [[size.get("A", 48), size.get("B", 80)] for size in sizes.values()]
+    found = failure(judged(text, f"out[...] = np.exp(x) if list(x.shape) in {known} else 0"))
+    assert "a size that is not shown" in found.detail
+
+
+def test_remembering_inputs_by_some_of_their_elements_is_found_out(judged):
+    kernel = "key = (x.shape, x[0].tobytes(), x[-1].tobytes())\nout[...] = kernel.__dict__.setdefault(key, np.exp(x))"
+    found = failure(judged(task_text("torch.exp(x)"), kernel))
+    assert found.reason == "mismatch"
+    assert "keep nothing between calls" in found.detail
+
+
+def test_reading_outside_an_input_is_told_from_other_trouble(judged):
+    beyond = "n = x.size\nmore = np.lib.stride_tricks.as_strided(x.reshape(-1), (n + 1,), (4,))\n"
+    found = failure(judged(task_text("torch.exp(x)"), beyond + "out[...] = np.exp(x)\nout[0, 0] += f(0) * more[n]"))
+    assert found.reason == "out_of_bounds"
+    assert "reads outside its inputs" in found.detail
+    found = failure(judged(task_text("torch.exp(x)"), beyond + "out[...] = np.exp(x)\nout[0, 0] += f(1e-7) if more[n] > 5 else 0"))
+    assert found.reason == "out_of_bounds", "not wrong, but not its business either"
+
+
+def test_a_kernel_that_has_no_fixed_result_is_still_that(judged):
+    kernel = "out[...] = np.exp(x)\nkernel.calls = getattr(kernel, 'calls', 0) + 1\nout[0, 0] *= f(1 + 1e-7 * (kernel.calls % 2))"
+    assert failure(judged(task_text("torch.exp(x)"), kernel)).reason == "nondeterministic"
+
+
+def test_nan_and_infinities_count_where_the_task_says_so(judged):
+    careless = "out[...] = np.where(x > 0, x, 0)"
+    assert judged(task_text("F.relu(x)"), careless).feasible
+    found = failure(judged(task_text("F.relu(x)", more="NONFINITE = True"), careless))
+    assert "infinite or NaN" in found.detail
+    assert judged(task_text("F.relu(x)", more="NONFINITE = True"), "out[...] = np.maximum(x, 0)").feasible
+
+
+def test_a_wider_tolerance_is_taken_at_its_word(judged):
+    half = "out[...] = ((np.exp(x).view(np.uint32)) & 0xFFFF0000).view(f)"
+    assert failure(judged(task_text("torch.exp(x)"), half)).reason == "mismatch"
+    assert judged(task_text("torch.exp(x)", more="ATOL = RTOL = 1e-2"), half).feasible
+
+
+def test_paper_asks_for_less_and_says_so(judged):
+    half = "out[...] = ((np.exp(x).view(np.uint32)) & 0xFFFF0000).view(f)"
+    outcome = judged(task_text("torch.exp(x)"), half, protocol="paper")
+    assert outcome.feasible, outcome.failure
+    assert outcome.protocol == "paper"
+    assert failure(judged(task_text("torch.exp(x)"), "out[1:] = np.exp(x)[1:]", protocol="paper")).reason == "unwritten"
+
+
+def test_a_reference_that_cannot_be_had_in_float64_is_told(judged):
+    text = task_text("x + (1.0 if x.dtype == torch.float32 else float('nan'))")
+    outcome = judged(text, "out[...] = x + 1")
+    assert outcome.feasible, outcome.failure
+    assert any("float64" in line for line in outcome.without)
