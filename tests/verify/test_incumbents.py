@@ -4,9 +4,9 @@ import pytest
 from judge_parts import HONEST
 
 from evokernel.core.plugins import make
-from evokernel.core.records import Candidate, Job
+from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.tasks.loader import load
-from evokernel.verify import incumbents, verify
+from evokernel.verify import incumbents, timing, verify
 from evokernel.verify.timing import PRECISION, is_close
 
 needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
@@ -124,3 +124,25 @@ def test_only_who_may_be_faster_is_a_close_call():
     assert is_close((0.98, 1.05))
     assert not is_close((0.9, 1.02)), "the middle is slower: no best whatever comes"
     assert not is_close((1 + PRECISION, 1.1))
+
+
+def test_a_narrow_gain_is_measured_in_two_starts(doubling, monkeypatch):
+    starts = []
+    start = incumbents.is_ready
+
+    def count(trial, arena):
+        starts.append(trial.job.candidate.files["kernel.py"])
+        return start(trial, arena)
+
+    monkeypatch.setattr(incumbents, "is_ready", count)
+    monkeypatch.setattr(timing, "is_narrow", lambda outcome: True)
+    outcome = judged(doubling, HONEST, HONEST + "# other\n")
+    assert starts == [HONEST + "# other\n", HONEST, HONEST + "# other\n"]
+    assert len(outcome.samples_us) == len(outcome.incumbent_us) == len(outcome.baseline_us["eager"]) >= 2 * timing.PAIRS
+
+
+@pytest.mark.parametrize(("ratio", "narrow"), [(0.9, False), (1.0, False), (1.05, True), (1.5, False)])
+def test_only_a_small_gain_is_narrow(ratio, narrow):
+    pairs = Outcome(gates=(), samples_us=(1.0,) * 20, incumbent_us=(ratio,) * 20, incumbent="x")
+    assert timing.is_narrow(pairs) == narrow
+    assert not timing.is_narrow(pairs.model_copy(update={"incumbent_us": ()}))

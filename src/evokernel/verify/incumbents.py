@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.records import Job
+from evokernel.core.records import Candidate, Job
+from evokernel.verify.arena import Arena
 from evokernel.verify.trial import Trial
 
 log = logging.getLogger(__name__)
@@ -50,26 +51,33 @@ def build(trial: Trial) -> None:
 
 
 @contextmanager
-def started(trial: Trial) -> Iterator[Trial | None]:
-    """The incumbent of the candidate on trial, loaded and ready to be called; None where there is none to be had, whoever is to blame."""
-    if trial.job.incumbent is None:
+def started(trial: Trial, candidate: Candidate | None, name: str, beside: Trial | None = None) -> Iterator[Trial | None]:
+    """A kernel in another process, loaded and ready to be called; None where there is none to be had, whoever is to blame.
+
+    It uses the tensors of the one it is to be timed `beside`: in other memory the same kernel can be a tenth faster or slower.
+    """
+    if candidate is None:
         yield None
         return
-    job = trial.job.model_copy(update={"candidate": trial.job.incumbent, "incumbent": None})
-    workdir = trial.workdir.with_name(f"{trial.workdir.name}-incumbent")  # out of the candidate's sight, and removed by the same rule
+    job = trial.job.model_copy(update={"candidate": candidate, "incumbent": None})
+    workdir = trial.workdir.with_name(f"{trial.workdir.name}-{name}")  # out of the candidate's sight, and removed by the same rule
     try:
         workdir.mkdir(mode=0o700)
         with Trial(job, trial.backend, workdir) as other:
-            yield other if is_ready(other) else None
+            try:
+                yield other if is_ready(other, beside.arena if beside else None) else None
+            finally:
+                if beside:
+                    other.arena = None  # not its own to close
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 
 
-def is_ready(trial: Trial) -> bool:
+def is_ready(trial: Trial, arena: Arena | None) -> bool:
     """Builds it, starts its process, loads it."""
     try:
         build(trial)
-        child = trial.start([])
+        child = trial.start([], arena)
         child.wait_ready()
         child.load()
     except (CandidateError, InfraError, OSError) as error:

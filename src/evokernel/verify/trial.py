@@ -136,14 +136,14 @@ class Trial:
         assert self.child
         self.child.prepare(word, self.workdir / "programs", self.calls(), self.workdir / word)
 
-    def start(self, drawn: Sequence[Case]) -> Child:
-        """A child with room for these cases and for the timed ones."""
+    def start(self, drawn: Sequence[Case], arena: Arena | None = None) -> Child:
+        """A child with room for these cases and for the timed ones, in memory of its own unless some is given."""
         signature = self.job.task.signature
         bench_in = span([blank(tensor) for tensor in (*signature.inputs, *signature.params)])
         bench_out = span([blank(tensor) for tensor in signature.outputs])
         in_bytes = TIMED_SLOTS * bench_in + sum(span(case.inputs) for case in drawn)
         out_bytes = TIMED_SLOTS * bench_out + sum(span(case.outputs) for case in drawn)
-        self.arena = Arena(in_bytes, out_bytes, seed_of(f"{self.seed}/poison"))
+        self.arena = arena or Arena(in_bytes, out_bytes, seed_of(f"{self.seed}/poison"))
         memory_bytes = 2 * in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
         if isinstance(self.backend, TracedBackend):
             memory_bytes += TRACED_BYTES

@@ -157,7 +157,12 @@ class Side:
 
 
 class Incumbent(Side):
-    """The best kernel so far: judged by the reference alone, since cases keep what the candidate made of them."""
+    """The best kernel so far, on the candidate's tensors; judged by the reference alone: cases keep what the candidate made of them."""
+
+    def warm_up(self, case: Case, changes: Changes) -> None:
+        for slot in self.arena.slots:  # all, since a child counts them; only those of the timed size are ever run
+            self.child.bind(slot, case.scalars)
+        super().warm_up(case, changes)
 
     def expect(self, case: Case, slot: Slot) -> None:
         kept = case.results
