@@ -120,9 +120,16 @@ def widened_module(module: torch.nn.Module) -> torch.nn.Module:
     return twin
 
 
-def moved(reference: Reference, sample: Sample, seed: int, steps: float = 1.0) -> tuple[Named, ...] | None:
-    """The outputs when every float that goes in is moved by so many of its own rounding errors; None where the reference then raises."""
-    held = [tensor for _, tensor in sample.inputs + sample.params if tensor.is_floating_point()]
+def moved(reference: Reference, sample: Sample, usual: tuple[Named, ...], seed: int, steps: float = 1.0) -> tuple[Named, ...] | None:
+    """The outputs when every float that goes in is moved by so many of its own rounding errors; None where the reference then raises.
+
+    Inputs coarser than the outputs stay: no rounding inside is as large as a step of theirs.
+    """
+    finest = min(
+        (torch.finfo(tensor.dtype).eps for _, tensor in usual if tensor.is_floating_point()), default=torch.finfo(torch.float32).eps
+    )
+    floats = [tensor for _, tensor in sample.inputs + sample.params if tensor.is_floating_point()]
+    held = [tensor for tensor in floats if torch.finfo(tensor.dtype).eps <= finest]
     kept = [tensor.detach().clone() for tensor in held]
     chance = torch.Generator().manual_seed(seed)
     with torch.no_grad():

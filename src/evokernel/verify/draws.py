@@ -43,7 +43,7 @@ def redraw(sample: Sample, kind: str, attempt: Attempt, seed: int) -> bool:
     with torch.no_grad():
         for tensor in redrawable(sample):
             own = tensor.detach().double()
-            if (new := redrawn(own, kind, structure(own), attempt, chance)) is not None:
+            if (new := redrawn(own, kind, structure(own), attempt, chance, -1.0 if seed % 2 else 1.0)) is not None:
                 tensor.copy_(new)
                 changed = True
         for tensor in alike(sample):
@@ -107,7 +107,7 @@ def is_one(sums: torch.Tensor) -> bool:
     return bool(((sums - 1).abs() < NEAR_ONE).all())
 
 
-def redrawn(own: torch.Tensor, kind: str, made: str, attempt: Attempt, chance: torch.Generator) -> torch.Tensor | None:
+def redrawn(own: torch.Tensor, kind: str, made: str, attempt: Attempt, chance: torch.Generator, sign: float) -> torch.Tensor | None:
     """Other values for a tensor; None where it stays."""
     import torch
 
@@ -120,13 +120,12 @@ def redrawn(own: torch.Tensor, kind: str, made: str, attempt: Attempt, chance: t
         return None
     scale = float(own.square().mean().sqrt()) or 1.0
     noise = torch.randn(own.shape, generator=chance, dtype=own.dtype)
-    sign = 1.0 if torch.randint(0, 2, (), generator=chance) or not attempt.signed else -1.0
     constant = CONSTANTS[int(torch.randint(0, len(CONSTANTS), (), generator=chance))]
     found = {
         "normal": noise * scale,
         "uniform": (torch.rand(own.shape, generator=chance, dtype=own.dtype) * 2 - 1) * scale * 3**0.5,
         "heavy": own * (noise * 1.5).exp(),
-        "shifted": scale * (sign * (100.0 if attempt.far else 4.0) + 0.05 * noise),
+        "shifted": scale * ((sign if attempt.signed else 1.0) * (100.0 if attempt.far else 4.0) + 0.05 * noise),
         "constant": torch.full_like(own, constant),
         "zeros": torch.zeros_like(own),
         "nonfinite": nonfinite(own, chance),

@@ -123,15 +123,16 @@ class Maker:
         return self.attempts[kind]
 
     def suits(self, kind: str, attempt: Attempt) -> bool:
-        """Whether the reference can do with such inputs, on some that no candidate is given."""
-        seed = self.seed_for("suits", kind)
-        sample = self.sized("small").reference.sample(seed)
-        if not redraw(sample, kind, attempt, seed):
-            return False
-        try:
-            self.yardstick.expected(self.sized("small").reference, "small", kind, sample)
-        except Unsuited:
-            return False
+        """Whether the reference can do with such inputs, on some that no candidate is given; of either sign, which follows the seed."""
+        reference = self.sized("small").reference
+        for seed in (self.seed_for("suits", kind) ^ bit for bit in (0, 1)):
+            sample = reference.sample(seed)
+            if not redraw(sample, kind, attempt, seed):
+                return False
+            try:
+                self.yardstick.expected(reference, "small", kind, sample)
+            except Unsuited:
+                return False
         return True
 
     def kept(self, size: str, index: int, kind: str) -> Answer | None:

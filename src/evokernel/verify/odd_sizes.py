@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -42,9 +43,11 @@ def works(task: Task, overrides: dict[str, int]) -> bool:
     from evokernel.reference.module import Reference
 
     try:
-        reference: Reference = Reference(task.source, task.id, overrides)
-        sample = reference.sample(0)
-        outputs = reference.run(sample)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a size nobody asked for
+            reference: Reference = Reference(task.source, task.id, overrides)
+            sample = reference.sample(0)
+            outputs = reference.run(sample)
     except UserError:
         return False
     signature = task.signature

@@ -64,8 +64,8 @@ class Yardstick:
             return tuple(Expected(array, PAPER) for array in arrays)
         if kind not in ("own", "nonfinite") and not is_finite(arrays) and self.is_usually_finite(reference, size):
             raise Unsuited(kind)
-        found = self.oracle(reference, sample, named, arrays)
-        rules = self.rules(reference, kind, sample, arrays, found)
+        found = self.oracle(reference, kind, sample, named)
+        rules = self.rules(reference, kind, sample, named, found)
         if kind == "own":
             self.shares.setdefault(size, [rule.share for rule in rules])
         truths = [None] * len(arrays) if found is None else truths_of(found, arrays)
@@ -98,26 +98,30 @@ class Yardstick:
             self.finite[size] = is_finite(arrays_of(reference.run(reference.sample(1))))
         return self.finite[size]
 
-    def oracle(self, reference: Reference, sample: Sample, named: tuple[Named, ...], arrays: Sequence[Array]) -> Oracle | None:
+    def oracle(self, reference: Reference, kind: str, sample: Sample, named: tuple[Named, ...]) -> Oracle | None:
         """The reference in float64, where it is the same operator in it."""
         from evokernel.reference.oracle import oracle
 
+        arrays = arrays_of(named)
         if "random" in self.task.tags or not any(array.dtype in FLOATS and array.dtype != "float64" for array in arrays):
             return None
         found = oracle(reference, sample, named)
-        if found is None or not all(same_kind(array, truth) for array, truth in zip(arrays, truths_of(found, arrays), strict=True)):
-            self.without = NO_ORACLE
-            return None
-        return found
+        if found and all(same_kind(array, truth) for array, truth in zip(arrays, truths_of(found, arrays), strict=True)):
+            return found
+        if found and kind != "own":
+            raise Unsuited(kind)
+        self.without = NO_ORACLE
+        return None
 
-    def rules(self, reference: Reference, kind: str, sample: Sample, arrays: list[Array], found: Oracle | None) -> list[Rule]:
+    def rules(self, reference: Reference, kind: str, sample: Sample, named: tuple[Named, ...], found: Oracle | None) -> list[Rule]:
         """One rule per output."""
         from evokernel.reference.oracle import moved
 
-        is_half = self.is_half or (found is not None and found.halves)
-        kappa = KAPPA_HALF if is_half else KAPPA * max(1.0, sqrt((found.length if found else 1.0) / TERMS))
-        least, worthless = (LEAST_HALF, WORTHLESS_HALF) if is_half else (LEAST, WORTHLESS)
-        shaken = moved(reference, sample, sample.seed) if kind not in ("own", "nonfinite") else None
+        arrays = arrays_of(named)
+
+        kappa = KAPPA * max(1.0, sqrt((found.length if found else 1.0) / TERMS))
+        worthless = WORTHLESS_HALF if self.is_half or (found is not None and found.halves) else WORTHLESS
+        shaken = moved(reference, sample, named, sample.seed) if kind not in ("own", "nonfinite") else None
         others: Sequence[Array | None] = arrays_of(shaken) if shaken else [None] * len(arrays)
         truths = truths_of(found, arrays) if found else [None] * len(arrays)
         rules = []
@@ -128,8 +132,10 @@ class Yardstick:
             error = native_error(array, truth, other)
             if kind != "own" and error > worthless:
                 raise Unsuited(kind)
-            measured = truth is not None or kind != "own"
-            rules.append(self.rule(array, kind, kappa * max(error, least * EPSILON[array.dtype]) if measured else None))
+            share = kappa * max(error, LEAST * EPSILON[array.dtype])
+            if array.dtype in HALVES or (found is not None and found.halves):
+                share = KAPPA_HALF * max(error, LEAST_HALF * EPSILON[array.dtype])
+            rules.append(self.rule(array, kind, share if truth is not None or kind != "own" else None))
         return rules
 
     def rule(self, array: Array, kind: str, share: float | None) -> Rule:
@@ -152,7 +158,7 @@ class Jumps:
 
         runs = [[numbers(a.data, a.dtype).astype(np.float64) for a in arrays_of(self.usual)]]
         for index, steps in enumerate(MOVES):
-            if found := moved(self.reference, self.sample, index, steps):
+            if found := moved(self.reference, self.sample, self.usual, index, steps):
                 runs.append([numbers(a.data, a.dtype).astype(np.float64) for a in arrays_of(found)])
         if exact := oracle(self.reference, self.sample, self.usual):
             runs.append([named.tensor.double().numpy() for named in exact.outputs])
