@@ -22,10 +22,10 @@ def opened(monkeypatch):
 
 @pytest.fixture
 def traced(doubling, tmp_path):
-    def verified(text, backend="traced_backend:Traced", timeout_s=20.0, **settings):
+    def verified(text, backend="traced_backend:Traced", timeout_s=20.0, again=False, **settings):
         candidate = Candidate(backend=backend, files={"kernel.py": text})
         given = {"where": str(tmp_path), **settings}
-        return verify(Job(backend=backend, settings=given, task=doubling, candidate=candidate, timeout_s=timeout_s))
+        return verify(Job(backend=backend, settings=given, task=doubling, candidate=candidate, timeout_s=timeout_s, again=again))
 
     return verified
 
@@ -114,6 +114,9 @@ def test_a_repeatable_verdict_is_found_again(traced, opened, monkeypatch, tmp_pa
     again = traced(counted + HONEST, backend="traced_backend:Repeatable")
     assert first == again
     assert (tmp_path / "count").read_text() == "x"
+    traced(counted + HONEST, backend="traced_backend:Repeatable", again=True)
+    assert (tmp_path / "count").read_text() == "xx", "who wants it judged again gets no remembered verdict"
+    (tmp_path / "count").write_text("x")
     traced(counted + HONEST, backend="traced_backend:Repeatable", us=6.0)
     assert (tmp_path / "count").read_text() == "xx"
     traced(counted + HONEST)
