@@ -135,9 +135,9 @@ def moved(reference: Reference, sample: Sample, usual: tuple[Named, ...], seed: 
     with torch.no_grad():
         try:
             for tensor in held:
-                signs = torch.randint(0, 2, tensor.shape, generator=chance).double() * 2 - 1
-                step = steps * torch.finfo(tensor.dtype).eps
-                tensor.copy_((tensor.double() * (1 + signs * step)).to(tensor.dtype))
+                factor = 1 + steps * torch.finfo(tensor.dtype).eps
+                signs = torch.rand(tensor.shape, generator=chance) < 0.5
+                tensor.copy_(torch.where(signs, tensor * factor, tensor / factor))
             return reference.run(sample)
         except UserError:
             return None

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 KINDS = ("own", "near", "normal", "uniform", "wide", "tiny", "heavy", "shifted", "constant", "zeros", "nonfinite")
 TIES = ("shifted", "constant", "zeros")
 """Kinds with equal elements, among which an operator that gives whole numbers may choose as it likes."""
-FEW_VALUES, SOME_ZEROS = 16, 1 / 64
+FEW_VALUES, ENOUGH, SOME_ZEROS = 16, 4096, 1 / 64
+"""A tensor with so few different values, among this many, is no heap of numbers, nor is one with this share of zeros."""
 CONSTANTS = (1.0, 2.0, 0.5, -1.0, -2.0)
 """Short numbers: sums of them come out the same in any order."""
 NEAR_ONE = 1e-3
@@ -90,7 +91,12 @@ def structure(own: torch.Tensor) -> str:
     """`free`, `scaled` when only a common factor keeps what it is, `fixed` when nothing may change."""
     import torch
 
-    if not bool(torch.isfinite(own).all()) or bool((own == own.round()).all()) or own.unique().numel() <= min(FEW_VALUES, own.numel() // 2):
+    some = own.flatten()[:ENOUGH]
+    if (
+        not bool(torch.isfinite(own).all())
+        or bool((own == own.round()).all())
+        or some.unique().numel() <= min(FEW_VALUES, some.numel() // 2)
+    ):
         return "fixed"
     for axis in range(own.ndim):
         if own.shape[axis] > 1 and (is_one(own.sum(axis)) or is_one(own.square().sum(axis))):
@@ -119,17 +125,17 @@ def redrawn(own: torch.Tensor, kind: str, made: str, attempt: Attempt, chance: t
     if made == "scaled":
         return None
     scale = float(own.square().mean().sqrt()) or 1.0
-    noise = torch.randn(own.shape, generator=chance, dtype=own.dtype)
-    constant = CONSTANTS[int(torch.randint(0, len(CONSTANTS), (), generator=chance))]
     found = {
-        "normal": noise * scale,
-        "uniform": (torch.rand(own.shape, generator=chance, dtype=own.dtype) * 2 - 1) * scale * 3**0.5,
-        "heavy": own * (noise * 1.5).exp(),
-        "shifted": scale * ((sign if attempt.signed else 1.0) * (100.0 if attempt.far else 4.0) + 0.05 * noise),
-        "constant": torch.full_like(own, constant),
-        "zeros": torch.zeros_like(own),
-        "nonfinite": nonfinite(own, chance),
-    }[kind]
+        "normal": lambda: torch.randn(own.shape, generator=chance) * scale,
+        "uniform": lambda: (torch.rand(own.shape, generator=chance) * 2 - 1) * scale * 3**0.5,
+        "heavy": lambda: own * (torch.randn(own.shape, generator=chance) * 1.5).exp(),
+        "shifted": lambda: (
+            scale * ((sign if attempt.signed else 1.0) * (100.0 if attempt.far else 4.0) + 0.05 * torch.randn(own.shape, generator=chance))
+        ),
+        "constant": lambda: torch.full_like(own, CONSTANTS[int(torch.randint(0, len(CONSTANTS), (), generator=chance))]),
+        "zeros": lambda: torch.zeros_like(own),
+        "nonfinite": lambda: nonfinite(own, chance),
+    }[kind]()
     return found.abs() if not attempt.signed and bool((own >= 0).all()) else found
 
 
