@@ -251,6 +251,7 @@ def test_the_floor_counts_what_must_be_written():
     outputs = (Tensor(name="out", dtype="float32", shape=(1000, 1000)),)
     figures = diagnose(task(outputs=outputs), 1000, NOMINAL).figures
     assert figures["writing_us"] == pytest.approx(4e6 / (NOMINAL.cache_gbs * 4) / 1e3)
+    assert diagnose(task(nbytes=8e6), 1000, NOMINAL).figures["moving_us"] == pytest.approx(8e6 / (NOMINAL.cache_gbs * 4) / 1e3)
 
 
 def test_outputs_that_fit_no_cache_have_a_higher_floor():

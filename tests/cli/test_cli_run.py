@@ -258,7 +258,8 @@ def test_verify_passes_what_is_right_and_explains_what_is_not(made: Said, call: 
     kernel.write_text(KERNEL)
     said = call("verify", kernel, "--task", task_file)
     assert said.code == 0, said.out + said.err
-    assert [line.split()[:2] for line in said.out.splitlines()[1:5]] == [["✓", gate] for gate in ("screen", "build", "check", "time")]
+    gates = ("screen", "build", "check", "sanitize", "time")
+    assert [line.split()[:2] for line in said.out.splitlines()[1:6]] == [["✓", gate] for gate in gates]
     assert "PyTorch eager" in said.out
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "kernel.cpp").write_text("int nothing;\n")

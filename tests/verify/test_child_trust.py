@@ -196,12 +196,13 @@ def test_what_was_right_so_far_is_told(hostile, sizes, says):
     assert says in outcome.failure.detail
 
 
-def test_a_time_below_the_floor_is_impossible(hostile, monkeypatch):
+@pytest.mark.parametrize("figure", ["writing_us", "moving_us"])
+def test_a_time_below_the_floor_is_impossible(hostile, monkeypatch, figure):
     import hostile_backend
 
     from evokernel.core.records import Profile
 
-    floor = Profile(bottleneck="memory", summary="", figures={"writing_us": 1e9})
+    floor = Profile(bottleneck="memory", summary="", figures={figure: 1e9})
     monkeypatch.setattr(hostile_backend.Hostile, "profile", lambda self, task, outcome: floor)
     assert reason(hostile(HONEST, clock="auto")) == "impossible"
 

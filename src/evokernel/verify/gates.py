@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import TracedBackend
-from evokernel.core.records import Profile
 from evokernel.core.statistics import is_apart
 from evokernel.verify import audit, incumbents, sanitize
 from evokernel.verify.check import check, confirm
 from evokernel.verify.timing import Timing, measure, synthetic
 from evokernel.verify.trial import Trial
+
+SURE = 0.95
+"""Times must lie this far below what moving the data takes to be refused for it."""
 
 
 def screen(trial: Trial) -> None:
@@ -45,17 +47,25 @@ def clock(trial: Trial) -> None:
     timed = trial.timing.outcome(job)
     trial.profile = found.profile if found else backend.profile(job.task, timed)
     if job.clock != "synthetic":
-        refuse_impossible(timed.latency_us or 0.0, trial.profile)
+        refuse_impossible(trial, timed.latency_us or 0.0)
     interval = timed.interval("incumbent")
     if interval is None or (is_apart(interval) and interval[0] > 1):
         confirm(trial)
 
 
-def refuse_impossible(latency_us: float, profile: Profile | None) -> None:
-    """Nothing is faster than writing the outputs, whatever it computes."""
-    writing_us = profile.figures.get("writing_us", 0.0) if profile else 0.0
+def refuse_impossible(trial: Trial, latency_us: float) -> None:
+    """Nothing is faster than writing the outputs and reading what they depend on, whatever it computes."""
+    figures = trial.profile.figures if trial.profile else {}
+    writing_us, moving_us = figures.get("writing_us", 0.0), figures.get("moving_us", 0.0)
     if latency_us < writing_us:
         raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than writing the outputs takes ({writing_us:.3g} µs)")
+    if latency_us < SURE * moving_us:  # then it matters how much of its inputs a kernel could have left unread
+        from evokernel.reference.dependence import needed_bytes
+
+        needed = needed_bytes(trial.cases.reference("bench")) + sum(array.data.nbytes for array in trial.cases.outputs("bench"))
+        if latency_us < SURE * (least_us := moving_us * min(1.0, needed / trial.job.task.work.bytes)):
+            what = "writing the outputs and reading the inputs they depend on takes"
+            raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than {what} ({least_us:.3g} µs)")
 
 
 def always(trial: Trial) -> bool:

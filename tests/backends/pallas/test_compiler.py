@@ -224,7 +224,7 @@ def test_a_compiler_that_cannot_start_is_no_candidates_fault(tmp_path, monkeypat
     with pytest.raises(InfraError, match="does not start: exit code 1"):
         driver.Driver()
     monkeypatch.setattr(driver, "build", lambda: tmp_path / "nothing")
-    with pytest.raises(InfraError, match="does not start: exit code 125; cannot start .*nothing: No such file"):
+    with pytest.raises(InfraError, match=r"does not start: exit code 125; cannot start .*nothing: No such file"):
         driver.Driver()
 
 

@@ -377,6 +377,7 @@ class TestProfile:
         assert found.bottleneck == "schedule"
         assert found.figures["roofline_us"] == pytest.approx(8e6 / 819e9 * 1e6, abs=1e-3)
         assert found.figures["writing_us"] == pytest.approx(4e6 / 819e9 * 1e6, abs=1e-3)
+        assert found.figures["moving_us"] == pytest.approx(8e6 / 819e9 * 1e6, abs=1e-3)
         assert found.figures["share_of_roofline"] == pytest.approx(0.0977, abs=1e-3)
         assert (found.figures["mxu_percent"], found.figures["vmem_kib"], found.figures["transfer_kib"]) == (25, 1024, 390.625)
         assert "9.8 of 100.0 µs" in found.summary

@@ -39,7 +39,8 @@ def diagnose(task: Task, latency_us: float, ceilings: Ceilings, threads: int = 1
         "ceiling_gbs": bandwidth_gbs * threads,
         "ceiling_gflops": ceilings.gflops * threads,
         "roofline_us": max(memory_us, compute_us),
-        "writing_us": writing_us(task, ceilings, threads),
+        "writing_us": least_us(written_bytes(task), ceilings, threads),
+        "moving_us": least_us(task.work.bytes, ceilings, threads),
     }
     bottleneck, advice = judge(latency_us, memory, compute, compute_us > memory_us)
     reached = f"{achieved_gbs:.2f} GB/s ({memory:.0%} of {bandwidth_gbs * threads:.0f})"
@@ -65,10 +66,14 @@ def judge(latency_us: float, memory: float, compute: float, heavy: bool) -> tupl
     return "memory", "Bound by memory: touch each byte once, fuse passes, read with unit stride."
 
 
-def writing_us(task: Task, ceilings: Ceilings, threads: int) -> float:
-    """No kernel that writes its outputs is faster. Inputs are left out: an honest kernel need not read all of them (a gather)."""
-    written = sum(prod(tensor.shape) * BYTES[tensor.dtype] for tensor in task.signature.outputs)
+def written_bytes(task: Task) -> int:
+    """What any kernel for a task leaves behind."""
+    return sum(prod(tensor.shape) * BYTES[tensor.dtype] for tensor in task.signature.outputs)
+
+
+def least_us(moved: float, ceilings: Ceilings, threads: int) -> float:
+    """No kernel moves so many bytes faster."""
     bandwidth_gbs = ceilings.cache_gbs * FLOOR_MARGIN
-    if written > MEMORY_BYTES:
+    if moved > MEMORY_BYTES:
         bandwidth_gbs = min(bandwidth_gbs, ceilings.memory_gbs * MEMORY_MARGIN)
-    return written / (bandwidth_gbs * threads) / 1e3
+    return moved / (bandwidth_gbs * threads) / 1e3
