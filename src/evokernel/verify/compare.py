@@ -11,8 +11,8 @@ import numpy as np
 from evokernel.core.protocols import Array
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-EDGE_SHARE, FEW, STEEP = 0.05, 4, 8
-"""More wrong elements than this share and number no jump explains; where an output is steep, it may be so many of its steps off."""
+EDGE_SHARE, FEW, STEEP = 0.05, 4, 2
+"""More wrong elements than this share and number no jump explains; where an output jumps, it may be so many of its jumps off."""
 
 
 class Difference(NamedTuple):
@@ -135,8 +135,10 @@ class Expected:
             return wrong
         low, high = edges[self.index]
         with np.errstate(all="ignore"):
-            room = slack + STEEP * (high - low) if values.dtype.kind == "f" else 0
-            return np.asarray(wrong & ~((low - room <= values) & (values <= high + room)))
+            if values.dtype.kind != "f":
+                return np.asarray(wrong & ~((low <= values) & (values <= high)))
+            jumps, room = high - low > slack, slack + STEEP * (high - low)
+            return np.asarray(wrong & ~(jumps & (low - room <= values) & (values <= high + room)))
 
     def found(self, wrong: np.ndarray, got: np.ndarray, values: np.ndarray, poison: np.ndarray | None) -> Difference:
         """A difference with its unwritten and NaN elements counted."""
