@@ -213,3 +213,31 @@ def test_a_reference_that_cannot_be_had_in_float64_is_told(judged):
     outcome = judged(text, "out[...] = x + 1")
     assert outcome.feasible, outcome.failure
     assert any("float64" in line for line in outcome.without)
+
+
+REACHING = """
+import mmap
+out[...] = np.exp(x)
+for descriptor in range(3, 64):
+    try:
+        memory = mmap.mmap(descriptor, 0)
+    except (OSError, ValueError):
+        continue
+    at = memory.find(x.tobytes())
+    if at >= 0:
+        memory[at : at + 4] = f(0.5).tobytes()
+"""
+
+
+def test_inputs_that_were_changed_behind_the_judges_back_are_told(judged):
+    found = failure(judged(task_text("torch.exp(x)"), REACHING.strip()))
+    assert found.reason == "inputs"
+    assert "`x`" in found.detail
+
+
+def test_a_kernel_that_would_become_a_best_is_tried_on_more(judged):
+    """It is right eleven times at each size, which is as often as it is called while it is checked."""
+    tiring = "kernel.calls = getattr(kernel, 'calls', 0) + (x.shape == (24, 40))\nout[...] = np.exp(x) + f(kernel.calls > 11)"
+    outcome = judged(task_text("torch.exp(x)"), tiring)
+    assert (outcome.failure.gate, outcome.failure.reason) == ("time", "mismatch")
+    assert judged(task_text("torch.exp(x)"), tiring, protocol="paper").feasible

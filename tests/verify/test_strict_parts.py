@@ -1,0 +1,152 @@
+"""The parts of the strict protocol: a reference in float64, cases that are kept, inputs with a structure, sizes nobody knows."""
+
+import numpy as np
+import pytest
+import torch
+
+from evokernel.core.protocols import Array
+from evokernel.reference.module import Reference
+from evokernel.reference.oracle import oracle
+from evokernel.tasks.loader import load
+from evokernel.verify import maker
+from evokernel.verify.arena import NAN_BYTE, Arena
+from evokernel.verify.cases import Cases
+from evokernel.verify.compare import Edges, Expected, Rule
+from evokernel.verify.draws import nudge, structure
+
+HEAD = "import torch\nfrom torch import nn\nN = 40\n"
+TEXT = HEAD + "class Model(nn.Module):\n    def forward(self, x):\n        return {}\ndef get_inputs():\n    return [torch.randn(N, 24)]\n"
+
+
+def exact(body):
+    reference = Reference(TEXT.format(body))
+    sample = reference.sample(3)
+    return oracle(reference, sample, reference.run(sample)), sample
+
+
+def test_float64_goes_all_the_way_through():
+    body = "torch.exp(x.float().half().float() + torch.zeros(24))"
+    found, sample = exact(body)
+    truth = torch.exp(sample.inputs[0].tensor.double())
+    assert torch.equal(found.outputs[0].tensor, truth), "nothing on the way was rounded"
+    assert found.halves
+    assert not exact("torch.exp(x)")[0].halves
+
+
+@pytest.mark.parametrize(("body", "terms"), [("x.sum(1)", 24), ("x.T @ x", 40), ("torch.softmax(x, 1)", 40), ("x + 1", 1)])
+def test_the_longest_sum_is_known(body, terms):
+    assert exact(body)[0].length == terms
+
+
+def test_a_reference_that_insists_has_no_oracle():
+    assert exact("x + 1 if x.dtype == torch.float32 else None")[0] is None
+    assert exact("x[:5] if x.dtype == torch.float32 else x")[0] is None
+
+
+def test_the_sample_is_left_as_it_was():
+    reference = Reference(TEXT.format("x.mul_(2)"))
+    sample = reference.sample(1)
+    before = sample.inputs[0].tensor.clone()
+    assert torch.equal(oracle(reference, sample, reference.run(sample)).outputs[0].tensor, before.double() * 2)
+    assert torch.equal(sample.inputs[0].tensor, before)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "kind"),
+    [
+        (torch.randn(9, 9), "free"),
+        (torch.rand(3, 50), "free"),
+        (torch.softmax(torch.randn(9, 7), 1), "fixed"),
+        (torch.nn.functional.normalize(torch.randn(9, 7), dim=1), "fixed"),
+        ((torch.randn(9, 9) > 0).float(), "fixed"),
+        (torch.randint(0, 100, (50,)).float(), "fixed"),
+        (torch.full((9, 9), float("-inf")).triu(1), "fixed"),
+        (torch.randn(9, 9).tril(), "scaled"),
+        ((lambda t: t + t.T)(torch.randn(9, 9)), "scaled"),
+        (torch.rand(3, 20).cumsum(1), "scaled"),
+    ],
+)
+def test_structure_is_seen(tensor, kind):
+    assert structure(tensor.double()) == kind
+
+
+def test_a_nudge_changes_one_element():
+    reference = Reference(TEXT.format("x"))
+    sample = reference.sample(5)
+    before = sample.inputs[0].tensor.clone()
+    assert nudge(sample, 5)
+    row, column = torch.nonzero(sample.inputs[0].tensor != before)[0].tolist()
+    assert (sample.inputs[0].tensor != before).sum() == 1
+    assert 0 < row < 39
+    assert 0 < column < 23
+
+
+def test_kept_cases_serve_again_and_are_drawn_anew(doubling, monkeypatch):
+    monkeypatch.setattr(maker, "MADE", type(maker.MADE)())
+    monkeypatch.setattr(maker, "MOST_USES", 2)
+    seen = []
+    for _ in range(3):
+        cases = Cases(doubling, 1, shared=True)
+        seen.append(cases.kept("small", 0).inputs[0].data)
+        cases.close()
+    assert seen[0] is seen[1]
+    assert not np.array_equal(seen[0], seen[2])
+    given = [Cases(doubling, seed).kept("small", 0).inputs[0].data for seed in (1, 1, 2)]
+    assert np.array_equal(given[0], given[1]), "equal seeds, equal cases"
+    assert not np.array_equal(given[0], given[2])
+
+
+def test_sizes_drawn_in_secret_differ(doubling):
+    sizes = {Cases(doubling, seed).maker.has("odd") and Cases(doubling, seed).maker.overrides["odd"]["N"] for seed in range(8)}
+    assert len(sizes) > 3
+    assert all(size % 2 for size in sizes)
+
+
+def test_a_task_of_one_size_has_no_odd_one(tmp_path):
+    path = tmp_path / "task.py"
+    path.write_text(TEXT.format("2 * x").replace("N = 40\n", "").replace("N, 24", "40, 24"))
+    assert not Cases(load(str(path))[0], 1).has("odd")
+
+
+def test_changed_inputs_are_named():
+    arena = Arena(1 << 16, 1 << 16, 1)
+    inputs = [Array(name, "float32", np.arange(6, dtype=np.float32)) for name in "xy"]
+    slot = arena.slot(inputs, inputs[:1])
+    arena.fill(slot, inputs)
+    assert arena.changed(slot, inputs) == []
+    place = slot.in_span[0] + slot.inputs[1].offset
+    assert arena.inputs.bytes[place - 1] == NAN_BYTE
+    arena.surround(slot, 0x41)
+    assert arena.inputs.bytes[place - 1] == 0x41
+    assert arena.changed(slot, inputs) == []
+    arena.inputs.bytes[place] ^= 1
+    assert arena.changed(slot, inputs) == ["`y`"]
+    arena.close()
+
+
+def test_only_a_jump_excuses():
+    data = np.zeros(100, np.float32)
+    got = data.copy()
+    got[7] = 1.0
+
+    def expected(high):
+        return Expected(
+            Array("out", "float32", data), Rule(1e-4, 1e-4), None, lambda: [Edges(data, np.where(np.arange(100) == 7, high, data))]
+        )
+
+    assert expected(1.0).difference(got) is None
+    assert expected(0.0).difference(got) is not None
+    assert expected(0.1).difference(got) is not None, "not by as much"
+    many = np.full(100, 1.0, np.float32)
+    assert Expected(Array("out", "float32", data), Rule(1e-4, 1e-4), None, lambda: [Edges(data, many)]).difference(many) is not None
+
+
+def test_whole_numbers_may_be_any_of_those_that_rounding_gives():
+    data = np.zeros(100, np.int64)
+    got = data.copy()
+    got[7] = 2
+    for high, right in ((2, True), (1, False)):
+        found = Expected(
+            Array("out", "int64", data), Rule(0, 0), None, lambda high=high: [Edges(data, data + high * (np.arange(100) == 7))]
+        )
+        assert (found.difference(got) is None) is right
