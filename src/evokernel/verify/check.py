@@ -33,8 +33,9 @@ OTHER_KINDS = {
     "zeros": "all inputs were zero",
     "nonfinite": "a few inputs were infinite or NaN",
 }
+BENCH = (("bench", "own"), ("bench", "normal"), ("bench", "heavy"), ("bench", "zeros"), ("bench", "constant"))
 CONFIRMED = {
-    False: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("held_out", "shifted"), ("bench", "own"), ("bench", "normal")),
+    False: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("held_out", "shifted"), *BENCH),
     True: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("odd", "own"), ("odd", "uniform")),
 }
 """Further cases for a kernel that would become a best; where candidates are traced, the odd size is run only here, and bench not again."""

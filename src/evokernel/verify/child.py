@@ -32,8 +32,12 @@ FARTHEST = 997
 """Places that the elements of an input move by between two calls."""
 
 
-Change = tuple[int, int, int, bool]
-"""A tensor among the inputs, the place its changes begin with, the step to the next, and whether all of it changes."""
+PAIR, MOVED, OTHER = "pair", "moved", "other"
+"""How an input changes: two elements change places, all move, or all become other numbers of the same size and sign."""
+MIXED_BITS = {4: 20, 8: 48}
+"""By bytes of a float: how many of its last bits become others."""
+Change = tuple[int, int, int, str]
+"""A tensor among the inputs, the place its changes begin with, the step to the next, and how it changes."""
 
 
 class Answers:
@@ -153,12 +157,14 @@ def called(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> Call:
 
 
 def change(tensors: list[memoryview], changes: Sequence[Change], index: int) -> None:
-    """The index-th of a series of changes to inputs: in one tensor, two elements change places, or all move up by some, the last ones to
-    the front. The judge does the same to its own."""
-    if changes:
-        which, first, step, is_whole = changes[index % len(changes)]
+    """The index-th of a series of changes to inputs, of all at once: nothing that follows from a part of them stays as it was. The judge
+    does the same to its own."""
+    for which, first, step, how in changes:
         data = tensors[which]
-        if is_whole:
+        if how == OTHER and data.itemsize in MIXED_BITS:
+            array = np.asarray(data)
+            np.bitwise_xor(array, array.dtype.type(mixed(first + index * step, MIXED_BITS[data.itemsize])), out=array)
+        elif how != PAIR:
             by = 1 + (first + index * step) % min(len(data) - 1, FARTHEST)
             end = data[-by:].tobytes()
             data[by:] = data[:-by]
@@ -167,6 +173,11 @@ def change(tensors: list[memoryview], changes: Sequence[Change], index: int) -> 
             one = (first + index * step) % len(data)
             other = (one + len(data) // 2) % len(data)
             data[one], data[other] = data[other], data[one]
+
+
+def mixed(number: int, bits: int) -> int:
+    """Bits that are never all zero and look like chance: equal numbers give equal ones, numbers in a row have nothing in common."""
+    return (number * 0x9E3779B97F4A7C15 >> 7) % ((1 << bits) - 1) + 1
 
 
 def bits_of(array: np.ndarray) -> memoryview:

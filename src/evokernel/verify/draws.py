@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evokernel.reference.module import Sample
 
 KINDS = ("own", "near", "normal", "uniform", "wide", "tiny", "heavy", "shifted", "constant", "zeros", "nonfinite")
-TIES = ("shifted", "constant", "zeros")
+TIES = ("constant", "zeros")
 """Kinds with equal elements, among which an operator that gives whole numbers may choose as it likes."""
 FEW_VALUES, ENOUGH, SOME_ZEROS = 16, 4096, 1 / 64
 """A tensor with so few different values, among this many, is no heap of numbers, nor is one with this share of zeros."""

@@ -118,7 +118,8 @@ class Maker:
         if kind not in self.attempts:
             whole = any(output.dtype not in FLOATS for output in self.task.signature.outputs)
             defined = kind != "nonfinite" or "nan-and-inf" in self.task.tags
-            possible = ATTEMPTS if defined and not (whole and kind in TIES) else ()
+            has_ties = whole and kind == "shifted"  # where they are far from zero
+            possible = [attempt for attempt in ATTEMPTS if defined and not (whole and kind in TIES) and not (has_ties and attempt.far)]
             self.attempts[kind] = next((attempt for attempt in possible if self.suits(kind, attempt)), None)
         return self.attempts[kind]
 
@@ -136,11 +137,13 @@ class Maker:
         return True
 
     def kept(self, size: str, index: int, kind: str) -> Answer | None:
-        """The index-th case of a kind, the same until everything is drawn anew; `near` is almost the `own` one of that index."""
+        """The index-th case of a kind, the same until everything is drawn anew; `near` is almost the `own` one of that index. The last bit
+        of a seed is a sign, and two in a row have both."""
         key = (size, index, kind)
         if key not in self.answers:
             try:
-                self.answers[key] = self.make(size, kind, self.seed_for(size, index, "own" if kind == "near" else kind))
+                seed = self.seed_for(size, index, "own" if kind == "near" else kind)
+                self.answers[key] = self.make(size, kind, seed - seed % 2 + (self.seed + index) % 2)
             except Unsuited:
                 self.answers[key] = None
         return self.answers[key]

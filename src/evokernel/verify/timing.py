@@ -25,7 +25,7 @@ from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
 from evokernel.core.statistics import is_apart, median_interval, quantile
 from evokernel.verify.cases import Case, changeable, seed_of
-from evokernel.verify.child import bits_of, change
+from evokernel.verify.child import MOVED, OTHER, PAIR, bits_of, change
 from evokernel.verify.compare import numbers
 from evokernel.verify.incumbents import started, tell
 from evokernel.verify.windows import Changes, Incumbent, Side
@@ -42,8 +42,12 @@ PRECISION, NARROW = 0.02, 1.1
 DRAW_SHARE = 0.3
 """Of the budget may go into drawing new inputs; after that earlier ones come again."""
 KEPT = 5
+SHORTER = 0.5
+"""Of the windows are followed by one of fewer calls that does not count: nobody can know which call is the last and judged one."""
 MOST_CALLS = 100_000
 CHANGES = 9
+ZEROS = 0.01
+"""With a larger share of zeros than this, inputs only move: zeros mean something, and what is nearly zero is slow to compute with."""
 ALIKE = 2.0
 """Outputs of changed inputs are at most so many times as large or small as those of the task's own."""
 SYNTHETIC_PAIRS = 12
@@ -145,6 +149,8 @@ class Clock:
             if not is_even:  # nobody always comes after the same one
                 self.beside(best, case)
             samples.append(self.own.sample_us(case, self.calls))
+            if self.calls > 1 and self.own.random.random() < SHORTER:
+                self.own.sample_us(case, self.own.random.randrange(1, self.calls))
             if is_even:
                 self.beside(best, case)
             for name, make in baselines.items():
@@ -207,20 +213,24 @@ class Clock:
 
     def changes(self, case: Case) -> Changes:
         """What the reference still takes for inputs of the same kind."""
-        found = changeable(case)
+        if not (found := changeable(case)):
+            return Changes([], PAIR)
         own = [bits_of(array.data) for array in case.inputs]
-        before, cost_s = sizes_of(case), cost_of_changes([bits_of(case.inputs[which].data.copy()) for which in found])
+        before = sizes_of(case)
+        has_zeros = any(np.count_nonzero(case.inputs[which].data) < (1 - ZEROS) * case.inputs[which].data.size for which in found)
+        known = ""
         try:
-            for is_whole in (False, True):
-                changed = [(which, 0, 1, is_whole) for which in found]
-                for index in range(4 * len(found)):
-                    change(own, changed, index)
+            for how in (PAIR, MOVED) if has_zeros else (PAIR, MOVED, OTHER):
+                for index in range(4):
+                    change(own, [(which, 0, 1, how) for which in found], index)
                 self.trial.cases.renew(case)
-            is_whole = all(old / ALIKE <= new <= ALIKE * old for old, new in zip(before, sizes_of(case), strict=True))
-            return Changes(found, is_whole, cost_s)
+                if how != PAIR and not all(old / ALIKE <= new <= ALIKE * old for old, new in zip(before, sizes_of(case), strict=True)):
+                    raise UserError(f"inputs that were changed ({how}) are of another kind")
+                known = how
         except UserError:
             self.pool.kept.remove(case)
-            return Changes([] if not is_whole else found, False)
+        cost_s = cost_of_changes([bits_of(case.inputs[which].data.copy()) for which in found], known) if known not in ("", PAIR) else 0.0
+        return Changes(found if known else [], known or PAIR, cost_s)
 
     def baseline_us(self, call: Callable[[], object], calls: int) -> float:
         """The same for code of ours, on the matching clock of this thread; as for kernels, nobody pays for memory that is new."""
@@ -254,15 +264,14 @@ def sizes_of(case: Case) -> list[float]:
     return [float(np.sqrt(np.mean(np.square(value)))) if np.isfinite(value).all() and value.size else float("inf") for value in values]
 
 
-def cost_of_changes(tensors: list[memoryview]) -> float:
-    """Processor seconds that changing all of a tensor takes more than changing two elements, the middle of a few."""
-    spent: dict[bool, list[float]] = {True: [], False: []}
-    for is_whole in (True, False) * CHANGES:
+def cost_of_changes(tensors: list[memoryview], how: str) -> float:
+    """Processor seconds that changing all of the inputs takes more than changing two elements of each, the middle of a few."""
+    spent: dict[str, list[float]] = {how: [], PAIR: []}
+    for index, each in enumerate((how, PAIR) * CHANGES):
         started = time.thread_time()
-        for index in range(len(tensors)):
-            change(tensors, [(which, 0, 1, is_whole) for which in range(len(tensors))], index)
-        spent[is_whole].append((time.thread_time() - started) / max(1, len(tensors)))
-    return max(0.0, quantile(spent[True], 0.5) - quantile(spent[False], 0.5))
+        change(tensors, [(which, 0, 1, each) for which in range(len(tensors))], index)
+        spent[each].append(time.thread_time() - started)
+    return max(0.0, quantile(spent[how], 0.5) - quantile(spent[PAIR], 0.5))
 
 
 def is_narrow(outcome: Outcome) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from evokernel.core.errors import CandidateError
 from evokernel.core.statistics import quantile
 from evokernel.verify.cases import Case, Cases
-from evokernel.verify.child import Change, bits_of, change
+from evokernel.verify.child import MOVED, OTHER, PAIR, Change, bits_of, change
 
 if TYPE_CHECKING:
     from evokernel.verify.arena import Slot
@@ -35,10 +35,11 @@ class Changes(NamedTuple):
 
     tensors: list[int]
     """Whose elements may change places at all."""
-    is_whole: bool
-    """Whether all may move at once: not where the operator is made for a certain order, such as matrices to be inverted."""
+    how: str
+    """The most that may be done at once: not all may move where the operator is made for a certain order, such as matrices to be inverted,
+    and not all become other numbers where they stand for something, such as labels or what is left out."""
     cost_s: float = 0.0
-    """What moving all of a tensor takes longer than two elements, measured where no candidate is."""
+    """What that takes longer than two elements of each, measured where no candidate is."""
 
 
 class Side:
@@ -51,8 +52,8 @@ class Side:
         self.cases, self.random = cases, random
         self.by_cpu = trial.threads == 1 and self.child.cpu_s() is not None
         self.changing: list[int] = []
-        self.is_whole = False
-        """Whether all of an input changes between calls, or two elements."""
+        self.how = PAIR
+        """What happens to inputs between calls."""
         self.overhead_s = self.change_s = 0.0
         """What a command costs without any call, and what changing all of an input costs more than changing two elements."""
         self.idle_wall_s = self.idle_cpu_s = self.wall_s = self.cpu_s = 0.0
@@ -73,12 +74,12 @@ class Side:
         self.overhead_s = min(spent, MOST_OVERHEAD_S)
         self.changing = changes.tensors
         call_us = self.sample_us(case, 2)
-        if changes.is_whole and changes.cost_s * 1e6 < call_us:  # what is quicker than that gains nothing by looking for what it knows
-            self.is_whole, self.change_s = True, changes.cost_s
+        if changes.how != PAIR and changes.cost_s * 1e6 < call_us:  # what is quicker than that gains nothing by looking for what it knows
+            self.how, self.change_s = changes.how, changes.cost_s
 
-    def changes(self, is_whole: bool) -> list[Change]:
+    def changes(self) -> list[Change]:
         """A new series of changes, one for each tensor that may change."""
-        return [(tensor, self.random.randrange(1 << 20), 2 * self.random.randrange(1 << 15) + 1, is_whole) for tensor in self.changing]
+        return [(tensor, self.random.randrange(1 << 20), 2 * self.random.randrange(1 << 15) + 1, self.how) for tensor in self.changing]
 
     def sample_us(self, case: Case, calls: int) -> float:
         """One window, in which no call has the inputs of any other; its last outputs are judged like any others.
@@ -88,10 +89,10 @@ class Side:
         own = [bits_of(array.data) for array in case.inputs]
         for _ in range(READINGS):
             slot = self.trial.slot(case, self.random.randrange(2))
-            for tensor in self.changing if self.is_whole else ():
+            for tensor in self.changing if self.how in (MOVED, OTHER) else ():
                 data = case.inputs[tensor].data
                 data[...] = np.roll(data.reshape(-1), self.random.randrange(data.size)).reshape(data.shape)
-            changes = self.changes(self.is_whole)
+            changes = self.changes()
             change(own, changes, 0)
             self.arena.fill(slot, case.inputs)
             self.arena.poison(slot)
