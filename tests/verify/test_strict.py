@@ -125,6 +125,14 @@ RIGHT = {
         "out[...] = np.clip(np.rint(x * f(20)), -128, 127)",
     ),
     "quanta kept as floats": (task_text("torch.round(x / 0.05) * 0.05"), "out[...] = np.rint(x * f(20)) * f(0.05)"),
+    "quanta of each row, by a reciprocal": (
+        task_text("torch.round(x / (x.abs().amax(1, keepdim=True) / 127)).to(torch.int8)", more="A, B = 256, 4096"),
+        "out[...] = np.rint(x * (f(127) / np.abs(x).max(1, keepdims=True)))",
+    ),
+    "a sigmoid by way of another function": (
+        task_text("torch.sigmoid(x)", inputs="torch.randn(A, B) * 3"),
+        "out[...] = np.tanh(x / 2) / 2 + f(0.5)",
+    ),
     "the largest": (task_text("x.argmax(1)"), "out[...] = x.argmax(1)"),
     "counts": (
         task_text("(x.softmax(1) > 0.02).sum(1)"),

@@ -19,7 +19,7 @@ STALE = "this is the result of an earlier call: keep nothing between calls"
 RIGHT_SO_FAR = {
     "held_out": "the small size came out right: handle sizes that are no multiple of a block, and take every size from the arguments",
     "odd": "the small size came out right: handle any size, down to 1, and take every size from the arguments",
-    "bench": "smaller sizes came out right: look for scratch of a fixed size, narrow indices, and paths that only large sizes take",
+    "bench": "smaller sizes came out right: look for long sums in a float, scratch of a fixed size, narrow indices, paths large sizes take",
 }
 OTHER_KINDS = {
     "near": "only one element of the inputs had changed since the call before",
@@ -82,7 +82,8 @@ def judge(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) -> No
         if error.reason not in WRONG:
             raise
         is_stale = error.reason == "mismatch" and stale(trial.arena, slot, earlier)
-        hints = [STALE] if is_stale else [OTHER_KINDS.get(case.kind, ""), "" if earlier else RIGHT_SO_FAR.get(case.size, "")]
+        is_new = case.kind == "own" and not earlier
+        hints = [STALE] if is_stale else [OTHER_KINDS.get(case.kind, ""), RIGHT_SO_FAR.get(case.size, "") if is_new else ""]
         raise CandidateError(error.reason, "\n".join([error.detail, *filter(None, hints)])) from error
 
 

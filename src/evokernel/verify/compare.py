@@ -116,6 +116,14 @@ class Expected:
         wrong = self.apart(values)
         return self.found(wrong, got, values, poison) if wrong.any() else None
 
+    def is_near(self, got: np.ndarray, before: np.ndarray | None) -> bool:
+        """Whether floats are as close to ones that were right as those had to be to the truth: one program, built in two ways."""
+        if before is None or self.array.dtype not in FLOATS:
+            return False
+        one, other = numbers(got, self.array.dtype), numbers(before, self.array.dtype)
+        with np.errstate(all="ignore"):
+            return bool(((one == other) | (np.abs(np.subtract(one, other)) <= self.slack)).all())
+
     def apart(self, values: np.ndarray) -> np.ndarray:
         """Where floats differ by more than the tolerance; NaN and infinities must be where the reference has them."""
         reference = self.centre

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
+import numpy as np
+
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.verify.arena import Arena, Slot, span
 from evokernel.verify.cases import Case, seed_of
@@ -88,6 +90,7 @@ def watch(child: Child, arena: Arena, cases: Sequence[Case]) -> None:
             child.run(slot)
         except CandidateError as error:
             raise CandidateError(error.reason, f"{error.detail} ({described_size(case)})") from error
-        for expected, result, poison in zip(case.expected, arena.results(slot), arena.poisons[slot.number], strict=True):
-            if difference := expected.difference(result, poison):
+        befores: list[np.ndarray | None] = [*case.results] or [None] * len(case.expected)
+        for expected, result, before, poison in zip(case.expected, arena.results(slot), befores, arena.poisons[slot.number], strict=True):
+            if (difference := expected.difference(result, poison)) and not expected.is_near(result, before):
                 raise CandidateError("undefined", f"{OTHERWISE}\n{describe(difference, case.size, shapes(case))}")
