@@ -34,11 +34,13 @@ OTHER_KINDS = {
     "nonfinite": "a few inputs were infinite or NaN",
 }
 BENCH = (("bench", "own"), ("bench", "normal"), ("bench", "heavy"), ("bench", "zeros"), ("bench", "constant"))
+BENCH_TRACED = (("bench", "wide"), ("bench", "shifted"), ("bench", "tiny"))
 CONFIRMED = {
     False: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("held_out", "shifted"), *BENCH),
-    True: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("odd", "own"), ("odd", "uniform")),
+    True: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("odd", "own"), ("odd", "uniform"), *BENCH_TRACED),
 }
-"""Further cases for a kernel that would become a best; where candidates are traced, the odd size is run only here, and bench not again."""
+"""Further cases for a kernel that would become a best; where candidates are traced, some are run only here."""
+TOO_SLOW = "other kinds of inputs at the timed size: interpreting the kernel takes too long"
 READS = "the kernel reads outside its inputs, and what it finds there changes its results"
 
 
@@ -67,7 +69,11 @@ def confirm(trial: Trial) -> None:
     """Further cases that nobody has seen, for a kernel that was right and fast enough to become a best."""
     if trial.job.protocol != "strict":
         return
-    for index, (size, kind) in enumerate(CONFIRMED[isinstance(trial.backend, TracedBackend)]):
+    is_traced = isinstance(trial.backend, TracedBackend)
+    for index, (size, kind) in enumerate(CONFIRMED[is_traced]):
+        if is_traced and size == "bench" and trial.child and trial.child.left_s < trial.child.timeout_s / 2:
+            trial.without.append(TOO_SLOW)
+            return
         if size in trial.sizes:
             with suppress(Unsuited):
                 judge(trial, trial.cases.draw(size, 1000 + index, kind), (), repeats=1)
