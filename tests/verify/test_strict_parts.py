@@ -81,23 +81,30 @@ def test_a_nudge_changes_one_element():
     assert 0 < column < 23
 
 
-def test_kept_cases_serve_again_and_are_drawn_anew(doubling, monkeypatch):
+def test_only_costly_cases_serve_again_and_are_drawn_anew(doubling, monkeypatch):
     monkeypatch.setattr(maker, "MADE", type(maker.MADE)())
     monkeypatch.setattr(maker, "MOST_USES", 2)
     seen = []
-    for _ in range(3):
-        cases = Cases(doubling, 1, shared=True)
-        seen.append(cases.kept("small", 0).inputs[0].data)
+    for seed in (1, 2, 3):
+        cases = Cases(doubling, seed, is_secret=True)
+        seen.append([cases.planned(*which).inputs[0].data for which in (("small", 0, "own"), ("bench", 0, "own"), ("bench", 0, "wide"))])
         cases.close()
-    assert seen[0] is seen[1]
-    assert not np.array_equal(seen[0], seen[2])
-    given = [Cases(doubling, seed).kept("small", 0).inputs[0].data for seed in (1, 1, 2)]
-    assert np.array_equal(given[0], given[1]), "equal seeds, equal cases"
+    for first, second in ((0, 1), (1, 2)):
+        assert not np.array_equal(seen[first][0], seen[second][0])
+        assert not np.array_equal(seen[first][1], seen[second][1])
+    assert seen[0][2] is seen[1][2]
+    assert not np.array_equal(seen[0][2], seen[2][2])
+
+
+def test_known_seeds_give_equal_cases(doubling):
+    given = [Cases(doubling, seed).planned("small", 0).inputs[0].data for seed in (1, 1, 2)]
+    assert np.array_equal(given[0], given[1])
     assert not np.array_equal(given[0], given[2])
 
 
 def test_sizes_drawn_in_secret_differ(doubling):
-    sizes = {Cases(doubling, seed).maker.has("odd") and Cases(doubling, seed).maker.overrides["odd"]["N"] for seed in range(8)}
+    makers = [maker.Maker(doubling, "strict", seed) for seed in range(8)]
+    sizes = {made.has("odd") and made.overrides["odd"]["N"] for made in makers}
     assert len(sizes) > 3
     assert all(size % 2 for size in sizes)
 

@@ -61,13 +61,12 @@ def changeable(case: Case) -> list[int]:
 class Cases:
     """The cases of one trial. While it is open, torch uses as many threads as the kernel may.
 
-    `kept` ones may have served other candidates, none of which could keep or pass on what it saw; nobody may change them. `draw` makes
-    new ones, of which nobody else knows.
+    Those of `planned` may serve other candidates, too, so nobody may change them. `draw` makes new ones, of which nobody else knows.
     """
 
-    def __init__(self, task: Task, seed: int, threads: int = 1, *, protocol: str = "strict", shared: bool = False) -> None:
+    def __init__(self, task: Task, seed: int, threads: int = 1, *, protocol: str = "strict", is_secret: bool = False) -> None:
         self.task, self.seed, self.threads = task, seed, threads
-        self.protocol, self.shared = protocol, shared
+        self.protocol, self.is_secret = protocol, is_secret
         self.threads_before: int | None = None
         self.opened: Maker | None = None
 
@@ -81,7 +80,7 @@ class Cases:
                 raise UserError("judging kernels needs PyTorch: pip install 'evokernel[torch]'") from error
             self.threads_before = torch.get_num_threads()
             torch.set_num_threads(self.threads)
-            self.opened = made(self.task, self.protocol, None if self.shared else self.seed)
+            self.opened = made(self.task, self.protocol, self.is_secret)
         return self.opened
 
     def close(self) -> None:
@@ -102,9 +101,9 @@ class Cases:
         """Whether the task can be had at a size; odd ones are not to be found for every task."""
         return self.maker.has(size)
 
-    def kept(self, size: str, index: int, kind: str = "own") -> Case | None:
+    def planned(self, size: str, index: int, kind: str = "own") -> Case | None:
         """The index-th case of a kind; None where the operator is not made for such."""
-        answer = self.maker.kept(size, index, kind)
+        answer = self.maker.case(size, index, kind, self.seed)
         return None if answer is None else Case(answer)
 
     def draw(self, size: str, index: int, kind: str = "own") -> Case:

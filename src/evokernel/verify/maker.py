@@ -1,7 +1,8 @@
-"""Makes the cases of one task and keeps some: inputs, and what the reference makes of them in its own precision and in float64.
+"""Makes the cases of one task: inputs, and what the reference makes of them in its own precision and in float64.
 
-A judge sees many candidates for the same few tasks. Cases are drawn in secret in its own process and shown to a candidate one at a time;
-a candidate can pass nothing on to the next, so that a case may serve again. After a while everything is drawn anew.
+A judge sees many candidates for the same few tasks, so that what was found out about a task is kept for a while. Cases are drawn for every
+candidate, but for the unusual kinds at the largest size, whose answers take longest: they serve several. These were drawn in secret as
+well, and a candidate can pass nothing on to the next.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Answer:
 
 
 class Maker:
-    """The cases of one task under one protocol, all from one seed."""
+    """What is known of one task under one protocol."""
 
     def __init__(self, task: Task, protocol: str, seed: int) -> None:
         self.task, self.protocol, self.seed = task, protocol, seed
@@ -136,17 +137,22 @@ class Maker:
                 return False
         return True
 
-    def kept(self, size: str, index: int, kind: str) -> Answer | None:
-        """The index-th case of a kind, the same until everything is drawn anew; `near` is almost the `own` one of that index. The last bit
-        of a seed is a sign, and two in a row have both."""
+    def case(self, size: str, index: int, kind: str, seed: int) -> Answer | None:
+        """The index-th case of a kind from a candidate's seed; None where the operator is not made for such. `near` is almost the `own` one
+        of that index. The last bit of a seed is a sign, and two in a row have both."""
+        is_shared = size == "bench" and kind not in ("own", "near")
         key = (size, index, kind)
-        if key not in self.answers:
-            try:
-                seed = self.seed_for(size, index, "own" if kind == "near" else kind)
-                self.answers[key] = self.make(size, kind, seed - seed % 2 + (self.seed + index) % 2)
-            except Unsuited:
-                self.answers[key] = None
-        return self.answers[key]
+        if is_shared and key in self.answers:
+            return self.answers[key]
+        start = self.seed if is_shared else seed
+        drawn = self.seed_for(start, size, index, "own" if kind == "near" else kind)
+        try:
+            found = self.make(size, kind, drawn - drawn % 2 + (start + index) % 2)
+        except Unsuited:
+            found = None
+        if is_shared:
+            self.answers[key] = found
+        return found
 
     def again(self, answer: Answer) -> tuple[Expected, ...]:
         """What must come out now that the inputs were changed by whoever drew them."""
@@ -166,12 +172,12 @@ class Maker:
             raise UserError(f"task {self.task.id}: at size '{size}' the reference has {odd}; its signature must not depend on the size")
 
 
-def made(task: Task, protocol: str, seed: int | None) -> Maker:
-    """The maker for a task: with a seed of its own, kept for a while; or with a given one, for runs that must be equal."""
-    key = hashlib.sha256(f"{protocol}\0{seed}\0{task.model_dump_json()}".encode()).hexdigest()
+def made(task: Task, protocol: str, is_secret: bool) -> Maker:
+    """The maker for a task, kept for a while; with a known seed where runs must be equal."""
+    key = hashlib.sha256(f"{protocol}\0{is_secret}\0{task.model_dump_json()}".encode()).hexdigest()
     found = MADE.pop(key, None)
-    if found is None or (seed is None and (found.uses >= MOST_USES or time.monotonic() - found.since > LONGEST_S)):
-        found = Maker(task, protocol, secrets.randbits(48) if seed is None else seed)
+    if found is None or (is_secret and (found.uses >= MOST_USES or time.monotonic() - found.since > LONGEST_S)):
+        found = Maker(task, protocol, secrets.randbits(48) if is_secret else 0)
     found.uses += 1
     MADE[key] = found
     while len(MADE) > 1 and (len(MADE) > MOST_KEPT or sum(maker.nbytes for maker in MADE.values()) > KEPT_BYTES):

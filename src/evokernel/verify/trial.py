@@ -63,7 +63,7 @@ class Trial:
         self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # nobody can have known it while writing
         self.threads = int(str(self.job.settings.get("threads") or 1))
         is_secret = self.job.clock != "synthetic"
-        self.cases = Cases(self.job.task, self.seed, self.threads, protocol=self.job.protocol, shared=is_secret)
+        self.cases = Cases(self.job.task, self.seed, self.threads, protocol=self.job.protocol, is_secret=is_secret)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +101,7 @@ class Trial:
         """The cases of a size, without the kinds the operator is not made for, in whose place come more of the task's own."""
         if size not in self.drawn:
             kinds = self.plan.get(size, ("own",))
-            found = [self.cases.kept(size, kinds[:index].count(kind), kind) for index, kind in enumerate(kinds)]
+            found = [self.cases.planned(size, kinds[:index].count(kind), kind) for index, kind in enumerate(kinds)]
             cases = [case for case in found if case is not None]
             while len(cases) < min(len(kinds), FEWEST):
                 cases.append(self.cases.draw(size, len(cases)))
@@ -185,7 +185,7 @@ class Trial:
         assert self.arena
         for expected, result, poison in zip(case.expected, results, self.arena.poisons[slot.number], strict=True):
             if difference := expected.difference(result, poison):
-                raise CandidateError(difference.reason, describe(difference, case.size, shapes(case)))
+                raise CandidateError(difference.reason, describe(difference, case.size, shapes(case), case.kind))
 
 
 def call_of(case: Case) -> Call:
