@@ -165,7 +165,7 @@ class Arena:
                 name = slot.outputs[index - 1 if near_end else index].name
                 distance = int(hit[0]) if near_end else int(band.size - 1 - hit[-1])
                 side = "after the end" if near_end else "before the start"
-                found.append(f"{distance} bytes {side} of `{name}`")
+                found.append(f"{f'{distance} bytes' if distance else 'right'} {side} of `{name}`")
         return found
 
     def close(self) -> None:
