@@ -9,6 +9,8 @@ from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
 from evokernel.verify.cases import changeable
 from evokernel.verify.compare import Expected, Rule
+from evokernel.verify.feedback import describe
+from evokernel.verify.maker import Maker
 from evokernel.verify.trial import Trial
 
 needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
@@ -68,3 +70,47 @@ def test_another_build_may_be_as_far_from_the_first_as_that_from_the_truth():
     assert not expected.is_near(wrong, right)
     assert not expected.is_near(want * np.float32("nan"), right)
     assert not expected.is_near(beyond, None), "there was no first"
+
+
+TIES = """
+import torch
+from torch import nn
+N = 4096
+class Model(nn.Module):
+    def forward(self, a):
+        return torch.round(a / (a.abs().amax() / 127)).to(torch.int8)
+def get_inputs():
+    a = torch.randn(N)
+    a[100:200] = (torch.arange(100) + 0.5) * (a.abs().max() / 127)
+    return [a]
+"""
+
+
+def test_ties_of_a_quotient_may_go_either_way(tmp_path):
+    """Of a / (m / 127) and a * (127 / m) neither is more right, and they do not round alike."""
+    (tmp_path / "task.py").write_text(TIES)
+    maker, others = Maker(load(str(tmp_path / "task.py"))[0], "strict", 1), 0
+    for seed in range(16):
+        answer = maker.make("bench", "own", seed)
+        a, expected = answer.inputs[0].data, answer.expected[0]
+        got = np.rint(a * (np.float32(127) / np.abs(a).max())).astype(np.int8)
+        others += int((got != expected.array.data).sum())
+        assert expected.difference(got) is None
+        got[5] += 1
+        assert expected.difference(got) is not None
+    assert others, "there was no tie"
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1.001, "nearly right"), (2.0, "everything is wrong")])
+def test_what_lacks_digits_is_told_from_what_is_wrong(factor, words):
+    want = np.random.default_rng(1).standard_normal((40, 50)).astype(np.float32)
+    difference = Expected(Array("out", "float32", want), Rule(1e-4, 1e-4)).difference(want * np.float32(factor))
+    assert words in describe(difference, "small", "x [40, 50]")
+
+
+def test_a_share_is_never_none():
+    want = np.ones((100, 100), np.float32)
+    got = want.copy()
+    got[7, 7] = 5
+    found = describe(Expected(Array("out", "float32", want), Rule(1e-4, 1e-4)).difference(got), "odd", "")
+    assert "less than 0.1% wrong" in found

@@ -211,7 +211,7 @@ class Model(nn.Module):
         return torch.linalg.{what}(x)
 def get_inputs():
     x = torch.randn(N, N)
-    return [x @ x.T + N * torch.eye(N) + torch.triu(x) * 0.01]
+    return [x @ x.T + torch.eye(N) * 0.1 + torch.triu(x) * 1e-4]
 """
 
 

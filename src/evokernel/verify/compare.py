@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -40,6 +40,10 @@ class Edges(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
+    def widened(self, values: np.ndarray) -> Edges:
+        """With further values between them."""
+        return Edges(np.minimum(self.low, values), np.maximum(self.high, values))
+
 
 class Rule(NamedTuple):
     """How far an output may be from the truth: `share` of (|truth| + rms), the task's own tolerance, or both, as `bound` says."""
@@ -66,7 +70,7 @@ class Expected:
         array: Array,
         rule: Rule,
         truth: np.ndarray | None = None,
-        edges: Callable[[], Sequence[Edges] | None] | None = None,
+        edges: Callable[[int], Iterable[Edges]] | None = None,
         index: int = 0,
     ) -> None:
         self.array, self.rule, self.truth = array, rule, truth
@@ -139,14 +143,18 @@ class Expected:
     def off_the_edge(self, wrong: np.ndarray, values: np.ndarray, slack: np.ndarray | int) -> np.ndarray:
         """Less the elements that may as well be what they are, because rounding decides."""
         count = int(wrong.sum())
-        if not count or self.edges is None or count > max(FEW, EDGE_SHARE * wrong.size) or (edges := self.edges()) is None:
+        if not count or self.edges is None or count > max(FEW, EDGE_SHARE * wrong.size):
             return wrong
-        low, high = edges[self.index]
-        with np.errstate(all="ignore"):
-            if values.dtype.kind != "f":
-                return np.asarray(wrong & ~((low <= values) & (values <= high)))
-            jumps, room = high - low > slack, slack + STEEP * (high - low)
-            return np.asarray(wrong & ~(jumps & (low - room <= values) & (values <= high + room)))
+        for low, high in self.edges(self.index):
+            with np.errstate(all="ignore"):
+                if values.dtype.kind != "f":
+                    wrong = np.asarray(wrong & ~((low <= values) & (values <= high)))
+                else:
+                    jumps, room = high - low > slack, slack + STEEP * (high - low)
+                    wrong = np.asarray(wrong & ~(jumps & (low - room <= values) & (values <= high + room)))
+            if not wrong.any():
+                break
+        return wrong
 
     def found(self, wrong: np.ndarray, got: np.ndarray, values: np.ndarray, poison: np.ndarray | None) -> Difference:
         """A difference with its unwritten and NaN elements counted."""
