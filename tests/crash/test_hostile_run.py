@@ -21,7 +21,7 @@ from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 
 HERE = Path(__file__).parent
-TASKS, BUDGET, TIMEOUT_S, RUN_S = 20, 10, 2, 500
+TASKS, BUDGET, TIMEOUT_S, RUN_S = 5, 40, 2, 500
 DISK_BYTES = 300 << 20
 KEPT = {"run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "lock", "artifacts", "report.html", "plots"}
 HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")

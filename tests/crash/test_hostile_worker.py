@@ -140,10 +140,8 @@ def test_a_warm_judge_of_traced_candidates_stays_as_it_was(warm):
     for _ in range(2):
         made.honest()
     before, pid = size(made.pid), made.pid
-    for number, path in enumerate(sorted((HERE / "hostile_acts").glob("*.py"))):
+    for path in sorted((HERE / "hostile_acts").glob("*.py"))[::3]:
         refuse(path.stem, made.judge(path.read_text()))
-        if number % 4 == 0:
-            made.honest()
     made.honest()
     assert made.pid == pid, "it had to be started again"
     assert grown(before, size(made.pid)) == []

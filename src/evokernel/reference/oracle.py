@@ -35,6 +35,11 @@ class Oracle(NamedTuple):
 class Widened(TorchDispatchMode):  # type: ignore[misc]
     """Every operator in float64, also where the reference asks for less, as in `x.float()` or `torch.zeros(n)`."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would load its compiler, for seconds, only to keep it away from here."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()
         self.length, self.halves = 1.0, False

@@ -29,6 +29,11 @@ GATHERS = frozenset({"embedding", "gather", "index", "index_select"})
 class Counter(TorchDispatchMode):  # type: ignore[misc]
     """Adds up operations, and bytes read from each storage, as the reference dispatches them."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would load its compiler, for seconds, only to keep it away from here."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()
         self.flops = 0.0
