@@ -19,6 +19,8 @@ FIRST = [
     "--set",
     "clock=synthetic",
     "--set",
+    "protocol=paper",
+    "--set",
     "id=full",
     "--out",
     "out",

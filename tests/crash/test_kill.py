@@ -18,7 +18,19 @@ KILLS_PER_RUN = 5
 
 
 def begin(folder: Path) -> subprocess.Popen[bytes]:
-    settings = ["--set", "clock=synthetic", "--set", "id=crash", "--memory", str(folder / "bank.db"), "--workers", "2", "--plain"]
+    settings = [
+        "--set",
+        "clock=synthetic",
+        "--set",
+        "protocol=paper",
+        "--set",
+        "id=crash",
+        "--memory",
+        str(folder / "bank.db"),
+        "--workers",
+        "2",
+        "--plain",
+    ]
     if (folder / "out" / "run.toml").exists():
         command = [*RUN, "resume", str(folder / "out"), "--plain"]
     else:
