@@ -93,7 +93,7 @@ def ran(tmp_path_factory) -> Iterator[Ran]:
     command = [sys.executable, "-m", "evokernel.cli.main", "run", "--plain", "--tasks", str(root / "tasks"), "--budget", str(BUDGET)]
     command += ["--workers", "2", "--out", str(scene.run), "--memory", str(scene.bank), "--backend", "hostile_both:Both"]
     command += ["--generator", "script", "--set", f"generator.folder={root / 'script'}", "--policy", "value"]
-    chosen = {"id": "hostile", "clock": "synthetic", "timeout_s": TIMEOUT_S, "concurrency": 4}
+    chosen = {"id": "hostile", "clock": "synthetic", "protocol": "paper", "timeout_s": TIMEOUT_S, "concurrency": 4}
     chosen |= {f"backend.{name}": value for name, value in scene.settings(listener.port).items()}
     command += [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
     log = root / "log"

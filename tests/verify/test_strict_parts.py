@@ -138,14 +138,14 @@ def test_only_a_jump_excuses():
 
     def expected(high):
         return Expected(
-            Array("out", "float32", data), Rule(1e-4, 1e-4), None, lambda: [Edges(data, np.where(np.arange(100) == 7, high, data))]
+            Array("out", "float32", data), Rule(1e-4, 1e-4), None, lambda index: [Edges(data, np.where(np.arange(100) == 7, high, data))]
         )
 
     assert expected(1.0).difference(got) is None
     assert expected(0.0).difference(got) is not None
     assert expected(0.1).difference(got) is not None, "not by as much"
     many = np.full(100, 1.0, np.float32)
-    assert Expected(Array("out", "float32", data), Rule(1e-4, 1e-4), None, lambda: [Edges(data, many)]).difference(many) is not None
+    assert Expected(Array("out", "float32", data), Rule(1e-4, 1e-4), None, lambda index: [Edges(data, many)]).difference(many) is not None
 
 
 def test_whole_numbers_may_be_any_of_those_that_rounding_gives():
@@ -154,6 +154,6 @@ def test_whole_numbers_may_be_any_of_those_that_rounding_gives():
     got[7] = 2
     for high, right in ((2, True), (1, False)):
         found = Expected(
-            Array("out", "int64", data), Rule(0, 0), None, lambda high=high: [Edges(data, data + high * (np.arange(100) == 7))]
+            Array("out", "int64", data), Rule(0, 0), None, lambda index, high=high: [Edges(data, data + high * (np.arange(100) == 7))]
         )
         assert (found.difference(got) is None) is right
