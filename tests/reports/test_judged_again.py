@@ -94,3 +94,15 @@ def test_runs_of_earlier_versions_have_no_second_judgement(tmp_path):
     assert [tried.final for tried in found] == [None] * 3
     assert "judged again" not in dict(tables.totals(found, 1.0))
     assert "judged again" not in tables.operators(found).caption
+
+
+def test_reports_say_by_what_and_without_what_was_judged(tmp_path):
+    run = run_with(tmp_path / "run")
+    assert "judged" not in dict(tables.totals(metrics.of_run(run, run.attempts()), 1.0)), "earlier journals do not say"
+    looked = {"protocol": "strict", "without": ("sandbox: no landlock (too old)",)}
+    attempts = [a.model_copy(update={"outcome": a.outcome.model_copy(update=looked)}) for a in run.attempts()]
+    told = dict(tables.totals(metrics.of_run(run, attempts), 1.0))
+    assert (told["judged"], told["without"]) == ("protocol strict", "sandbox: no landlock (too old)")
+    said = summary(run, attempts, None, None)
+    assert (said["protocol"], said["without"]) == (["strict"], ["sandbox: no landlock (too old)"])
+    assert "no landlock (too old)" in write_report(run, attempts, []).read_text()

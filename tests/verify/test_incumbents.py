@@ -1,35 +1,18 @@
 """The best kernel so far, timed beside a candidate: what the pairs say, what it costs, and who is blamed for its trouble."""
 
 import pytest
-from judge_parts import HONEST
+from judge_parts import HONEST, SINE, SINE_KERNEL, needs_compiler
 
-from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.tasks.loader import load
 from evokernel.verify import incumbents, timing, verify
 from evokernel.verify.timing import PRECISION, is_close
 
-needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
-TASK = """
-import torch
-from torch import nn
-N = 20_000
-class Model(nn.Module):
-    def forward(self, x):
-        return x.sin()
-def get_inputs():
-    return [torch.randn(N)]
-"""
-KERNEL = """
-extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
-    for (int repeat = 0; repeat < REPEATS; ++repeat)
-        for (int64_t i = 0; i < x_shape[0]; ++i) ((volatile float*)out)[i] = std::sin(x[i]);
-}
-"""
+TASK = SINE.replace("LENGTH", "20_000")
 
 
 def candidate(repeats):
-    return Candidate(backend="cpp", files={"kernel.cpp": KERNEL.replace("REPEATS", str(repeats))})
+    return Candidate(backend="cpp", files={"kernel.cpp": SINE_KERNEL.replace("REPEATS", str(repeats))})
 
 
 @pytest.fixture

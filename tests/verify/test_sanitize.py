@@ -136,6 +136,7 @@ def test_without_a_sanitizer_the_verdict_says_so(numbered, poor_compiler):
     assert backend.sanitizer() in list(backend.equipment())
     outcome = verify(job_of(numbered, CODE.replace("switch (fault)", "switch (2)"), settings={"compiler": poor_compiler}))
     assert outcome.feasible, outcome.failure
+    assert "sanitize" not in [gate.gate for gate in outcome.gates], "a gate that was not run is not passed"
     assert [line for line in outcome.without if line.startswith("sanitizer: poor-g++ has none") and "apt install" in line], outcome.without
 
 

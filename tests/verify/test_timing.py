@@ -1,36 +1,19 @@
 """Relations between timings; never their absolute values."""
 
 import pytest
-from judge_parts import HONEST
+from judge_parts import HONEST, PRODUCT, SINE, SINE_KERNEL, needs_compiler
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Job
 from evokernel.verify import verify
 from evokernel.verify.timing import MOST_CALLS, WINDOW_S, filling, synthetic
 
-needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
-TASK = """
-import torch
-from torch import nn
-N = 200_000
-class Model(nn.Module):
-    def forward(self, x):
-        return x.sin()
-def get_inputs():
-    return [torch.randn(N)]
-"""
-KERNEL = """
-extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
-    for (int repeat = 0; repeat < REPEATS; ++repeat)
-        for (int64_t i = 0; i < x_shape[0]; ++i) ((volatile float*)out)[i] = std::sin(x[i]);
-}
-"""
+TASK = SINE.replace("LENGTH", "200_000")
 
 
 @needs_compiler
 def test_four_times_the_work_takes_longer(compiled):
-    once, four = (compiled(TASK, KERNEL.replace("REPEATS", str(repeats))) for repeats in (1, 4))
+    once, four = (compiled(TASK, SINE_KERNEL.replace("REPEATS", str(repeats))) for repeats in (1, 4))
     assert once.feasible
     assert four.feasible
     assert 2 < four.latency_us / once.latency_us < 8
@@ -39,7 +22,7 @@ def test_four_times_the_work_takes_longer(compiled):
 
 @needs_compiler
 def test_two_threads_are_timed_by_the_wall(compiled):
-    outcome = compiled(TASK, KERNEL.replace("REPEATS", "1"), settings={"threads": 2})
+    outcome = compiled(TASK, SINE_KERNEL.replace("REPEATS", "1"), settings={"threads": 2})
     assert outcome.feasible, outcome.failure
     assert outcome.clock == "wall"
 
@@ -64,16 +47,6 @@ def test_work_done_once_and_remembered_is_found_out_by_new_inputs(compiled):
     assert (failure.gate, failure.reason) == ("time", "mismatch")
 
 
-PRODUCT = """
-import torch
-from torch import nn
-N, K, M = 64, 96, 80
-class Model(nn.Module):
-    def forward(self, a, b):
-        return a @ b
-def get_inputs():
-    return [torch.randn(N, K), torch.randn(K, M)]
-"""
 PRODUCT_KERNEL = """
 struct Entry { int64_t a_bytes, b_bytes, out_bytes; char *a, *b, *out; };
 static Entry kept[8];

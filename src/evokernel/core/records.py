@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from enum import StrEnum
 from functools import cached_property
+from math import prod
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -39,6 +40,10 @@ class Tensor(Record):
     dtype: str
     """`float32`, `float64`, `float16`, `bfloat16`, `int64`, `int32`, `int16`, `int8`, `uint8` or `bool`."""
     shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * int("".join(filter(str.isdigit, self.dtype)) or 8) // 8
 
 
 class Number(Record):

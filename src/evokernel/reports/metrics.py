@@ -228,6 +228,16 @@ def clocks(attempts: Iterable[Attempt]) -> set[str]:
     return {a.outcome.clock for a in attempts if a.outcome.clock}
 
 
+def protocols(attempts: Iterable[Attempt]) -> set[str]:
+    """By which protocols kernels were judged; earlier journals do not say."""
+    return {attempt.outcome.protocol for attempt in attempts} - {""}
+
+
+def lacking(attempts: Iterable[Attempt]) -> list[str]:
+    """What some of the verdicts had to do without on their machine."""
+    return sorted({text for attempt in attempts for text in attempt.outcome.without})
+
+
 def baselines(found: Iterable[Tried]) -> set[str]:
     """What the best kernels are held against; more than one when the run's verdicts differ in that."""
     return {tried.outcome.baseline_name for tried in found if tried.outcome and tried.outcome.baseline_name}

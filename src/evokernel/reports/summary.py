@@ -44,6 +44,8 @@ def summary(run: Run, attempts: Sequence[Attempt], seconds: float | None, report
         "tokens_in": usage.tokens_in,
         "tokens_out": usage.tokens_out,
         "clock": sorted(metrics.clocks(attempts)),
+        "protocol": sorted(metrics.protocols(attempts)),
+        "without": metrics.lacking(attempts),
         "baseline": sorted(metrics.baselines(found)),
         "backend": run.config.name("backend"),
         "generator": run.config.name("generator"),

@@ -142,6 +142,12 @@ def reasons(attempts: Sequence[Attempt], most: int | None = None) -> str:
     return ", ".join([*named, *([f"+{len(counted) - len(named)}"] if len(counted) > len(named) else [])])
 
 
+def judged_by(attempts: Sequence[Attempt]) -> list[tuple[str, str]]:
+    """The protocol, and what a verdict had to do without."""
+    known = ", ".join(sorted(metrics.protocols(attempts)))
+    return [*([("judged", f"protocol {known}")] if known else []), *(("without", text) for text in metrics.lacking(attempts))]
+
+
 def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "time") -> list[tuple[str, str]]:
     """The run in a few lines: label and figure."""
     attempts = [a for tried in found for a in tried.attempts]
@@ -168,6 +174,7 @@ def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "tim
             f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks" if speedups else words.UNKNOWN,
         ),
         *judged_again(found),
+        *judged_by(attempts),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
         ("failures", reasons(attempts) or "none"),
         (time_label, words.duration(seconds)),

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from evokernel.core import c_tokens
 from evokernel.core.records import Candidate
 
 CODE_CHARS = 100_000
-LITERAL_CHARS = 200
+LITERAL_CHARS, LONGEST_CHAR = 200, 7
 OPEN, CLOSE = "«", "»"
 """Around every text literal. Neither can stand in code, and inside a literal whatever is not ASCII is escaped."""
-PATTERNS = {
-    "comment": r"//[^\n]*|/\*.*?(?:\*/|\Z)",
-    "raw": r'(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\((?P<inside>.*?)(?:\)(?P=delimiter)"|\Z)',
-    "string": r'(?:u8|[uUL])?"(?P<quoted>(?:[^"\\\n]|\\.)*)(?:"|$)',
-    "char": r"(?:u8|[uUL])?'(?P<single>(?:[^'\\\n]|\\.)*)(?:'|$)",
-    "number": r"\.?\d(?:[eEpP][+-]|'?[\w.])*",
-    "word": r"[^\W\d]\w*",
-    "space": r"\s+",
-    "sign": r".",
-}
-TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.DOTALL | re.MULTILINE)
-JOINED = re.compile(r"\\[ \t]*\r?\n")
-RAW = re.compile(r'R"')
 
 
 class Unreadable(Exception):
@@ -42,29 +29,26 @@ def bare(candidate: Candidate) -> str:
 
 
 def c_like(source: str) -> str:
-    """C++ and its kin: lines joined as the compiler joins them, then taken apart into tokens."""
-    if RAW.search(source) and JOINED.search(source):
-        # Whether a line end inside a raw literal counts is where two readers of one text begin to differ.
-        raise Unreadable("raw string literals and lines joined with a backslash do not go together")
-    text = "".join(c_tokens(JOINED.sub("", source)))
-    lines = (line.strip() for line in text.splitlines())
+    """C++ and its kin."""
+    lines = (line.strip() for line in "".join(c_pieces(source)).splitlines())
     return "\n".join(line for line in lines if line)
 
 
-def c_tokens(text: str) -> Iterator[str]:
+def c_pieces(source: str) -> Iterator[str]:
     """What is kept, token by token."""
-    for match in TOKEN.finditer(text):
-        kind, found = match.lastgroup, match[0]
-        if kind == "comment":
-            yield " "
-        elif kind == "space":
-            yield "\n" if "\n" in found else " "
-        elif kind in ("raw", "string"):
-            yield f'"{marked(match["inside"] if kind == "raw" else match["quoted"])}"'
-        elif kind == "char" and len(match["single"]) > 4:
-            yield f"'{marked(match['single'])}'"
+    for kind, text, _ in c_tokens.tokens(source):
+        if kind == "torn":  # whether a line end inside a raw literal counts is where two readers of one text begin to differ
+            raise Unreadable("raw string literals and lines joined with a backslash do not go together")
+        if kind in ("comment", "space", "newline"):
+            yield "\n" if kind == "newline" else " "
+        elif kind == "raw":
+            yield f'"{marked(text[text.index("(") + 1 : text.rfind(")")])}"'
+        elif kind == "string":
+            yield f'"{marked(text.partition(chr(34))[2].removesuffix(chr(34)))}"'
+        elif kind == "char" and len(text) > LONGEST_CHAR:
+            yield f"'{marked(text)}'"
         else:
-            yield escaped(found)
+            yield escaped(text)
 
 
 def python(source: str) -> str:

@@ -74,7 +74,7 @@ def always(trial: Trial) -> bool:
 
 
 class Gate(NamedTuple):
-    """A gate that does not apply leaves no result; one that applies and cannot do its work here leaves a line in `Trial.without`."""
+    """A gate that does not apply leaves no result; nor does one that raises CannotRun, since it cannot do its work here."""
 
     name: str
     passes: Callable[[Trial], None]

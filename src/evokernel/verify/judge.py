@@ -22,7 +22,7 @@ from evokernel.jail import layers
 from evokernel.verify import leavings
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import clean
-from evokernel.verify.trial import Trial
+from evokernel.verify.trial import CannotRun, Trial
 from evokernel.verify.verdicts import keep, kept
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,9 @@ def once(job: Job, backend: Backend) -> Outcome:
                 gate(trial)
             except CandidateError as error:
                 failure = error
+            except CannotRun as error:
+                trial.without.append(str(error))
+                continue
             except OSError as error:
                 raise InfraError(f"the {name} gate could not do its work: {error}") from error
             seconds = 0.0 if job.clock == "synthetic" else round(time.perf_counter() - started, 4)

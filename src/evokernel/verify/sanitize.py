@@ -14,7 +14,7 @@ from evokernel.verify.arena import Arena, Slot, span
 from evokernel.verify.cases import Case, seed_of
 from evokernel.verify.feedback import describe
 from evokernel.verify.sandbox import Child
-from evokernel.verify.trial import Trial, described_size, shapes
+from evokernel.verify.trial import CannotRun, Trial, described_size, shapes
 
 STACK_BYTES = 64 << 20
 """Arrays that share a place on the stack get places of their own when they are watched."""
@@ -31,9 +31,9 @@ def applies(trial: Trial) -> bool:
 def sanitize(trial: Trial) -> None:
     """Every case that was checked at a size other than `bench`, in a process of its own."""
     watcher = trial.backend.sanitizer()
-    if watcher is None or not watcher.found:
-        trial.without.append(f"sanitizer: {watcher.detail}" if watcher else "sanitizer: none")
-        return
+    assert watcher, "the gate does not apply otherwise"
+    if not watcher.found:
+        raise CannotRun(f"sanitizer: {watcher.detail}")
     folder = trial.workdir / "sanitized"
     try:
         folder.mkdir()
@@ -52,8 +52,7 @@ def run(trial: Trial, folder: Path, variables: dict[str, str]) -> None:
                 child.left_s = max(child.left_s, WATCHED_S)
                 widen_stack(child.process.pid)
             except InfraError as error:
-                trial.without.append(f"sanitizer: no process can be started with it ({str(error).splitlines()[-1][-200:]})")
-                return
+                raise CannotRun(f"sanitizer: no process can be started with it ({str(error).splitlines()[-1][-200:]})") from error
             try:
                 watch(child, arena, cases)
             except CandidateError as error:

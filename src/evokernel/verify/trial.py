@@ -42,6 +42,10 @@ TRACED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
 """Of address space for a process that traces or interprets, and for what it may write."""
 
 
+class CannotRun(Exception):
+    """A gate that cannot do its work on this machine: it is not passed, it is missing, and the outcome says so."""
+
+
 @dataclass(eq=False)
 class Trial:
     """One candidate's way through the gates, and what it leaves behind."""

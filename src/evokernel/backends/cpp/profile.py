@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from evokernel.backends.cpp.ceilings import NOMINAL, Ceilings, measured
 from evokernel.core.records import Outcome, Profile, Task
 
-BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 CALL_US = 5.0  # below this a call is mostly call
 FLOOR_MARGIN = 4.0
 MEMORY_BYTES, MEMORY_MARGIN = 64 << 20, 3.0
@@ -39,7 +36,7 @@ def diagnose(task: Task, latency_us: float, ceilings: Ceilings, threads: int = 1
         "ceiling_gbs": bandwidth_gbs * threads,
         "ceiling_gflops": ceilings.gflops * threads,
         "roofline_us": max(memory_us, compute_us),
-        "writing_us": least_us(written_bytes(task), ceilings, threads),
+        "writing_us": least_us(sum(tensor.nbytes for tensor in task.signature.outputs), ceilings, threads),
         "moving_us": least_us(task.work.bytes, ceilings, threads),
     }
     bottleneck, advice = judge(latency_us, memory, compute, compute_us > memory_us)
@@ -64,11 +61,6 @@ def judge(latency_us: float, memory: float, compute: float, heavy: bool) -> tupl
     if heavy:
         return "compute", "Bound by arithmetic: vectorise fully, keep accumulators in registers, block for reuse, use fused multiply-add."
     return "memory", "Bound by memory: touch each byte once, fuse passes, read with unit stride."
-
-
-def written_bytes(task: Task) -> int:
-    """What any kernel for a task leaves behind."""
-    return sum(prod(tensor.shape) * BYTES[tensor.dtype] for tensor in task.signature.outputs)
 
 
 def least_us(moved: float, ceilings: Ceilings, threads: int) -> float:

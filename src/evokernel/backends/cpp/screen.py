@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core import c_tokens
+from evokernel.core.c_tokens import Token
+
 LIMIT_BYTES = 256 << 10
 LITERALS = 4096
-PATTERNS = {
-    "space": r"[^\S\n]+",
-    "newline": r"\n",
-    "comment": r"//[^\n]*|/\*.*?(?:\*/|\Z)",
-    "raw": r'(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(?:\)(?P=delimiter)"|\Z)',
-    "string": r'(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*(?:"|$)',
-    "char": r"(?:u8|[uUL])?'(?:[^'\\\n]|\\.)*(?:'|$)",
-    "number": r"\.?\d(?:[eEpP][+-]|'?[\w.])*",
-    "word": r"[^\W\d]\w*",
-    "sign": r"%:%:|%:|\#\#|\#|::|.",
-}
-TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.DOTALL | re.MULTILINE)
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 RESERVED = re.compile(r"__\w*|_[A-Z]\w*")
 NOT_QUALIFIERS = {"return", "throw", "else", "case", "do", "new", "delete", "and", "or", "not"}
-
-
-class Token(NamedTuple):
-    """One token of the text, comments and blanks left out."""
-
-    kind: str
-    text: str
-    line: int
 
 
 class Rules(NamedTuple):
@@ -75,26 +57,10 @@ def allowed_symbols() -> re.Pattern[str]:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """The text as the compiler reads it: lines joined first, comments gone, strings whole."""
-    text, joints = join_lines(source.removeprefix("\ufeff"))  # some editors begin a file with a mark that compilers skip
-    line = 1
-    for match in TOKEN.finditer(text):
-        kind = match.lastgroup or "sign"
-        if kind == "raw" and bisect_right(joints, match.start()) != bisect_right(joints, match.end() - 1):
-            kind = "torn"  # in a raw string the compiler does not join lines
-        if kind not in ("comment", "space"):
-            yield Token("string" if kind == "raw" else kind, match[0].replace("%:", "#"), line + bisect_right(joints, match.start()))
-        line += match[0].count("\n")
-
-
-def join_lines(source: str) -> tuple[str, list[int]]:
-    """The text without escaped line ends, and where in it they were."""
-    pieces = re.split(r"\\[ \t\f\v\0]*\r?\n", source)
-    joints, at = [], 0
-    for piece in pieces[:-1]:
-        at += len(piece)
-        joints.append(at)
-    return "".join(pieces), joints
+    """The text as the preprocessor sees it: comments and blanks gone, signs in their usual spelling."""
+    for token in c_tokens.tokens(source):
+        if token.kind not in ("comment", "space"):
+            yield token._replace(kind="string" if token.kind == "raw" else token.kind, text=token.text.replace("%:", "#"))
 
 
 def findings(name: str, source: str) -> Iterator[str]:

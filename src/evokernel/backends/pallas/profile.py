@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.schedule import Estimate, diagnose
 from evokernel.core.records import Profile, Task
-
-BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 
 def profile(task: Task, estimate: Estimate, chip: Chip) -> Profile:
@@ -16,7 +12,7 @@ def profile(task: Task, estimate: Estimate, chip: Chip) -> Profile:
     found = diagnose(estimate, task.work.bytes / chip.cores)
     needed = roofline_us(task, chip)
     figures = {
-        "writing_us": written_bytes(task) / (chip.hbm_bytes_per_s * chip.cores) * 1e6,
+        "writing_us": sum(tensor.nbytes for tensor in task.signature.outputs) / (chip.hbm_bytes_per_s * chip.cores) * 1e6,
         "moving_us": task.work.bytes / (chip.hbm_bytes_per_s * chip.cores) * 1e6,
         "roofline_us": needed,
         "hbm_mb": estimate.hbm_bytes / 1e6,
@@ -45,8 +41,3 @@ def roofline_us(task: Task, chip: Chip) -> float:
     but a kernel may need fewer within its tolerance.
     """
     return max(task.work.bytes / (chip.hbm_bytes_per_s * chip.cores), task.work.flops / (chip.peak_flops * chip.cores)) * 1e6
-
-
-def written_bytes(task: Task) -> int:
-    """What any kernel for a task leaves behind."""
-    return sum(prod(tensor.shape) * BYTES[tensor.dtype] for tensor in task.signature.outputs)
