@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Task
+from evokernel.reference.audit import differ
 from evokernel.reference.constants import without
 from evokernel.reference.measure import is_finite, measure
-from evokernel.reference.module import Named, Reference, Sample
-from evokernel.reference.shortcuts import shortcuts
+from evokernel.reference.module import Reference
+from evokernel.reference.shortcuts import Tolerance, draws, shortcuts
 from evokernel.reference.sizes import layout, sizes
 
 HALF = ("float16", "bfloat16")
@@ -26,16 +25,16 @@ def describe(source: str, name: str) -> Task:
             raise UserError(f"task file {name}: Model.forward returned an empty tensor ({tensor.name}); check the sizes in get_inputs")
     classes = sizes(source, name, layout(found.signature, found.finite))
     reference = Reference(source, name, classes.classes["small"] if found.finite is None else {})
-    sample = reference.sample(0)
-    outputs = reference.run(sample)
+    samples = draws(reference, 0)
+    outputs = [reference.run(sample) for sample in samples]
     tolerance = default_tolerance(found.signature)
     atol, rtol = declared(reference, "ATOL", tolerance), declared(reference, "RTOL", tolerance)
     notes = {
         "fixed-size": classes.fixed,
-        "non-finite": not is_finite(outputs),
+        "non-finite": not is_finite(outputs[0]),
         "nan-and-inf": bool(reference.namespace.get("NONFINITE", False)),
-        "random": is_random(reference, sample, outputs),
-        "vacuous": bool(shortcuts(reference, sample, outputs, atol, rtol)),
+        "random": differ(outputs[0], reference.run(samples[0], seed=1)),
+        "vacuous": bool(shortcuts(samples, outputs, Tolerance(atol, rtol))),
     }
     return Task(
         id="",
@@ -64,9 +63,3 @@ def declared(reference: Reference, constant: str, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise UserError(f"task file {reference.name}: {constant} is {value!r}; give a number that is not negative")
     return float(value)
-
-
-def is_random(reference: Reference, sample: Sample, outputs: tuple[Named, ...]) -> bool:
-    """Whether the reference draws random numbers of its own while it computes, so that no kernel can match it."""
-    again = reference.run(sample, seed=sample.seed + 1)
-    return any(not torch.equal(a.tensor.nan_to_num(), b.tensor.nan_to_num()) for a, b in zip(outputs, again))

@@ -1,43 +1,152 @@
-"""Asks of a task whether something that computes nothing would pass it."""
+"""Asks of a task whether something that computes nothing, or leaves something out, would pass it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
 from evokernel.reference.module import Named, Reference, Sample
 
 Outputs = tuple[Named, ...]
+DRAWS = 3
+"""Sets of inputs for one set of parameters: what fits all of them need not look at inputs."""
 
 
-def shortcuts(reference: Reference, sample: Sample, outputs: Outputs, atol: float, rtol: float) -> list[str]:
-    """Which of zeros, the mean, a copy of an input, or the answer to other inputs lies within the tolerance; a sound task has none."""
-    guesses = dict(trivial(sample, outputs))
-    other = reference.run(reference.sample(sample.seed + 1))
-    if [x.tensor.shape for x in other] == [x.tensor.shape for x in outputs]:
-        guesses["the answer to other inputs"] = [x.tensor for x in other]
-    return [name for name, guess in guesses.items() if all(close(g, x.tensor, atol, rtol) for g, x in zip(guess, outputs))]
+class Tolerance(NamedTuple):
+    """How far an element may be off: `atol * unit + rtol * |wanted|`."""
+
+    atol: float
+    rtol: float
+    unit: float | None = None
+    """The root mean square of what is wanted when None."""
+
+    def slack(self, wanted: torch.Tensor) -> torch.Tensor:
+        """For each element of float64 outputs."""
+        finite = wanted[wanted.isfinite()]
+        unit = self.unit if self.unit is not None else float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+        return self.atol * unit + self.rtol * wanted.abs()
 
 
-def trivial(sample: Sample, outputs: Outputs) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """Outputs that need no computing."""
-    wanted = [out.tensor for out in outputs]
-    yield "zeros", [torch.zeros_like(x) for x in wanted]
-    if all(x.numel() > 1 for x in wanted):  # of a single number, the mean is the answer itself
-        yield "the mean", [torch.full_like(x, x.double().mean().item()) for x in wanted]
-    for name, tensor in sample.inputs:
-        if all(x.shape == tensor.shape for x in wanted):
-            yield f"a copy of {name}", [tensor.to(x.dtype) for x in wanted]
+PAPER = Tolerance(1e-2, 1e-2, 1.0)
+"""As published."""
 
 
-def close(guess: torch.Tensor, wanted: torch.Tensor, atol: float, rtol: float) -> bool:
-    """Whether every element lies within the tolerance, the absolute part in units of the wanted root mean square."""
+class Span(NamedTuple):
+    """Between what an output has to lie to pass."""
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def meets(self, other: Span) -> Span:
+        """What passes both."""
+        return Span(torch.maximum(self.low, other.low), torch.minimum(self.high, other.high))
+
+    def holds(self, value: float) -> bool:
+        """Whether one value everywhere passes."""
+        return bool(((self.low <= value) & (value <= self.high)).all())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything passes."""
+        return bool((self.low <= self.high).all())
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether some one value everywhere passes."""
+        return bool(self.low.max() <= self.high.min())
+
+
+def span(output: torch.Tensor, tolerance: Tolerance) -> Span:
+    """What passes for an output; integers exactly."""
+    exact = output.double()
+    if not output.is_floating_point():
+        return Span(exact, exact)
+    slack = torch.where(exact.isfinite(), tolerance.slack(exact), torch.zeros_like(exact))
+    return Span(exact - slack, exact + slack)
+
+
+def shortcuts(samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> list[str]:
+    """What passes without looking at inputs, the simplest first, or as a copy of one; a sound task has none.
+
+    Samples differ in their inputs only. Zeros pass as a constant too, and a constant as what needs parameters alone.
+    """
+    if any([x.tensor.shape for x in drawn] != [x.tensor.shape for x in outputs[0]] for drawn in outputs):
+        return []
+    spans = [span(x.tensor, tolerance) for x in outputs[0]]
+    for drawn in outputs[1:]:
+        spans = [one.meets(span(x.tensor, tolerance)) for one, x in zip(spans, drawn)]
+    found = []
+    if all(one.holds(0.0) for one in spans):
+        found.append("zeros")
+    elif all(one.is_flat for one in spans):
+        found.append("a constant")
+    elif all(one.is_open for one in spans):
+        found.append("a function of the parameters alone")
+    return found + [f"a copy of {name}" for name in copies(samples, outputs, tolerance)]
+
+
+def copies(samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> Iterator[str]:
+    """Inputs that pass as they are."""
+    for i, (name, tensor) in enumerate(samples[0].inputs):
+        if all(x.tensor.shape == tensor.shape for x in outputs[0]):
+            pairs = [(sample.inputs[i].tensor, x.tensor) for sample, drawn in zip(samples, outputs) for x in drawn]
+            if all(passes(given.to(wanted.dtype), wanted, tolerance) for given, wanted in pairs):
+                yield name
+
+
+def idle(reference: Reference, samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> list[str]:
+    """Inputs and parameters a kernel could leave out: in every sample, other values change nothing beyond the tolerance."""
+    names = [name for name, _ in samples[0].inputs + samples[0].params]
+    return [name for i, name in enumerate(names) if all(is_idle(reference, *one, i, tolerance) for one in zip(samples, outputs))]
+
+
+def is_idle(reference: Reference, sample: Sample, outputs: Outputs, index: int, tolerance: Tolerance) -> bool:
+    """Whether the outputs stay as they are with other values in one tensor."""
+    tensor = (sample.inputs + sample.params)[index].tensor
+    kept = tensor.detach().clone()
+    with torch.no_grad():
+        try:
+            tensor.copy_(changed(kept))
+            after = reference.run(sample)
+        finally:
+            tensor.copy_(kept)
+    return [x.tensor.shape for x in after] == [x.tensor.shape for x in outputs] and all(
+        passes(a.tensor, b.tensor, tolerance) for a, b in zip(after, outputs)
+    )
+
+
+def changed(tensor: torch.Tensor) -> torch.Tensor:
+    """Other values of the same kind: turned round; where that gives the same, floats grow and flags are turned over."""
+    turned = tensor.flatten().flip(0).reshape(tensor.shape)
+    if not torch.equal(turned, tensor):
+        return turned
+    if tensor.dtype == torch.bool:
+        return ~tensor
+    if not tensor.is_floating_point():
+        return torch.where(tensor > 0, tensor - 1, tensor)
+    ramp = torch.linspace(0.5, 1.5, max(tensor.numel(), 1), dtype=torch.float64).reshape(tensor.shape)
+    return (tensor.double() + ramp).to(tensor.dtype)
+
+
+def constants_held(sample: Sample) -> list[str]:
+    """Parameters with one value everywhere, as ones and zeros: no other is ever tried, so a kernel may leave them out."""
+    return [name for name, tensor in sample.params if tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())]
+
+
+def draws(reference: Reference, seed: int, count: int = DRAWS) -> list[Sample]:
+    """One module with several sets of inputs."""
+    first = reference.sample(seed)
+    others = [reference.sample(seed + i) for i in range(1, count)]
+    return [first, *(replace(first, seed=other.seed, args=other.args, inputs=other.inputs) for other in others)]
+
+
+def passes(guess: torch.Tensor, wanted: torch.Tensor, tolerance: Tolerance) -> bool:
+    """Whether every element lies within the tolerance."""
     if not wanted.is_floating_point():
         return bool(torch.equal(guess, wanted))
-    exact, finite = wanted.double(), wanted.isfinite()
-    if not finite.any():
-        return False
-    scale = exact[finite].square().mean().sqrt()
-    near = finite & ((guess.double() - exact).abs() <= atol * scale + rtol * exact.abs())
-    return bool((near | (guess == wanted) | (guess.isnan() & wanted.isnan())).all())
+    exact = wanted.double()
+    near = (guess.double() - exact).abs() <= tolerance.slack(exact)
+    return bool(((near & exact.isfinite()) | (guess == wanted) | (guess.isnan() & wanted.isnan())).all())

@@ -27,7 +27,7 @@ from evokernel.backends.pallas.lower import serialise, target
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import dtype_name
 from evokernel.reference.module import Reference, Sample, leaves
-from evokernel.reference.shortcuts import close
+from evokernel.reference.shortcuts import Tolerance, passes
 
 FULL = {"float32", "float64"}
 LARGE = 1 << 26
@@ -146,7 +146,7 @@ def check(reference: Reference, atol: float, rtol: float) -> None:
     found = run(sample)
     if [(x.shape, str(x.dtype)) for x in found] != [(tuple(x.shape), jax_dtype(dtype_name(x))) for x in wanted]:
         raise Different("the converted reference gives tensors of other shapes or types")
-    if not all(close(tensor(a, b), b, atol, rtol) for a, b in zip(found, wanted)):
+    if not all(passes(tensor(a, b), b, Tolerance(atol, rtol)) for a, b in zip(found, wanted)):
         raise Different("the converted reference gives other values")
 
 
