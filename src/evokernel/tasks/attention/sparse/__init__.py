@@ -1,0 +1,1 @@
+"""Attention in which each query sees some of the keys only."""
