@@ -1,0 +1,29 @@
+"""Convolution 3 x 3 with padding 1, multiplied by a constant, minimum over channels."""
+
+import torch
+import torch.nn as nn
+
+BATCH = 4
+IN_CHANNELS = 32
+OUT_CHANNELS = 64
+HEIGHT = 48
+WIDTH = 48
+KERNEL_SIZE = 3
+
+
+class Model(nn.Module):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, factor: float):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, kernel_size, padding=kernel_size // 2)
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.conv(x) * self.factor).amin(dim=1, keepdim=True)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, IN_CHANNELS, HEIGHT, WIDTH)]
+
+
+def get_init_inputs():
+    return [IN_CHANNELS, OUT_CHANNELS, KERNEL_SIZE, 2.0]

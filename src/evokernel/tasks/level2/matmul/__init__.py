@@ -1,0 +1,1 @@
+"""Sequences that start with a matrix product."""
