@@ -1,0 +1,1 @@
+"""Scaled dot-product attention: its masks, biases, caps, precisions and its backward pass."""

@@ -1,0 +1,1 @@
+"""Attention over several heads: with projections, with shared and with compressed keys and values."""
