@@ -1,0 +1,1 @@
+"""Manifold-constrained hyper-connections: fifteen operators around residual streams that are read, mixed and written."""
