@@ -1,0 +1,1 @@
+"""A hundred single operators, a folder for each kind."""

@@ -1,0 +1,1 @@
+"""Products of matrices, vectors and tensors, in every layout and with special structure."""
