@@ -1,0 +1,1 @@
+"""Activations: one function of one element."""
