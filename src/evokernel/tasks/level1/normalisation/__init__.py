@@ -1,0 +1,1 @@
+"""Normalisations, with and without learned weights."""
