@@ -1,0 +1,1 @@
+"""Reductions of one axis."""
