@@ -1,0 +1,1 @@
+"""Attention without the square of the length: feature maps, recurrences, projected keys."""

@@ -1,0 +1,1 @@
+"""Other ways to score, mix and gate, and attention over learned tensors."""
