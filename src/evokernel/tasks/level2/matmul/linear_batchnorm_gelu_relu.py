@@ -1,0 +1,32 @@
+"""Linear layer, batch normalisation by running statistics, GELU (erf form), ReLU."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+BATCH = 512
+IN_FEATURES = 768
+OUT_FEATURES = 1024
+
+
+class Model(nn.Module):
+    def __init__(self, in_features: int, out_features: int):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+        self.norm = nn.BatchNorm1d(out_features)
+        nn.init.uniform_(self.norm.weight, 0.5, 1.5)
+        nn.init.normal_(self.norm.bias)
+        self.norm.running_mean.normal_()
+        self.norm.running_var.uniform_(0.5, 2.0)
+        self.norm.num_batches_tracked = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(F.gelu(self.norm(self.linear(x))))
+
+
+def get_inputs():
+    return [torch.randn(BATCH, IN_FEATURES) * 2]
+
+
+def get_init_inputs():
+    return [IN_FEATURES, OUT_FEATURES]
