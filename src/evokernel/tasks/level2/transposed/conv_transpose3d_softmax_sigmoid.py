@@ -1,0 +1,35 @@
+"""Transposed convolution in three dimensions, softmax over channels, sigmoid."""
+
+import torch
+import torch.nn as nn
+
+BATCH = 2
+IN_CHANNELS = 16
+OUT_CHANNELS = 32
+DEPTH = 6
+HEIGHT = 14
+WIDTH = 14
+KERNEL_SIZE = 3
+STRIDE = 2
+SIZES = {
+    "small": {"BATCH": 2, "IN_CHANNELS": 4, "OUT_CHANNELS": 6, "DEPTH": 4, "HEIGHT": 6, "WIDTH": 8},
+    "held_out": {"BATCH": 3, "IN_CHANNELS": 5, "OUT_CHANNELS": 7, "DEPTH": 3, "HEIGHT": 5, "WIDTH": 7},
+}
+
+
+class Model(nn.Module):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int, stride: int):
+        super().__init__()
+        self.conv = nn.ConvTranspose3d(in_channels, out_channels, kernel_size, stride=stride, padding=1, output_padding=1)
+        nn.init.normal_(self.conv.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(torch.softmax(self.conv(x), dim=1))
+
+
+def get_inputs():
+    return [torch.randn(BATCH, IN_CHANNELS, DEPTH, HEIGHT, WIDTH) * 8]
+
+
+def get_init_inputs():
+    return [IN_CHANNELS, OUT_CHANNELS, KERNEL_SIZE, STRIDE]
