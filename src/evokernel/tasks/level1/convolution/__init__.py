@@ -1,0 +1,1 @@
+"""Convolutions in one to three dimensions: standard, strided, dilated, grouped, depthwise, pointwise and transposed."""

@@ -1,0 +1,28 @@
+"""Three-dimensional convolution with a 3 x 3 x 3 kernel: stride 1, no padding, no bias."""
+
+import torch
+import torch.nn as nn
+
+BATCH = 2
+IN_CHANNELS = 8
+OUT_CHANNELS = 32
+SIDE = 24
+KERNEL_SIZE = 3
+SIZES = {"small": {"BATCH": 1, "IN_CHANNELS": 4, "OUT_CHANNELS": 16, "SIDE": 12}}
+
+
+class Model(nn.Module):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int):
+        super().__init__()
+        self.conv = nn.Conv3d(in_channels, out_channels, kernel_size, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, IN_CHANNELS, SIDE, SIDE, SIDE)]
+
+
+def get_init_inputs():
+    return [IN_CHANNELS, OUT_CHANNELS, KERNEL_SIZE]
