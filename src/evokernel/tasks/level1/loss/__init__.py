@@ -1,0 +1,1 @@
+"""Losses: two or three tensors become one number."""

@@ -1,0 +1,22 @@
+"""Huber loss: mean over all elements of d^2 / 2 where |d| <= 1, else |d| - 1/2, for the difference d."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+BATCH = 512
+DIM = 1024
+
+
+class Model(nn.Module):
+    def forward(self, predictions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return F.smooth_l1_loss(predictions, targets)
+
+
+def get_inputs():
+    targets = torch.randn(BATCH, DIM) * 2
+    return [targets + torch.randn(BATCH, DIM) * (0.5 + torch.rand(1)), targets]
+
+
+def get_init_inputs():
+    return []

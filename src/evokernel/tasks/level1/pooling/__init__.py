@@ -1,0 +1,1 @@
+"""Maxima and means over sliding windows in one to three dimensions."""
