@@ -1,0 +1,1 @@
+"""One step of an optimiser: new parameters and new state from gradients."""

@@ -1,0 +1,1 @@
+"""Images sampled on another grid."""
