@@ -12,7 +12,7 @@ SUITES = {p.name for p in (SRC / "tasks").iterdir() if p.is_dir()}
 FILES = sorted(
     f
     for f in SRC.rglob("*.py")
-    if not {"samples", "selftest"} & set(f.parts) and not (f.parts[len(SRC.parts)] == "tasks" and f.parent.name in SUITES)
+    if not {"samples", "selftest"} & set(f.parts) and not (f.parts[len(SRC.parts)] == "tasks" and f.parts[len(SRC.parts) + 1] in SUITES)
 )
 LAYERS = [  # a package imports only packages in earlier rows, never its neighbours
     {"core"},

@@ -87,9 +87,9 @@ def test_totals_of_nothing_hold_no_noughts_for_what_was_not_measured() -> None:
     assert lines["time"] == "not measured"
 
 
-def test_families_and_reasons() -> None:
+def test_categories_and_reasons() -> None:
     found = metrics.by_task(*made_run.made())
-    assert [row[:4] for row in tables.families(found).rows] == [("activation", 1, 1, 1), ("matmul", 1, 1, 0), ("softmax", 1, 1, 1)]
+    assert [row[:4] for row in tables.categories(found).rows] == [("activation", 1, 1, 1), ("matmul", 1, 1, 0), ("softmax", 1, 1, 1)]
     assert tables.failures(found).rows[0] == ("mismatch", 3, 2)
     assert tables.reasons(made_run.made()[1], most=1) == "mismatch 3, +3"
 

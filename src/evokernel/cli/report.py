@@ -67,7 +67,7 @@ def tell_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, path:
 
     found = metrics.of_run(run, attempts)
     tell(f"{run.config.id}: {run.folder}, backend {words.backend(run.config.name('backend'), run.facts)}\n")
-    for table in (tables.operators(found), tables.families(found), tables.fast(found), tables.failures(found)):
+    for table in (tables.operators(found), tables.categories(found), tables.fast(found), tables.failures(found)):
         if table.rows:
             tell(show(table) + "\n")
     tell(pairs(tables.totals(found, seconds, "first to last attempt")))

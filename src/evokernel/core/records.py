@@ -6,12 +6,12 @@ import hashlib
 from enum import StrEnum
 from functools import cached_property
 from math import prod
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from evokernel.core import statistics
-from evokernel.core.statistics import quantile
+from evokernel.core.statistics import known_sum, quantile
 
 Scalar = bool | int | float | str
 Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
@@ -71,6 +71,10 @@ class Work(Record):
     flops: float
     bytes: float
     """Inputs and parameters read once, outputs written once."""
+    terms: float = 1.0
+    """How many terms the longest sum behind one element has."""
+    memory: float = 0.0
+    """Bytes alive at once while PyTorch computes it, about; 0 where nobody looked."""
 
 
 class Task(Record):
@@ -79,7 +83,11 @@ class Task(Record):
     id: str
     """`suite/name`."""
     family: str
-    """For example `activation`, `matmul`, `normalisation`: what reports group by."""
+    """For example `activation`, `matmul`, `normalisation`: what knowledge and values go by."""
+    families: tuple[str, ...] = ()
+    """Every kind of operator in it, as they come in the text."""
+    category: str = ""
+    """What reports group by: as the suite groups its tasks, else the family."""
     level: int = 1
     source: str
     """Python text in KernelBench's format: `Model`, `get_inputs`, `get_init_inputs`."""
@@ -384,11 +392,3 @@ class Job(Record):
     """Refuse to judge where a layer of the sandbox is missing."""
     audit: Settings = {}
     """The model that may veto, as the llm generator's settings name it; none when empty."""
-
-
-Amount = TypeVar("Amount", int, float)
-
-
-def known_sum(a: Amount | None, b: Amount | None) -> Amount | None:
-    """a + b, or None when either is not known."""
-    return None if a is None or b is None else a + b

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from math import comb, hypot, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from evokernel.core.records import Attempt, Outcome
@@ -14,6 +14,12 @@ LEAST_NOISE = 0.02
 LEAST_PAIRED = 0.01
 """Between latencies taken in turn: what starting the same kernel in another process can change by itself."""
 TAIL = 0.025
+Amount = TypeVar("Amount", int, float)
+
+
+def known_sum(a: Amount | None, b: Amount | None) -> Amount | None:
+    """a + b, or None when either is not known."""
+    return None if a is None or b is None else a + b
 
 
 def quantile(samples: Sequence[float], q: float) -> float:

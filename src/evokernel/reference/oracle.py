@@ -12,14 +12,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from evokernel.core.errors import UserError
 from evokernel.reference.module import CHANCE, Named, Reference, Sample, blame, own_chance
-from evokernel.reference.movers import MOVES
+from evokernel.reference.terms import terms
 
 HALVES = (torch.float16, torch.bfloat16)
 NARROW = (*HALVES, torch.float32)
-ALONG_AN_AXIS = ("softmax", "norm", "cum", "logsumexp", "attention", "var", "std")
-"""Parts of the names of operators that add up along an axis and keep the shape."""
-PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}
-"""Matrix products, and which argument's last axis is summed over."""
 
 
 class Oracle(NamedTuple):
@@ -50,25 +46,8 @@ class Widened(TorchDispatchMode):  # type: ignore[misc]
         self.halves |= any(kind in HALVES for kind in kinds)
         args, kwargs = tree_map_only(torch.dtype, wide, (args, kwargs or {}))
         result = func(*args, **kwargs)
-        self.count(func, args, kwargs, result)
+        self.length = max(self.length, terms(func, args, kwargs, result))
         return result if func._schema.is_mutable else tree_map_only(torch.Tensor, widened, result)
-
-    def count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """How many terms went into one element of the result."""
-        name = func._overloadpacket.__name__
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        made = max((leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)), default=0)
-        if func.is_view or name in MOVES or not given or not made:
-            return
-        if name in PRODUCTS:
-            terms = float(args[PRODUCTS[name]].shape[-1])
-        elif name == "convolution":
-            terms = args[1].numel() / min(args[1].shape[:2])
-        elif any(part in name for part in ALONG_AN_AXIS):
-            terms = float(max((size for tensor in given for size in tensor.shape), default=1))
-        else:
-            terms = max(tensor.numel() for tensor in given) / made
-        self.length = max(self.length, terms)
 
 
 def oracle(reference: Reference, sample: Sample, usual: tuple[Named, ...]) -> Oracle | None:

@@ -4,11 +4,13 @@ Operations: matrix products, convolutions and fused attention by torch's own for
 one per element of its largest tensor, be it an addition, a reduction or an exponential; views, copies, gathers and fills count none.
 Bytes: inputs and parameters read once, outputs written once; what the reference keeps in between is not compulsory. A table that is only
 gathered from counts with what was taken from it, a tensor nothing reads does not count.
+Beside them: the terms of the longest sum, and the bytes that are alive at once while PyTorch computes.
 """
 
 from __future__ import annotations
 
 import math
+import weakref
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -21,6 +23,7 @@ from torch.utils.flop_counter import flop_registry
 from evokernel.core.records import Work
 from evokernel.reference.module import Named, Reference, Sample
 from evokernel.reference.movers import MOVES
+from evokernel.reference.terms import terms
 
 GATHERS = frozenset({"embedding", "gather", "index", "index_select"})
 """Operators that read from their first tensor no more than they give back."""
@@ -36,7 +39,8 @@ class Counter(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.flops = 0.0
+        self.flops, self.terms = 0.0, 1.0
+        self.alive, self.peak = 0, 0
         self.reads: dict[int, float] = defaultdict(float)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -47,6 +51,8 @@ class Counter(TorchDispatchMode):  # type: ignore[misc]
         packet = func._overloadpacket
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        self.terms = max(self.terms, terms(func, args, kwargs, result))
+        self.hold(made, {storage(tensor) for tensor in given})
         for i, tensor in enumerate(given):
             few = i == 0 and packet.__name__ in GATHERS
             self.reads[storage(tensor)] += sum(map(size_bytes, made)) if few else size_bytes(tensor)
@@ -57,6 +63,18 @@ class Counter(TorchDispatchMode):  # type: ignore[misc]
         elif packet.__name__ not in MOVES:
             self.flops += max((tensor.numel() for tensor in given + made), default=0)
         return result
+
+    def hold(self, made: list[torch.Tensor], known: set[int]) -> None:
+        """Counts tensors while somebody holds them."""
+        for tensor in made:
+            if storage(tensor) not in known:
+                self.alive += size_bytes(tensor)
+                weakref.finalize(tensor, self.drop, size_bytes(tensor)).atexit = False
+        self.peak = max(self.peak, self.alive)
+
+    def drop(self, size: int) -> None:
+        """A tensor is gone."""
+        self.alive -= size
 
 
 def storage(tensor: torch.Tensor) -> int:
@@ -76,9 +94,11 @@ def attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor)
 
 
 def work(reference: Reference, sample: Sample, outputs: Iterable[Named]) -> Work:
-    """Operations and compulsory bytes of one call."""
+    """Operations and compulsory bytes of one call, the longest sum in it, and the memory it takes."""
     counter = Counter()
     with counter:
         reference.run(sample)
+    held = sum(size_bytes(tensor) for _, tensor in sample.inputs + sample.params)
     read = sum(min(size_bytes(tensor), counter.reads[storage(tensor)]) for _, tensor in sample.inputs + sample.params)
-    return Work(flops=counter.flops, bytes=float(read + sum(size_bytes(tensor) for _, tensor in outputs)))
+    written = sum(size_bytes(tensor) for _, tensor in outputs)
+    return Work(flops=counter.flops, bytes=float(read + written), terms=counter.terms, memory=float(held + counter.peak))

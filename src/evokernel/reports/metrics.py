@@ -243,10 +243,15 @@ def baselines(found: Iterable[Tried]) -> set[str]:
     return {tried.outcome.baseline_name for tried in found if tried.outcome and tried.outcome.baseline_name}
 
 
-def families(found: Sequence[Tried]) -> Mapping[str, list[Tried]]:
-    """Tasks by family, families in alphabetical order."""
-    names = sorted({tried.task.family for tried in found})
-    return {name: [tried for tried in found if tried.task.family == name] for name in names}
+def category(task: Task) -> str:
+    """What a task is counted under; runs from before categories have families only."""
+    return task.category or task.family
+
+
+def categories(found: Sequence[Tried]) -> Mapping[str, list[Tried]]:
+    """Tasks by category, categories in alphabetical order."""
+    names = sorted({category(tried.task) for tried in found})
+    return {name: [tried for tried in found if category(tried.task) == name] for name in names}
 
 
 def shown_values(attempts: Iterable[Attempt]) -> dict[tuple[str, str], list[tuple[int, float]]]:

@@ -59,7 +59,7 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
         facts=run.facts,
         totals=tables.totals(found, metrics.span_s(attempts), "first to last attempt"),
         operators=tables.operators(found),
-        others=[table for table in (tables.families(found), tables.fast(found), tables.failures(found)) if table.rows],
+        others=[table for table in (tables.categories(found), tables.fast(found), tables.failures(found)) if table.rows],
         values=None if values is None else value_table(values),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
         kernels=[kernel(tried) for tried in found],

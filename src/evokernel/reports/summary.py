@@ -61,6 +61,7 @@ def task_summary(tried: Tried) -> dict[str, Any]:
     return {
         "task": tried.task.id,
         "family": tried.task.family,
+        "category": metrics.category(tried.task),
         "attempts": len(tried.attempts),
         "correct": len(tried.correct),
         "compiled": tried.compiled,

@@ -197,10 +197,10 @@ def why(outcome: Outcome) -> str:
     return outcome.failure.reason or outcome.failure.gate if outcome.failure else "correct"
 
 
-def families(found: Sequence[Tried]) -> Table:
-    """One row per family of operators."""
+def categories(found: Sequence[Tried]) -> Table:
+    """One row per category of operators."""
     columns = (
-        Column("family"),
+        Column("category"),
         Column("tasks", "count"),
         Column("compiled", "count"),
         Column("correct", "count"),
@@ -208,11 +208,11 @@ def families(found: Sequence[Tried]) -> Table:
         Column("speed-up (geomean)", "ratio"),
     )
     rows = []
-    for name, members in metrics.families(found).items():
+    for name, members in metrics.categories(found).items():
         gain = metrics.spread(metrics.gains(members))
         speedup = metrics.geomean(metrics.speedups(members))
         rows.append((name, len(members), metrics.compiled(members), metrics.feasible(members), gain.median if gain else None, speedup))
-    return Table("Families", columns, tuple(rows))
+    return Table("Categories", columns, tuple(rows))
 
 
 def fast(found: Sequence[Tried]) -> Table:

@@ -1,8 +1,9 @@
-"""Names the family of an operator from the calls its source makes; nothing is run."""
+"""Names the families of an operator from the calls its source makes; nothing is run."""
 
 from __future__ import annotations
 
 import ast
+from typing import NamedTuple
 
 CALLS = {
     "activation": "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leakyrelu logsigmoid mish prelu relu relu6 rrelu selu "
@@ -15,31 +16,51 @@ CALLS = {
     "pooling": "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d avgpool1d "
     "avgpool2d avgpool3d fractionalmaxpool2d lppool1d lppool2d maxpool1d maxpool2d maxpool3d",
     "scan": "cummax cummin cumprod cumsum logcumsumexp",
-    "gather": "embedding embeddingbag gather indexadd indexselect scatter scatteradd take takealongdim",
+    "gather": "embedding embeddingbag gather indexadd indexcopy indexput indexselect maskedfill maskedscatter maskedselect scatter "
+    "scatteradd scatterreduce take takealongdim",
     "attention": "multiheadattention scaleddotproductattention",
     "recurrent": "gru grucell lstm lstmcell rnn rnncell",
-    "reduction": "all amax amin any argmax argmin aminmax countnonzero logsumexp max mean median min nanmean nansum norm prod std sum topk "
-    "var vectornorm",
+    "sorting": "argsort kthvalue median mode msort sort topk",
+    "resize": "affinegrid gridsample interpolate pixelshuffle pixelunshuffle upsample",
+    "quantise": "dequantize fakequantizeperchannelaffine fakequantizepertensoraffine quantizeperchannel quantizepertensor round",
+    "reduction": "all amax amin any argmax argmin aminmax countnonzero logsumexp max mean min nanmean nansum norm prod std sum var "
+    "vectornorm",
     "loss": "bceloss bcewithlogitsloss binarycrossentropy binarycrossentropywithlogits cosineembeddingloss crossentropy crossentropyloss "
     "ctcloss gaussiannllloss hingeembeddingloss huberloss kldiv kldivloss l1loss marginrankingloss mseloss nllloss poissonnllloss "
     "smoothl1loss softmarginloss tripletmarginloss",
 }
 KINDS = {word: kind for kind, words in CALLS.items() for word in words.split()}
-FAMILIES = (*(kind for kind in CALLS if kind != "recurrent"), "elementwise", "fuse")
+FAMILIES = (*(kind for kind in CALLS if kind != "recurrent"), "optimiser", "elementwise", "fuse")
 BUILTIN = frozenset({"all", "any", "max", "min", "sum"})
 ROOTS = frozenset({"abs", "norm", "pow", "rsqrt", "sqrt", "square", "std", "var", "vectornorm"})
 TARGETS = frozenset({"label", "labels", "target", "targets"})
 
 
-def family(source: str) -> str:
-    """One of FAMILIES; the module's own `FAMILY = "..."` wins. Raises SyntaxError as `ast.parse` does."""
+class Families(NamedTuple):
+    """What an operator is, and what it is made of."""
+
+    main: str
+    """One of FAMILIES, or what the module's own `FAMILY = "..."` says."""
+    parts: tuple[str, ...]
+    """Every kind of call in it."""
+    category: str
+    """What the module's own `CATEGORY = "..."` says; else empty."""
+
+
+def families(source: str) -> Families:
+    """Of a task's text. Raises SyntaxError as `ast.parse` does."""
     tree = ast.parse(source)
-    declared = [literal(node) for node in tree.body if isinstance(node, ast.Assign) and named(node.targets[0], "FAMILY")]
-    if declared and declared[-1]:
-        return declared[-1]
     nodes = [node for part in tree.body if computes(part) for node in ast.walk(part)]
     words = [word for node in nodes if (word := called(node))]
-    return decide(words, forward(nodes))
+    kinds = list(dict.fromkeys(KINDS[word] for word in words if word in KINDS))
+    main = declared(tree, "FAMILY") or decide(words, forward(nodes))
+    return Families(main, tuple(kinds) or (main,), declared(tree, "CATEGORY"))
+
+
+def declared(tree: ast.Module, name: str) -> str:
+    """The text a module-level assignment gives a name; empty when there is none."""
+    found = [literal(node) for node in tree.body if isinstance(node, ast.Assign) and named(node.targets[0], name)]
+    return (found[-1] if found else None) or ""
 
 
 def decide(words: list[str], body: ast.FunctionDef | None) -> str:
@@ -56,6 +77,8 @@ def decide(words: list[str], body: ast.FunctionDef | None) -> str:
     arguments = {a.arg for a in body.args.args} if body else set()
     if "loss" in kinds or ("reduction" in kinds and arguments & TARGETS):
         return "loss"
+    if kinds in ({"gather", "sorting"}, {"reduction", "quantise"}):  # what follows the order; the scale found before rounding
+        kinds -= {"gather", "reduction"}
     if "reduction" in kinds and ast.Div in arithmetic:
         # written out by hand: a sum of exponentials divides in a softmax, a root or an absolute value in a normalisation
         kinds = (

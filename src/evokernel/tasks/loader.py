@@ -15,10 +15,11 @@ from typing import NamedTuple
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Task
-from evokernel.tasks import cache
-from evokernel.tasks.family import family
+from evokernel.tasks import cache, places
+from evokernel.tasks.family import families
 
 log = logging.getLogger(__name__)
+MOST_NAMED = 20
 
 
 class TaskFile(NamedTuple):
@@ -27,7 +28,13 @@ class TaskFile(NamedTuple):
     id: str
     path: Path
     family: str
+    families: tuple[str, ...]
+    category: str
     level: int
+
+    def marks(self) -> dict[str, object]:
+        """What is known of the task without running its reference."""
+        return {"id": self.id, "family": self.family, "families": self.families, "category": self.category, "level": self.level}
 
 
 def load(spec: str) -> list[Task]:
@@ -63,7 +70,7 @@ def describe(file: TaskFile) -> Task:
     if task is None:
         task = derived(file, source)
         cache.put(source, task)
-    return task.model_copy(update={"id": file.id, "family": file.family, "level": file.level})
+    return task.model_copy(update=file.marks())
 
 
 def derived(file: TaskFile, source: str) -> Task:
@@ -75,7 +82,7 @@ def derived(file: TaskFile, source: str) -> Task:
             raise
         raise UserError(cache.NEEDS_TORCH) from error
     log.info("deriving sizes and signature of %s", file.id)
-    return run(source, str(file.path)).model_copy(update={"id": file.id, "family": file.family, "level": file.level})
+    return run(source, str(file.path)).model_copy(update=file.marks())
 
 
 def home() -> Path:
@@ -109,21 +116,27 @@ def paths(part: str) -> list[Path]:
 
 
 def members(suite: str, name: str) -> list[Path]:
-    """The files of a shipped suite whose name fits."""
+    """The files of a shipped suite whose name fits, with or without their category: `level1/relu`, `level1/activation/*`."""
     everything = in_folder(home() / suite)
     wanted = name.rstrip("/").removesuffix(".py") or "*"
     inside = {path: path.relative_to(home() / suite).with_suffix("").as_posix() for path in everything}
-    found = [path for path, label in inside.items() if fnmatchcase(label, wanted) or label.startswith(f"{wanted}/")]
+    found = [
+        path
+        for path, label in inside.items()
+        if fnmatchcase(label, wanted) or label.startswith(f"{wanted}/") or ("/" not in wanted and fnmatchcase(path.stem, wanted))
+    ]
     if not found:
-        near = did_you_mean(wanted, list(inside.values()))
-        raise UserError(f"suite '{suite}' has no task '{name}'{near}; it has: {', '.join(inside.values())}")
+        names = [path.stem for path in inside]
+        near = did_you_mean(wanted, [*names, *inside.values()])
+        shown = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+        raise UserError(f"suite '{suite}' has no task '{name}'{near}; it has: {shown}")
     return found
 
 
 def in_folder(folder: Path) -> list[Path]:
-    """Every task file in a folder and below, in the order of names and numbers."""
+    """Every task file in a folder and below, in the order of names and numbers; of a known checkout, those that are meant as tasks."""
     try:
-        found = sorted(folder.rglob("*.py"), key=natural)
+        found = sorted((path for part in places.groups(folder) for path in part.rglob("*.py")), key=natural)
     except OSError as error:
         raise UserError(f"folder {folder} cannot be read: {error.strerror or error}; check its permissions") from error
     hidden = [p for p in found if any(part.startswith(("_", ".")) for part in p.relative_to(folder).parts)]
@@ -151,14 +164,14 @@ def listed(path: Path) -> TaskFile:
     """What a listing shows of a file."""
     source = read(path)
     try:
-        kind = family(source)
+        found = families(source)
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)
         raise UserError(f"task file {path}{line}: reading it raised {type(error).__name__}: {said}; fix the task file") from error
-    folder = path.resolve().parent.name or "tasks"
-    level = re.search(r"level[_-]?(\d+)", folder, re.IGNORECASE)
-    return TaskFile(f"{word(folder)}/{word(path.stem)}", path, kind, int(level[1]) if level else 1)
+    where = places.place(path)
+    category = found.category or where.category or found.main
+    return TaskFile(f"{word(where.suite)}/{word(path.stem)}", path, found.main, found.parts, category, where.level)
 
 
 def read(path: Path) -> str:
@@ -187,8 +200,8 @@ def looks_like_path(part: str) -> bool:
 
 
 def suggestion(part: str) -> str:
-    """The nearest suite, or the task of that name inside one."""
+    """The nearest suite, or the tasks of that name inside them."""
     names = suites()
     inside = [f"{suite}/{path.stem}" for suite in names for path in in_folder(home() / suite)]
     exact = [label for label in inside if label.partition("/")[2] == part]
-    return f" (did you mean '{exact[0]}'?)" if exact else did_you_mean(part, [*names, *inside])
+    return f" (did you mean {' or '.join(map(repr, exact))}?)" if exact else did_you_mean(part, [*names, *inside])
