@@ -1,5 +1,4 @@
-"""One step of multi-head latent attention (MLA) on the compressed cache: the key projection is absorbed into queries, the value projection
-into outputs, so that keys and values are never unfolded."""
+"""One step of multi-head latent attention (MLA) on the compressed cache: both unfolding projections are absorbed by queries and outputs."""
 
 import torch
 import torch.nn as nn

@@ -1,0 +1,1 @@
+"""Attention that knows where tokens are: rotations, relative terms and learned biases."""
