@@ -1,0 +1,1 @@
+"""Attention over the channels and places of an image."""
