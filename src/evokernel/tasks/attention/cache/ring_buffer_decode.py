@@ -1,4 +1,4 @@
-"""One step of decoding on a ring of recent tokens: the new one replaces the oldest, scores fall with age, slots never filled do not count."""
+"""One step of decoding on a ring of recent tokens: the new one replaces the oldest, scores fall with age, unfilled slots do not count."""
 
 import torch
 import torch.nn as nn
