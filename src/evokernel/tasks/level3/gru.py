@@ -3,12 +3,12 @@
 import torch
 import torch.nn as nn
 
-LENGTH = 64
-BATCH = 8
+LENGTH = 32
+BATCH = 16
 IN_FEATURES = 128
-HIDDEN = 128
+HIDDEN = 160
 SIZES = {
-    "small": {"LENGTH": 16, "IN_FEATURES": 32, "HIDDEN": 32},
+    "small": {"BATCH": 8, "LENGTH": 16, "IN_FEATURES": 32, "HIDDEN": 32},
     "held_out": {"LENGTH": 17, "BATCH": 7, "IN_FEATURES": 37, "HIDDEN": 31},
 }
 

@@ -4,9 +4,9 @@ import torch
 import torch.nn as nn
 
 BATCH = 8
-LENGTH = 64
+LENGTH = 32
 IN_FEATURES = 96
-HIDDEN = 128
+HIDDEN = 160
 LAYERS = 2
 SIZES = {
     "small": {"LENGTH": 16, "IN_FEATURES": 24, "HIDDEN": 32},
@@ -18,6 +18,8 @@ class Model(nn.Module):
     def __init__(self, in_features: int, hidden: int, layers: int):
         super().__init__()
         self.lstm = nn.LSTM(in_features, hidden, layers, batch_first=True)
+        for parameter in self.lstm.parameters():
+            nn.init.uniform_(parameter, -0.2, 0.2)
 
     def forward(self, x: torch.Tensor, h0: torch.Tensor, c0: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         states, (_, cells) = self.lstm(x, (h0, c0))
