@@ -22,6 +22,7 @@ class Model(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, kernel_size: int, groups: int):
         super().__init__()
         self.conv = nn.Conv3d(in_channels, out_channels, kernel_size)
+        nn.init.normal_(self.conv.bias)
         self.norm = nn.GroupNorm(groups, out_channels)
         nn.init.uniform_(self.norm.weight, 0.5, 1.5)
         nn.init.normal_(self.norm.bias)
