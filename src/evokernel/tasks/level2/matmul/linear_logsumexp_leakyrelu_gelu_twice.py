@@ -15,7 +15,7 @@ class Model(nn.Module):
     def __init__(self, in_features: int, out_features: int, slope: float):
         super().__init__()
         self.linear = nn.Linear(in_features, out_features)
-        nn.init.normal_(self.linear.bias, mean=-1.6 - math.log(out_features))
+        nn.init.normal_(self.linear.bias, mean=-1.2 - math.log(out_features))
         self.slope = slope
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -29,7 +29,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(BATCH, IN_CHANNELS, HEIGHT, WIDTH) * 3]
+    return [torch.randn(BATCH, IN_CHANNELS, HEIGHT, WIDTH) * 6]
 
 
 def get_init_inputs():

@@ -34,7 +34,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(BATCH, IN_CHANNELS, DEPTH, HEIGHT, WIDTH) + torch.randn(BATCH, IN_CHANNELS, 1, 1, 1) * 2]
+    return [torch.randn(BATCH, IN_CHANNELS, DEPTH, HEIGHT, WIDTH) * 2 + torch.randn(BATCH, IN_CHANNELS, 1, 1, 1) * 4]
 
 
 def get_init_inputs():
