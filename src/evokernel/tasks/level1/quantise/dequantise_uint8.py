@@ -3,6 +3,7 @@
 import torch
 import torch.nn as nn
 
+FAMILY = "quantise"
 ROWS = 512
 GROUPS = 16
 GROUP_SIZE = 64

@@ -3,6 +3,7 @@
 import torch
 import torch.nn as nn
 
+FAMILY = "quantise"
 M = 256
 K = 512
 N = 384
