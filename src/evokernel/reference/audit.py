@@ -23,16 +23,22 @@ class Finding(NamedTuple):
     """At whose tolerance; empty where that makes no difference."""
 
 
-def audit(task: Task, overrides: Mapping[str, int], seed: int = 0) -> list[Finding]:
-    """Looks at a task at one size, with three sets of inputs for one set of parameters."""
+def audit(task: Task, overrides: Mapping[str, int], *, thorough: bool = True, seed: int = 0) -> list[Finding]:
+    """Looks at a task at one size, with three sets of inputs for one set of parameters.
+
+    `thorough` also asks of each tensor whether it could be left out, which takes a run or more for each.
+    """
     reference = Reference(task.source, task.id, overrides)
     samples = draws(reference, seed)
     outputs = [reference.run(sample) for sample in samples]
+    tolerances = {"strict": Tolerance(task.atol, task.rtol), "paper": PAPER}
+    empty = {protocol: shortcuts(samples, outputs, tolerance) for protocol, tolerance in tolerances.items()}
+    asked = {protocol: tolerance for protocol, tolerance in tolerances.items() if thorough and not empty[protocol]}
     return [
         *steadiness(reference, samples[0], outputs[0]),
         *(Finding("untried", name) for name in constants_held(samples[0])),
-        *emptiness(reference, samples, outputs, "strict", Tolerance(task.atol, task.rtol)),
-        *emptiness(reference, samples, outputs, "paper", PAPER),
+        *(Finding("vacuous", what, protocol) for protocol, found in empty.items() for what in found),
+        *(Finding("idle", name, protocol) for protocol, name in idle(reference, samples, outputs, asked)),
     ]
 
 
@@ -44,16 +50,6 @@ def steadiness(reference: Reference, sample: Sample, outputs: tuple[Named, ...])
         yield Finding("random", "forward draws random numbers of its own")
     if not all(bool(x.tensor.isfinite().all()) for x in outputs):
         yield Finding("non-finite", "outputs hold NaN or infinities")
-
-
-def emptiness(
-    reference: Reference, samples: list[Sample], outputs: list[tuple[Named, ...]], protocol: str, tolerance: Tolerance
-) -> Iterator[Finding]:
-    """What would pass without computing, or without looking at all there is."""
-    found = shortcuts(samples, outputs, tolerance)
-    yield from (Finding("vacuous", what, protocol) for what in found)
-    if not found:
-        yield from (Finding("idle", name, protocol) for name in idle(reference, samples, outputs, tolerance))
 
 
 def differ(some: tuple[Named, ...], others: tuple[Named, ...]) -> bool:

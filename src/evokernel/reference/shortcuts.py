@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -97,25 +97,35 @@ def copies(samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) 
                 yield name
 
 
-def idle(reference: Reference, samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> list[str]:
-    """Inputs and parameters a kernel could leave out: in every sample, other values change nothing beyond the tolerance."""
-    names = [name for name, _ in samples[0].inputs + samples[0].params]
-    return [name for i, name in enumerate(names) if all(is_idle(reference, *one, i, tolerance) for one in zip(samples, outputs))]
+def idle(
+    reference: Reference, samples: list[Sample], outputs: list[Outputs], tolerances: Mapping[str, Tolerance]
+) -> Iterator[tuple[str, str]]:
+    """Inputs and parameters a kernel could leave out, by tolerance: in every sample, other values change nothing beyond it."""
+    for i, (name, _) in enumerate(samples[0].inputs + samples[0].params):
+        left = dict(tolerances)
+        for sample, wanted in zip(samples, outputs):
+            if left:
+                after = with_other_values(reference, sample, i)
+                left = {key: tolerance for key, tolerance in left.items() if unchanged(after, wanted, tolerance)}
+        yield from ((key, name) for key in left)
 
 
-def is_idle(reference: Reference, sample: Sample, outputs: Outputs, index: int, tolerance: Tolerance) -> bool:
-    """Whether the outputs stay as they are with other values in one tensor."""
+def with_other_values(reference: Reference, sample: Sample, index: int) -> Outputs:
+    """The outputs when one tensor holds something else."""
     tensor = (sample.inputs + sample.params)[index].tensor
     kept = tensor.detach().clone()
     with torch.no_grad():
         try:
             tensor.copy_(changed(kept))
-            after = reference.run(sample)
+            return reference.run(sample)
         finally:
             tensor.copy_(kept)
-    return [x.tensor.shape for x in after] == [x.tensor.shape for x in outputs] and all(
-        passes(a.tensor, b.tensor, tolerance) for a, b in zip(after, outputs)
-    )
+
+
+def unchanged(after: Outputs, wanted: Outputs, tolerance: Tolerance) -> bool:
+    """Whether one set of outputs passes for another."""
+    same = [x.tensor.shape for x in after] == [x.tensor.shape for x in wanted]
+    return same and all(passes(a.tensor, b.tensor, tolerance) for a, b in zip(after, wanted))
 
 
 def changed(tensor: torch.Tensor) -> torch.Tensor:

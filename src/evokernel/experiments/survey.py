@@ -1,0 +1,206 @@
+"""Looks at many tasks, each in a process that may be slow, run out of memory or die: what they are, and what is wrong with them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from evokernel.core.errors import UserError
+from evokernel.core.records import Record, Task
+from evokernel.tasks.loader import TaskFile, describe
+
+SIZES = ("bench", "small", "held_out")
+NEEDED = 4
+"""How many times the reference's memory judging takes: it runs in float64, too, and the candidate has tensors of its own."""
+THOROUGH = 4e9
+"""Where asking of each tensor whether it can be left out takes more operations than this, it is asked at smaller sizes only."""
+
+
+class Flaw(Record):
+    """One thing that is wrong with a task."""
+
+    kind: str
+    """A kind of `reference.audit`, or `fixed-size`, `too large`, or `unlooked` where it could not be looked at."""
+    what: str
+    size: str = ""
+    protocol: str = ""
+
+
+class Look(Record):
+    """What was found out about one task file."""
+
+    id: str
+    path: str
+    level: int
+    category: str
+    task: Task | None = None
+    error: str = ""
+    """Why it cannot be used."""
+    flaws: tuple[Flaw, ...] = ()
+    seconds: float = 0.0
+
+    def wrong(self, protocol: str) -> list[Flaw]:
+        """Flaws that count under a protocol: what nobody could look at is not known to be sound."""
+        return [flaw for flaw in self.flaws if flaw.protocol in ("", protocol)]
+
+
+class Wish(NamedTuple):
+    """What to look at."""
+
+    file: TaskFile
+    audit: bool
+    """Whether to look for flaws, or only whether it loads."""
+
+
+def survey(files: Sequence[TaskFile], *, audit: bool, workers: int = 2, timeout_s: float = 180) -> Iterator[Look]:
+    """One look per file, as they come in."""
+    done: SimpleQueue[Look] = SimpleQueue()
+    todo = [Wish(file, audit) for file in reversed(files)]
+
+    def work() -> None:
+        with Worker(machine_memory() // workers) as worker:
+            while todo:
+                with suppress(IndexError):  # another was quicker
+                    done.put(worker.look(todo.pop(), timeout_s))
+
+    with ThreadPoolExecutor(workers) as pool:
+        threads = [pool.submit(work) for _ in range(min(workers, len(files)))]
+        try:
+            for _ in files:
+                yield done.get()
+        finally:
+            todo.clear()
+        for one in threads:
+            one.result()
+
+
+class Worker:
+    """A process that looks at tasks; a new one when it was lost."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.process: multiprocessing.context.SpawnProcess | None = None
+        self.pipe: Connection | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def look(self, wish: Wish, timeout_s: float) -> Look:
+        """What the process found out; where it did not answer, that."""
+        started = time.monotonic()
+        if self.pipe is None:
+            self.start()
+        assert self.pipe is not None
+        assert self.process is not None
+        self.pipe.send(wish)
+        if not self.pipe.poll(timeout_s):
+            self.stop()
+            return failed(wish.file, f"took more than {timeout_s:g} s", started)
+        try:
+            found: Look = self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            code = self.process.exitcode or 0
+            self.stop()
+            how = f"was stopped by {signal.Signals(-code).name}, as when memory is out" if code < 0 else f"ended with code {code}"
+            return failed(wish.file, f"the process that ran it {how}", started)
+        return found.model_copy(update={"seconds": time.monotonic() - started})
+
+    def start(self) -> None:
+        """Another process."""
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, self.memory), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def stop(self) -> None:
+        """Ends the process, whatever it does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+        if self.pipe is not None:
+            self.pipe.close()
+        self.process = self.pipe = None
+
+
+def serve(pipe: Connection, memory: int) -> None:
+    """Looks at what is asked for until nobody asks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    import torch
+
+    torch.set_num_threads(1)
+    with suppress(EOFError):
+        while True:
+            wish: Wish = pipe.recv()
+            pipe.send(look(wish))
+
+
+def look(wish: Wish) -> Look:
+    """At one task file, in this process."""
+    file = wish.file
+    found = Look(id=file.id, path=str(file.path), level=file.level, category=file.category)
+    try:
+        task = describe(file)
+        flaws = tuple(flaws_of(task) if wish.audit else standing(task))
+    except (UserError, MemoryError) as error:
+        return found.model_copy(update={"error": str(error) or "memory is out"})
+    return found.model_copy(update={"task": task, "flaws": flaws})
+
+
+def flaws_of(task: Task) -> Iterator[Flaw]:
+    """Everything that is wrong with a task, size by size."""
+    from evokernel.reference.audit import audit
+    from evokernel.reference.narrow import narrowed
+
+    yield from standing(task)
+    tensors = len(task.signature.inputs) + len(task.signature.params)
+    seen = set()
+    for size in SIZES:
+        overrides = dict(task.sizes[size])
+        if size == "bench":
+            fewer = narrowed(task.source, task.id)
+            if fewer is None:
+                yield Flaw(kind="unlooked", what="too large to run here, also with fewer rows", size=size)
+                continue
+            overrides = fewer
+        key = tuple(sorted(overrides.items()))
+        if key in seen:
+            continue
+        seen.add(key)
+        thorough = size != "bench" or task.work.flops * tensors <= THOROUGH
+        for found in audit(task, overrides, thorough=thorough):
+            yield Flaw(kind=found.kind, what=found.what, size=size, protocol=found.protocol)
+
+
+def standing(task: Task) -> Iterator[Flaw]:
+    """What is known without a further run."""
+    if "fixed-size" in task.tags:
+        yield Flaw(kind="fixed-size", what="no constant of the module changes its sizes")
+    need, there = NEEDED * task.work.memory, machine_memory()
+    if need > there:
+        yield Flaw(kind="too large", what=f"judging it takes about {need / 1e9:.1f} GB, this machine has {there / 1e9:.1f}", size="bench")
+
+
+def failed(file: TaskFile, why: str, started: float) -> Look:
+    """A look that came to nothing."""
+    seconds = time.monotonic() - started
+    return Look(id=file.id, path=str(file.path), level=file.level, category=file.category, error=why, seconds=seconds)
+
+
+def machine_memory() -> int:
+    """Bytes of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
