@@ -22,6 +22,7 @@ class Model(nn.Module):
         self.encode2 = nn.Conv2d(channels, code, 4, stride=2, padding=1)
         self.decode1 = nn.ConvTranspose2d(code, channels, 4, stride=2, padding=1)
         self.decode2 = nn.ConvTranspose2d(channels, in_channels, 4, stride=2, padding=1)
+        nn.init.normal_(self.decode2.bias)
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         code = self.encode2(torch.relu(self.encode1(x)))
