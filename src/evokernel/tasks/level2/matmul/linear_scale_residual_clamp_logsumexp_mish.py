@@ -13,6 +13,7 @@ class Model(nn.Module):
     def __init__(self, in_features: int, out_features: int, factor: float, bound: float):
         super().__init__()
         self.linear = nn.Linear(in_features, out_features)
+        nn.init.normal_(self.linear.bias, mean=-2.0, std=0.5)
         self.factor = factor
         self.bound = bound
 
@@ -24,7 +25,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(BATCH, IN_FEATURES) * (0.5 + torch.rand(BATCH, 1))]
+    return [torch.randn(BATCH, IN_FEATURES) * (0.5 + 3 * torch.rand(BATCH, 1))]
 
 
 def get_init_inputs():

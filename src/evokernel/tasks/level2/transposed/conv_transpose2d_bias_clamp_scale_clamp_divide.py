@@ -1,4 +1,4 @@
-"""Transposed convolution, bias per channel, clamp to [0, 1], factor, clamp again, division by the factor."""
+"""Transposed convolution, bias per channel, clamp to [0.2, 1], factor, clamp to [0, 1], division by the factor."""
 
 import torch
 import torch.nn as nn
@@ -20,7 +20,7 @@ class Model(nn.Module):
         self.bias = nn.Parameter(torch.randn(out_channels, 1, 1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = torch.clamp(self.conv(x) + self.bias, 0.0, 1.0)
+        y = torch.clamp(self.conv(x) + self.bias, 0.2, 1.0)
         return torch.clamp(y * self.factor, 0.0, 1.0) / self.factor
 
 
