@@ -31,9 +31,9 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    wide = torch.randn(2, BATCH, LENGTH, CHANNELS)
-    narrow = torch.randn(2, BATCH, LENGTH, STATES)
-    return [wide[0], wide[1], narrow[0], narrow[1]]
+    x, delta = (torch.randn(BATCH, LENGTH, CHANNELS) for _ in range(2))
+    b, c = (torch.randn(BATCH, LENGTH, STATES) for _ in range(2))
+    return [x, delta, b, c]
 
 
 def get_init_inputs():
