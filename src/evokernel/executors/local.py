@@ -82,7 +82,7 @@ class Local:
     def __init__(self, workers: int = 0, tries: int = 3) -> None:
         count = workers or usable_cores()
         self.tries = tries
-        self.judges: queue.SimpleQueue[Judge] = queue.SimpleQueue()
+        self.judges: queue.LifoQueue[Judge] = queue.LifoQueue()  # the last that was busy: it is warm, and no other need be started
         self.all = [Judge() for _ in range(count)]
         for judge in self.all:
             self.judges.put(judge)
