@@ -18,6 +18,7 @@ COMMANDS = {
     "verify": "Judge one kernel against one task, through all gates.",
     "report": "Tables, plots and one self-contained page of a run.",
     "export": "Best kernels of a run, with tests, provenance and a PyTorch wrapper.",
+    "extract": "Rank the operators of a whole model, make tasks of them, put kernels back.",
     "tasks": "List tasks, or show what a kernel for one must do.",
     "backends": "List backends, and whether they work here.",
     "doctor": "Check that everything a run needs is here.",

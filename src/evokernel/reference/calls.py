@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
@@ -29,7 +30,8 @@ class Unwritable(Exception):
     """An argument that has no form in a task's text."""
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Stands where a tensor stood."""
 
     index: int
@@ -66,7 +68,9 @@ class Call:
         """The same call with other tensors; nothing is overwritten."""
         given = [tensors[leaf.index] if isinstance(leaf, Place) else leaf for leaf in (self.leaves if leaves is None else leaves)]
         args, kwargs = tree_unflatten(given, self.form)
-        return resolved(self.name)(*args, **kwargs)
+        function = resolved(self.name)
+        assert function, "a call is only made of what has a name"
+        return function(*args, **kwargs)
 
 
 class Outermost(TorchFunctionMode):  # type: ignore[misc]
@@ -123,7 +127,7 @@ def computes(call: Call, result: object) -> bool:
     if not found or call.name.rpartition(".")[2] in COPIES or any(tensor.layout != torch.strided for tensor in found):
         return False
     if call.name.endswith((".to", ".float", ".type", ".type_as")):
-        return found[0].dtype != call.tensors[0].dtype
+        return bool(found[0].dtype != call.tensors[0].dtype)
     owned = {storage(tensor) for tensor in call.tensors}
     return call.target is not None or not all(storage(tensor) in owned for tensor in found)
 
@@ -212,7 +216,9 @@ def written(value: Any, words: Sequence[str]) -> str:
         return f'float("{value}")'
     if value is Ellipsis:
         return "..."
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, str):
+        return json.dumps(value)
+    if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if isinstance(value, slice) and not any(isinstance(part, torch.Tensor) for part in (value.start, value.stop, value.step)):
         return repr(value)

@@ -120,7 +120,7 @@ def take(names: Names, name: str, value: object) -> list[str]:
     """Names for the tensors in one argument."""
     if isinstance(value, Place):
         return [names.take(name)]
-    if isinstance(value, list | tuple) and not isinstance(value, Place):
+    if isinstance(value, list | tuple):
         return [found for index, item in enumerate(value) for found in take(names, f"{name}_{index}", item)]
     return []
 
