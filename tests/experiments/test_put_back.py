@@ -95,3 +95,16 @@ def test_a_folder_with_tasks_is_not_added_to(tasks, tmp_path):
     new_folder(tmp_path / "new")
     with pytest.raises(UserError, match="already holds"):
         new_folder(Path(tasks).parent)
+
+
+def test_infinities_are_matched_where_they_belong(tmp_path):
+    text = MODEL.replace("self.act(self.up(x))", "self.up(x).masked_fill(x[:, :1] > 0, float('-inf')).relu()")
+    reference = Reference(text, "masked.py")
+    found = profile(reference, 0)
+    (fill,) = [one for one in extract(found.operators, "masked", tmp_path) if one.operator.call.name.endswith("masked_fill")]
+    kernel = GELU.replace("float* out", "const bool* mask, const int64_t* mask_shape, float* out").replace(
+        "0.5f * x[i] * (1.0f + std::erf(x[i] * 0.70710678f))", "mask[i / x_shape[1]] ? -INFINITY : x[i]"
+    )
+    done = put_back(reference, text, found, a_run(tmp_path / "run", str(fill.path), kernel), 0)
+    assert done.right
+    assert (done.told[0].replaced, done.told[0].worst) == (1, 0.0)

@@ -13,12 +13,12 @@ from evokernel.experiments.compose import refuse_too_large
 from evokernel.reference.calls import Unwritable
 from evokernel.reference.describe import describe
 from evokernel.reference.excerpt import excerpt, file_name
+from evokernel.reference.module import Reference
 from evokernel.reference.profiles import Operator, Profile
 from evokernel.tasks import cache
 
 UNFIT = {
     "random": "it draws random numbers",
-    "non-finite": "its outputs are not finite",
     "vacuous": "something that computes nothing would pass for it",
 }
 """Tags of tasks that no kernel can be judged on."""
@@ -68,10 +68,18 @@ def judged(operator: Operator, model: str, name: str) -> str:
     if "vacuous" in task.tags:
         text = excerpt(operator, model, scale=True)
         task = known(text, name)
+    if "non-finite" in task.tags and has_nan(text, name, task):
+        raise UserError("inputs like the model's, drawn one by one, make it give NaN")
     if unfit := [UNFIT[tag] for tag in task.tags if tag in UNFIT]:
         raise UserError("; ".join(unfit))
     refuse_too_large([task.model_copy(update={"id": Path(name).stem})])
     return text
+
+
+def has_nan(text: str, name: str, task: Task) -> bool:
+    """Whether a task gives NaN; an infinity alone can be matched."""
+    reference = Reference(text, name, task.sizes["small"])
+    return any(bool(tensor.isnan().any()) for _, tensor in reference.run(reference.sample(0)))
 
 
 def known(text: str, name: str) -> Task:

@@ -168,7 +168,7 @@ def constant_name(call: Call, slot: Slot, words: Sequence[str]) -> str:
     if bare in RECURRENT:
         is_batch_first = [leaf for leaf in call.leaves if isinstance(leaf, bool)][-1]
         return "HIDDEN" if slot.where else "INPUTS" if slot.axis == 2 else "BATCH" if is_batch_first == (slot.axis == 0) else "STEPS"
-    known = GRID if SPATIAL.search(call.name) and slot.where == 0 else MATRIX
+    known = {**MATRIX, **GRID} if SPATIAL.search(call.name) and slot.where == 0 else MATRIX
     axis = known[rank][slot.axis] if rank in known else f"AXIS{slot.axis}"
     if slot.where == 0:
         return axis
