@@ -1,4 +1,4 @@
-"""What the README shows, run as it stands: the everyday commands in an empty folder, the model commands against a local service."""
+"""What the README shows, run as it stands but for the clock: everyday commands in an empty folder, model commands with a local service."""
 
 import os
 import re
@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 from chat_server import Behaviour, ChatServer
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import folder, make
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-KERNEL = ROOT / "src" / "evokernel" / "backends" / "pallas" / "knowledge" / "softmax-rows.md"
-
-
-CODE = re.findall(r"```python\n(.*?)```", KERNEL.read_text(), re.DOTALL)[0]
-REPLY = f"```python kernel.py\n{CODE}```\n"
-pytestmark = pytest.mark.skipif(bool(why := make("backend", "pallas").missing()), reason=str(why))
+CARDS = {name: (folder("backend", name) / "knowledge" / "softmax-rows.md").read_text() for name in ("cpp", "pallas")}
+REPLY = re.findall(r"```cpp\n.*?```\n", CARDS["cpp"], re.DOTALL)[0]
+QUICK = " --set protocol=paper --set clock=synthetic"
+"""Added to every run: a closer look and a real clock take most of the time, and are tested elsewhere."""
+SHORT = f" --tasks starter/softmax --budget 1 --backend cpp{QUICK}"
 
 
 def block(holding: str) -> list[str]:
@@ -36,13 +35,15 @@ def call(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.skipif(bool(why := make("backend", "pallas").missing()), reason=str(why))
 def test_the_everyday_commands(tmp_path):
-    (tmp_path / "kernel.py").write_text(CODE)
+    (tmp_path / "kernel.py").write_text(re.findall(r"```python\n(.*?)```", CARDS["pallas"], re.DOTALL)[0])
     lines = block("evokernel doctor")
     assert len(lines) >= 7
     for line in lines:
         runs = [path.name for path in (tmp_path / "runs").iterdir()] if (tmp_path / "runs").exists() else [""]
-        done = call(line.replace("<id>", runs[0]), tmp_path)
+        quick = QUICK if line.startswith("evokernel run") else ""
+        done = call(line.replace("<id>", runs[0]) + quick, tmp_path)
         assert done.returncode == 0, (line, done.stdout[-2000:], done.stderr[-2000:])
         assert "Traceback" not in done.stderr
     (run,) = (tmp_path / "runs").iterdir()
@@ -53,8 +54,7 @@ def test_the_everyday_commands(tmp_path):
 @pytest.mark.parametrize("line", [line for line in block("generator.budget_usd") if "--generator llm" in line])
 def test_the_model_commands(line, tmp_path):
     with ChatServer(lambda request, n: Behaviour(text=REPLY)) as server:
-        short = f" --tasks starter/softmax --budget 1 --set generator.base_url={server.base_url}"
-        done = call(line + short, tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none")
+        done = call(f"{line}{SHORT} --set generator.base_url={server.base_url}", tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none")
         assert done.returncode == 0, done.stderr
         assert "100 %" in done.stdout
 
@@ -66,12 +66,11 @@ def test_a_program_and_a_mailbox_answer_too(tmp_path):
     agent = tmp_path / "my-agent"
     agent.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {reply}\n")
     agent.chmod(0o755)
-    short = " --tasks starter/softmax --budget 1"
-    done = call(program + short, tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    done = call(program + SHORT, tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (done.returncode, "100 %" in done.stdout) == (0, True), done.stderr
     inbox = tmp_path / "inbox"
     waiting = subprocess.Popen(
-        [sys.executable, "-m", "evokernel.cli.main", *shlex.split(mailbox + short)[1:]],
+        [sys.executable, "-m", "evokernel.cli.main", *shlex.split(mailbox + SHORT)[1:]],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,6 +1,7 @@
 """Every backend's candidates with a known verdict get it. Backends and candidates are found, not listed."""
 
 import pytest
+from sampling import one_in
 
 from evokernel.core.plugins import make, names
 from evokernel.experiments.selftest import CLASSES, HONEST, collect, job, shipped
@@ -12,13 +13,6 @@ TIMED = ("openmp", "two-threads")
 """Honest ones that are timed here as well; the others are judged up to the clock, which takes longest and tells least about them."""
 ONE_IN = 4
 """So many are judged whenever tests are run; all are with `-m ""`, and by `evokernel selftest`."""
-
-
-def chosen():
-    """All candidates, three quarters marked as slow."""
-    for number, one in enumerate(SPECIMENS):
-        is_slow = number % ONE_IN
-        yield pytest.param(one, id=f"{one.backend}-{one.kind}-{one.path.stem}", marks=[pytest.mark.slow] if is_slow else [])
 
 
 def test_all_backends_ship_candidates():
@@ -33,7 +27,7 @@ def test_all_classes_have_candidates(backend):
     assert len(found) - found.count(HONEST) >= 20
 
 
-@pytest.mark.parametrize("specimen", chosen())
+@pytest.mark.parametrize("specimen", one_in(ONE_IN, SPECIMENS, lambda one: f"{one.backend}-{one.kind}-{one.path.stem}"))
 def test_the_judge_is_right(specimen):
     if missing := make("backend", specimen.backend).missing():
         pytest.skip(missing)

@@ -1,11 +1,11 @@
-"""A run in which every third candidate is hostile: it ends, it judges rightly, it keeps what it learned, and nothing is left behind."""
+"""A run of which most candidates, or every third, are hostile: it ends, it judges rightly, it keeps what it learned, and leaves nothing."""
 
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,9 @@ from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 
 HERE = Path(__file__).parent
-TASKS, BUDGET, TIMEOUT_S, RUN_S = 5, 40, 2, 500
+TASKS, TIMEOUT_S, RUN_S = 5, 2, 500
+TURNS = {20: ("honest", "hostile", "hostile", "wrong", "hostile", "hostile"), 40: ("honest", "wrong", "hostile")}
+"""In what order they play, by the number of attempts per task: each hostile candidate has one turn in either."""
 DISK_BYTES = 300 << 20
 KEPT = {"run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "lock", "artifacts", "report.html", "plots"}
 HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")
@@ -48,22 +50,22 @@ def acts() -> list[tuple[str, str]]:
     return [(f"# at {('call', 'load')[number % 2]}: {path.stem}\n{path.read_text()}", "py") for number, path in enumerate(found)]
 
 
-def cast(where: Path) -> Iterator[tuple[str, str, str]]:
-    """Kind, text and suffix of every attempt: one that is honest, one that is wrong, one that is hostile."""
+def cast(where: Path, budget: int) -> Iterator[tuple[str, str, str]]:
+    """Kind, text and suffix of every attempt."""
     honest = cycle([*kernels("honest", where), *(plain(expression) for expression in 3 * HONEST)])
     wrong = cycle([*kernels("wrong", where), *(plain(expression) for expression in 3 * WRONG)])
     hostile = [*kernels("hostile", where), *acts()]
-    assert len(hostile) == TASKS * BUDGET // 3, "each has its turn"
+    kinds = list(islice(cycle(TURNS[budget]), TASKS * budget))
+    assert len(hostile) == kinds.count("hostile"), "each has its turn"
     more = iter(hostile)
-    for number in range(TASKS * BUDGET):
-        kind = ("honest", "wrong", "hostile")[number % 3]
+    for kind in kinds:
         yield (kind, *next({"hostile": more, "wrong": wrong, "honest": honest}[kind]))
 
 
-def write_scripts(scene: Scene, folder: Path) -> None:
+def write_scripts(scene: Scene, folder: Path, budget: int) -> None:
     """Tasks, and for every task its candidates in the order in which they are played."""
     (folder / "tasks").mkdir(parents=True)
-    for number, (kind, text, suffix) in enumerate(cast(scene.where)):
+    for number, (kind, text, suffix) in enumerate(cast(scene.where, budget)):
         task, turn = f"task_{number % TASKS:02}", number // TASKS
         (folder / "tasks" / f"{task}.py").write_text((HERE / "hostile_task.py").read_text())
         path = folder / "script" / task / f"{turn:02}-{kind}.{suffix}"
@@ -75,6 +77,7 @@ class Ran(NamedTuple):
     """A run that is over, and what was seen meanwhile."""
 
     scene: Scene
+    budget: int
     code: int
     said: str
     attempts: list[Attempt]
@@ -83,14 +86,14 @@ class Ran(NamedTuple):
     disk: Watch
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory) -> Iterator[Ran]:
+@pytest.fixture(scope="module", params=[pytest.param(20, id="100"), pytest.param(40, id="200", marks=pytest.mark.slow)])
+def ran(request, tmp_path_factory) -> Iterator[Ran]:
     if missing := lacking():
         pytest.skip(f"without its walls the machine would come to harm: {', '.join(missing)}")
     root = tmp_path_factory.mktemp("hostile")
     scene, listener = Scene(root, tmp_path_factory.getbasetemp() / "cache"), Listener()
-    write_scripts(scene, root)
-    command = [sys.executable, "-m", "evokernel.cli.main", "run", "--plain", "--tasks", str(root / "tasks"), "--budget", str(BUDGET)]
+    write_scripts(scene, root, request.param)
+    command = [sys.executable, "-m", "evokernel.cli.main", "run", "--plain", "--tasks", str(root / "tasks"), "--budget", str(request.param)]
     command += ["--workers", "2", "--out", str(scene.run), "--memory", str(scene.bank), "--backend", "hostile_both:Both"]
     command += ["--generator", "script", "--set", f"generator.folder={root / 'script'}", "--policy", "value"]
     chosen = {"id": "hostile", "clock": "synthetic", "protocol": "paper", "timeout_s": TIMEOUT_S, "concurrency": 4}
@@ -105,7 +108,7 @@ def ran(tmp_path_factory) -> Iterator[Ran]:
             run.kill()
             code = run.wait()
     attempts = Run.open(scene.run).attempts() if (scene.run / "run.toml").exists() else []
-    yield Ran(scene, code, log.read_text(errors="replace"), attempts, processes, listener.close(), disk)
+    yield Ran(scene, request.param, code, log.read_text(errors="replace"), attempts, processes, listener.close(), disk)
     scene.release()
 
 
@@ -113,7 +116,7 @@ def test_it_ends_and_every_attempt_is_in_the_journal(ran):
     assert ran.code == 0, ran.said[-3000:]
     assert "Traceback" not in ran.said
     tasks = [f"tasks/task_{number:02}" for number in range(TASKS)]
-    assert sorted(attempt.id for attempt in ran.attempts) == sorted(f"{task}/{turn}" for task in tasks for turn in range(BUDGET))
+    assert sorted(attempt.id for attempt in ran.attempts) == sorted(f"{task}/{turn}" for task in tasks for turn in range(ran.budget))
     assert not (ran.scene.run / "incidents.jsonl").exists(), (ran.scene.run / "incidents.jsonl").read_text()
 
 
