@@ -13,7 +13,7 @@ from evokernel.reference.measure import imagine
 from evokernel.reference.module import Reference
 from evokernel.reference.signature import signature
 from evokernel.reference.sizes import ELEMENTS, nearby
-from evokernel.reference.work import work
+from evokernel.reference.work import counted as counted_work
 
 HEAD = "import torch\nimport torch.nn as nn\n"
 
@@ -223,7 +223,7 @@ def test_work_is_counted(forward, inputs, flops, read):
     source = f"{HEAD}class Model(nn.Module):\n    def forward(self, x, y=None): return {forward}\ndef get_inputs(): return {inputs}\n"
     reference = Reference(source)
     sample = reference.sample(0)
-    counted = work(reference, sample, reference.run(sample))
+    counted, _ = counted_work(reference, sample)
     assert (counted.flops, counted.bytes) == (flops, read)
     followed = imagine(source, "t.py", {})
     assert followed is not None

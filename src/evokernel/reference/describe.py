@@ -19,7 +19,7 @@ def describe(source: str, name: str) -> Task:
 
     The task's text leaves out `SIZES`: it is what generators are shown, and held-out sizes are not for them.
     """
-    found = measure(source, name, {}, shapes_first=True)
+    found = measure(source, name, {})
     for tensor in found.signature.outputs:
         if 0 in tensor.shape:
             raise UserError(f"task file {name}: Model.forward returned an empty tensor ({tensor.name}); check the sizes in get_inputs")

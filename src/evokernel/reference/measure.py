@@ -11,7 +11,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Work
 from evokernel.reference.module import Named, Reference
 from evokernel.reference.signature import signature
-from evokernel.reference.work import work
+from evokernel.reference.work import counted
 
 BYTES = 1 << 26
 FLOPS = 1 << 32
@@ -27,12 +27,18 @@ class Measure(NamedTuple):
     """Whether all outputs are; None when only shapes were followed."""
 
 
-def measure(source: str, name: str, overrides: Mapping[str, int], *, shapes_first: bool) -> Measure:
-    """Runs the reference at a size; with `shapes_first`, only when its shapes say that it will not take long."""
-    if shapes_first:
-        imagined = imagine(source, name, overrides)
-        if imagined is not None and (imagined.work.bytes > BYTES or imagined.work.flops > FLOPS):
-            return imagined
+class Glimpse(NamedTuple):
+    """A size of a task without its work, which takes longer to count than small sizes take to run."""
+
+    signature: Signature
+    finite: bool | None
+
+
+def measure(source: str, name: str, overrides: Mapping[str, int]) -> Measure:
+    """Runs the reference at a size when its shapes say that it will not take long."""
+    imagined = imagine(source, name, overrides)
+    if imagined is not None and (imagined.work.bytes > BYTES or imagined.work.flops > FLOPS):
+        return imagined
     return run(source, name, overrides, real=True)
 
 
@@ -49,8 +55,17 @@ def run(source: str, name: str, overrides: Mapping[str, int], *, real: bool) -> 
     """One call of the reference and what it shows."""
     reference = Reference(source, name, overrides)
     sample = reference.sample(0)
-    outputs = reference.run(sample)
-    return Measure(signature(sample, outputs), work(reference, sample, outputs), is_finite(outputs) if real else None)
+    work, outputs = counted(reference, sample)
+    return Measure(signature(sample, outputs), work, is_finite(outputs) if real else None)
+
+
+def glimpse(source: str, name: str, overrides: Mapping[str, int], *, real: bool) -> Glimpse:
+    """One call of the reference, in shapes only unless `real`."""
+    reference = Reference(source, name, overrides)
+    with torch.device("cpu" if real else "meta"):
+        sample = reference.sample(0)
+        outputs = reference.run(sample)
+    return Glimpse(signature(sample, outputs), is_finite(outputs) if real else None)
 
 
 def is_finite(outputs: tuple[Named, ...]) -> bool:

@@ -12,6 +12,7 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ warnings.filterwarnings("ignore", message="mkldnn_matmul failed")  # torch then 
 
 CHANCE = threading.Lock()
 """The generators that tasks draw from are global to the process: one sample at a time."""
+NOBODY = nullcontext()
 
 
 class Named(NamedTuple):
@@ -107,12 +109,13 @@ class Reference:
             raise UserError(f"task file {name}: Model is no torch.nn.Module; write `class Model(nn.Module)`")
         self._mutates: bool | None = None
 
-    def sample(self, seed: int) -> Sample:
-        """Module and inputs drawn from a seed; the caller's random state stays as it was."""
+    def sample(self, seed: int, module: torch.nn.Module | None = None) -> Sample:
+        """Module, unless one is given, and inputs drawn from a seed; the caller's random state stays as it was."""
         with CHANCE, own_chance(seed):
             init = self._arguments("get_init_inputs") if "get_init_inputs" in self.namespace else ()
-            with blame(self.name, "Model(...)"):
-                module = self.namespace["Model"](*init).eval()
+            if module is None:
+                with blame(self.name, "Model(...)"):
+                    module = self.namespace["Model"](*init).eval()
             args = self._arguments("get_inputs")
         names = Names()
         inputs: list[Named] = []
@@ -128,15 +131,15 @@ class Reference:
                 scalars.append(Number.model_validate({"name": names.take(label), "kind": kind, "value": leaf}))
         return Sample(seed, module, args, tuple(inputs), params, tuple(scalars))
 
-    def run(self, sample: Sample, seed: int | None = None) -> tuple[Named, ...]:
+    def run(self, sample: Sample, seed: int | None = None, watch: AbstractContextManager[Any] = NOBODY) -> tuple[Named, ...]:
         """The outputs, row-major and independent of the sample, which is left as it was.
 
-        `seed` is for references that draw random numbers while they compute; the sample's own unless given.
+        `seed` is for references that draw random numbers while they compute; the sample's own unless given. `watch` is around the call.
         """
         held = [tensor for _, tensor in sample.inputs + sample.params]
         before = [(tensor, tensor._version) for tensor in held]
         saved = [] if self._mutates is False else [tensor.detach().clone() for tensor in held]
-        with CHANCE, own_chance(sample.seed if seed is None else seed), torch.no_grad(), blame(self.name, "Model.forward"):
+        with CHANCE, own_chance(sample.seed if seed is None else seed), torch.no_grad(), blame(self.name, "Model.forward"), watch:
             result = sample.module(*sample.args)
         outputs = tuple(self.outputs(result, held))
         changed = [tensor._version != version for tensor, version in before]
@@ -247,9 +250,12 @@ def leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def held_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters, then buffers, then tensors kept as plain attributes: the kernel can know none of them otherwise."""
+    """Parameters, then buffers, then tensors kept as plain attributes: the kernel can know none of them otherwise.
+
+    How many batches a normalisation has seen is left out: only training asks for that.
+    """
     yield from module.named_parameters()
-    yield from module.named_buffers()
+    yield from ((name, tensor) for name, tensor in module.named_buffers() if not name.endswith("num_batches_tracked"))
     for prefix, part in module.named_modules():
         for key, value in vars(part).items():
             if isinstance(value, torch.Tensor):

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from evokernel.core.errors import UserError
 from evokernel.reference.module import CHANCE, Named, Reference, Sample, blame, own_chance
-from evokernel.reference.terms import terms
+from evokernel.reference.terms import tensors, terms
 
 HALVES = (torch.float16, torch.bfloat16)
 NARROW = (*HALVES, torch.float32)
@@ -46,7 +46,7 @@ class Widened(TorchDispatchMode):  # type: ignore[misc]
         self.halves |= any(kind in HALVES for kind in kinds)
         args, kwargs = tree_map_only(torch.dtype, wide, (args, kwargs or {}))
         result = func(*args, **kwargs)
-        self.length = max(self.length, terms(func, args, kwargs, result))
+        self.length = max(self.length, terms(func, args, tensors((args, kwargs)), tensors(result)))
         return result if func._schema.is_mutable else tree_map_only(torch.Tensor, widened, result)
 
 

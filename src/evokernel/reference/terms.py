@@ -15,11 +15,10 @@ PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "add
 """Matrix products, and which argument's last axis is summed over."""
 
 
-def terms(func: Any, args: Any, kwargs: Any, result: Any) -> float:
-    """Of one call of an operator, as it is dispatched."""
+def terms(func: Any, args: Any, given: list[torch.Tensor], results: list[torch.Tensor]) -> float:
+    """Of one call of an operator, as it is dispatched: its arguments, the tensors among them, and those it gave."""
     name = func._overloadpacket.__name__
-    given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    made = max((leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)), default=0)
+    made = max((tensor.numel() for tensor in results), default=0)
     if func.is_view or name in MOVES or not given or not made:
         return 1.0
     if name in PRODUCTS:
@@ -29,3 +28,8 @@ def terms(func: Any, args: Any, kwargs: Any, result: Any) -> float:
     if any(part in name for part in ALONG_AN_AXIS):
         return float(max((size for tensor in given for size in tensor.shape), default=1))
     return float(max(tensor.numel() for tensor in given) / made)
+
+
+def tensors(nest: Any) -> list[torch.Tensor]:
+    """Those in a nest of arguments or results."""
+    return [leaf for leaf in tree_leaves(nest) if isinstance(leaf, torch.Tensor)]

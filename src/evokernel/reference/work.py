@@ -12,18 +12,16 @@ from __future__ import annotations
 import math
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from evokernel.core.records import Work
 from evokernel.reference.module import Named, Reference, Sample
 from evokernel.reference.movers import MOVES
-from evokernel.reference.terms import terms
+from evokernel.reference.terms import tensors, terms
 
 GATHERS = frozenset({"embedding", "gather", "index", "index_select"})
 """Operators that read from their first tensor no more than they give back."""
@@ -49,9 +47,8 @@ class Counter(TorchDispatchMode):  # type: ignore[misc]
         if func.is_view:
             return result
         packet = func._overloadpacket
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self.terms = max(self.terms, terms(func, args, kwargs, result))
+        given, made = tensors((args, kwargs)), tensors(result)
+        self.terms = max(self.terms, terms(func, args, given, made))
         self.hold(made, {storage(tensor) for tensor in given})
         for i, tensor in enumerate(given):
             few = i == 0 and packet.__name__ in GATHERS
@@ -60,6 +57,8 @@ class Counter(TorchDispatchMode):  # type: ignore[misc]
             self.flops += float(flop_registry[packet](*args, **(kwargs or {}), out_val=result))
         elif packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu":
             self.flops += attention_flops(*args[:3])
+        elif packet.__name__ == "mkldnn_rnn_layer":
+            self.flops += recurrent_flops(*args[:3])
         elif packet.__name__ not in MOVES:
             self.flops += max((tensor.numel() for tensor in given + made), default=0)
         return result
@@ -93,12 +92,16 @@ def attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor)
     return float(2 * math.prod(heads) * queries * key.shape[-2] * (depth + value.shape[-1]))
 
 
-def work(reference: Reference, sample: Sample, outputs: Iterable[Named]) -> Work:
-    """Operations and compulsory bytes of one call, the longest sum in it, and the memory it takes."""
+def recurrent_flops(steps: torch.Tensor, inwards: torch.Tensor, onwards: torch.Tensor) -> float:
+    """The two products of every step, of the input and of the state before it."""
+    return float(2 * steps.numel() / steps.shape[-1] * (inwards.numel() + onwards.numel()))
+
+
+def counted(reference: Reference, sample: Sample) -> tuple[Work, tuple[Named, ...]]:
+    """Operations and compulsory bytes of one call, the longest sum in it, and the memory it takes; and what it gave."""
     counter = Counter()
-    with counter:
-        reference.run(sample)
+    outputs = reference.run(sample, watch=counter)
     held = sum(size_bytes(tensor) for _, tensor in sample.inputs + sample.params)
     read = sum(min(size_bytes(tensor), counter.reads[storage(tensor)]) for _, tensor in sample.inputs + sample.params)
     written = sum(size_bytes(tensor) for _, tensor in outputs)
-    return Work(flops=counter.flops, bytes=float(read + written), terms=counter.terms, memory=float(held + counter.peak))
+    return Work(flops=counter.flops, bytes=float(read + written), terms=counter.terms, memory=float(held + counter.peak)), outputs

@@ -21,7 +21,6 @@ def layer(inputs: int, outputs: int) -> nn.Sequential:
     nn.init.normal_(norm.bias)
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 2.0)
-    norm.num_batches_tracked = None
     return nn.Sequential(norm, nn.ReLU(), nn.Conv2d(inputs, outputs, 3, padding=1, bias=False))
 
 

@@ -21,7 +21,6 @@ def convolution(inputs: int, outputs: int, size: int, stride: int = 1, groups: i
     nn.init.normal_(norm.bias)
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 2.0)
-    norm.num_batches_tracked = None
     conv = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, groups=groups, bias=False)
     return nn.Sequential(conv, norm)
 

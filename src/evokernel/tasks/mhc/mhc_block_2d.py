@@ -20,7 +20,6 @@ def batch_norm(channels: int) -> nn.BatchNorm2d:
     nn.init.normal_(norm.bias)
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 2.0)
-    norm.num_batches_tracked = None
     return norm
 
 

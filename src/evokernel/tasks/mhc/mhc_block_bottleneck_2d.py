@@ -21,7 +21,6 @@ def convolution(inputs: int, outputs: int, size: int) -> nn.Sequential:
     nn.init.normal_(norm.bias)
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 2.0)
-    norm.num_batches_tracked = None
     return nn.Sequential(nn.Conv2d(inputs, outputs, size, padding=size // 2, bias=False), norm)
 
 

@@ -15,7 +15,6 @@ class Model(nn.Module):
         self.norm = nn.BatchNorm2d(channels)
         nn.init.uniform_(self.norm.weight, 0.5, 1.5)
         nn.init.normal_(self.norm.bias)
-        self.norm.num_batches_tracked = None
         self.norm.running_mean.normal_()
         self.norm.running_var.uniform_(0.5, 2.0)
 

@@ -22,7 +22,6 @@ class Model(nn.Module):
         nn.init.normal_(self.batch_norm.bias)
         self.batch_norm.running_mean.normal_()
         self.batch_norm.running_var.uniform_(0.5, 2.0)
-        self.batch_norm.num_batches_tracked = None
         self.pool = nn.MaxPool2d(pool)
         self.group_norm = nn.GroupNorm(groups, out_channels)
         nn.init.uniform_(self.group_norm.weight, 0.5, 1.5)

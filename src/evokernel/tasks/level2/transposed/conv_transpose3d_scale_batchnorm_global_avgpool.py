@@ -28,7 +28,6 @@ class Model(nn.Module):
         nn.init.normal_(self.norm.bias)
         self.norm.running_mean.normal_()
         self.norm.running_var.uniform_(0.5, 2.0)
-        self.norm.num_batches_tracked = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm(self.conv(x) * self.scale)
