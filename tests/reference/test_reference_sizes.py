@@ -74,6 +74,20 @@ def get_inputs():
     return [torch.randn(WIDE, 300), torch.randn(300, ALSO)]
 """
 
+WRITTEN = f"""{HEAD}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(500, 48)
+
+    def forward(self, rows, x):
+        return self.table(rows) * x[:, None]
+
+SEED = 12345
+
+def get_inputs():
+    return [torch.randint(0, 500, (64, 4)), torch.randn(64, 48)]
+"""
 FIXED = f"""{HEAD}
 class Model(nn.Module):
     def forward(self, x):
@@ -82,7 +96,7 @@ class Model(nn.Module):
 SEED = 12345
 
 def get_inputs():
-    return [torch.randn(64, 300)]
+    return [torch.randn(*map(int, "64 300".split()))]
 """
 
 
@@ -120,6 +134,16 @@ def test_constants_that_depend_on_each_other_move_together():
     assert task.sizes["held_out"]["WIDE"] != task.sizes["small"]["WIDE"]
     depth = describe(HEADS, "t.py").sizes["held_out"]
     assert depth["WIDTH"] % Reference(HEADS, "t.py", depth).namespace["HEADS"] == 0
+
+
+def test_sizes_written_into_functions_are_found_where_there_are_no_constants():
+    task = describe(WRITTEN, "t.py")
+    assert task.tags == ()
+    small, held_out = shapes(WRITTEN, task.sizes["small"]), shapes(WRITTEN, task.sizes["held_out"])
+    assert small != held_out != shapes(WRITTEN, {}) != small
+    assert all(n % 2 for shape in held_out for n in shape if n > 4)
+    named = WRITTEN.replace("(64, 4)", "(SEED // 200, 4)").replace("randn(64,", "randn(SEED // 200,")
+    assert set(Reference(named).constants) == {"SEED"}
 
 
 def test_a_file_without_size_constants_is_tagged_and_still_works():

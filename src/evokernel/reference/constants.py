@@ -1,4 +1,8 @@
-"""Finds and replaces the integer constants a task's text defines at module level. Reads text only; needs no torch."""
+"""Finds and replaces the integer constants that size a task. Reads text only; needs no torch.
+
+Those are the ones the text defines at module level; where `get_inputs` uses none of them, the numbers written into it and into `Model`'s
+own `__init__` instead.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,8 @@ OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 class Slot(NamedTuple):
-    """One integer in the text: `N = 64` is called `N`, the second number of `shape = (8, 64)` is `shape[1]`."""
+    """One integer in the text: `N = 64` is called `N`, the second number of `shape = (8, 64)` is `shape[1]`, the first that is written
+    into a function `get_inputs[0]`."""
 
     key: str
     value: int
@@ -42,6 +47,12 @@ def replace(tree: ast.Module, overrides: Mapping[str, int]) -> None:
 
 def reached(tree: ast.Module, function: str) -> set[str]:
     """The constants that a function uses, directly or through other module-level names."""
+    seen = connected(tree, function)
+    return {key for key in constants(tree) if owner(key) in seen}
+
+
+def connected(tree: ast.Module, function: str) -> set[str]:
+    """A function and the module-level names it uses, directly or through others."""
     uses: dict[str, set[str]] = {}
     for node in tree.body:
         loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
@@ -54,7 +65,12 @@ def reached(tree: ast.Module, function: str) -> set[str]:
         if name not in seen:
             seen.add(name)
             todo.extend(uses.get(name, ()))
-    return {key for key in constants(tree) if key.partition("[")[0] in seen}
+    return seen
+
+
+def owner(key: str) -> str:
+    """The name in the text that a constant's key begins with."""
+    return key.partition("[")[0]
 
 
 def without(source: str, name: str) -> str:
@@ -73,8 +89,38 @@ def bound(node: ast.stmt) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
-def slots(tree: ast.Module) -> Iterator[Slot]:
-    """Every place in the text that holds a constant integer under a module-level name."""
+def slots(tree: ast.Module) -> list[Slot]:
+    """Every place in the text that holds a constant integer which may be a size."""
+    found = list(named(tree))
+    inputs = connected(tree, "get_inputs")
+    return found if any(owner(slot.key) in inputs for slot in found) else [*found, *written(tree)]
+
+
+def written(tree: ast.Module) -> Iterator[Slot]:
+    """Integers in the bodies of functions that decide sizes; 0 and 1 are none."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in ("get_inputs", "get_init_inputs"):
+            yield from literals(node.name, node)
+        elif isinstance(node, ast.ClassDef) and node.name == "Model":
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+                    yield from literals(node.name, part)
+
+
+def literals(name: str, function: ast.FunctionDef) -> Iterator[Slot]:
+    """Integers above 1 in a function's body, in the order of the text."""
+    found = [
+        (node.lineno, node.col_offset, node.value, node)
+        for part in function.body
+        for node in ast.walk(part)
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 1
+    ]
+    for i, (_, _, value, node) in enumerate(sorted(found, key=lambda one: one[:2])):
+        yield Slot(f"{name}[{i}]", value, lambda new, node=node: setattr(node, "value", getattr(new, "value", None)))  # type: ignore[misc]
+
+
+def named(tree: ast.Module) -> Iterator[Slot]:
+    """Integers under a module-level name."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             target = node.targets[0]
