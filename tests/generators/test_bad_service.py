@@ -77,6 +77,8 @@ class Service:
 def arguments(server, folder, **settings):
     table = {
         "clock": "synthetic",
+        "protocol": "paper",
+        "workers": 1,
         "concurrency": 2,
         "generator.model": "test",
         "generator.base_url": server.base_url,

@@ -15,26 +15,16 @@ pytest.importorskip("jax")
 SAMPLES = folder("backend", "pallas") / "samples"
 
 
-@pytest.fixture
-def exported(tmp_path):
-    def made(text):
-        task = load(str(SAMPLES / "task.py"))[0]
+def test_its_own_test_passes_and_can_fail(tmp_path):
+    task = load(str(SAMPLES / "task.py"))[0]
+    good = (SAMPLES / "good" / "kernel.py").read_text()
+    for name, text in {"good": good, "bad": good.replace("sharpness * (scores", "2 * sharpness * (scores")}.items():
         candidate = Candidate(backend="pallas", files={"kernel.py": text})
         test = template("test_kernel.py.j2", task=task)
-        given = {**candidate.files, "reference.py": task.source, "test_kernel.py": test, **files(task, candidate, {})}
-        for name, content in given.items():
-            (tmp_path / name).write_text(content)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "0", str(tmp_path)]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-
-    return made
-
-
-def test_its_own_test_passes(exported):
-    done = exported((SAMPLES / "good" / "kernel.py").read_text())
-    assert done.returncode == 0, done.stdout
-
-
-def test_its_own_test_can_fail(exported):
-    done = exported((SAMPLES / "good" / "kernel.py").read_text().replace("sharpness * (scores", "2 * sharpness * (scores"))
-    assert "1 failed" in done.stdout
+        (tmp_path / name).mkdir()
+        for file, content in {"reference.py": task.source, "test_kernel.py": test, **candidate.files, **files(task, candidate, {})}.items():
+            (tmp_path / name / file).write_text(content)
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--import-mode=importlib", "-k", "0", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "PASSED good/test_kernel.py::test_kernel_matches_the_reference[0]" in done.stdout
