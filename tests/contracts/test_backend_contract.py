@@ -4,7 +4,10 @@ Backends are found, not listed, and bring a task of their own in `samples/task.p
 fail for the reason their folder's name begins with (before the first dash).
 """
 
+from itertools import groupby
+
 import pytest
+from sampling import one_in
 
 from evokernel.core.plugins import folder, make, names
 from evokernel.core.records import Candidate, Job
@@ -19,7 +22,13 @@ def samples(backend):
     return sorted(path for path in (folder("backend", backend) / "samples").iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
-SAMPLES = [pytest.param(backend, path, id=f"{backend}-{path.name}") for backend in BACKENDS for path in samples(backend)]
+SAMPLES = [
+    sample
+    for backend in BACKENDS
+    for _, alike in groupby(samples(backend), lambda path: path.name.partition("-")[0])
+    for sample in one_in(3, [(backend, path) for path in alike], lambda one: f"{one[0]}-{one[1].name}")
+]
+"""For each reason one of three or less by default."""
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
