@@ -40,8 +40,6 @@ def command() -> None:
       evokernel tasks
       evokernel tasks level1 --category convolution
       evokernel tasks show starter/softmax --backend cpp
-      evokernel tasks count
-      evokernel tasks audit mhc
       evokernel tasks audit ./KernelBench --protocol paper
     """
 
@@ -91,7 +89,13 @@ def levels(files: list[TaskFile]) -> list[int]:
 @chosen(0)
 @json_option
 def list_tasks(files: list[TaskFile], as_json: bool) -> None:
-    """List tasks, one line each."""
+    """List tasks, one line each; `evokernel tasks SPEC` does the same.
+
+    \b
+    Examples:
+      evokernel tasks list attention
+      evokernel tasks level1 --category convolution
+    """
     from evokernel.tasks import loader
 
     rows = listing(files)
@@ -109,7 +113,13 @@ def list_tasks(files: list[TaskFile], as_json: bool) -> None:
 @click.option("--backend", default="pallas", metavar="NAME", help="Whose entry point it prints. [pallas]")
 @json_option
 def show(files: list[TaskFile], backend: str, as_json: bool) -> None:
-    """Show what a kernel for a task must do: signature, sizes, numeric contract, work, entry point, reference."""
+    """Show what a kernel for a task must do: signature, sizes, numeric contract, work, entry point, reference.
+
+    \b
+    Examples:
+      evokernel tasks show starter/softmax --backend cpp
+      evokernel tasks show my_tasks/row_norm.py
+    """
     from evokernel.tasks import loader
 
     shown = [description(loader.describe(file), backend) for file in files]
@@ -120,7 +130,13 @@ def show(files: list[TaskFile], backend: str, as_json: bool) -> None:
 @chosen(0, "all")
 @json_option
 def count(files: list[TaskFile], as_json: bool) -> None:
-    """Count tasks by suite and category. [all suites]"""
+    """Count tasks by suite and category. [all suites]
+
+    \b
+    Examples:
+      evokernel tasks count
+      evokernel tasks count ./MultiKernelBench
+    """
     suites = list(dict.fromkeys(suite_of(file) for file in files))
     rows = [
         {"suite": suite, "level": ", ".join(map(str, levels([f for f in files if suite_of(f) == suite]))), "category": name, "tasks": n}
@@ -153,14 +169,19 @@ def audit(files: list[TaskFile], protocol: str, workers: int, timeout: float, lo
     untried     a parameter is one and the same number everywhere, as ones and zeros
     random      the reference draws random numbers; unsteady: it differs from run to run without
     non-finite  outputs hold NaN or infinities; too large: for this machine; fixed-size: only one size
-    Exit code 1 when a task cannot be used or has a flaw under the protocol in force.
+    Examples:
+      evokernel tasks audit mhc
+      evokernel tasks audit my_tasks --protocol paper
+      evokernel tasks audit ./KernelBench --loading
+
+    Exit codes: 0 nothing found, 1 a task cannot be used or has a flaw under the protocol in force, 2 something to fix.
     """
     from evokernel.experiments.survey import survey
 
     looks: list[Look] = []
     for look in survey(files, audit=not loading, workers=workers, timeout_s=timeout):
         looks.append(look)
-        said = "cannot be used" if look.error else "sound" if not look.wrong(protocol) else "flawed"
+        said = "cannot be used" if look.error else ", ".join(dict.fromkeys(flaw.kind for flaw in look.wrong(protocol))) or "sound"
         tell(f"[{len(looks)}/{len(files)}] {look.id}: {said} ({look.seconds:.1f} s)", err=True)
     order = {file.id: n for n, file in enumerate(files)}
     looks.sort(key=lambda look: order[look.id])
