@@ -8,8 +8,8 @@ from evokernel.core.records import Signature, Tensor, Work
 from evokernel.reference.constants import constants
 from evokernel.reference.measure import imagine
 
-FLOPS = 2e10
-BYTES = 1 << 29
+FLOPS = 4e9
+BYTES = 1 << 27
 """Beyond either, a look at a task would take more than seconds, or more than its share of a machine."""
 
 

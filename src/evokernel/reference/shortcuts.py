@@ -136,16 +136,14 @@ def unchanged(after: Outputs, wanted: Outputs, tolerance: Tolerance) -> bool:
 
 
 def changed(tensor: torch.Tensor) -> torch.Tensor:
-    """Other values of the same kind: turned round; where that gives the same, floats grow and flags are turned over."""
+    """Other values of the same kind: turned round, floats shrunk or grown as well, each by another factor, signs kept."""
     turned = tensor.flatten().flip(0).reshape(tensor.shape)
+    if tensor.is_floating_point():
+        ramp = torch.linspace(0.5, 2.0, max(tensor.numel(), 1), dtype=torch.float64).reshape(tensor.shape)
+        return ((turned.double() if turned.any() else 1.0) * ramp).to(tensor.dtype)
     if not torch.equal(turned, tensor):
         return turned
-    if tensor.dtype == torch.bool:
-        return ~tensor
-    if not tensor.is_floating_point():
-        return torch.where(tensor > 0, tensor - 1, tensor)
-    ramp = torch.linspace(0.5, 1.5, max(tensor.numel(), 1), dtype=torch.float64).reshape(tensor.shape)
-    return (tensor.double() + ramp).to(tensor.dtype)
+    return ~tensor if tensor.dtype == torch.bool else torch.where(tensor > 0, tensor - 1, tensor)
 
 
 def constants_held(sample: Sample) -> list[str]:

@@ -1,0 +1,84 @@
+"""What is wrong with a task is found, and nothing is found wrong with a sound one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from evokernel.reference.audit import audit
+from evokernel.reference.describe import describe
+from evokernel.reference.narrow import narrowed
+from evokernel.reference.shortcuts import PAPER, Tolerance, passes, span
+
+HEAD = "import torch\nimport torch.nn as nn\nROWS, COLS = 32, 48\n"
+
+
+def task(forward: str, init: str = "pass", inputs: str = "torch.randn(ROWS, COLS)", arguments: str = "x") -> str:
+    return (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n"
+        f"    def forward(self, {arguments}):\n        {forward}\ndef get_inputs():\n    return [{inputs}]\n"
+    )
+
+
+def found(source: str, protocol: str = "strict") -> set[tuple[str, str]]:
+    described = describe(source, "t.py").model_copy(update={"id": "t"})
+    return {(f.kind, f.what) for f in audit(described, {}) if f.protocol in ("", protocol)}
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "what"),
+    [
+        (task("return torch.clamp(torch.minimum(x, x * 0), 0, 1)"), "vacuous", "zeros"),
+        (task("return x * 0 + 3"), "vacuous", "a constant"),
+        (task("return self.w.sin() + 0 * x", "self.w = nn.Parameter(torch.randn(COLS))"), "vacuous", "a function of the parameters alone"),
+        (task("return x * 1.0"), "vacuous", "a copy of x"),
+        (task("return torch.relu(x)", inputs="torch.rand(ROWS, COLS)"), "vacuous", "a copy of x"),
+        (task("return x.exp() + y * 0", inputs="torch.randn(ROWS), torch.randn(ROWS)", arguments="x, y"), "idle", "y"),
+        (task("return x.cos() * self.g", "self.g = nn.Parameter(torch.ones(COLS))"), "untried", "g"),
+        (task("return x + torch.rand_like(x)"), "random", "forward draws random numbers of its own"),
+        (task("return torch.log(x - x)"), "non-finite", "outputs hold NaN or infinities"),
+    ],
+)
+def test_what_is_wrong_is_found(source, kind, what):
+    assert (kind, what) in found(source)
+
+
+def test_a_sound_task_has_no_flaw():
+    assert found(task("return x.cos() @ self.w", "self.w = nn.Parameter(torch.randn(COLS, 8))")) == set()
+    assert found(task("return x.cos() @ self.w", "self.w = nn.Parameter(torch.randn(COLS, 8))"), "paper") == set()
+
+
+def test_what_is_too_small_for_one_tolerance_is_sound_under_the_other():
+    source = task("return torch.softmax(x, dim=1)", inputs="torch.rand(4, 20000)")
+    assert ("vacuous", "zeros") in found(source, "paper")
+    assert not any(kind == "vacuous" for kind, _ in found(source))
+    level = task("return torch.sigmoid(x.mean(1, keepdim=True) + self.b)", "self.b = nn.Parameter(torch.randn(6))", "torch.rand(8, 90000)")
+    assert ("vacuous", "a function of the parameters alone") in found(level, "paper")
+
+
+def test_one_set_of_inputs_is_not_enough_to_call_a_single_number_a_constant():
+    loss = task("return (x * 3).square().mean()", inputs="torch.randn(ROWS, COLS) * (1 + torch.rand(1))")
+    assert found(loss) == found(loss, "paper") == set()
+
+
+def test_spans_are_exact_for_integers_and_infinities():
+    tolerance = Tolerance(1e-4, 1e-4)
+    assert passes(torch.tensor([1, 2]), torch.tensor([1, 2]), tolerance)
+    assert not passes(torch.tensor([1, 3]), torch.tensor([1, 2]), tolerance)
+    wanted = torch.tensor([1.0, float("inf"), float("nan")])
+    assert passes(wanted.clone(), wanted, tolerance)
+    assert not passes(torch.tensor([1.0, 7.0, float("nan")]), wanted, PAPER)
+    assert not span(wanted, tolerance).holds(1.0)
+    assert span(torch.full((3,), 5e-3), PAPER).holds(0.0)
+
+
+def test_fewer_rows_leave_what_a_number_is_made_of():
+    source = task("return torch.softmax(x @ self.w, dim=1)", "self.w = nn.Parameter(torch.randn(COLS, 3000))").replace(
+        "32, 48", "9_000_000, 7"
+    )
+    fewer = narrowed(source, "t.py")
+    assert fewer is not None
+    assert set(fewer) == {"ROWS"}
+    assert 1 < fewer["ROWS"] < 9_000_000
+    assert narrowed(task("return x.exp()"), "t.py") == {}
+    assert narrowed(task("return x @ x.T").replace("32, 48", "200_000, 7"), "t.py") is None  # every number of rows changes both axes
