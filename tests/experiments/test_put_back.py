@@ -8,8 +8,8 @@ from model_parts import GELU, MODEL, a_run
 from evokernel.core.errors import UserError
 from evokernel.experiments.extracted import extract, new_folder, worth
 from evokernel.experiments.put_back import put_back
+from evokernel.reference.extract.profiles import profile
 from evokernel.reference.module import Reference
-from evokernel.reference.profiles import profile
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from evokernel.reference.alone import Collector, alone
 from evokernel.reference.describe import describe
-from evokernel.reference.dimensions import sizes
-from evokernel.reference.excerpt import excerpt, file_name, tensor_names
-from evokernel.reference.likeness import likeness
+from evokernel.reference.extract.alone import Collector, alone
+from evokernel.reference.extract.dimensions import sizes
+from evokernel.reference.extract.excerpt import excerpt, file_name, tensor_names
+from evokernel.reference.extract.likeness import likeness
+from evokernel.reference.extract.profiles import Profile, profile
 from evokernel.reference.module import Reference
-from evokernel.reference.profiles import Profile, profile
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 

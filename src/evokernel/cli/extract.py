@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evokernel.core.run import Run
     from evokernel.experiments.extracted import Extracted
     from evokernel.experiments.put_back import PutBack, Told
-    from evokernel.reference.profiles import Operator, Profile
+    from evokernel.reference.extract.profiles import Operator, Profile
 
 CLOCKS = {"cpu": "processor time of one thread", "wall": "wall time with a fixed number of threads"}
 
@@ -63,8 +63,8 @@ def say(text: str) -> None:
 
 def profiled(model: Path, seed: int, threads: int) -> tuple[str, Any, Profile]:
     """The model's text, the model, and where its time goes."""
+    from evokernel.reference.extract.profiles import profile
     from evokernel.reference.module import Reference
-    from evokernel.reference.profiles import profile
     from evokernel.tasks.loader import read
 
     if model.suffix != ".py":

@@ -10,11 +10,11 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.core.run import write_whole
 from evokernel.experiments.compose import refuse_too_large
-from evokernel.reference.calls import Unwritable
 from evokernel.reference.describe import describe
-from evokernel.reference.excerpt import excerpt, file_name
+from evokernel.reference.extract.calls import Unwritable
+from evokernel.reference.extract.excerpt import excerpt, file_name
+from evokernel.reference.extract.profiles import Operator, Profile
 from evokernel.reference.module import Reference
-from evokernel.reference.profiles import Operator, Profile
 from evokernel.tasks import cache
 
 UNFIT = {

@@ -21,12 +21,12 @@ from evokernel.core.protocols import Array
 from evokernel.core.records import Job, Task, Work
 from evokernel.core.run import Run
 from evokernel.experiments.compose import hardware
-from evokernel.reference.alone import Alone, alone
 from evokernel.reference.arrays import from_array, to_array
-from evokernel.reference.calls import Function, Outermost, Watched, call_of
 from evokernel.reference.describe import declared, default_tolerance
+from evokernel.reference.extract.alone import Alone, alone
+from evokernel.reference.extract.calls import Function, Outermost, Watched, call_of
+from evokernel.reference.extract.profiles import Operator, Profile, fixed
 from evokernel.reference.module import Reference, Sample
-from evokernel.reference.profiles import Operator, Profile, fixed
 from evokernel.reference.signature import signature
 from evokernel.reports import metrics
 from evokernel.reports.metrics import Tried

@@ -11,10 +11,10 @@ from typing import Any
 from torch.overrides import get_testing_overrides
 from torch.utils._pytree import tree_unflatten
 
-from evokernel.reference.calls import Call, Place, Text, resolved, signature
-from evokernel.reference.dimensions import RECURRENT, Sizes, sizes
+from evokernel.reference.extract.calls import Call, Place, Text, resolved, signature
+from evokernel.reference.extract.dimensions import RECURRENT, Sizes, sizes
+from evokernel.reference.extract.profiles import Operator
 from evokernel.reference.names import Names
-from evokernel.reference.profiles import Operator
 
 INFIX = {
     "add": "{0} + {1}",

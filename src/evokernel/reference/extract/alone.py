@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from evokernel.reference.calls import Call, Function, Outermost, call_of, computes
+from evokernel.reference.extract.calls import Call, Function, Outermost, call_of, computes
 from evokernel.reference.module import Reference, Sample
 
 

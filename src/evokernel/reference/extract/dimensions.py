@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from evokernel.reference.calls import Call
+from evokernel.reference.extract.calls import Call
 
 FACTOR = 3
 MOST = 7
