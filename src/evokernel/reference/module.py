@@ -80,7 +80,8 @@ class blame:
         first = (str(error).strip().splitlines() or [""])[0][:300]
         said = f"{type(error).__name__}: {first}" if first else type(error).__name__
         at = f", line {line}" if line else ""
-        raise UserError(f"task file {self.file}{at}: {self.doing} raised {said}; fix the task file") from error
+        mend = f"pip install {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else "fix the task file"
+        raise UserError(f"task file {self.file}{at}: {self.doing} raised {said}; {mend}") from error
 
 
 class Reference:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import ast
 
-from evokernel.core.records import Signature, Tensor, Work
+from evokernel.core.records import Signature, Tensor
 from evokernel.reference.constants import constants
 from evokernel.reference.measure import imagine
 
-FLOPS = 4e9
-BYTES = 1 << 27
-"""Beyond either, a look at a task would take more than seconds, or more than its share of a machine."""
+FLOPS, BYTES = 4e9, 1 << 27
+"""Beyond either, rows are left out as long as there are any."""
+MOST_FLOPS, MOST_BYTES = 1e11, 1 << 31
+"""Beyond either, a look at a task would take more than a minute, or more than its share of a machine."""
 
 
 def narrowed(source: str, name: str) -> dict[str, int] | None:
-    """Overrides under which the reference fits `BYTES` and `FLOPS`, none where bench itself does; None when there are
-    none. Needs a reference whose shapes can be followed without values."""
+    """Overrides under which the reference can be looked at, none where bench itself can; None when it is too large even with few rows.
+
+    Needs a reference whose shapes can be followed without values.
+    """
     now: dict[str, int] = {}
     here = imagine(source, name, now)
     if here is None:
         return {}  # it was run to be described, so it can be run
     keys = constants(ast.parse(source))
-    while not fits(here.work):
+    while here.work.memory > BYTES or here.work.flops > FLOPS:
         for key, value in sorted({**keys, **now}.items(), key=lambda item: -item[1]):
             fewer = {**now, key: max(1, value // 2)}
             there = imagine(source, name, fewer) if value > 1 else None
@@ -29,13 +32,8 @@ def narrowed(source: str, name: str) -> dict[str, int] | None:
                 now, here = fewer, there
                 break
         else:
-            return None
-    return now
-
-
-def fits(work: Work) -> bool:
-    """Whether a run is small enough."""
-    return work.memory <= BYTES and work.flops <= FLOPS
+            break
+    return now if here.work.memory <= MOST_BYTES and here.work.flops <= MOST_FLOPS else None
 
 
 def fewer_rows(some: Signature, others: Signature) -> bool:
