@@ -61,13 +61,13 @@ class Warm:
         self.scene, self.settings = scene, scene.settings(port)
         self.local = Local(workers=1)
 
-    def judge(self, text: str, clock: str = "synthetic") -> Outcome:
+    def judge(self, text: str, clock: str = "synthetic", timeout_s: float = 2) -> Outcome:
         candidate = Candidate(backend=self.backend, files={"kernel.py": text})
-        job = Job(backend=self.backend, settings=self.settings, task=self.task, candidate=candidate, clock=clock, timeout_s=2)
+        job = Job(backend=self.backend, settings=self.settings, task=self.task, candidate=candidate, clock=clock, timeout_s=timeout_s)
         return self.local.submit(job).result()
 
     def honest(self, clock: str = "synthetic") -> Outcome:
-        found = self.judge(HONEST[self.backend], clock)
+        found = self.judge(HONEST[self.backend], clock, timeout_s=20)  # it is not to fail where others are at work, too
         assert found.feasible, found.failure
         assert list(self.scene.tmp.iterdir()) == []
         return found
