@@ -30,7 +30,8 @@ def check(file: TaskFile) -> Task:
     task = derived(file, read(file.path))
     assert task.tags == ()
     assert list(flaws_of(task)) == []
-    shapes = [shapes_at(task, size) for size in SIZES]
+    bench = [tensor.shape for tensor in (*task.signature.inputs, *task.signature.params, *task.signature.outputs)]
+    shapes = [bench, *(shapes_at(task, size) for size in SIZES[1:])]
     assert shapes[0] != shapes[1] != shapes[2] != shapes[0]
     assert elements(shapes[0]) <= BENCH
     assert elements(shapes[1]) <= ELEMENTS
@@ -51,7 +52,6 @@ def shapes_at(task: Task, size: str) -> list[tuple[int, ...]]:
     wanted = task.signature
     assert [(t.name, t.dtype) for t in (*found.inputs, *found.params)] == [(t.name, t.dtype) for t in (*wanted.inputs, *wanted.params)]
     assert [(n.name, n.kind) for n in found.scalars] == [(n.name, n.kind) for n in wanted.scalars]
-    assert size != "bench" or found == wanted
     return [tensor.shape for tensor in (*found.inputs, *found.params, *found.outputs)]
 
 

@@ -114,17 +114,16 @@ def moved(reference: Reference, sample: Sample, usual: tuple[Named, ...], seed: 
     )
     floats = [tensor for _, tensor in sample.inputs + sample.params if tensor.is_floating_point()]
     held = [tensor for tensor in floats if torch.finfo(tensor.dtype).eps <= finest]
-    kept = [tensor.detach().clone() for tensor in held]
+    kept = [tensor.data for tensor in held]
     chance = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        try:
-            for tensor in held:
-                factor = 1 + steps * torch.finfo(tensor.dtype).eps
-                signs = torch.rand(tensor.shape, generator=chance) < 0.5
-                tensor.copy_(torch.where(signs, tensor * factor, tensor / factor))
-            return reference.run(sample)
-        except UserError:
-            return None
-        finally:
-            for tensor, copied in zip(held, kept):
-                tensor.copy_(copied)
+    try:
+        for tensor in held:
+            factor = 1 + steps * torch.finfo(tensor.dtype).eps
+            signs = torch.rand(tensor.shape, generator=chance) < 0.5
+            tensor.data = torch.where(signs, tensor.data * factor, tensor.data / factor)  # an expanded tensor cannot be written into
+        return reference.run(sample)
+    except UserError:
+        return None
+    finally:
+        for tensor, before in zip(held, kept):
+            tensor.data = before

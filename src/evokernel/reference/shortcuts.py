@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from evokernel.core.errors import UserError
 from evokernel.reference.module import Named, Reference, Sample
 
 Outputs = tuple[Named, ...]
@@ -113,20 +114,21 @@ def idle(
         for sample, wanted in zip(samples, outputs):
             if left:
                 after = with_other_values(reference, sample, i)
-                left = {key: tolerance for key, tolerance in left.items() if unchanged(after, wanted, tolerance)}
+                left = {key: tolerance for key, tolerance in left.items() if after and unchanged(after, wanted, tolerance)}
         yield from ((key, name) for key in left)
 
 
 def with_other_values(reference: Reference, sample: Sample, index: int) -> Outputs:
-    """The outputs when one tensor holds something else."""
+    """The outputs when one tensor holds something else; none where the reference refuses that, so that it is not left unread."""
     tensor = (sample.inputs + sample.params)[index].tensor
-    kept = tensor.detach().clone()
-    with torch.no_grad():
-        try:
-            tensor.copy_(changed(kept))
-            return reference.run(sample)
-        finally:
-            tensor.copy_(kept)
+    kept = tensor.data
+    try:
+        tensor.data = changed(kept)  # not written into: elements of an expanded tensor share memory
+        return reference.run(sample)
+    except UserError:
+        return ()
+    finally:
+        tensor.data = kept
 
 
 def unchanged(after: Outputs, wanted: Outputs, tolerance: Tolerance) -> bool:
