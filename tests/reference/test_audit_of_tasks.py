@@ -48,6 +48,17 @@ def test_a_sound_task_has_no_flaw():
     assert found(task("return x.cos() @ self.w", "self.w = nn.Parameter(torch.randn(COLS, 8))"), "paper") == set()
 
 
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("return nn.functional.binary_cross_entropy(x, y, reduction='none')", "torch.rand(ROWS, COLS), torch.rand(ROWS, COLS)"),
+        ("return x.cos() * y", "torch.randn(ROWS, COLS), torch.randn(1, COLS).expand(ROWS, COLS)"),
+    ],
+)
+def test_inputs_that_cannot_hold_just_anything_are_no_flaw(forward, inputs):
+    assert found(task(forward, inputs=inputs, arguments="x, y")) == set()
+
+
 def test_what_is_too_small_for_one_tolerance_is_sound_under_the_other():
     source = task("return torch.softmax(x, dim=1)", inputs="torch.rand(4, 20000)")
     assert ("vacuous", "zeros") in found(source, "paper")

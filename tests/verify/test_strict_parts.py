@@ -111,7 +111,7 @@ def test_sizes_drawn_in_secret_differ(doubling):
 
 def test_a_task_of_one_size_has_no_odd_one(tmp_path):
     path = tmp_path / "task.py"
-    path.write_text(TEXT.format("2 * x").replace("N = 40\n", "").replace("N, 24", "40, 24"))
+    path.write_text(TEXT.format("2 * x").replace("N = 40\n", "").replace("N, 24", "'abcd'.__len__(), 'ab'.__len__()"))
     assert not Cases(load(str(path))[0], 1).has("odd")
 
 
