@@ -135,6 +135,35 @@ def batched_matmul(a: int, b: int, c: int) -> Case:
     return [x, y], [], [x @ y]
 
 
+def top_k_insertion(a: int, b: int, c: int) -> Case:
+    x = torch.randint(0, 4 * b, (a, b)).float()
+    k = min(b, 6)
+    values, order = torch.sort(x, dim=1, descending=True, stable=True)
+    return [x], [k], [values[:, :k], order[:, :k]]
+
+
+def resize_rows(a: int, b: int, c: int) -> Case:
+    x = torch.randn(2, a, 1 + c, 1 + b % 40)
+    return [x], [1 + 2 * c, 20], [F.interpolate(x, (1 + 2 * c, 20), mode="bilinear")]
+
+
+def quantise_rows(a: int, b: int, c: int) -> Case:
+    x = torch.randn(a + 3, b) * torch.exp2(5 * torch.randn(a + 3, 1))
+    x[0], x[1], x[2] = 0.0, torch.arange(b) % 17 / 2 + 120, 127.75
+    _, exponent = torch.frexp(x.abs().amax(1))
+    scale = torch.ldexp(torch.ones(a + 3), exponent - 7)
+    return [x], [], [torch.round(x / scale[:, None]).clamp(-127, 127).to(torch.int8), scale]
+
+
+def optimiser_step(a: int, b: int, c: int) -> Case:
+    weights, gradient, first = torch.randn(a, b), torch.randn(a, b), torch.randn(a, b)
+    second = 0.1 + torch.rand(a, b)
+    new_first, new_second = 0.9 * first + 0.1 * gradient, 0.95 * second + 0.05 * gradient**2
+    update = new_first / (1 - 0.9**7) / (torch.sqrt(new_second / (1 - 0.95**7)) + 1e-8)
+    numbers = [7, 0.1, 0.9, 0.95, 0.2, 1e-8]
+    return [weights, gradient, first, second], numbers, [weights * (1 - 0.02) - 0.1 * update, new_first, new_second]
+
+
 def first_argmax(x: torch.Tensor, dim: int) -> torch.Tensor:
     """The first of equal maxima, whatever the library does."""
     order = torch.arange(x.shape[dim], 0, -1).reshape([-1 if d == dim else 1 for d in range(x.dim())])

@@ -90,6 +90,32 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(a.astype(float) @ b.astype(float))
 
 
+def largest(x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values and columns, of equal values the first column first."""
+    order = np.argsort(-x, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(x, order, 1), order
+
+
+def spread(rows: int, cols: int) -> np.ndarray:
+    """Rows of very different magnitude; one is zero, one falls on halves."""
+    x = normal(rows, cols) * np.exp2(5 * normal(rows, 1))
+    x[0], x[1] = 0, np.arange(cols) % 17 / 2 + 120
+    return np.asarray(x, np.float32)
+
+
+def quantised(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    scale = np.ldexp(1.0, np.frexp(np.abs(x).max(1))[1] - 7)
+    return np.clip(np.round(x / scale[:, None]), -127, 127).astype(np.int8), scale
+
+
+def adamw(w: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, *numbers: float) -> tuple[np.ndarray, ...]:
+    step, rate, beta1, beta2, decay, eps = numbers
+    w, g = w.astype(float), g.astype(float)
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+    update = m / (1 - beta1**step) / (np.sqrt(v / (1 - beta2**step)) + eps)
+    return w * (1 - rate * decay) - rate * update, m, v
+
+
 CASES: dict[str, Case] = {
     "entry-point": Case(lambda r, c: [normal(r, c), normal(c), 0.5], lambda x, w, s: x.astype(float) * w * s, (301, 130), (512, 256)),
     "pallas-call": Case(lambda r, c: [normal(r, c), normal(r, c)], lambda a, b: (a + b, a * b), (259, 77), (512, 256)),
@@ -180,6 +206,20 @@ CASES: dict[str, Case] = {
     "cumulative-sum": Case(lambda r, c: [normal(r, c)], lambda x: x.astype(float).cumsum(1), (131, 300), (128, 256)),
     "scan-over-rows": Case(lambda t, c: [normal(t, c) / 3, normal(t, c)], recurrence, (100, 33), (128, 256)),
     "argmax-rows": Case(lambda r, c: [index(9, r, c).astype(np.float32)], lambda x: x.argmax(1), (1030, 77), (1024, 256)),
+    "top-k-rows": Case(lambda r, c, k: [index(99, r, c).astype(np.float32), k], largest, (131, 77, 5), (512, 1024, 8)),
+    "resize-products": Case(
+        lambda n, c, h, w, height, width: [normal(n, c, h, w), height, width],
+        torched(lambda x, height, width: F.interpolate(x, (height, width), mode="bilinear")),
+        (3, 5, 13, 17, 30, 11),
+        (2, 32, 48, 64, 84, 100),
+    ),
+    "quantise-rows": Case(lambda r, c: [spread(r, c)], quantised, (131, 77), (4096, 2048)),
+    "optimiser-step": Case(
+        lambda r, c: [normal(r, c), normal(r, c), normal(r, c), 0.1 + np.abs(normal(r, c)), 10, 0.1, 0.9, 0.95, 0.1, 1e-8],
+        adamw,
+        (1031, 130),
+        (2048, 2048),
+    ),
     "gather-rows": Case(lambda v, d, *n: [index(v, *n), normal(v, d)], lambda k, t: t[k], (37, 33, 3, 100), (8192, 256, 16, 256)),
     "attention-short": Case(lambda q, k, d, e: [normal(q, d), normal(k, d), normal(k, e)], attention, (131, 45, 16, 9), (256, 128, 64, 64)),
     "attention-online": Case(
