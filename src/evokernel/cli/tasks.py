@@ -106,6 +106,11 @@ def list_tasks(files: list[TaskFile], as_json: bool) -> None:
     tell(draw(header, [[str(row[name]) for name in header] for row in map(cells, rows)], [False, False, True]))
     first = rows[0]["task"] if rows[0]["task"].partition("/")[0] in loader.suites() else rows[0]["path"]
     tell(f"\n{len(rows)} task{'s' * (len(rows) != 1)}; suites: {', '.join(loader.suites())}. More: evokernel tasks show {first}")
+    if any(row["inputs"] is None and not row["error"] for row in rows):
+        tell(
+            "– where a reference has not been run yet, as lists of more than "
+            f"{MOST_RUN} run none; `evokernel tasks audit --loading SPEC` runs them all, once."
+        )
 
 
 @command.command("show")
