@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from evokernel.experiments.survey import survey
+from evokernel.experiments import survey as module
+from evokernel.experiments.survey import Wish, look, survey
 from evokernel.tasks.loader import files
 
 HEAD = "import os, time\nimport torch\nN = 64\nclass Model(torch.nn.Module):\n"
@@ -34,8 +37,28 @@ def test_every_task_gets_an_answer(folder):
     assert "ended with code 3" in found["dies"].error
     assert "took more than 20 s" in found["hangs"].error
     assert "planted" in found["raises"].error
-    assert found["huge"].error
+    assert "memory is out" in found["huge"].error
     assert found["sound"].task is not None
     assert found["sound"].flaws == ()
     assert {(flaw.kind, flaw.what) for flaw in found["vacuous"].wrong("paper")} == {("vacuous", "zeros")}
     assert {flaw.size for flaw in found["vacuous"].flaws} == {"bench", "small", "held_out"}
+
+
+def test_who_stops_listening_does_not_wait_for_what_hangs(folder):
+    looks = survey(files(f"{folder}/hangs.py,{folder}/sound.py"), audit=False, workers=2, timeout_s=300)
+    assert next(looks).id == "odd/sound"
+    started = time.monotonic()
+    looks.close()
+    assert time.monotonic() - started < 60
+
+
+def test_a_look_that_breaks_off_is_no_reason_not_to_load(folder, monkeypatch):
+    def broken(task):
+        yield module.Flaw(kind="random", what="first")
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes.")
+
+    monkeypatch.setattr(module, "flaws_of", broken)
+    found = look(Wish(files(f"{folder}/sound.py")[0], audit=True))
+    assert found.task is not None
+    assert [flaw.kind for flaw in found.flaws] == ["random", "unlooked"]
+    assert "--workers 1" in found.flaws[1].what

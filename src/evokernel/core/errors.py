@@ -19,3 +19,8 @@ class InfraError(Exception):
 
 class StopRun(Exception):
     """A limit the user set (money, tokens) is reached: the run ends cleanly and can be resumed."""
+
+
+def memory_is_out(error: BaseException) -> bool:
+    """Whether that is what an error says; torch has no type for it."""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)

@@ -14,13 +14,15 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from evokernel.core.errors import UserError
+from evokernel.core.errors import UserError, memory_is_out
 from evokernel.core.records import Record, Task
 from evokernel.tasks.loader import TaskFile, describe
 
 SIZES = ("bench", "small", "held_out")
 NEEDED = 4
 """How many times the reference's memory judging takes: it runs in float64, too, and the candidate has tensors of its own."""
+TROUBLE = (UserError, MemoryError, RuntimeError)
+"""What a task may cause; torch's own errors are RuntimeErrors."""
 
 
 class Flaw(Record):
@@ -64,19 +66,24 @@ def survey(files: Sequence[TaskFile], *, audit: bool, workers: int = 2, timeout_
     done: SimpleQueue[Look] = SimpleQueue()
     todo = [Wish(file, audit) for file in reversed(files)]
 
-    def work() -> None:
-        with Worker(machine_memory() // workers) as worker:
+    crew = [Worker(machine_memory() // workers) for _ in range(min(workers, len(files)))]
+
+    def work(worker: Worker) -> None:
+        with worker:
             while todo:
                 with suppress(IndexError):  # another was quicker
                     done.put(worker.look(todo.pop(), timeout_s))
 
     with ThreadPoolExecutor(workers) as pool:
-        threads = [pool.submit(work) for _ in range(min(workers, len(files)))]
+        threads = [pool.submit(work, worker) for worker in crew]
         try:
             for _ in files:
                 yield done.get()
-        finally:
+        except BaseException:  # nobody waits for the rest
             todo.clear()
+            for worker in crew:
+                worker.kill()
+            raise
         for one in threads:
             one.result()
 
@@ -98,21 +105,26 @@ class Worker:
     def look(self, wish: Wish, timeout_s: float) -> Look:
         """What the process found out; where it did not answer, that."""
         started = time.monotonic()
-        if self.pipe is None:
+        if self.process is None or not self.process.is_alive():
+            self.stop()
             self.start()
         assert self.pipe is not None
         assert self.process is not None
-        self.pipe.send(wish)
-        if not self.pipe.poll(timeout_s):
-            self.stop()
-            return failed(wish.file, f"took more than {timeout_s:g} s", started)
         try:
+            self.pipe.send(wish)
+            if not self.pipe.poll(timeout_s):
+                self.stop()
+                return failed(wish.file, f"took more than {timeout_s:g} s; --timeout gives it more", started)
             found: Look = self.pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode or 0
             self.stop()
-            how = f"was stopped by {signal.Signals(-code).name}, as when memory is out" if code < 0 else f"ended with code {code}"
+            how = (
+                f"was stopped by signal {-code}, as when memory is out (--workers 1 gives it more)"
+                if code < 0
+                else f"ended with code {code}"
+            )
             return failed(wish.file, f"the process that ran it {how}", started)
         return found.model_copy(update={"seconds": time.monotonic() - started})
 
@@ -124,8 +136,13 @@ class Worker:
         self.process.start()
         theirs.close()
 
-    def stop(self) -> None:
+    def kill(self) -> None:
         """Ends the process, whatever it does."""
+        if (process := self.process) is not None:
+            process.kill()
+
+    def stop(self) -> None:
+        """Ends the process and lets go of it."""
         if self.process is not None:
             self.process.kill()
             self.process.join()
@@ -153,10 +170,24 @@ def look(wish: Wish) -> Look:
     found = Look(id=file.id, path=str(file.path), level=file.level, category=file.category)
     try:
         task = describe(file)
-        flaws = tuple(flaws_of(task) if wish.audit else standing(task))
-    except (UserError, MemoryError) as error:
-        return found.model_copy(update={"error": str(error) or "memory is out"})
-    return found.model_copy(update={"task": task, "flaws": flaws})
+    except TROUBLE as error:
+        return found.model_copy(update={"error": said(error)})
+    flaws: list[Flaw] = []
+    try:
+        for flaw in flaws_of(task) if wish.audit else standing(task):
+            flaws.append(flaw)
+    except TROUBLE as error:
+        flaws.append(Flaw(kind="unlooked", what=said(error)))
+    return found.model_copy(update={"task": task, "flaws": tuple(flaws)})
+
+
+def said(error: Exception) -> str:
+    """One line for an error."""
+    if isinstance(error, UserError):
+        return str(error)
+    if memory_is_out(error):
+        return "memory is out; --workers 1 gives each task more"
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def flaws_of(task: Task) -> Iterator[Flaw]:

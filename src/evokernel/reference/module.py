@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from evokernel.core.errors import UserError
+from evokernel.core.errors import UserError, memory_is_out
 from evokernel.core.protocols import Array
 from evokernel.core.records import Number
 from evokernel.reference.arrays import dtype_name, to_array
@@ -81,6 +81,8 @@ class blame:
         said = f"{type(error).__name__}: {first}" if first else type(error).__name__
         at = f", line {line}" if line else ""
         mend = f"pip install {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else "fix the task file"
+        if memory_is_out(error):
+            mend = "memory is out: give it smaller sizes, or a machine with more"
         raise UserError(f"task file {self.file}{at}: {self.doing} raised {said}; {mend}") from error
 
 
