@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from evokernel.experiments.survey import flaws_of
 from evokernel.reference.audit import audit
 from evokernel.reference.describe import describe
 from evokernel.reference.narrow import narrowed
@@ -93,3 +94,21 @@ def test_fewer_rows_leave_what_a_number_is_made_of():
     assert 1 < fewer["ROWS"] < 9_000_000
     assert narrowed(task("return x.exp()"), "t.py") == {}
     assert narrowed(task("return x @ x.T").replace("32, 48", "200_000, 7"), "t.py") is None  # every number of rows changes both axes
+
+
+def test_rows_that_are_added_up_are_left_out_only_on_request():
+    loss = task("return (x * x).mean()").replace("32, 48", "9_000_000, 70")
+    assert narrowed(loss, "t.py") is None
+    assert set(narrowed(loss, "t.py", sums=True)) == {"ROWS"}
+    inner = task("return x.T @ y", inputs="torch.randn(ROWS, 8192), torch.randn(ROWS, 4096)", arguments="x, y").replace("32,", "8192,")
+    assert narrowed(inner, "t.py") is None
+    assert set(narrowed(inner, "t.py", sums=True)) == {"ROWS"}
+
+
+def test_what_is_sound_with_shorter_sums_is_not_known_to_be_sound():
+    mean = task("return (x * x).mean()", inputs="torch.rand(ROWS, COLS)").replace("32, 48", "9_000_000, 70")
+    described = describe(mean, "t.py").model_copy(update={"id": "t"})
+    bench = {(flaw.kind, flaw.protocol) for flaw in flaws_of(described) if flaw.size == "bench"}
+    assert ("vacuous", "paper") in bench
+    assert ("unlooked", "paper") not in bench
+    assert ("unlooked", "strict") in bench or ("vacuous", "strict") in bench

@@ -14,10 +14,10 @@ MOST_FLOPS, MOST_BYTES = 1e11, 1 << 31
 """Beyond either, a look at a task would take more than a minute, or more than its share of a machine."""
 
 
-def narrowed(source: str, name: str) -> dict[str, int] | None:
+def narrowed(source: str, name: str, *, sums: bool = False) -> dict[str, int] | None:
     """Overrides under which the reference can be looked at, none where bench itself can; None when it is too large even with few rows.
 
-    Needs a reference whose shapes can be followed without values.
+    Needs a reference whose shapes can be followed without values. `sums` leaves out rows that are added up as well, as those of a loss.
     """
     now: dict[str, int] = {}
     here = imagine(source, name, now)
@@ -28,7 +28,7 @@ def narrowed(source: str, name: str) -> dict[str, int] | None:
         for key, value in sorted({**keys, **now}.items(), key=lambda item: -item[1]):
             fewer = {**now, key: max(1, value // 2)}
             there = imagine(source, name, fewer) if value > 1 else None
-            if there is not None and fewer_rows(here.signature, there.signature):
+            if there is not None and fewer_rows(here.signature, there.signature, sums=sums):
                 now, here = fewer, there
                 break
         else:
@@ -36,10 +36,12 @@ def narrowed(source: str, name: str) -> dict[str, int] | None:
     return now if here.work.memory <= MOST_BYTES and here.work.flops <= MOST_FLOPS else None
 
 
-def fewer_rows(some: Signature, others: Signature) -> bool:
-    """Whether inputs and outputs differ in their first axis alone, and parameters not at all."""
+def fewer_rows(some: Signature, others: Signature, *, sums: bool) -> bool:
+    """Whether inputs and outputs differ in their first axis alone, every output does unless `sums`, and parameters not at all."""
     given, taken = (*some.inputs, *some.outputs), (*others.inputs, *others.outputs)
     shapes = [tensor.shape for tensor in some.params] == [tensor.shape for tensor in others.params]
+    if not sums and any(a.shape == b.shape for a, b in zip(some.outputs, others.outputs)):
+        return False
     return shapes and len(given) == len(taken) and given != taken and all(same_rows(a, b) for a, b in zip(given, taken))
 
 
