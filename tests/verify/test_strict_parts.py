@@ -33,7 +33,25 @@ def test_float64_goes_all_the_way_through():
     assert not exact("torch.exp(x)")[0].halves
 
 
-@pytest.mark.parametrize(("body", "terms"), [("x.sum(1)", 24), ("x.T @ x", 40), ("torch.softmax(x, 1)", 40), ("x + 1", 1)])
+@pytest.mark.parametrize(
+    ("body", "terms"),
+    [
+        ("x.sum(1)", 24),
+        ("x.T @ x", 40),
+        ("torch.softmax(x, 1)", 40),
+        ("x + 1", 1),
+        ("x.amax(1)", 1),
+        ("x.topk(3, 1)[0]", 1),
+        ("torch.linalg.vector_norm(x)", 960),
+        ("nn.functional.layer_norm(x[None], x.shape)", 960),
+        ("nn.functional.group_norm(x.T[None], 4)", 240),
+        ("nn.functional.instance_norm(x[None])", 24),
+        ("nn.functional.batch_norm(x, x[0], x[1].abs())", 1),
+        ("nn.functional.conv1d(x[None], x[:6, :3].expand(6, 3)[:, None].expand(6, 40, 3))", 120),
+        ("nn.functional.conv1d(x[None], x[:, None, :3], groups=40)", 3),
+        ("nn.functional.conv_transpose1d(x[None], x[:, None, :3].expand(40, 7, 3))", 120),
+    ],
+)
 def test_the_longest_sum_is_known(body, terms):
     assert exact(body)[0].length == terms
 

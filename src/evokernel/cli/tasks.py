@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -104,7 +105,7 @@ def list_tasks(files: list[TaskFile], as_json: bool) -> None:
         return
     header = ["task", "category", "level", "inputs", "outputs", "work"]
     tell(draw(header, [[str(row[name]) for name in header] for row in map(cells, rows)], [False, False, True]))
-    first = rows[0]["task"] if rows[0]["task"].partition("/")[0] in loader.suites() else rows[0]["path"]
+    first = rows[0]["task"] if rows[0]["task"].partition("/")[0] in loader.suites() else quote(rows[0]["path"])
     tell(f"\n{len(rows)} task{'s' * (len(rows) != 1)}; suites: {', '.join(loader.suites())}. More: evokernel tasks show {first}")
     if any(row["inputs"] is None and not row["error"] for row in rows):
         tell(
@@ -155,7 +156,7 @@ def count(files: list[TaskFile], as_json: bool) -> None:
     lines = [[str(cell) for cell in row.values()] for row in rows]
     body = [line for total in totals for line in (*(one for one in lines if one[0] == total[0]), total)]
     tell(draw(["suite", "level", "category", "tasks"], body, [False, True, False, True]))
-    tell(f"\n{len(files)} tasks in {len(suites)} suite{'s' * (len(suites) != 1)}")
+    tell(f"\n{len(files)} task{'s' * (len(files) != 1)} in {len(suites)} suite{'s' * (len(suites) != 1)}")
 
 
 @command.command("audit")
