@@ -2,6 +2,7 @@
 
 Operations: matrix products, convolutions and fused attention by torch's own formulas (a multiply-add is two); any other operator counts
 one per element of its largest tensor, be it an addition, a reduction or an exponential; views, copies, gathers and fills count none.
+What the reference computes and then masks counts, too: a kernel that skips it needs fewer.
 Bytes: inputs and parameters read once, outputs written once; what the reference keeps in between is not compulsory. A table that is only
 gathered from counts with what was taken from it, a tensor nothing reads does not count.
 Beside them: the terms of the longest sum, and the bytes that are alive at once while PyTorch computes.

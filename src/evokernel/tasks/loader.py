@@ -186,7 +186,7 @@ def read(path: Path) -> str:
 
 def natural(path: Path) -> list[tuple[int, str]]:
     """A key that puts `2_x` before `10_x`."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", str(path))]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(path))]
 
 
 def word(text: str) -> str:
