@@ -80,11 +80,10 @@ def survey(files: Sequence[TaskFile], *, audit: bool, workers: int = 2, timeout_
         try:
             for _ in files:
                 yield done.get()
-        except BaseException:  # nobody waits for the rest
+        finally:  # all is known, or nobody waits for the rest
             todo.clear()
             for worker in crew:
                 worker.kill()
-            raise
         for one in threads:
             one.result()
 
