@@ -211,7 +211,7 @@ def test_a_run_of_estimates_is_labelled_wherever_it_is_told(call: Call, tmp_path
 
 def test_odd_tasks_are_named(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "noise.py"
-    file.write_text(TASK.replace("ROWS, COLS)]", "64, 48)]").replace("x * 2 + 1", "x + torch.randn_like(x)"))
+    file.write_text(TASK.replace("ROWS, COLS)]", "*map(int, '64 48'.split()))]").replace("x * 2 + 1", "x + torch.randn_like(x)"))
     shown = call("tasks", "show", file).out
     assert "no kernel can match it" in shown
     assert "checked at one size only" in shown
