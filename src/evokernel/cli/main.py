@@ -19,7 +19,7 @@ COMMANDS = {
     "report": "Tables, plots and one self-contained page of a run.",
     "export": "Best kernels of a run, with tests, provenance and a PyTorch wrapper.",
     "extract": "Rank the operators of a whole model, make tasks of them, put kernels back.",
-    "tasks": "List tasks, or show what a kernel for one must do.",
+    "tasks": "List and count tasks, show what a kernel for one must do, look for what is wrong with them.",
     "backends": "List backends, and whether they work here.",
     "doctor": "Check that everything a run needs is here.",
     "selftest": "Judge shipped cheats and honest oddities: is each found out, or let pass?",

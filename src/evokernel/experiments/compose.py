@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping, Sequence
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +15,13 @@ from evokernel.core.protocols import Backend, Embedder
 from evokernel.core.records import Task
 from evokernel.core.run import Run, new_id
 from evokernel.engine.loop import Engine
+from evokernel.experiments.room import too_large
 from evokernel.experiments.watched import Watched
 from evokernel.jail import layers
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seeds import seeds
 from evokernel.tasks.loader import load
-
-COPIES = 4
-"""Inputs and outputs exist in the judge and in the child, and the reference's results beside them."""
-BYTES = {"float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
-
 
 STAND_IN = "cpp"
 """The backend of a run whose user chose none, where the default one cannot work."""
@@ -129,14 +123,9 @@ def bank(config: RunConfig, folder: Path, embedder: Embedder) -> Bank:
 
 def refuse_too_large(tasks: Sequence[Task]) -> None:
     """A task whose tensors, with the copies a judge needs, exceed this machine's memory would only be killed."""
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for task in tasks:
-        signature = task.signature
-        tensors = (*signature.inputs, *signature.params, *signature.outputs)
-        needed = COPIES * sum(prod(tensor.shape) * BYTES.get(tensor.dtype, 8) for tensor in tensors)
-        if needed > memory_bytes:
-            gigabytes = f"about {needed / 1e9:.3g} GB to be judged, this machine has {memory_bytes / 1e9:.3g}"
-            raise UserError(f"task {task.id} needs {gigabytes}: leave it out of --tasks or make its sizes smaller")
+        if why := too_large(task):
+            raise UserError(f"task {task.id} needs {why}: leave it out of --tasks or make its sizes smaller")
 
 
 def parts(config: RunConfig) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import resource
 import signal
 import time
@@ -16,11 +15,10 @@ from typing import NamedTuple
 
 from evokernel.core.errors import UserError, memory_is_out
 from evokernel.core.records import Record, Task
+from evokernel.experiments.room import machine_memory, too_large
 from evokernel.tasks.loader import TaskFile, describe
 
 SIZES = ("bench", "small", "held_out")
-NEEDED = 4
-"""How many times the reference's memory judging takes: it runs in float64, too, and the candidate has tensors of its own."""
 PROTOCOLS = ("strict", "paper")
 TROUBLE = (UserError, MemoryError, RuntimeError)
 """What a task may cause; torch's own errors are RuntimeErrors."""
@@ -225,17 +223,11 @@ def standing(task: Task) -> Iterator[Flaw]:
     """What is known without a further run."""
     if "fixed-size" in task.tags:
         yield Flaw(kind="fixed-size", what="no constant of the module changes its sizes")
-    need, there = NEEDED * task.work.memory, machine_memory()
-    if need > there:
-        yield Flaw(kind="too large", what=f"judging it takes about {need / 1e9:.1f} GB, this machine has {there / 1e9:.1f}", size="bench")
+    if why := too_large(task):
+        yield Flaw(kind="too large", what=f"it needs {why}", size="bench")
 
 
 def failed(file: TaskFile, why: str, started: float) -> Look:
     """A look that came to nothing."""
     seconds = time.monotonic() - started
     return Look(id=file.id, path=str(file.path), level=file.level, category=file.category, error=why, seconds=seconds)
-
-
-def machine_memory() -> int:
-    """Bytes of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
