@@ -1,0 +1,99 @@
+"""A traced program as a graph of nodes."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import lru_cache
+
+from evokernel.core.records import Task
+from evokernel.generators.sweep.nodes import Node, NoSketch, Num, as_node, leaf, walk
+from evokernel.generators.sweep.operators import lowerings
+from evokernel.generators.sweep.sizes import Sizes
+from evokernel.reference.program import Extent, Program, Ref, Step, Value, Varied, checking, program
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The outputs of a reference as nodes, and which operator of the reference each node comes from."""
+
+    outputs: tuple[Node, ...]
+    origin: dict[Node, int]
+    """Steps of the program by number; nodes two operators share belong to the first."""
+
+
+def graph_of(program: Program) -> Graph:
+    """The graph of a program; raises NoSketch, saying in a few words what is not understood."""
+    if program.gap:
+        raise NoSketch(program.gap)
+    return Reader(program).graph()
+
+
+@lru_cache(maxsize=512)
+def known(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Graph | str:
+    """The graph of a text, or why there is none."""
+    try:
+        return graph_of(program(source, name, small))
+    except NoSketch as gap:
+        return str(gap)
+
+
+def read(task: Task) -> Graph:
+    """What a task computes; raises NoSketch, saying in a few words what is not understood."""
+    found = known(task.source, task.id, checking(task))
+    if isinstance(found, str):
+        raise NoSketch(found)
+    return found
+
+
+class Reader:
+    """The values of a program's names while it is read."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.sizes = program, Sizes(program)
+        self.values: dict[str, tuple[object, ...]] = {
+            a.name: (leaf(a.name, tuple(self.extent(n) for n in a.shape), a.dtype),) for a in program.arguments
+        }
+
+    def graph(self) -> Graph:
+        """Step by step."""
+        origin: dict[Node, int] = {}
+        for i, step in enumerate(self.program.steps):
+            result = self.lowered(step)
+            parts = result if isinstance(result, tuple) else (result,)
+            self.values[step.name] = parts
+            for node in walk(*(as_node(part) for part in parts)):
+                origin.setdefault(node, i)
+        outputs = tuple(as_node(self.values[ref.name][ref.part]) for ref in self.program.outputs)
+        return Graph(outputs, origin)
+
+    def lowered(self, step: Step) -> object:
+        """The value of one operation."""
+        full = step.op.removeprefix("aten.")
+        name = full.split(".")[0]
+        table = lowerings()
+        function = table.get(full) or table.get(name) or (table.get(name.removesuffix("_")) if name.endswith("_") else None)
+        if function is None:
+            raise NoSketch(f"{name}()")
+        settings = {key: self.value(value) for key, value in step.settings.items()}
+        takes = inspect.signature(function).parameters
+        if "shape" in takes:
+            settings["shape"] = tuple(self.extent(n) for n in step.shapes[0])
+        try:
+            return function(*(self.value(arg) for arg in step.args), **settings)
+        except TypeError as error:
+            raise NoSketch(f"{name}() with these arguments") from error
+
+    def value(self, value: Value) -> object:
+        """An argument of an operation."""
+        if isinstance(value, Ref):
+            return self.values[value.name][value.part]
+        if isinstance(value, tuple):
+            return tuple(self.value(item) for item in value)
+        if isinstance(value, bool) or value is None or isinstance(value, str):
+            return value
+        return self.sizes.number(value)
+
+    def extent(self, extent: Extent) -> Num:
+        """An extent as a number."""
+        return self.sizes.number(extent) if isinstance(extent, Varied) else Num.of(int(extent))

@@ -1,0 +1,104 @@
+"""What a reference computes, as the operations PyTorch would be asked for: traced once per size, numbers that change with the size told apart.
+
+Reading a program needs no torch; tracing does. What was traced is kept in the cache folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from evokernel.core import folders
+from evokernel.core.records import Record, Task
+
+log = logging.getLogger(__name__)
+
+
+class Ref(Record):
+    """A value made before: an argument or a step of the program; `part` is which of its results, where it has several."""
+
+    name: str
+    part: int = 0
+
+
+class Varied(Record):
+    """A number that changes with the size: its value at each size traced."""
+
+    at: tuple[float, ...]
+
+
+Item = Ref | Varied | bool | int | float | str | None
+Value = Item | tuple[Item | tuple[Item, ...], ...]
+Extent = Varied | int
+
+
+class Step(Record):
+    """One operation: `aten.softmax.int` under a name of its own."""
+
+    name: str
+    op: str
+    args: tuple[Value, ...]
+    settings: dict[str, Value] = {}
+    shapes: tuple[tuple[Extent, ...], ...]
+    """Of each result."""
+    dtypes: tuple[str, ...]
+
+
+class Argument(Record):
+    """A tensor the kernel is given, with its extents at each size."""
+
+    name: str
+    shape: tuple[Extent, ...]
+    dtype: str
+
+
+class Program(Record):
+    """The operations of a reference in order; first of all sizes is the bench size."""
+
+    arguments: tuple[Argument, ...] = ()
+    scalars: dict[str, Varied | bool | int | float] = {}
+    steps: tuple[Step, ...] = ()
+    outputs: tuple[Ref, ...] = ()
+    sizes: int = 0
+    gap: str = ""
+    """Why there is no program, in a few words."""
+
+
+@lru_cache(maxsize=1024)
+def program(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Program:
+    """The program of a task's text; `small` are the constants of its checking size."""
+    place = folders.cache() / "programs" / f"{key(source, small)}.json"
+    try:
+        return Program.model_validate_json(place.read_bytes())
+    except (OSError, ValidationError):
+        pass
+    from evokernel.reference.trace import trace
+
+    found = trace(source, name, dict(small))
+    try:
+        folders.write(place, found.model_dump_json().encode())
+    except OSError as error:
+        log.debug("traced program not kept: %s", error)
+    return found
+
+
+def program_of(task: Task) -> Program:
+    """The program of a task."""
+    return program(task.source, task.id, checking(task))
+
+
+def checking(task: Task) -> tuple[tuple[str, int], ...]:
+    """The constants of a task's checking size."""
+    return tuple(sorted(task.sizes.get("small", {}).items()))
+
+
+def key(source: str, small: tuple[tuple[str, int], ...]) -> str:
+    """By everything that decides what is traced."""
+    code = "".join((Path(__file__).parent / file).read_text(encoding="utf-8") for file in ("program.py", "trace.py"))
+    text = f"{metadata.version('torch')}\0{code}\0{small}\0{source}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
