@@ -122,10 +122,11 @@ def engine(
     concurrency: int = 4,
     executor=None,
     memory: Path | None = None,
+    until: str = "budget",
     **settings,
 ) -> Engine:
     """An engine over `folder`, new or reopened."""
-    config = RunConfig(id="run", budget=budget, concurrency=concurrency, backend={"name": "cpp"}, policy={"name": policy})
+    config = RunConfig(id="run", budget=budget, until=until, concurrency=concurrency, backend={"name": "cpp"}, policy={"name": policy})
     tasks = tasks or [task(name) for name in ("relu", "gelu", "tanh", "sum", "max")]
     run = Run.open(folder) if (folder / "run.toml").exists() else Run.create(folder, config, tasks, {})
     if run.config.budget != budget:

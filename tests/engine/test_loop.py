@@ -63,6 +63,24 @@ def test_a_bigger_budget_goes_on_where_the_smaller_ended(tmp_path):
     assert sorted(more.generator.calls) == sorted(f"t/{n}/{i}" for n in ("relu", "gelu", "tanh", "sum", "max") for i in (2, 3, 4))
 
 
+def test_until_feasible_spends_the_budget_on_what_is_unsolved(tmp_path):
+    straight = engine(tmp_path / "straight", budget=6, until="feasible")
+    made = list(straight.attempts())
+    for name in {a.task for a in made}:
+        solved = [a.outcome.feasible for a in made if a.task == name]
+        assert not any(solved[:-1])
+        assert solved[-1] or len(solved) == 6
+    assert straight.run.is_complete(made)
+    assert not straight.run.is_complete(made[:-1])
+    cut = engine(tmp_path / "cut", budget=6, until="feasible")
+    going = cut.attempts()
+    next(going), next(going)
+    going.close()
+    cut.close()
+    list(engine(tmp_path / "cut", budget=6, until="feasible").attempts())
+    assert journal(tmp_path / "cut") == journal(tmp_path / "straight")
+
+
 def test_a_kept_reply_is_never_asked_for_again(tmp_path):
     class Dies:
         def submit(self, job):

@@ -6,7 +6,7 @@ from judge_parts import HONEST, PRODUCT, SINE, SINE_KERNEL, needs_compiler
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Job
 from evokernel.verify import verify
-from evokernel.verify.timing import MOST_CALLS, WINDOW_S, filling, synthetic
+from evokernel.verify.timing import FEWEST, MOST_CALLS, WINDOW_S, filling, synthetic
 
 TASK = SINE.replace("LENGTH", "200_000")
 
@@ -18,6 +18,13 @@ def test_four_times_the_work_takes_longer(compiled):
     assert four.feasible
     assert 2 < four.latency_us / once.latency_us < 8
     assert once.profile.figures["achieved_gbs"] > four.profile.figures["achieved_gbs"]
+
+
+@needs_compiler
+def test_less_time_gives_fewer_pairs(compiled):
+    outcome = compiled(TASK, SINE_KERNEL.replace("REPEATS", "4"), timing_s=1e-3)
+    assert outcome.feasible, outcome.failure
+    assert len(outcome.samples_us) == FEWEST
 
 
 @needs_compiler

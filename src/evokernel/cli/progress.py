@@ -83,6 +83,8 @@ class Progress:
                 self.failures[attempt.outcome.failure.reason or attempt.outcome.failure.gate] += 1
             line = self.lines[attempt.task]
             line.add(attempt)
+            if attempt.outcome.feasible and self.config.until == "feasible":
+                self.total -= max(0, self.config.budget - line.done)
             return line
 
     def again(self, final: Final) -> str:

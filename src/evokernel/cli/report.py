@@ -164,7 +164,7 @@ def row(folder: Path) -> dict[str, Any]:
         attempts = run.attempts()
     except UserError as error:
         return {"folder": str(folder), **found, "state": f"damaged: {error}"}
-    done = len(attempts) >= len(run.tasks) * run.config.budget
+    done = run.is_complete(attempts)
     correct = metrics.feasible(metrics.of_run(run, attempts))
     parts = {part: run.config.name(part) for part in ("backend", "generator", "policy")}
     figures = {"tasks": len(run.tasks), "attempts": len(attempts), "correct": correct}

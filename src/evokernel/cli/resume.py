@@ -31,11 +31,11 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
     from evokernel.core.run import Run
     from evokernel.experiments.compose import resume
 
-    made = len(Run.open(folder).attempts())
+    attempts = Run.open(folder).attempts()
     engine = resume(folder, sets, budget=budget, workers=workers)
-    total = len(engine.run.tasks) * engine.run.config.budget
-    if made >= total:
-        tell(f"{folder} is complete ({made} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
+    if engine.run.is_complete(attempts):
+        tell(f"{folder} is complete ({len(attempts)} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
     else:
-        tell(folded(f"resuming: {made} of {total} attempts are there. {announce(engine)}"), err=as_json)
+        most = len(engine.run.tasks) * engine.run.config.budget
+        tell(folded(f"resuming: {len(attempts)} of {most} attempts are there. {announce(engine)}"), err=as_json)
     return drive(engine, plain, as_json)

@@ -120,6 +120,7 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
         candidate=kernel,
         seed=config.seed,
         timeout_s=config.timeout_s,
+        timing_s=config.timing_s,
         clock=config.clock,
         baselines=baselines,
         protocol=config.protocol,

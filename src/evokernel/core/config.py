@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
-from evokernel.core.records import Record, Settings
+from evokernel.core.records import Attempt, Record, Settings
 
 FACTS = ("versions", "hardware")
 """Tables of a saved run that are no settings."""
@@ -30,6 +30,8 @@ class RunConfig(Record):
     """A suite, `suite/name`, a path or a glob; several separated by commas."""
     budget: int = Field(default=10, ge=1)
     """Attempts per task (T)."""
+    until: Literal["budget", "feasible"] = "budget"
+    """When a task gets no more attempts: when its budget is spent, or with its first feasible kernel where that comes sooner."""
     workers: int = Field(default=0, ge=0)
     """Verifications at a time; 0 means one per core."""
     concurrency: int = Field(default=16, ge=1)
@@ -37,6 +39,8 @@ class RunConfig(Record):
     seed: int = 0
     timeout_s: float = Field(default=60, gt=0)
     """For one verification."""
+    timing_s: float = Field(default=1, gt=0)
+    """For timing one kernel; three times as long where few calls fit, or where it is close who is faster."""
     clock: Literal["auto", "synthetic"] = "auto"
     """`synthetic` replaces every measured time by a made-up, repeatable one: for tests, never for results."""
     baselines: tuple[str, ...] = ("eager",)
@@ -70,6 +74,12 @@ class RunConfig(Record):
     def settings(self, part: str) -> Settings:
         """What its constructor is given."""
         return {key: value for key, value in getattr(self, part).items() if key != "name"}
+
+    def left(self, made: Sequence[Attempt]) -> int:
+        """How many attempts a task still gets after these."""
+        if self.until == "feasible" and any(attempt.outcome.feasible for attempt in made):
+            return 0
+        return max(0, self.budget - len(made))
 
     @property
     def cores(self) -> int:

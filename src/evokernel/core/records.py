@@ -381,6 +381,8 @@ class Job(Record):
     candidate: Candidate
     seed: int = 0
     timeout_s: float = Field(default=60, gt=0)
+    timing_s: float = Field(default=1, gt=0)
+    """For timing the kernel, where times are measured."""
     clock: Literal["auto", "synthetic"] = "auto"
     baselines: tuple[str, ...] = ("eager",)
     protocol: Literal["strict", "paper"] = "strict"

@@ -73,6 +73,10 @@ class Run:
         gone = self.revoked()
         return [struck(attempt) if attempt.id in gone else attempt for attempt in self.journal.read()]
 
+    def is_complete(self, made: Sequence[Attempt]) -> bool:
+        """Whether no task gets a further attempt after these."""
+        return not any(self.config.left([attempt for attempt in made if attempt.task == task.id]) for task in self.tasks)
+
     def revoked(self) -> set[str]:
         """Ids of the attempts that were taken back."""
         try:

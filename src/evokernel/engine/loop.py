@@ -49,12 +49,12 @@ class Engine:
     history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
 
     def attempts(self) -> Iterator[Attempt]:
-        """Gives every task its budget of attempts, a round at a time, and yields each as it is learned from."""
+        """Gives every task its attempts, a round at a time, and yields each as it is learned from."""
         recorded = {attempt.id: attempt for attempt in self.run.attempts()}
-        budget, tasks = self.run.config.budget, self.run.tasks
+        config, tasks = self.run.config, self.run.tasks
         with ThreadPoolExecutor(self.run.config.concurrency) as pool:
             for round in count():
-                states = [self.state(task, round) for task in tasks if len(self.history[task.id]) < budget]
+                states = [self.state(task, round) for task in tasks if config.left(self.history[task.id])]
                 if not states or self.stop.is_set():
                     return
                 plans = [(state, recorded.get(state.next_id) or self.policy.choose(state, self.memory)) for state in states]  # mu(c | s, M)
@@ -160,6 +160,7 @@ class Engine:
             candidate=candidate,
             seed=seed_of(f"{config.seed}/{state.next_id}"),
             timeout_s=config.timeout_s,
+            timing_s=config.timing_s,
             clock=config.clock,
             baselines=config.baselines,
             protocol=config.protocol,

@@ -22,7 +22,7 @@ def summary(run: Run, attempts: Sequence[Attempt], seconds: float | None, report
         "id": run.config.id,
         "folder": str(run.folder),
         "report": str(report) if report else None,
-        "finished": all(len(tried.attempts) >= run.config.budget for tried in found),
+        "finished": not any(run.config.left(tried.attempts) for tried in found),
         "tasks": len(found),
         "budget": run.config.budget,
         "compiled": metrics.compiled(found),

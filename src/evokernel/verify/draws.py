@@ -94,23 +94,41 @@ def structure(own: torch.Tensor) -> str:
     some = own.flatten()[:ENOUGH]
     if (
         not bool(torch.isfinite(own).all())
-        or bool((own == own.round()).all())
+        or (is_whole(some) and is_whole(own))
         or some.unique().numel() <= min(FEW_VALUES, some.numel() // 2)
     ):
         return "fixed"
     for axis in range(own.ndim):
-        if own.shape[axis] > 1 and (is_one(own.sum(axis)) or is_one(own.square().sum(axis))):
-            return "fixed"  # probabilities, or vectors of length one
-    if float((own == 0).double().mean()) > SOME_ZEROS:
+        if own.shape[axis] > 1 and is_of_length_one(own, axis):
+            return "fixed"
+    if 1 - int(own.count_nonzero()) / own.numel() > SOME_ZEROS:
         return "scaled"
     if own.ndim > 1 and own.shape[-1] == own.shape[-2] > 1 and torch.equal(own, own.mT):
         return "scaled"
-    return "scaled" if own.shape[-1] >= 8 and bool((own.diff(dim=-1) >= 0).all()) else "free"
+    return "scaled" if own.shape[-1] >= 8 and rises(own[(0,) * (own.ndim - 1)]) and rises(own) else "free"
 
 
-def is_one(sums: torch.Tensor) -> bool:
+def is_whole(own: torch.Tensor) -> bool:
+    """Whether all are whole numbers."""
+    return bool((own == own.round()).all())
+
+
+def rises(own: torch.Tensor) -> bool:
+    """Whether nothing falls along the last axis."""
+    return bool((own.diff(dim=-1) >= 0).all())
+
+
+def is_of_length_one(own: torch.Tensor, axis: int) -> bool:
+    """Whether these are probabilities, or vectors of length one. The first of them is asked first: mostly it settles the matter."""
+    first = own.movedim(axis, -1)[(0,) * (own.ndim - 1)]
+    if is_one(first.sum(-1), 2 * NEAR_ONE) and is_one(own.sum(axis)):
+        return True
+    return is_one(first.square().sum(-1), 2 * NEAR_ONE) and is_one(own.square().sum(axis))
+
+
+def is_one(sums: torch.Tensor, near: float = NEAR_ONE) -> bool:
     """Whether all sums are one."""
-    return bool(((sums - 1).abs() < NEAR_ONE).all())
+    return bool(((sums - 1).abs() < near).all())
 
 
 def redrawn(own: torch.Tensor, kind: str, made: str, attempt: Attempt, chance: torch.Generator, sign: float) -> torch.Tensor | None:

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 WINDOW_S = 0.002
-BUDGET_S, LONGEST_S = 1.0, 3.0
-"""For timing one kernel; the longer one where few calls fit, or where it is close who is faster."""
+LONGER = 3.0
+"""Times the job's `timing_s` for one kernel, where few calls fit, or where it is close who is faster."""
 PAIRS, FEWEST, MOST = 20, 3, 60
 PRECISION, NARROW = 0.02, 1.1
 DRAW_SHARE = 0.3
-"""Of the budget may go into drawing new inputs; after that earlier ones come again."""
+"""Of the time may go into drawing new inputs; after that earlier ones come again."""
 KEPT = 5
 SHORTER = 0.5
 """Of the windows are followed by one of fewer calls that does not count: nobody can know which call is the last and judged one."""
@@ -92,7 +92,7 @@ class Pool:
         self.kept: list[Case] = []
 
     def next(self) -> Case:
-        if len(self.kept) < 2 or not self.is_changing or self.spent_s < DRAW_SHARE * BUDGET_S:
+        if len(self.kept) < 2 or not self.is_changing or self.spent_s < DRAW_SHARE * self.trial.job.timing_s:
             started = time.perf_counter()
             self.drawn += 1
             case = self.trial.cases.draw("bench", self.drawn)
@@ -245,17 +245,18 @@ class Clock:
         """Whether the ratio is known, to the best kernel so far or else to the first baseline; or the time is over."""
         if len(samples) < FEWEST:
             return False
+        budget_s = self.trial.job.timing_s
         if len(samples) < PAIRS:
-            return elapsed_s > LONGEST_S
+            return elapsed_s > LONGER * budget_s
         reference: Sequence[float] = best if self.other else next(iter(others.values()), [1.0] * len(samples))
         interval = median_interval([other / own for own, other in zip(samples, reference)])
         assert interval is not None
         width = (interval[1] - interval[0]) / (interval[1] + interval[0])
         if self.other and is_close(interval):
-            return width < PRECISION / 2 or elapsed_s > LONGEST_S or len(samples) >= 2 * MOST
+            return width < PRECISION / 2 or elapsed_s > LONGER * budget_s or len(samples) >= 2 * MOST
         if width < PRECISION or (self.other and is_apart(interval, PRECISION)):
             return True
-        return elapsed_s > BUDGET_S or len(samples) >= MOST
+        return elapsed_s > budget_s or len(samples) >= MOST
 
 
 def sizes_of(case: Case) -> list[float]:

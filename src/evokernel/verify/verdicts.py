@@ -53,7 +53,7 @@ def is_repeatable(job: Job, backend: Backend) -> bool:
 
 def entry(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
     """Where a verdict is kept: named after everything that decides it."""
-    told = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "incumbent", "again"})
+    told = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "timing_s", "incumbent", "again"})
     text = json.dumps([code(type(backend).__module__), versions, told, sorted(job.candidate.files.items())], sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()
     return folders.cache() / "verdicts" / name[:2] / f"{name}.json"
