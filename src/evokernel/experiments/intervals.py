@@ -1,0 +1,59 @@
+"""How sure a mean over operators and seeds is: bootstrap intervals, for one arm and for two that are compared operator by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import exp
+from typing import NamedTuple
+
+import numpy as np
+
+from evokernel.reports.metrics import Tried
+
+DRAWS, SHARE, SEED = 2000, 0.95, 0
+Grid = np.ndarray
+"""Operators × seeds; NaN where there is no figure."""
+
+
+class Interval(NamedTuple):
+    """A mean, and between what it lies with 95 % confidence."""
+
+    low: float
+    mean: float
+    high: float
+    figures: int
+    """How many figures are behind it."""
+
+    def exp(self) -> Interval:
+        """Of geometric means, where logarithms were averaged."""
+        return Interval(exp(self.low), exp(self.mean), exp(self.high), self.figures)
+
+
+def grid(found: Mapping[int, Sequence[Tried]], figure: Callable[[Tried], float | None]) -> Grid:
+    """A figure of every operator under every seed."""
+    columns = [[np.nan if (value := figure(tried)) is None else value for tried in found[seed]] for seed in sorted(found)]
+    return np.array(columns, dtype=np.float64).T
+
+
+def interval(values: Grid) -> Interval | None:
+    """Of the mean; operators and seeds are drawn again, with replacement, each on its own. None without a figure.
+
+    Seeds matter as such: operators of one run share its memory and are not independent.
+    """
+    if not (known := np.isfinite(values)).any():
+        return None
+    random = np.random.default_rng(SEED)
+    operators, seeds = values.shape
+    rows = random.integers(0, operators, (DRAWS, operators))
+    columns = random.integers(0, seeds, (DRAWS, seeds))
+    at = (rows[:, :, None], columns[:, None, :])
+    counts = known[at].sum(axis=(1, 2))
+    sums = np.where(known, values, 0.0)[at].sum(axis=(1, 2))
+    means = sums[counts > 0] / counts[counts > 0]
+    low, high = np.quantile(means, [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    return Interval(float(low), float(values[known].mean()), float(high), int(known.sum()))
+
+
+def difference(one: Grid, other: Grid) -> Interval | None:
+    """How much the mean of `one` lies above that of `other`, pair by pair: only operators and seeds that have a figure in both count."""
+    return interval(one - other)
