@@ -71,7 +71,7 @@ class Program(Record):
 
 @lru_cache(maxsize=1024)
 def program(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Program:
-    """The program of a task's text; `small` are the constants of its checking size."""
+    """The program of a task's text; `small` as `checking` gives it."""
     place = folders.cache() / "programs" / f"{key(source, small)}.json"
     try:
         return Program.model_validate_json(place.read_bytes())
@@ -93,8 +93,9 @@ def program_of(task: Task) -> Program:
 
 
 def checking(task: Task) -> tuple[tuple[str, int], ...]:
-    """The constants of a task's checking size."""
-    return tuple(sorted(task.sizes.get("small", {}).items()))
+    """The constants that differ between a task's sizes, as they are when it is checked; 0 where that is as its text has them."""
+    sizes = task.sizes
+    return tuple((key, sizes.get("small", {}).get(key, 0)) for key in sorted({key for size in sizes.values() for key in size}))
 
 
 def key(source: str, small: tuple[tuple[str, int], ...]) -> str:

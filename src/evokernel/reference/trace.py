@@ -19,13 +19,13 @@ from evokernel.reference.constants import constants
 from evokernel.reference.module import Reference, Sample, blame
 from evokernel.reference.program import Argument, Program, Ref, Step, Value, Varied
 
-MOST_SIZES = 14
+MOST_SIZES = 18
 DROPPED = ("device", "layout", "memory_format", "pin_memory", "generator", "implicit")
 """Settings that say nothing about what is computed."""
 
 
 def trace(source: str, name: str, small: Mapping[str, int]) -> Program:
-    """The program of a reference: at its own size, at the checking size, and with the constants that differ changed one by one.
+    """The program of a reference: at its own size, at the checking size, and with the constants that can differ changed one by one.
 
     A size the reference cannot do is left out. Held-out sizes are not for writers of kernels, and are not traced.
     """
@@ -47,9 +47,11 @@ def trace(source: str, name: str, small: Mapping[str, int]) -> Program:
 def sizes(source: str, small: Mapping[str, int]) -> list[dict[str, int]]:
     """The checking size, then each of its constants doubled and increased by one, others as they were."""
     known = constants(ast.parse(source))
-    changed = [key for key, value in small.items() if known.get(key) != value]
-    alone = [dict(small) | {key: value} for more in (lambda n: 2 * n, lambda n: n + 1) for key in changed for value in [more(small[key])]]
-    return [dict(small), *alone][:MOST_SIZES]
+    checked = {key: value or known[key] for key, value in small.items() if key in known}
+    alone = [
+        checked | {key: changed} for one in (False, True) for key, value in checked.items() for changed in [value + 1 if one else 2 * value]
+    ]
+    return [checked, *alone][:MOST_SIZES] if checked else []
 
 
 def at_size(source: str, name: str, overrides: Mapping[str, int]) -> Program:
@@ -68,9 +70,7 @@ def followed(name: str, sample: Sample, mode: str) -> Program:
     flat, spec = tree_flatten(sample.args)
     places = {id(tensor): i for i, (_, tensor) in enumerate(held)}
     registered = {key: tensor for key, tensor in [*sample.module.named_parameters(), *sample.module.named_buffers()]}
-    plain = [
-        (part, key, value) for part in sample.module.modules() for key, value in vars(part).items() if isinstance(value, torch.Tensor)
-    ]
+    plain = [(part, key, value) for part in sample.module.modules() for key, value in vars(part).items() if isinstance(value, torch.Tensor)]
 
     def call(*tensors: torch.Tensor) -> Any:
         def taken(tensor: torch.Tensor) -> torch.Tensor:

@@ -241,7 +241,9 @@ def integer(value: object) -> int:
         return int(value.value)
     if isinstance(value, int):
         return int(value)
-    raise NoSketch("a setting that changes with the size" if isinstance(value, Num) else f"{type(value).__name__} where an integer is expected")
+    raise NoSketch(
+        "a setting that changes with the size" if isinstance(value, Num) else f"{type(value).__name__} where an integer is expected"
+    )
 
 
 def number(value: object) -> Num:

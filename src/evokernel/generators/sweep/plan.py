@@ -81,8 +81,8 @@ class Planner:
             self.stage(bare(root), name, root.shape)
         return Plan(tuple(self.stages))
 
-    def stage(self, root: Node, name: str, shape: Shape) -> Buffer:
-        """Computes a value into memory, after everything it reads."""
+    def stage(self, root: Node, name: str, shape: Shape) -> None:
+        """Computes a value into memory, after everything it reads; under a name of its own unless it is an output."""
         region = self.pattern(root)
         self.form(root, region)
         grown = True
@@ -98,12 +98,10 @@ class Planner:
                     grown = True
         for node in self.edge(region):
             if not node.is_given and bare(node) not in self.made:
-                self.stage(bare(node), f"t{len(self.made)}_", bare(node).shape)
+                self.stage(bare(node), "", bare(node).shape)
         form = self.form(root, region)
-        taken = name if name in self.names else f"t{len(self.made)}"
-        self.made[root] = Buffer(taken, shape, root.dtype, name in self.names)
+        self.made[root] = Buffer(name or f"t{len(self.made)}", shape, root.dtype, bool(name))
         self.stages.append(Stage(form, self.made[root]))
-        return self.made[root]
 
     def pattern(self, root: Node) -> set[Node]:
         """What a stage starts from: the value alone, or everything between two products where that is a form of its own."""
@@ -164,5 +162,3 @@ def bare(node: Node) -> Node:
     while node.op == "reshape":
         node = node.args[0]
     return node
-
-

@@ -30,7 +30,7 @@ def graph_of(program: Program) -> Graph:
 
 
 @lru_cache(maxsize=512)
-def known(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Graph | str:
+def graph_of_text(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Graph | str:
     """The graph of a text, or why there is none."""
     try:
         return graph_of(program(source, name, small))
@@ -40,7 +40,7 @@ def known(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Graph |
 
 def read(task: Task) -> Graph:
     """What a task computes; raises NoSketch, saying in a few words what is not understood."""
-    found = known(task.source, task.id, checking(task))
+    found = graph_of_text(task.source, task.id, checking(task))
     if isinstance(found, str):
         raise NoSketch(found)
     return found
@@ -52,7 +52,7 @@ class Reader:
     def __init__(self, program: Program) -> None:
         self.program, self.sizes = program, Sizes(program)
         self.values: dict[str, tuple[object, ...]] = {
-            a.name: (leaf(a.name, tuple(self.extent(n) for n in a.shape), a.dtype),) for a in program.arguments
+            a.name: (leaf(f"in_{a.name}", tuple(self.extent(n) for n in a.shape), a.dtype),) for a in program.arguments
         }
 
     def graph(self) -> Graph:

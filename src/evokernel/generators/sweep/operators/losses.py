@@ -54,7 +54,9 @@ def kl(x: object, y: object, reduction: object = MEAN, log_target: object = Fals
     return reduced(select(">", y, 0.0, apply("mul", y, apply("sub", apply("log", y), x)), 0.0), reduction)
 
 
-def cross_entropy(x: object, y: object, weight: object = None, reduction: object = MEAN, ignore: object = -100, smoothing: object = 0.0) -> Node:
+def cross_entropy(
+    x: object, y: object, weight: object = None, reduction: object = MEAN, ignore: object = -100, smoothing: object = 0.0
+) -> Node:
     """-log softmax at the target class."""
     logits, classes = as_node(x), as_node(y)
     if len(logits.shape) != 2 or len(classes.shape) != 1 or weight is not None or number(smoothing).value:

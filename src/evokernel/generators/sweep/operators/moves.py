@@ -169,5 +169,3 @@ def axes_in_order(dims: object, rank: int) -> tuple[int, ...]:
     if not isinstance(dims, (tuple, list)):
         raise NoSketch("a permutation that is no list")
     return tuple(integer(d) % rank for d in dims)
-
-

@@ -136,7 +136,9 @@ def group_norm(x: object, groups: object, weight: object = None, bias: object = 
     return reshape(affine(normal, w, b), node.shape)
 
 
-def instance_norm(x: object, weight: object, bias: object, mean: object, var: object, own: object, momentum: object, eps: object, *rest: object) -> Node:
+def instance_norm(
+    x: object, weight: object, bias: object, mean: object, var: object, own: object, momentum: object, eps: object, *rest: object
+) -> Node:
     """Over everything behind the channels."""
     node = as_node(x)
     rank = len(node.shape)

@@ -1,0 +1,103 @@
+"""Numbers and elementwise steps as C: one `template <class T>` function that serves single floats and vectors alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evokernel.generators.sweep.nodes import ELEMENTWISE, Node, NoSketch, Num
+
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+LOGIC = {"and": "&", "or": "|"}
+NUMBERS = {
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} / ({1}))", "div": "(double({0}) / double({1}))",
+    "sqrt": "std::sqrt(double({0}))", "rsqrt": "(1.0 / std::sqrt(double({0})))", "reciprocal": "(1.0 / double({0}))",
+}  # fmt: skip
+
+
+def number(num: Num) -> str:
+    """A number as a C expression where the kernel's arguments are known."""
+    if num.op == "literal":
+        return literal(num.value, num.integer)
+    if num.op == "scalar":
+        return f"arg_{num.name}"
+    if num.op == "extent":
+        return f"in_{num.name}_shape[{num.axis}]"
+    return NUMBERS[num.op].format(*(number(a) for a in num.args))
+
+
+def literal(value: float, integer: bool = False) -> str:
+    """A number in C."""
+    if integer:
+        return str(int(value))
+    if value - value != 0:
+        return "NAN" if value != value else "INFINITY" if value > 0 else "-INFINITY"
+    return repr(float(value))
+
+
+def function(name: str, tree: Node, arguments: Mapping[Node, str], numbers: Mapping[Num, str] | None = None) -> str:
+    """`name(T a, T b, ..., float s0, ...)` that computes `tree`; `arguments` names the subtrees that are passed in.
+
+    Conditions (comparisons, masks) are whatever comparing two T gives; a mask that lies in memory is compared with zero when read.
+    """
+    lines: list[str] = []
+    known: dict[Node, str] = dict(arguments)
+    given = dict(numbers or {})
+
+    def visit(node: Node) -> str:
+        if node in known:
+            return known[node]
+        if node.op == "const":
+            value = node.nums[0]
+            known[node] = f"(T{{}} + float({given[value] if value in given else number(value)}))"
+            return known[node]
+        if node.op not in ELEMENTWISE:
+            raise NoSketch(f"{node.op} inside an elementwise part")
+        args = [visit(a) for a in node.args]
+        text = step(node, [condition(a, t) if wants_condition(node, i) else t for i, (a, t) in enumerate(zip(node.args, args))])
+        known[node] = f"t{len(lines)}"
+        lines.append(f"    const {'auto' if node.dtype == 'bool' else 'T'} {known[node]} = {text};")
+        return known[node]
+
+    result = visit(tree)
+    if tree.dtype == "bool" and tree.op != "leaf":
+        result = f"({result} ? T{{}} + 1.0f : T{{}})"
+    takes = ", ".join([*(f"T {a}" for a in arguments.values()), *(f"float {s}" for s in given.values())])
+    return "\n".join([f"template <class T> static inline T {name}({takes}) {{", *lines, f"    return {result};", "}"])
+
+
+def wants_condition(node: Node, i: int) -> bool:
+    """Whether an argument is used as a condition."""
+    return node.op in ("and", "or", "not") or (node.op == "where" and i == 0)
+
+
+def condition(node: Node, text: str) -> str:
+    """A mask from memory is a number: it holds where that is not zero."""
+    return text if node.dtype == "bool" and node.op not in ("leaf", "cast") else f"({text} != T{{}})"
+
+
+def step(node: Node, args: list[str]) -> str:
+    """One elementwise step."""
+    if node.op in SIGNS:
+        return f"{args[0]} {SIGNS[node.op]} {args[1]}"
+    if node.op in RELATIONS:
+        return f"{args[0]} {RELATIONS[node.op]} {args[1]}"
+    if node.op in LOGIC:
+        return f"{args[0]} {LOGIC[node.op]} {args[1]}"
+    if node.op == "not":
+        return f"!{args[0]}"
+    if node.op == "neg":
+        return f"-{args[0]}"
+    if node.op == "select":
+        return f"{args[0]} {node.name} {args[1]} ? {args[2]} : {args[3]}"
+    if node.op == "where":
+        return f"{args[0]} ? {args[1]} : {args[2]}"
+    if node.op == "cast":
+        if node.args[0].dtype == "bool" and node.args[0].op != "leaf":
+            return f"{args[0]} ? T{{}} + 1.0f : T{{}}"
+        if "int" in node.name:
+            return f"trunc_({args[0]})"
+        if node.name in ("float16", "bfloat16", "bool"):
+            raise NoSketch(f"a conversion to {node.name} inside a computation")
+        return args[0]
+    return f"{node.op}_({', '.join(args)})"

@@ -1,0 +1,64 @@
+"""Decisions that many Pallas sketches share, and arrays as rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evokernel.generators.sweep.decisions import Choice, Decision, one_of
+from evokernel.generators.sweep.forms import Operand
+from evokernel.generators.sweep.nodes import Node, NoSketch, walk
+
+
+def is_piped(taken: Choice) -> bool:
+    """Whether the grid does the copying, so that its dimensions can be described."""
+    return taken.get("pipeline", "grid") == "grid"
+
+
+def is_whole(taken: Choice) -> bool:
+    """Whether whole rows are in a block, so that steps are independent."""
+    return taken.get("algorithm") != "chunks"
+
+
+def is_turned(taken: Choice) -> bool:
+    """Whether what belongs to one row lies in one lane."""
+    return taken.get("turn") == "yes"
+
+
+def always(taken: Choice) -> bool:
+    """A question that arises wherever the trait is."""
+    return True
+
+
+ROWS = Decision("rows", ("8", "12", "32", "64", "128", "256", "512", "2048"))
+IN_LANES = Decision("rows", ("100", "128", "256", "512", "2048"))
+"""The same where rows lie in lanes."""
+PIPELINE = Decision("pipeline", ("grid", "emit", "manual"))
+BUFFERS = Decision("buffers", ("2", "3", "4"), one_of("pipeline", "manual"))
+EDGE = Decision("edge", ("clip", "pad", "floor"), is_piped)
+EDGE_INSIDE = Decision("edge", ("clip", "pad"), one_of("pipeline", "emit"))
+STRIP = Decision("strip", ("none", "8", "32", "128"))
+DIVIDE = Decision("divide", ("exact", "reciprocal", "approx"), trait="divide")
+SEMANTICS = Decision("semantics", ("arbitrary", "parallel"), is_piped)
+ACROSS = Decision("semantics", ("arbitrary", "parallel", "all"), one_of("algorithm", "chunks"))
+"""What is said about a grid one dimension of which adds up."""
+TURN = Decision("turn", ("no", "yes"))
+LIMIT = Decision("limit", ("default", "64"))
+CHUNK = Decision("chunk", ("128", "256", "512"), one_of("algorithm", "chunks"))
+MASK = Decision("mask", ("iota", "none"), one_of("algorithm", "chunks"))
+LANES = Decision("lanes", ("100", "128", "512", "1024"))
+PRECISION = Decision("precision", ("highest", "default", "split"))
+PASSES = PRECISION._replace(options=("highest", "default"))
+"""The same where three passes are no gain, or not enough."""
+
+
+def divides(root: Node) -> bool:
+    """Whether anything is divided by a tensor."""
+    return any(n.op == "div" and n.args[1].op != "const" for n in walk(root))
+
+
+def named(operands: Sequence[Operand]) -> dict[Node, str]:
+    """A name for every tensor read: x0, x1 and so on; all float32."""
+    for operand in operands:
+        if operand.node.op == "leaf" and operand.node.dtype != "float32":
+            raise NoSketch(f"{operand.node.dtype} tensors")
+    return {operand.node: f"x{i}" for i, operand in enumerate(operands)}
