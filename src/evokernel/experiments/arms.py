@@ -148,10 +148,10 @@ def copy_pack(pack: Path, config: RunConfig) -> None:
 
 
 def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: None) -> Path:
-    """The memory pack of a study with one arm and one seed: what its run learned, as a file."""
+    """The memory pack of a study with one arm and one seed: what its run learned, as a file. One that is there stays as it is."""
     (cell,) = cells(study, folder)
     file = folder / "pack.jsonl"
-    complete(study, cell, listen)
     if not file.exists():
+        complete(study, cell, listen)
         packs.export(cell.folder / "memory.db", file, backend=settings(study, cell).name("backend"))
     return file
