@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import DTYPES
 from evokernel.reference.constants import constants
 from evokernel.reference.module import Reference, Sample, blame
-from evokernel.reference.program import Argument, Program, Ref, Step, Value, Varied
+from evokernel.reference.program import Argument, Program, Ref, Step, Varied
 
 MOST_SIZES = 18
 DROPPED = ("device", "layout", "memory_format", "pin_memory", "generator", "implicit")
@@ -69,7 +69,7 @@ def followed(name: str, sample: Sample, mode: str) -> Program:
     held = [*sample.inputs, *sample.params]
     flat, spec = tree_flatten(sample.args)
     places = {id(tensor): i for i, (_, tensor) in enumerate(held)}
-    registered = {key: tensor for key, tensor in [*sample.module.named_parameters(), *sample.module.named_buffers()]}
+    registered = dict([*sample.module.named_parameters(), *sample.module.named_buffers()])
     plain = [(part, key, value) for part in sample.module.modules() for key, value in vars(part).items() if isinstance(value, torch.Tensor)]
 
     def call(*tensors: torch.Tensor) -> Any:
@@ -95,7 +95,8 @@ def written(graph: fx.GraphModule, sample: Sample) -> Program:
     graph.graph.eliminate_dead_code()
     names = [name for name, _ in (*sample.inputs, *sample.params)]
     given: dict[fx.Node, Ref] = {}
-    arguments, steps = [], []
+    arguments: list[Argument] = []
+    steps: list[Step] = []
     outputs: tuple[Ref, ...] = ()
     for node in graph.graph.nodes:
         if node.op == "placeholder":
@@ -131,7 +132,7 @@ def step(node: fx.Node, given: Mapping[fx.Node, Ref]) -> Step:
     )
 
 
-def value_of(arg: Any, given: Mapping[fx.Node, Ref]) -> Value:
+def value_of(arg: Any, given: Mapping[fx.Node, Ref]) -> Any:
     """An argument of an operation."""
     if isinstance(arg, fx.Node):
         return given[arg]

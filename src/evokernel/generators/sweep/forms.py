@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -56,7 +56,7 @@ class Form:
     heavy: tuple[Node, ...] = ()
     """The steps that are not elementwise, in order."""
     axes: tuple[Axis, ...] = ()
-    """The loops of a map, reduce or row; of what follows a product (batch, rows, columns), convolution or pooling (images, channels, space)."""
+    """The loops of a map, reduce or row; after a product batch, rows and columns; after windows images, channels and space."""
     operands: tuple[Operand, ...] = ()
     """What the elementwise steps read, in order of appearance."""
     tensors: tuple[Node, ...] = ()
@@ -207,7 +207,7 @@ def after_loops(root: Node, heavy: Node, groups: Sequence[Shape]) -> tuple[tuple
     return tuple(Axis(product(group)) for group in groups), tuple(operands)
 
 
-def windowed(family: str) -> object:
+def windowed(family: str) -> Callable[[Node, Node], Form]:
     """A convolution or pooling with elementwise steps after it; loops are images, channels and space."""
 
     def found(root: Node, heavy: Node) -> Form:
@@ -220,7 +220,7 @@ def windowed(family: str) -> object:
     return found
 
 
-def alone(family: str) -> object:
+def alone(family: str) -> Callable[[Node, Node], Form]:
     """A step without others around it, on tensors in memory."""
 
     def found(root: Node, heavy: Node) -> Form:
@@ -267,7 +267,7 @@ def attention(root: Node) -> Form:
     return Form("attention", root, tensors=(q, key, value), numbers=(given,), causal=causal)
 
 
-SINGLE = {
+SINGLE: Mapping[str, Callable[[Node, Node], Form]] = {
     "matmul": matmul, "conv": windowed("conv"), "pool": windowed("pool"), "scan": scan, "gather": alone("gather"),
     "cross_entropy": alone("crossentropy"),
 }  # fmt: skip

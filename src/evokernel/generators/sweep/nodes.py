@@ -1,15 +1,19 @@
-"""What a reference computes, as a graph of few kinds of values: arguments, numbers, elementwise steps, reductions and some heavy operators."""
+"""What a reference computes, as a graph of few kinds of values: arguments, numbers, elementwise steps, reductions, heavy operators."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 ELEMENTWISE = frozenset(
-    "add sub mul div neg exp log tanh erf sqrt abs max min select floor round sin cos pow cast lt le gt ge eq ne and or not where".split()
-)
+    {
+        "add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "erf", "sqrt", "abs", "max", "min", "select", "floor", "round", "sin", "cos",
+        "pow", "cast", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "where",
+    }
+)  # fmt: skip
 TRANSCENDENTAL = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})
 VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "cat", "pad"})
 """What moves elements without computing; a reshape does not even move them."""
@@ -62,14 +66,15 @@ def spread(values: tuple[float, ...], n: int) -> tuple[float, ...]:
     return values * n if len(values) == 1 else values
 
 
+STEPS: Mapping[str, Callable[[float, float], float]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "floordiv": operator.floordiv,
+}  # fmt: skip
+
+
 def arithmetic(op: str, left: Num, right: Num) -> Num:
     """A number from two others."""
     n = max(len(left.values), len(right.values))
-    function = {
-        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
-        "floordiv": lambda a, b: a // b,
-    }[op]  # fmt: skip
-    values = tuple(function(a, b) for a, b in zip(spread(left.values, n), spread(right.values, n)))
+    values = tuple(STEPS[op](a, b) for a, b in zip(spread(left.values, n), spread(right.values, n)))
     whole = left.integer and right.integer and op != "div"
     if left.is_literal and right.is_literal:
         return Num.of(int(values[0]) if whole else values[0])

@@ -92,7 +92,8 @@ def known(source: str, name: str, small: tuple[tuple[str, int], ...], signature:
     if isinstance(graph, str):
         return graph
     called = Signature.model_validate_json(signature)
-    dialect, plans, gap = dialect_of(backend), {}, ""
+    dialect, gap = dialect_of(backend), ""
+    plans: dict[str, Plan] = {}
     for fuse in FUSE:
         try:
             found = plan(graph, tuple(o.name for o in called.outputs), fuse, dialect.describe)

@@ -1,4 +1,4 @@
-"""Finds out how numbers of a traced program follow from the extents of the kernel's arguments: the simplest expression that fits every size."""
+"""How numbers of a traced program follow from the extents of the kernel's arguments: the simplest expression that fits every size."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from evokernel.generators.sweep.nodes import Node, NoSketch, apply, as_node, number, replace
+from evokernel.generators.sweep.nodes import Node, NoSketch, apply, as_node, number
 
 
 def sigmoid(x: object) -> Node:
@@ -124,6 +125,11 @@ def masked_fill(x: object, mask: object, value: object) -> Node:
     return apply("where", mask, value, x)
 
 
+def unchanged(x: object, *settings: object, **named: object) -> Node:
+    """What concerns memory or training only."""
+    return as_node(x)
+
+
 def compared(op: str) -> Callable[..., Node]:
     """A comparison."""
     return lambda x, y: apply(op, x, y)
@@ -156,5 +162,5 @@ TABLE: Mapping[str, Callable[..., object]] = {
     "addcdiv": lambda x, a, b, value=1.0: apply("add", x, apply("mul", value, apply("div", a, b))),
     "lerp": lambda x, y, weight: apply("add", x, apply("mul", weight, apply("sub", y, x))),
     "to": cast, "_to_copy": cast, "where": where, "masked_fill": masked_fill,
-    **{name: (lambda x, *settings, **named: as_node(x)) for name in ("contiguous", "clone", "detach", "dropout", "alias", "lift_fresh_copy")},
+    **dict.fromkeys(("contiguous", "clone", "detach", "dropout", "alias", "lift_fresh_copy"), unchanged),
 }  # fmt: skip

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from evokernel.generators.sweep.nodes import (
-    Node, NoSketch, Num, apply, as_node, broadcast, equal_shapes, index, integer, number, permute, reshape, select, unsqueeze,
+    Node,
+    NoSketch,
+    Num,
+    apply,
+    as_node,
+    broadcast,
+    equal_shapes,
+    index,
+    integer,
+    number,
+    permute,
+    reshape,
+    select,
+    unsqueeze,
 )  # fmt: skip
 from evokernel.generators.sweep.operators.reductions import along_channels, softmax
 

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from evokernel.generators.sweep.nodes import (
-    Node, NoSketch, Num, apply, arithmetic, as_node, axes_of, const, equal_shapes, index, integer, number, permute, replace, reshape,
+    Node,
+    NoSketch,
+    Num,
+    apply,
+    arithmetic,
+    as_node,
+    axes_of,
+    const,
+    equal_shapes,
+    index,
+    integer,
+    number,
+    permute,
+    reshape,
     squeeze,
 )  # fmt: skip
 from evokernel.generators.sweep.operators.heavy import matmul, traced

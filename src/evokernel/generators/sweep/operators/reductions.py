@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from evokernel.generators.sweep.nodes import (
-    Node, NoSketch, Num, apply, arithmetic, as_node, axes_of, const, integer, number, reduce, reshape, unsqueeze,
+    Node,
+    NoSketch,
+    Num,
+    apply,
+    arithmetic,
+    as_node,
+    axes_of,
+    const,
+    integer,
+    number,
+    reduce,
+    reshape,
+    unsqueeze,
 )  # fmt: skip
 from evokernel.generators.sweep.operators.elementwise import rsqrt
 

@@ -1,4 +1,4 @@
-"""The sweep's C++: loops with explicit or automatic vectors, register tiles, threads. Every stage is a namespace with one function `run`."""
+"""The sweep's C++: loops with explicit or automatic vectors, register tiles, threads. Every stage is a namespace with a function."""
 
 from __future__ import annotations
 

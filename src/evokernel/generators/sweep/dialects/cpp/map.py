@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from evokernel.generators.sweep.dialects.cpp.emit import function
 from evokernel.generators.sweep.dialects.cpp.parts import (
-    ALIAS, INDEX, LANES, MATH, ORDER, SIMD, TAIL, THREADS, UNROLL, extents, named, numbers, position,
+    ALIAS,
+    INDEX,
+    LANES,
+    MATH,
+    ORDER,
+    SIMD,
+    TAIL,
+    THREADS,
+    UNROLL,
+    extents,
+    named,
+    numbers,
+    position,
 )  # fmt: skip
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import NoSketch

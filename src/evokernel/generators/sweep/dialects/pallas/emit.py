@@ -40,7 +40,7 @@ def function(
     name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int = 1,
     numbers: Mapping[Num, str] | None = None,
 ) -> str:  # fmt: skip
-    """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees that are passed in, `numbers` what is known outside.
+    """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees passed in, `numbers` what is known outside.
 
     Rows are reduced along `axis`; `valid` is a condition for the elements that count, where some do not.
     """

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from evokernel.generators.sweep.decisions import Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.emit import function
 from evokernel.generators.sweep.dialects.pallas.parts import (
-    BUFFERS, DIVIDE, EDGE, EDGE_INSIDE, LIMIT, PIPELINE, ROWS, SEMANTICS, STRIP, divides, named,
+    BUFFERS,
+    DIVIDE,
+    EDGE,
+    EDGE_INSIDE,
+    LIMIT,
+    PIPELINE,
+    ROWS,
+    SEMANTICS,
+    STRIP,
+    divides,
+    named,
 )  # fmt: skip
 from evokernel.generators.sweep.forms import Form, Operand, product
 from evokernel.generators.sweep.nodes import NoSketch, Num
