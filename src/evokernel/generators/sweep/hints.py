@@ -26,6 +26,10 @@ class Hints:
     """Words in a failure's detail that point at a decision."""
     cards: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """Phrases by which knowledge cards name an option."""
+    forbidden: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Phrases by which knowledge cards warn of an option."""
+    needs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Names of the API an option is written with: who was shown none of them, in a card or in code, hardly comes up with it."""
     remedies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What a profile's bottleneck, or a phrase of its summary, makes worth changing first; `up` and `down` give the direction."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -51,7 +55,9 @@ class Hints:
             suspects=table["suspects"],
             strength=table.get("strength", {}),
             words={name: tuple(words) for name, words in table["words"].items()},
-            cards={(c["decision"], c["option"]): tuple(c["phrases"]) for c in table["cards"]},
+            cards={(c["decision"], c["option"]): tuple(c["phrases"]) for c in table["cards"] if "phrases" in c},
+            forbidden={(c["decision"], c["option"]): tuple(c["warnings"]) for c in table["cards"] if "warnings" in c},
+            needs={(c["decision"], c["option"]): tuple(c["needs"]) for c in table["cards"] if "needs" in c},
             remedies={word: dict.fromkeys(r, "") if isinstance(r, list) else r for word, r in table["remedies"].items()},
             minor=tuple(table.get("minor", ())),
             sizes={reason: tuple(names) for reason, names in table.get("sizes", {}).items()},
