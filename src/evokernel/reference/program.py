@@ -1,4 +1,4 @@
-"""What a reference computes, as the operations PyTorch would be asked for: traced once per size, numbers that change with the size told apart.
+"""What a reference computes, as the operations PyTorch would be asked for, with the numbers in it that change with the size told apart.
 
 Reading a program needs no torch; tracing does. What was traced is kept in the cache folder.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +18,8 @@ from evokernel.core import folders
 from evokernel.core.records import Record, Task
 
 log = logging.getLogger(__name__)
+TRACING = threading.Lock()
+"""One at a time: tracing replaces a module's tensors meanwhile."""
 
 
 class Ref(Record):
@@ -79,7 +82,8 @@ def program(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Progr
         pass
     from evokernel.reference.trace import trace
 
-    found = trace(source, name, dict(small))
+    with TRACING:
+        found = trace(source, name, dict(small))
     try:
         folders.write(place, found.model_dump_json().encode())
     except OSError as error:
