@@ -8,7 +8,7 @@ from itertools import combinations
 from evokernel.generators.sweep.nodes import NoSketch, Num, arithmetic
 from evokernel.reference.program import Program, Varied
 
-FACTORS = (1, 2, 3, 4, 5, 6, 7, 8)
+FACTORS = range(1, 17)
 SHIFTS = range(-40, 41)
 
 
