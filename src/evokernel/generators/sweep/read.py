@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from evokernel.core.records import Task
-from evokernel.generators.sweep.nodes import Node, NoSketch, Num, as_node, leaf, walk
+from evokernel.generators.sweep.nodes import Node, NoSketch, Num, apply, as_node, leaf, walk
 from evokernel.generators.sweep.operators import lowerings
 from evokernel.generators.sweep.sizes import Sizes
 from evokernel.reference.program import Extent, Program, Ref, Step, Value, Varied, checking, program
@@ -64,8 +64,19 @@ class Reader:
             self.values[step.name] = parts
             for node in walk(*(as_node(part) for part in parts)):
                 origin.setdefault(node, i)
-        outputs = tuple(as_node(self.values[ref.name][ref.part]) for ref in self.program.outputs)
+        outputs = tuple(self.output(ref, origin) for ref in self.program.outputs)
         return Graph(outputs, origin)
+
+    def output(self, ref: Ref, origin: dict[Node, int]) -> Node:
+        """A result in the type the reference returns: nodes compute in float32 whatever the reference does."""
+        node = as_node(self.values[ref.name][ref.part])
+        dtypes = {step.name: (i, step.dtypes) for i, step in enumerate(self.program.steps)}
+        if ref.name not in dtypes or dtypes[ref.name][1][ref.part] == node.dtype:
+            return node
+        i, kinds = dtypes[ref.name]
+        turned = replace(apply("cast", node), name=kinds[ref.part], dtype=kinds[ref.part])
+        origin.setdefault(turned, i)
+        return turned
 
     def lowered(self, step: Step) -> object:
         """The value of one operation."""
