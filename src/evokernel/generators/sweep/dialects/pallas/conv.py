@@ -1,0 +1,85 @@
+"""A convolution over one to three axes, plain or transposed, with elementwise steps after it.
+
+Strides become phases of the image beside each other and a transposed window a mirrored one over an image with zeros between its elements, so that
+every tap is a shift of a flat image. Taps are laid out as patches before or inside the kernel, or added up one by one.
+"""
+
+from __future__ import annotations
+
+from evokernel.generators.sweep.decisions import Choice, Decision, one_of
+from evokernel.generators.sweep.dialects.pallas.emit import function, number
+from evokernel.generators.sweep.dialects.pallas.parts import DIVIDE, LIMIT, PRECISION, SEMANTICS, divides, named
+from evokernel.generators.sweep.forms import RESULT, Form
+from evokernel.generators.sweep.nodes import Node, NoSketch, Num, walk
+from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers
+
+
+def settings(numbers: tuple[Num, ...]) -> tuple[list[str], list[Given]]:
+    """Numbers as the text writes them: literals as such, others under a name they are passed by."""
+    texts = [number(n) if n.is_literal else f"setting{i}" for i, n in enumerate(numbers)]
+    return texts, [Given(f"setting{i}", n) for i, n in enumerate(numbers) if not n.is_literal]
+
+
+def tuples(texts: list[str], rank: int) -> list[str]:
+    """Settings as Python tuples, one number per spatial axis."""
+    return [f"({', '.join(texts[i : i + rank])}{',' if rank == 1 else ''})" for i in range(0, len(texts) - rank + 1, rank)]
+
+
+def describe(form: Form) -> Described:
+    """Image, weights, settings, and what the steps after it read, by which of images, channels and space each has."""
+    (heavy,) = form.heavy
+    x, w = form.tensors
+    if any(t.dtype != "float32" for t in (x, w)) or form.root.dtype != "float32":
+        raise NoSketch("a convolution of other than float32")
+    rank, tail = len(heavy.shape) - 2, form.after
+    texts, asked = settings(form.numbers)
+    strides, paddings, dilations, further = tuples(texts[:-1], rank)
+    names, free = named(form.operands), free_numbers(*([tail] if tail else []))
+    known: dict[Node, str] = {n: "total" for n in walk(tail) if n.name == RESULT} if tail else {}
+
+    def after(divide: str) -> str:
+        return function("after", tail, {**known, **names}, divide, numbers=free) if tail else ""
+
+    after("exact")
+    given = (
+        Given("x", x), Given("w", w), *(Given(names[o.node], o.node) for o in form.operands), *asked,
+        *(Given(s, n) for n, s in free.items()),
+    )  # fmt: skip
+    facts = {
+        "rank": rank, "strides": strides, "paddings": paddings, "dilations": dilations, "further": further, "groups": texts[-1],
+        "transposed": heavy.name == "transposed", "after": after, "has_after": tail is not None,
+        "by_one": heavy.name == "transposed" or all(n.is_one for n in form.numbers[:rank]),
+        "operands": [{"name": names[o.node], "images": o.present[0], "channels": o.present[1], "space": o.present[2]} for o in form.operands],
+    }  # fmt: skip
+    return Described(given, facts, traits_of(form, x, w))
+
+
+def traits_of(form: Form, x: Node, w: Node) -> frozenset[str]:
+    """Whether every channel is its own group, whether it is a transposed one, and whether anything is divided after it."""
+    groups = form.numbers[-1]
+    apart = groups.same(x.shape[1]) and not groups.is_one
+    return frozenset(
+        ({"apart"} if apart else {"product"})
+        | ({"divide"} if form.after is not None and divides(form.after) else set())
+    )  # fmt: skip
+
+
+def takes_product(taken: Choice) -> bool:
+    """Whether the matrix unit does the work."""
+    return taken["algorithm"] != "taps"
+
+
+sketch = Sketch(
+    decisions=(
+        Decision("algorithm", ("shifts", "rows", "patches"), trait="product"),
+        Decision("algorithm", ("taps", "shifts", "patches"), trait="apart"),
+        Decision("layout", ("sublanes", "lanes"), one_of("algorithm", "taps")),
+        Decision("channels", ("8", "12", "16", "64"), lambda taken: taken.get("layout") == "sublanes"),
+        Decision("channels", ("100", "128", "256"), lambda taken: taken.get("layout") == "lanes"),
+        Decision("hold", ("scratch", "registers", "none"), one_of("algorithm", "shifts", "rows")),
+        Decision("span", ("all", "100", "256", "512", "1024", "2048"), takes_product),
+        PRECISION._replace(when=takes_product),
+        DIVIDE, SEMANTICS, LIMIT,
+    ),
+    describe=describe,
+)  # fmt: skip
