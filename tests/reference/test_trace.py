@@ -29,7 +29,8 @@ def test_numbers_that_follow_the_size_are_told_from_those_that_do_not():
     x, scaled, shaped, tripled = found.arguments[0], *found.steps
     assert all(isinstance(extent, Varied) and len(extent.at) == found.sizes for extent in x.shape)
     assert scaled.args[1].at[0] == pytest.approx(40**-0.5)
-    assert shaped.shapes[0][1] == 2 and isinstance(shaped.shapes[0][0], Varied)
+    assert shaped.shapes[0][1] == 2
+    assert isinstance(shaped.shapes[0][0], Varied)
     assert tripled.args[1] == 3.0
 
 
@@ -41,9 +42,9 @@ def test_every_constant_changes_alone_somewhere():
 
 
 def test_layers_give_their_parameters_by_the_names_a_kernel_gets():
-    head = "class Part(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear(B, 3)\n        self.shift = torch.ones(3)\n"
-    head += "    def forward(self, x):\n        return self.inner(x) + self.shift\n\n\n"
-    text = f"{HEAD}{head}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.part = Part()\n"
+    part = "class Part(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear(B, 3)\n"
+    part += "        self.shift = torch.ones(3)\n    def forward(self, x):\n        return self.inner(x) + self.shift\n\n\n"
+    text = f"{HEAD}{part}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.part = Part()\n"
     text += f"    def forward(self, x):\n        return self.part(x)\n{TAIL.format(inputs='torch.randn(A, B)')}"
     found = program(text, "task.py", SMALL)
     assert [argument.name for argument in found.arguments] == ["x", "part_inner_weight", "part_inner_bias", "part_shift"]
