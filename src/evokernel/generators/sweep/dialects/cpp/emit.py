@@ -54,14 +54,16 @@ def function(name: str, tree: Node, arguments: Mapping[Node, str], numbers: Mapp
         if node.op not in ELEMENTWISE:
             raise NoSketch(f"{node.op} inside an elementwise part")
         args = [visit(a) for a in node.args]
-        text = step(node, [condition(a, t) if wants_condition(node, i) else t for i, (a, t) in enumerate(zip(node.args, args))])
+        text = step(
+            node, [condition(a, t) if wants_condition(node, i) else as_number(a, t) for i, (a, t) in enumerate(zip(node.args, args))]
+        )
         known[node] = f"t{len(lines)}"
-        lines.append(f"    const {'auto' if node.dtype == 'bool' else 'T'} {known[node]} = {text};")
+        lines.append(f"    const {'auto' if is_condition(node) else 'T'} {known[node]} = {text};")
         return known[node]
 
     result = visit(tree)
-    if tree.dtype == "bool" and tree.op != "leaf":
-        result = f"({result} ? T{{}} + 1.0f : T{{}})"
+    if tree not in arguments:
+        result = as_number(tree, result)
     takes = ", ".join([*(f"T {a}" for a in arguments.values()), *(f"float {s}" for s in given.values())])
     return "\n".join([f"template <class T> static inline T {name}({takes}) {{", *lines, f"    return {result};", "}"])
 
@@ -73,7 +75,17 @@ def wants_condition(node: Node, i: int) -> bool:
 
 def condition(node: Node, text: str) -> str:
     """A mask from memory is a number: it holds where that is not zero."""
-    return text if node.dtype == "bool" and node.op not in ("leaf", "cast") else f"({text} != T{{}})"
+    return text if is_condition(node) else f"({text} != T{{}})"
+
+
+def as_number(node: Node, text: str) -> str:
+    """A condition as a number: one where it holds."""
+    return f"({text} ? T{{}} + 1.0f : T{{}})" if is_condition(node) else text
+
+
+def is_condition(node: Node) -> bool:
+    """Whether the text of a value is what comparing gives, not a number."""
+    return node.dtype == "bool" and node.op not in ("leaf", "cast")
 
 
 def step(node: Node, args: list[str]) -> str:
@@ -93,11 +105,11 @@ def step(node: Node, args: list[str]) -> str:
     if node.op == "where":
         return f"{args[0]} ? {args[1]} : {args[2]}"
     if node.op == "cast":
-        if node.args[0].dtype == "bool" and node.args[0].op != "leaf":
-            return f"{args[0]} ? T{{}} + 1.0f : T{{}}"
+        if node.name == "bool":
+            return f"{args[0]} != T{{}} ? T{{}} + 1.0f : T{{}}"
         if "int" in node.name:
-            return f"trunc_({args[0]})"
-        if node.name in ("float16", "bfloat16", "bool"):
+            return args[0] if "int" in node.args[0].dtype or node.args[0].dtype == "bool" else f"trunc_({args[0]})"
+        if node.name in ("float16", "bfloat16"):
             raise NoSketch(f"a conversion to {node.name} inside a computation")
         return args[0]
     return f"{node.op}_({', '.join(args)})"

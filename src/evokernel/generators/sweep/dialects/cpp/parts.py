@@ -42,6 +42,9 @@ THREADS = Decision("threads", ("none", "omp"), is_by_rows)
 ORDER = Decision("order", ("rows", "columns"))
 SCRATCH = ("heap", "stack", "static")
 ROW = (SIMD, LANES, UNROLL, TAIL, MATH, ACC, ALIAS, INDEX, THREADS)
+STRIP = Decision("strip", ("16", "64", "256", "1024", "4096"), is_by_rows, trait="strided")
+"""How many neighbouring rows are folded side by side where the innermost loop is kept."""
+NEST = (SIMD, LANES, UNROLL, TAIL, MATH, ACC._replace(without="strided"), ALIAS, INDEX, THREADS)
 
 
 def extents(axes: Sequence[Axis]) -> tuple[Given, ...]:
