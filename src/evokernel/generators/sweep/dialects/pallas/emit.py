@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from evokernel.generators.sweep.nodes import ELEMENTWISE, Node, NoSketch, Num
+from evokernel.generators.sweep.nodes import ELEMENTWISE, Node, NoSketch, Num, walk
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -29,6 +29,11 @@ def number(num: Num) -> str:
     return NUMBERS[num.op].format(*(number(a) for a in num.args))
 
 
+def joined(parts: Iterable[str]) -> str:
+    """A list of arguments."""
+    return ", ".join(parts)
+
+
 def literal(value: float, integer: bool = False) -> str:
     """A number in Python."""
     if integer:
@@ -37,12 +42,12 @@ def literal(value: float, integer: bool = False) -> str:
 
 
 def function(
-    name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int = 1,
+    name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int | tuple[int, ...] = 1,
     numbers: Mapping[Num, str] | None = None,
 ) -> str:  # fmt: skip
     """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees passed in, `numbers` what is known outside.
 
-    Rows are reduced along `axis`; `valid` is a condition for the elements that count, where some do not.
+    Reductions go along `axis`, `n` elements each; `valid` is a condition for the elements that count, where some do not.
     """
     lines: list[str] = []
     known: dict[Node, str] = dict(arguments)
@@ -66,10 +71,10 @@ def function(
     return "\n".join([f"def {name}({', '.join(arguments.values())}):", *lines, f"    return {result}"])
 
 
-def fold(node: Node, arg: str, valid: str, axis: int) -> str:
-    """A reduction over one axis of a block."""
+def fold(node: Node, arg: str, valid: str, axis: int | tuple[int, ...]) -> str:
+    """A reduction over some axes of a block."""
     if node.name not in START or node.name == "prod":
-        raise NoSketch(f"{node.name} over whole rows")
+        raise NoSketch(f"{node.name} among other reductions")
     counted = f"jnp.where({valid}, {arg}, {START[node.name]})" if valid else arg
     if node.name == "mean":
         return f"jnp.sum({counted}, axis={axis}, keepdims=True) * (1.0 / n)"
@@ -93,5 +98,19 @@ def step(node: Node, args: list[str], divide: str) -> str:
         condition = args[0] if node.args[0].dtype == "bool" and node.args[0].op != "leaf" else f"{args[0]} != 0"
         return f"jnp.where({condition}, {args[1]}, {args[2]})"
     if node.op == "cast":
-        return f"{args[0]}.astype(jnp.{node.name if node.name != 'int64' else 'int32'})"
+        return cast(node, args[0])
     return f"{CALLS.get(node.op, f'jnp.{node.op}')}({', '.join(args)})"
+
+
+def cast(node: Node, arg: str) -> str:
+    """A conversion: everything is computed in float32, int32 or as truth values; tensors of any type are read as float32."""
+    if node.name == "bool":
+        return f"{arg} != 0"
+    if not node.name.startswith(("int", "uint")):
+        return f"{arg}.astype(jnp.float32)" if is_counted(node.args[0]) else arg
+    return f"{arg}.astype(jnp.int32)"
+
+
+def is_counted(node: Node) -> bool:
+    """Whether a value may be an integer or a truth value where it is computed."""
+    return node.op not in ("leaf", "const", "index") and any(n.dtype != "float32" for n in walk(node) if not n.is_given)

@@ -49,6 +49,10 @@ LANES = Decision("lanes", ("100", "128", "512", "1024"))
 PRECISION = Decision("precision", ("highest", "default", "split"))
 PASSES = PRECISION._replace(options=("highest", "default"))
 """The same where three passes are no gain, or not enough."""
+CONVERT = Decision("convert", ("outside", "inside"), trait="narrow")
+"""Where elements that are not float32 become so, and back."""
+POSITIONS = Decision("positions", ("outside", "inside"), trait="index")
+"""Where positions along an axis are counted."""
 
 
 def divides(root: Node) -> bool:
