@@ -4,10 +4,10 @@
     python benchmarks/learning.py refine [the same]
 
 `draft` gives every operator attempts until one is feasible and tells the share of operators feasible after 1, 3, 10 and 30. `refine` spends
-the whole budget, by the protocol `paper` unless `--protocol` says otherwise; its bests are judged again strictly, with a longer clock and
-beside `torch.compile`. The arm `warm` is `value` with a memory pack learned on other operators, made when first needed (`--pack FILE`:
-another one); the lists are in learning.toml. Each arm and seed is a run folder; the same command goes on with what is there, also with
-more seeds or a larger budget. Writes draft-cpp.md or refine-cpp.md, .json and a plot into the folder.
+the whole budget; its bests are judged again, with a longer clock and beside `torch.compile`. Both judge strictly: the protocol `paper`
+tries no odd sizes, and most of what it lets pass does not hold up. The arm `warm` is `value` with a memory pack learned on other
+operators, made when first needed (`--pack FILE`: another one); the lists are in learning.toml. Each arm and seed is a run folder; the same
+command goes on with what is there, also with more seeds or a larger budget. Writes draft-cpp.md or refine-cpp.md, .json and a plot.
 """
 
 from __future__ import annotations
@@ -59,14 +59,13 @@ def arms(given: argparse.Namespace, table: dict[str, Any]) -> tuple[Arm, ...]:
 def study(given: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> Study:
     """The arms, over the first of the operators."""
     is_draft = given.part == "draft"
-    protocol = given.protocol or ("strict" if is_draft else "paper")
-    again = {"protocol": "strict", "timing_s": WELL_S, "baselines": HELD_AGAINST[given.backend]}
+    again = {"timing_s": WELL_S, "baselines": HELD_AGAINST[given.backend]}
     return Study(
         name=f"learning-{given.part}",
         tasks=tuple(table["operators"][: given.operators]),
         arms=arms(given, table),
         seeds=tuple(range(given.seeds)),
-        settings=common(given, budget=given.budget, until="feasible" if is_draft else "budget", protocol=protocol),
+        settings=common(given, budget=given.budget, until="feasible" if is_draft else "budget"),
         pack=pack,
         again=None if is_draft else again,
     )
@@ -84,7 +83,6 @@ def main() -> None:
     asked.add_argument("--seeds", type=int, default=5)
     asked.add_argument("--operators", type=int, default=40, help="how many of the list, from its beginning [40]")
     asked.add_argument("--arms", default="passk,similarity,value,warm")
-    asked.add_argument("--protocol", choices=("strict", "paper"), help="while the loop goes on [strict for draft, paper for refine]")
     asked.add_argument("--pack", type=Path, help="a memory pack learned elsewhere")
     asked.add_argument("--pack-budget", type=int, default=PACK_BUDGET, help=f"attempts per operator for making one [{PACK_BUDGET}]")
     given = asked.parse_args()
