@@ -15,6 +15,8 @@ from evokernel.generators.sweep.sketch import Described, Facts
 
 TYPES = {"float32": "float", "float64": "double", "float16": "uint16_t", "bfloat16": "uint16_t", "int64": "int64_t", "int32": "int32_t",
          "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool"}  # fmt: skip
+ELEMENTS = {**TYPES, "float16": "float16", "bfloat16": "bfloat16"}
+"""As the stages see them: what a kernel is handed as bits are numbers there."""
 SCALARS = {"int": "int64_t", "float": "double", "bool": "bool"}
 MEMORY = Decision("memory", ("new", "malloc", "aligned", "kept"), trait="buffers")
 """Where what lies between stages is kept: `kept` holds on to it from call to call."""
@@ -23,15 +25,25 @@ MEMORY = Decision("memory", ("new", "malloc", "aligned", "kept"), trait="buffers
 def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choice) -> Facts:
     """The entry point: buffers, then a call per stage."""
     buffers = [
-        {"name": b.name, "kind": TYPES[b.dtype], "count": number(product(b.shape))} for b in plan.buffers.values() if not b.is_output
+        {"name": b.name, "kind": ELEMENTS[b.dtype], "count": number(product(b.shape))} for b in plan.buffers.values() if not b.is_output
     ]
-    calls = [f"{w.name}::run({', '.join([*(passed(g.value) for g in w.described.given), w.stage.out.name])})" for w in written]
-    return {"params": entry(signature), "buffers": buffers, "calls": calls}
+    calls = []
+    for w in written:
+        out = f"({ELEMENTS[w.stage.out.dtype]}*){w.stage.out.name}" if is_half(w.stage.out.dtype) else w.stage.out.name
+        calls.append(f"{w.name}::run({', '.join([*(passed(g.value) for g in w.described.given), out])})")
+    return {"params": entry(signature), "buffers": buffers, "calls": calls, "has_halves": any("float16" in w.text for w in written)}
+
+
+def is_half(dtype: str) -> bool:
+    """Whether a kernel is handed the bits of numbers of 16 bits."""
+    return ELEMENTS[dtype] != TYPES[dtype]
 
 
 def passed(value: Node | Num) -> str:
     """An argument at the call of a stage."""
-    return number(value) if isinstance(value, Num) else value.name
+    if isinstance(value, Num):
+        return number(value)
+    return f"(const {ELEMENTS[value.dtype]}*){value.name}" if is_half(value.dtype) else value.name
 
 
 def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
@@ -42,9 +54,9 @@ def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
         if isinstance(g.value, Num):
             listed.append(f"{'int64_t' if g.value.integer else 'float'} {g.name}")
         else:
-            listed.append(f"const {TYPES[g.value.dtype]}*{mark} {g.name}")
-    listed.append(f"{TYPES[stage.out.dtype]}*{mark} out")
-    return {"params": ", ".join(listed), "R": mark.strip(), "T_out": TYPES[stage.out.dtype]}
+            listed.append(f"const {ELEMENTS[g.value.dtype]}*{mark} {g.name}")
+    listed.append(f"{ELEMENTS[stage.out.dtype]}*{mark} out")
+    return {"params": ", ".join(listed), "R": mark.strip(), "T_out": ELEMENTS[stage.out.dtype]}
 
 
 def entry(signature: Signature) -> str:

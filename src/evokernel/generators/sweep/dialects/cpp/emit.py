@@ -109,7 +109,5 @@ def step(node: Node, args: list[str]) -> str:
             return f"{args[0]} != T{{}} ? T{{}} + 1.0f : T{{}}"
         if "int" in node.name:
             return args[0] if "int" in node.args[0].dtype or node.args[0].dtype == "bool" else f"trunc_({args[0]})"
-        if node.name in ("float16", "bfloat16"):
-            raise NoSketch(f"a conversion to {node.name} inside a computation")
-        return args[0]
+        return f"{node.name}_({args[0]})" if node.name in ("float16", "bfloat16") else args[0]
     return f"{node.op}_({', '.join(args)})"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evokernel.generators.sweep.dialects.cpp.parts import extents, numbers, position
-from evokernel.generators.sweep.dialects.cpp.reads import Argument, Call, Read, argument, called, leaves, reads_of, written
+from evokernel.generators.sweep.dialects.cpp.reads import Argument, Call, Read, argument, called, leaves, reads_of, rounded
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import TRANSCENDENTAL, Node, NoSketch, Num, apply, equal_shapes, rebuilt, walk
 from evokernel.generators.sweep.sketch import Described, free_numbers
@@ -55,6 +55,7 @@ class Nest:
     rows: dict[Node, Argument] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     passes: list[Pass] = field(default_factory=list)
+    known: dict[tuple[Node, tuple[Argument, ...]], Call] = field(default_factory=dict)
 
     def emit(self, tree: Node, **also: Node) -> Call:
         """A function for a tree and its call; `also` are values read through pointers of that name."""
@@ -63,9 +64,11 @@ class Nest:
         args = {node: arg for node, arg in given.items() if node in used}
         args |= {r.node: argument(r) for r in self.reads if r.node in used}
         args |= {node: arg for node, arg in self.rows.items() if node in used}
-        text, call = called(f"step{len(self.functions)}", tree, args, self.free)
-        self.functions.append(text)
-        return call
+        key = (tree, tuple(args.values()))
+        if key not in self.known:
+            text, self.known[key] = called(f"step{len(self.functions)}", tree, args, self.free)
+            self.functions.append(text)
+        return self.known[key]
 
     def add(self, node: Node, kind: str, f: Call, turned: bool = False) -> Pass:
         """A new value per row."""
@@ -114,7 +117,6 @@ def nest(form: Form) -> Described:
     """A form of reductions as passes over its loops."""
     if not form.axes:
         raise NoSketch("a reduction of a single element")
-    written(form.root.dtype)
     last = len(form.axes) - 1
     work = Nest(reads_of(form.operands), not form.axes[last].reduced, free_numbers(form.root))
     for node in form.heavy:
@@ -126,7 +128,11 @@ def nest(form: Form) -> Described:
     if all(a.reduced for a in form.axes):
         traits.add("whole")
     given = (*leaves(work.reads), *extents(form.axes), *numbers(work.free))
-    return Described(given, {**shape(form, is_full), **listed(work), "finals": finals, "has_math": form.uses_math}, frozenset(traits))
+    return Described(
+        given,
+        {**shape(form, is_full), **listed(work), "finals": finals, "has_math": form.uses_math, "rounds": rounded(form.root)},
+        frozenset(traits),
+    )
 
 
 def shape(form: Form, is_full: bool) -> dict[str, object]:

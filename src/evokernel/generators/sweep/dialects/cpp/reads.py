@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evokernel.generators.sweep.dialects.cpp import TYPES
+from evokernel.generators.sweep.dialects.cpp import ELEMENTS
 from evokernel.generators.sweep.dialects.cpp.emit import function
 from evokernel.generators.sweep.dialects.cpp.parts import position
 from evokernel.generators.sweep.forms import Operand
-from evokernel.generators.sweep.nodes import Node, NoSketch, Num
+from evokernel.generators.sweep.nodes import Node, NoSketch, Num, walk
 from evokernel.generators.sweep.sketch import Given
 
-CONVERTED = ("float32", "int64", "int32", "int16", "int8", "uint8", "bool")
+CONVERTED = ("float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 """What is turned into float32 when read, and back when written."""
 
 
@@ -81,7 +81,7 @@ def reads_of(operands: Sequence[Operand]) -> tuple[Read, ...]:
             raise NoSketch(f"{node.dtype} tensors")
         outside = position([g for g in loops if g != last])
         at = f"{outside} * n{last}" if inner and outside != "0" else outside
-        found.append(Read(node, f"x{i}", TYPES[node.dtype], inner, at, f"float(x{i}[{position(loops)}])"))
+        found.append(Read(node, f"x{i}", ELEMENTS[node.dtype], inner, at, f"float(x{i}[{position(loops)}])"))
     return tuple(found)
 
 
@@ -97,10 +97,11 @@ def leaves(reads: Sequence[Read]) -> tuple[Given, ...]:
     return tuple(Given(r.name, r.node) for r in reads if r.kind)
 
 
-def written(dtype: str) -> None:
-    """Raises NoSketch for a result that floats are not turned into."""
-    if dtype not in CONVERTED:
-        raise NoSketch(f"a {dtype} result")
+def rounded(root: Node) -> list[str]:
+    """Which halves values are rounded to on the way; raises NoSketch for a result that floats are not turned into."""
+    if root.dtype not in CONVERTED:
+        raise NoSketch(f"a {root.dtype} result")
+    return sorted({n.name for n in walk(root) if n.op == "cast" and n.name in ("float16", "bfloat16")})
 
 
 def called(name: str, tree: Node, args: Mapping[Node, Argument], free: Mapping[Num, str]) -> tuple[str, Call]:
