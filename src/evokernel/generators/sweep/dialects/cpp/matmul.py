@@ -40,7 +40,8 @@ def describe(form: Form) -> Described:
     facts = {
         "rows_a": rows_a or m.is_one, "rows_b": rows_b and not n.is_one, "strides_a": "K, 1" if rows_a else "1, M",
         "strides_b": "N, 1" if rows_b and not n.is_one else "1, K", "step_a": "K" if rows_a else "1",
-        "batched": not batch.is_one, "batched_b": len(b.shape) > 2, "epilogue": after.text, "operands": operands, "has_math": form.uses_math,
+        "batched": not batch.is_one, "batched_b": len(b.shape) > 2, "epilogue": after.text, "operands": operands,
+        "has_math": form.uses_math,
         "f": {"name": "after", "args": [{"kind": "full", "name": "dest"}, *args], "extra": after.extra},
     }  # fmt: skip
     sizes = (Given("batch", batch), Given("M", m), Given("N", n), Given("K", k))
