@@ -29,7 +29,7 @@ class Num:
 
     values: tuple[float, ...] = field(default=())
     op: str = "literal"
-    """`literal`, `scalar`, `extent`, or arithmetic on `args`: add, sub, mul, div, floordiv, sqrt, rsqrt, reciprocal."""
+    """`literal`, `scalar`, `extent`, or arithmetic on `args`: add, sub, mul, div, floordiv, sqrt, rsqrt, reciprocal, log."""
     args: tuple[Num, ...] = field(default=(), compare=False)
     name: str = field(default="", compare=False)
     """Of a scalar or an extent: the argument."""

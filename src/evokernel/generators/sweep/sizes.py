@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
+from itertools import combinations, permutations
+from math import log, prod
 
 from evokernel.generators.sweep.nodes import NoSketch, Num, arithmetic
 from evokernel.reference.program import Program, Varied
@@ -44,6 +46,8 @@ class Sizes:
 
     def search(self, at: tuple[float, ...]) -> Num:
         """The first candidate with these values at every size."""
+        if all(v < 0 for v in at):
+            return arithmetic("sub", Num.of(0), self.number(Varied(at=tuple(-v for v in at))))
         for candidate in self.candidates(at):
             if all(abs(a - b) <= 1e-9 * abs(b) for a, b in zip(candidate.values, at)):
                 return Num(at, candidate.op, candidate.args, candidate.name, candidate.axis, candidate.integer)
@@ -56,17 +60,40 @@ class Sizes:
         products = [arithmetic("mul", a, b) for a, b in combinations(self.extents, 2)]
         products += [arithmetic("mul", a, a) for a in self.extents]
         triples = [arithmetic("mul", arithmetic("mul", a, b), c) for a, b, c in combinations(self.extents, 3)]
+        # What an earlier step made of the extents may be what this one starts from, and so may scalars.
+        made = [n for n in self.found.values() if n.op not in ("extent", "mul") and n.integer]
+        given = [n for n in self.scalars.values() if n.integer and len(set(n.values)) > 1]
         if whole:
-            # What an earlier step made of the extents may be what this one starts from.
-            for extent in (*self.extents, *products, *(n for n in self.found.values() if n.op not in ("extent", "mul")), *triples):
+            for extent in (*self.extents, *products, *made, *triples):
                 yield from affine(extent, at)
-            for a in self.extents:
-                for b in self.extents:
-                    if a is not b:
-                        yield arithmetic("floordiv", a, b)
+            atoms = [*self.extents, *given, *(n for n in self.found.values() if n.op != "extent" and n.integer)]
+            yield from pairs(atoms, [*products, *triples], at)
         else:
-            for extent in (*self.extents, *products, *triples):
+            sums = [arithmetic("add", a, b) for a, b in combinations([*self.extents, *given], 2)]
+            for extent in (*self.extents, *given, *products, *made, *triples, *sums):
                 yield from fractions(extent, at)
+
+
+def pairs(atoms: Sequence[Num], products: Sequence[Num], at: tuple[float, ...]) -> Iterator[Num]:
+    """Quotients, products, sums and differences of two or three numbers."""
+    for a, b in permutations(atoms, 2):
+        if b.values[0] and a.values[0] // b.values[0] == at[0]:
+            yield arithmetic("floordiv", a, b)
+    for count in (2, 3):
+        for few in combinations(atoms, count):
+            if prod(n.values[0] for n in few) == at[0]:
+                yield reduce(partial(arithmetic, "mul"), few)
+    for a, b in combinations(atoms, 2):
+        total = arithmetic("add", a, b)
+        yield shifted(total, int(at[0] - total.values[0]))
+    for a, b in permutations(atoms, 2):
+        for factor in (1, 2):
+            rest = arithmetic("sub", a, arithmetic("mul", b, Num.of(factor)))
+            yield shifted(rest, int(at[0] - rest.values[0]))
+    for a in products:
+        for b in atoms:
+            if b.values[0] and a.values[0] // b.values[0] == at[0]:
+                yield arithmetic("floordiv", a, b)
 
 
 def affine(extent: Num, at: tuple[float, ...]) -> Iterator[Num]:
@@ -94,6 +121,8 @@ def shifted(number: Num, by: int) -> Num:
 
 def fractions(extent: Num, at: tuple[float, ...]) -> Iterator[Num]:
     """Roots and reciprocals of an extent, as scales use them, times a constant."""
+    if min(extent.values) <= 0:
+        return
     for name, values in (
         ("rsqrt", tuple(v**-0.5 for v in extent.values)),
         ("sqrt", tuple(v**0.5 for v in extent.values)),
@@ -102,6 +131,10 @@ def fractions(extent: Num, at: tuple[float, ...]) -> Iterator[Num]:
         plain = Num(values, name, (extent,), integer=False)
         factor = at[0] / values[0]
         yield plain if abs(factor - 1) < 1e-12 else arithmetic("mul", plain, Num.of(float(factor)))
+    roots = tuple(v**0.5 for v in extent.values)
+    yield Num(tuple(v**0.5 for v in roots), "sqrt", (Num(roots, "sqrt", (extent,), integer=False),), integer=False)
+    yield Num(tuple(v**-0.5 for v in roots), "rsqrt", (Num(roots, "sqrt", (extent,), integer=False),), integer=False)
+    yield Num(tuple(log(v) for v in extent.values), "log", (extent,), integer=False)
     less = shifted(extent, -1)
     yield Num(tuple(1 / v if v else 0.0 for v in less.values), "reciprocal", (less,), integer=False)
     yield Num(tuple(a / b if b else 0.0 for a, b in zip(extent.values, less.values)), "div", (extent, less), integer=False)
