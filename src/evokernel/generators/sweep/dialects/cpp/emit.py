@@ -12,6 +12,7 @@ LOGIC = {"and": "&", "or": "|"}
 NUMBERS = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} / ({1}))", "div": "(double({0}) / double({1}))",
     "sqrt": "std::sqrt(double({0}))", "rsqrt": "(1.0 / std::sqrt(double({0})))", "reciprocal": "(1.0 / double({0}))",
+    "log": "std::log(double({0}))",
 }  # fmt: skip
 
 
