@@ -9,6 +9,7 @@ from evokernel.generators.sweep.nodes import (
     NoSketch,
     Num,
     apply,
+    arithmetic,
     as_node,
     broadcast,
     equal_shapes,
@@ -104,7 +105,9 @@ def convolution(rank: int, transposed: bool = False) -> Callable[..., Node]:
         groups = extra[0 if transposed else 1] if len(extra) > (0 if transposed else 1) else 1
         dilation = (extra[1] if len(extra) > 1 else 1) if transposed else (extra[0] if extra else 1)
         nums = (*several(stride, rank), *several(padding, rank), *several(dilation, rank), *several(out_padding, rank), number(groups))
-        heavy = Node("conv", (node, w), traced(shape), "transposed" if transposed else "", nums=nums)
+        steps = list(zip(w.shape[2:], nums, nums[rank:], nums[2 * rank :], nums[3 * rank :]))
+        sizes = [opened(n, *step) if transposed else windows(n, *step[:4]) for n, step in zip(node.shape[2:], steps)]
+        heavy = Node("conv", (node, w), exact(traced(shape), sizes), "transposed" if transposed else "", nums=nums)
         return heavy if bias is None else apply("add", heavy, along_channels(as_node(bias), rank + 2))
 
     return call
@@ -115,6 +118,35 @@ def traced(shape: object) -> tuple[Num, ...]:
     if not isinstance(shape, tuple):
         raise NoSketch("an operator whose result has no known shape")
     return shape
+
+
+def windows(n: Num, window: Num, stride: Num, padding: Num, dilation: Num) -> Num:
+    """How many windows fit into an extent."""
+    covered = arithmetic("mul", dilation, arithmetic("sub", window, Num.of(1)))
+    spare = arithmetic("sub", arithmetic("mul", padding, Num.of(2)), covered)
+    if stride.is_one:
+        return plus(n, spare)
+    return plus(arithmetic("floordiv", plus(n, arithmetic("sub", spare, Num.of(1))), stride), Num.of(1))
+
+
+def opened(n: Num, window: Num, stride: Num, padding: Num, dilation: Num, more: Num) -> Num:
+    """The extent a transposed convolution makes of one."""
+    covered = arithmetic("mul", dilation, arithmetic("sub", window, Num.of(1)))
+    spare = arithmetic("add", arithmetic("sub", covered, arithmetic("mul", padding, Num.of(2))), more)
+    return plus(arithmetic("mul", n, stride), arithmetic("sub", arithmetic("add", spare, Num.of(1)), stride))
+
+
+def plus(n: Num, by: Num) -> Num:
+    """A sum, written as a difference where that is plainer."""
+    if by.is_literal and by.value <= 0:
+        return arithmetic("sub", n, Num.of(int(-by.value))) if by.value else n
+    return arithmetic("add", n, by)
+
+
+def exact(shape: tuple[Num, ...], sizes: list[Num]) -> tuple[Num, ...]:
+    """A traced shape with its last extents as they come about, not as they were guessed from a few sizes."""
+    kept = len(shape) - len(sizes)
+    return (*shape[:kept], *(known if known.same(found) else found for known, found in zip(sizes, shape[kept:])))
 
 
 def pooling(kind: str, rank: int) -> Callable[..., Node]:
@@ -128,7 +160,8 @@ def pooling(kind: str, rank: int) -> Callable[..., Node]:
         if ceil or (kind == "mean" and len(more) > 2 and more[2] is not None):
             raise NoSketch("a pooling with windows that hang over, or with a divisor of its own")
         nums = tuple(n for v in (kernel, stride if stride not in ((), None) else kernel, padding, dilation) for n in several(v, rank))
-        return Node("pool", (node,), traced(shape), kind, (int(counted),), nums)
+        sizes = [windows(n, *nums[i::rank]) for i, n in enumerate(node.shape[-rank:])]
+        return Node("pool", (node,), exact(traced(shape), sizes), kind, (int(counted),), nums)
 
     return call
 
