@@ -17,13 +17,12 @@ def line(form: Form) -> Described:
     along = [i for i, a in enumerate(form.axes) if a.reduced]
     if len(along) != 1:
         raise NoSketch(f"a {form.family} over one element or several axes")
-    if form.operands[0].node.dtype != "float32":
-        raise NoSketch(f"a {form.family} of {form.operands[0].node.dtype}")
     at = along[0]
     outer, inner = (" * ".join(f"n{i}" for i in part) for part in (range(at), range(at + 1, len(form.axes))))
     reads, kind = reads_of(form.operands), form.heavy[0].name
     facts = {
-        "kind": kind, "outer": outer or "1", "n": f"n{at}", "inner": inner or "1", "strided": bool(inner), "has_math": False,
+        "kind": kind, "T": reads[0].kind, "outer": outer or "1", "n": f"n{at}", "inner": inner or "1", "strided": bool(inner),
+        "has_math": False,
         "start": STARTS.get(kind, ""), "sign": SIGNS.get(kind, ""),
         "f": Call("body", (Argument("full", "from", ""),)),
         "onto": Call("body", (Argument("full", "before", ""), Argument("full", "from", ""))),
