@@ -1,28 +1,18 @@
 """A convolution over one to three axes, plain or transposed, with elementwise steps after it.
 
-Strides become phases of the image beside each other and a transposed window a mirrored one over an image with zeros between its elements, so that
-every tap is a shift of a flat image. Taps are laid out as patches before or inside the kernel, or added up one by one.
+Strides become phases of the image beside each other, a transposed window a mirrored one over an image with zeros between its elements:
+every tap is then a shift of a flat image. Taps are laid out as patches before or inside the kernel, or added up one by one.
 """
 
 from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
-from evokernel.generators.sweep.dialects.pallas.emit import function, number
+from evokernel.generators.sweep.dialects.pallas.emit import function
 from evokernel.generators.sweep.dialects.pallas.parts import DIVIDE, LIMIT, PRECISION, SEMANTICS, divides, named
+from evokernel.generators.sweep.dialects.pallas.windows import settings, tuples
 from evokernel.generators.sweep.forms import RESULT, Form
-from evokernel.generators.sweep.nodes import Node, NoSketch, Num, walk
+from evokernel.generators.sweep.nodes import Node, NoSketch, walk
 from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers
-
-
-def settings(numbers: tuple[Num, ...]) -> tuple[list[str], list[Given]]:
-    """Numbers as the text writes them: literals as such, others under a name they are passed by."""
-    texts = [number(n) if n.is_literal else f"setting{i}" for i, n in enumerate(numbers)]
-    return texts, [Given(f"setting{i}", n) for i, n in enumerate(numbers) if not n.is_literal]
-
-
-def tuples(texts: list[str], rank: int) -> list[str]:
-    """Settings as Python tuples, one number per spatial axis."""
-    return [f"({', '.join(texts[i : i + rank])}{',' if rank == 1 else ''})" for i in range(0, len(texts) - rank + 1, rank)]
 
 
 def describe(form: Form) -> Described:
@@ -49,7 +39,7 @@ def describe(form: Form) -> Described:
         "rank": rank, "strides": strides, "paddings": paddings, "dilations": dilations, "further": further, "groups": texts[-1],
         "transposed": heavy.name == "transposed", "after": after, "has_after": tail is not None,
         "by_one": heavy.name == "transposed" or all(n.is_one for n in form.numbers[:rank]),
-        "operands": [{"name": names[o.node], "images": o.present[0], "channels": o.present[1], "space": o.present[2]} for o in form.operands],
+        "operands": [{"name": names[o.node], **dict(zip(("images", "channels", "space"), o.present))} for o in form.operands],
     }  # fmt: skip
     return Described(given, facts, traits_of(form, x, w))
 
