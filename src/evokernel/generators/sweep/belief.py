@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -17,6 +18,13 @@ NAMED, FORBIDDEN, CLOSED = 0.4, -2.0, -2.0
 """What a card's word for or against an option is worth, and what it costs that nobody has shown how to write it."""
 UNKNOWN = 0.2
 """Suspicion of decisions that a failure reason does not speak of at all."""
+HINTED, SPELLED = 5.0, 25.0
+"""How much more suspect a decision is that a message hints at, and an option whose very word stands in it."""
+CERTAIN = 3.0
+"""How many failures one counts for whose message spells out the option."""
+
+COMMON = frozenset({"float", "double", "int64_t", "none", "const", "static", "new", "all", "row", "rows", "loop", "fixed"})
+"""Options whose words stand in any message."""
 
 Pair = tuple[str, str]
 
@@ -70,8 +78,8 @@ class Belief:
 
     def charge(self, one: Evidence) -> None:
         """A failure counts against its suspects."""
-        weight = self.hints.strength.get(one.reason, 1.0)
         for sketch, pair, share in self.blame(one):
+            weight = max(self.hints.strength.get(one.reason, 1.0), CERTAIN if is_spelled(pair[1], one.detail) else 0.0)
             self.failed.add(sketch, pair, weight * share)
             if pair[0] in self.hints.sizes.get(one.reason, ()) and pair[1].isdigit():
                 self.exceeded[pair[0]].append((int(pair[1]), weight * share))
@@ -85,13 +93,14 @@ class Belief:
             for name, option in taken.items():
                 suspicion = UNKNOWN if known is None else known.get(name, 0.0)
                 if suspicion:
-                    hinted = 5.0 if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
+                    hinted = HINTED if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
+                    hinted = SPELLED if is_spelled(option, one.detail) else hinted
                     weight[sketch, (name, option)] = suspicion * hinted / (1 + 4 * self.worked.get(sketch, name, option))
         total = sum(weight.values())
         yield from ((sketch, pair, share / total) for (sketch, pair), share in weight.items())
 
     def score(self, sketch: str, name: str, option: str) -> float:
-        """Higher when the option did well, was named by a card or was never tried; lower when it is suspect, slow, forbidden or unheard of."""
+        """Higher when the option did well, was named by a card or was never tried; lower when suspect, slow, warned of or unheard of."""
         worked, failed = self.worked.get(sketch, name, option), self.failed.get(sketch, name, option)
         smaller = OTHER * sum(share for size, share in self.exceeded[name] if option.isdigit() and size < int(option))
         works = math.log((1 + worked) / (1 + worked + 3 * (failed + smaller)))
@@ -104,3 +113,8 @@ class Belief:
         seen = [(self.gained.get(sketch, name, o), self.worked.get(sketch, name, o)) for o in options]
         speeds = [gained / worked for gained, worked in seen if worked]
         return 0.3 + max(speeds) - min(speeds) if len(speeds) > 1 else 1.0
+
+
+def is_spelled(option: str, detail: str) -> bool:
+    """Whether a message holds an option as a word of its own; numbers and common words say nothing."""
+    return not option.isdigit() and option not in COMMON and re.search(rf"(?<![\w.]){re.escape(option)}(?![\w.])", detail) is not None

@@ -6,7 +6,7 @@ import importlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +64,11 @@ class Dialect:
         return {name: importlib.import_module(f"{__name__}.{self.folder.name}.{name}").sketch for name in names}
 
     def describe(self, form: Form) -> Described:
-        """A form as its sketch sees it; raises NoSketch where there is none for it."""
+        """A form as its sketch sees it, looked at once; raises NoSketch where there is no sketch for it."""
+        return described(self, form)
+
+    def look(self, form: Form) -> Described:
+        """What the form's sketch says about it."""
         if form.family not in self.sketches:
             raise NoSketch(f"a {form.family} kernel")
         return self.sketches[form.family].describe(form)
@@ -89,6 +93,12 @@ class Dialect:
     def template(self, name: str) -> Template:
         """A template of the folder."""
         return environment(self.folder).get_template(f"{name}{Path(self.file).suffix}.j2")
+
+
+@lru_cache(maxsize=4096)
+def described(dialect: Dialect, form: Form) -> Described:
+    """What a dialect makes of a form."""
+    return dialect.look(form)
 
 
 @cache
