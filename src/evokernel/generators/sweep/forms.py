@@ -158,13 +158,19 @@ def reduction(root: Node, heavy: Sequence[Node]) -> Form:
     return Form("reduce" if len(heavy) == 1 and not is_full else "row", root, tuple(heavy), loops, operands)
 
 
+NARROW = frozenset({"bfloat16", "float16", "int8", "uint8"})
+"""Elements that become float32 or int32 without loss."""
+
+
 def factor(x: Node) -> tuple[Node, bool]:
-    """The tensor behind a factor, and whether its rows are stored in order."""
+    """The tensor behind a factor, of narrow elements or wide ones, and whether its rows are stored in order."""
     if x.op == "leaf":
         return x, True
-    swapped = (*range(len(x.dims) - 2), len(x.dims) - 1, len(x.dims) - 2)
-    if x.op == "permute" and x.dims == swapped and x.args[0].op == "leaf":
-        return x.args[0], False
+    if x.op == "cast" and x.args[0].dtype in NARROW and x.name in ("float32", "int32"):
+        return factor(x.args[0])
+    if x.op == "permute" and x.dims == (*range(len(x.dims) - 2), len(x.dims) - 1, len(x.dims) - 2):
+        tensor, in_order = factor(x.args[0])
+        return tensor, not in_order
     raise NoSketch("a product of an expression")
 
 
@@ -269,5 +275,5 @@ def attention(root: Node) -> Form:
 
 SINGLE: Mapping[str, Callable[[Node, Node], Form]] = {
     "matmul": matmul, "conv": windowed("conv"), "pool": windowed("pool"), "scan": scan, "gather": alone("gather"),
-    "cross_entropy": alone("crossentropy"),
+    "cross_entropy": alone("crossentropy"), **{family: alone(family) for family in ("takealong", "scatter", "bag", "resize", "gridsample")},
 }  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.emit import function
-from evokernel.generators.sweep.dialects.pallas.parts import DIVIDE, LIMIT, PRECISION, SEMANTICS, divides, named
+from evokernel.generators.sweep.dialects.pallas.parts import CONVERT, DIVIDE, LIMIT, PRECISION, SEMANTICS, divides, named
 from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import NoSketch, walk
 from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers
@@ -39,8 +39,8 @@ def is_deep(taken: Choice) -> bool:
 def describe(form: Form) -> Described:
     """The factors as matrices, or as batches of them, and what follows the product."""
     (a, b), (rows_a, rows_b) = form.tensors, form.in_order
-    if any(x.dtype != "float32" for x in (a, b)) or form.root.dtype != "float32":
-        raise NoSketch("a product of other than float32 tensors")
+    if form.root.dtype not in ("float32", "bfloat16"):
+        raise NoSketch(f"a product with a {form.root.dtype} result")
     names, free = named(form.operands), free_numbers(form.root)
     result = next((n for n in walk(form.after) if n.name == RESULT), None) if form.after else None
 
@@ -54,10 +54,14 @@ def describe(form: Form) -> Described:
     views = [View(names[o.node], (o.present[0], o.present[1], o.present[2])) for o in form.operands]
     facts = {
         "after": after, "operands": views, "batched": batched, "left": "mk" if rows_a else "km", "right": "kn" if rows_b else "nk",
+        "widened": [name for name, x in (("a", a), ("b", b)) if x.dtype != "float32"], "out_type": form.root.dtype,
     }  # fmt: skip
     given = (Given("a", a), Given("b", b), *(Given(names[o.node], o.node) for o in form.operands), *(Given(s, n) for n, s in free.items()))
-    traits = {"batched" if batched else "plain"} | ({"divide"} if form.after and divides(form.after) else set())
-    return Described(given, facts, frozenset(traits))
+    traits = {
+        "batched" if batched else "plain": True, "divide": form.after is not None and divides(form.after),
+        "narrow": all(x.dtype in ("bfloat16", "int8") for x in (a, b)), "rounded": form.root.dtype != "float32",
+    }  # fmt: skip
+    return Described(given, facts, frozenset(name for name, holds in traits.items() if holds))
 
 
 sketch = Sketch(
@@ -65,17 +69,19 @@ sketch = Sketch(
         Decision("left", ("mk", "km"), trait="plain"),
         Decision("right", ("kn", "nk")),
         Decision("rows", ("32", "64", "128", "256", "512"), one_of("left", "mk"), trait="plain"),
-        Decision("rows", ("100", "128", "256", "512"), one_of("left", "km"), trait="plain"),
+        Decision("rows", ("100", "128", "256", "384", "512"), one_of("left", "km"), trait="plain"),
         Decision("cols", ("64", "128", "256", "384", "512"), trait="plain"),
         Decision("chunk", ("all", "128", "256", "512"), trait="plain"),
         Decision("fill", ("pad", "mask", "none"), is_deep, trait="plain"),
-        Decision("acc", ("scratch", "out"), is_deep, trait="plain"),
+        Decision("acc", ("scratch", "out"), is_deep, trait="plain", without="rounded"),
         Decision("order", ("rows", "cols"), trait="plain"),
         Decision("batch", ("1", "2", "4", "8", "16"), trait="batched"),
-        Decision("rows", ("all", "32", "60", "128"), trait="batched"),
+        Decision("rows", ("all", "32", "60", "64", "128"), trait="batched"),
         Decision("cols", ("all", "128", "256"), trait="batched"),
         Decision("loop", ("unrolled", "loop", "together"), trait="batched"),
-        DIVIDE, PRECISION, SEMANTICS, LIMIT,
+        DIVIDE, CONVERT,
+        PRECISION._replace(options=("highest", "default", "split", "thirds"), when=lambda taken: taken.get("convert") != "inside"),
+        SEMANTICS, LIMIT,
     ),
     describe=describe,
 )  # fmt: skip
