@@ -21,16 +21,19 @@ def is_packed(taken: Choice) -> bool:
 GEMM = (
     Decision("gemm", ("dot", "axpy", "tiled", "block")),
     Decision("tile", ("16", "32", "64", "128"), one_of("gemm", "tiled")),
-    Decision("mr", ("1", "2", "4", "6", "8"), is_blocked),
+    Decision("mr", ("1", "2", "4", "6", "8", "12"), is_blocked),
     Decision("nr", ("1", "2", "3", "4"), is_blocked),
     Decision("pack", ("none", "b", "ab"), is_blocked),
     Decision("ktile", ("0", "64", "256", "512"), is_blocked),
     Decision("mtile", ("0", "48", "192"), one_of("pack", "ab")),
+    Decision("copy", ("elements", "vectors"), is_packed),
+    Decision("prefetch", ("none", "16", "64"), is_packed),
     Decision("fence", ("none", "2", "4"), is_blocked),
 )
 """How a product is computed.
 
-With `mtile` so many rows are packed at a time, and before them all of the other factor. A `fence` after so many rows keeps the compiler
+With `mtile` so many rows are packed at a time, and before them all of the other factor; `copy` and `prefetch` are about packing
+and reading what was packed. A `fence` after so many rows keeps the compiler
 from loading more of them at once.
 """
 PANELS = Decision("scratch", (*SCRATCH, "kept"), is_packed)
