@@ -186,6 +186,11 @@ def equal_shapes(a: Shape, b: Shape) -> bool:
     return len(a) == len(b) and all(x.same(y) for x, y in zip(a, b))
 
 
+def same_around(a: Shape, b: Shape, axis: int | None) -> bool:
+    """Whether two shapes are the same at every size but for one axis."""
+    return len(a) == len(b) and all(i == axis or x.same(y) for i, (x, y) in enumerate(zip(a, b)))
+
+
 def reduce(kind: str, x: object, dim: object = None, keepdim: object = False) -> Node:
     """A reduction over one, several or all axes: sum, mean, max, min, prod, argmax or argmin."""
     node = as_node(x)

@@ -118,13 +118,6 @@ def embedding(table: object, rows: object, *settings: object) -> Node:
     return Node("gather", (weight, ids), (*ids.shape, *weight.shape[1:]))
 
 
-def index_select(x: object, dim: object, rows: object) -> Node:
-    """Rows of a tensor, by index along the first axis."""
-    if integer(dim) != 0:
-        raise NoSketch("an index along another axis than the first")
-    return embedding(x, rows)
-
-
 def einsum(equation: object, tensors: object, **named: object) -> Node:
     """A contraction of one trailing axis: `bijl,lk->bijk`."""
     if not isinstance(tensors, tuple) or len(tensors) != 2:
@@ -174,7 +167,7 @@ TABLE: Mapping[str, Callable[..., object]] = {
     "permute": lambda x, dims: permute(as_node(x), axes_in_order(dims, len(as_node(x).shape))), "flip": flip, "slice": cut,
     "select": selected, "tril": triangle("<="), "triu": triangle(">="), "arange": positions, "zeros": filled(0.0), "ones": filled(1.0),
     "zeros_like": filled(0.0), "ones_like": filled(1.0), "full": filled(None), "full_like": filled(None), "embedding": embedding,
-    "index_select": index_select, "einsum": einsum, "diag": diagonal, "cat": cat, "stack": stack,
+    "einsum": einsum, "diag": diagonal, "cat": cat, "stack": stack,
 }  # fmt: skip
 
 
