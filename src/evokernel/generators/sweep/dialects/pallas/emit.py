@@ -12,7 +12,7 @@ CALLS = {"max": "jnp.maximum", "min": "jnp.minimum", "erf": "jax.lax.erf", "and"
          "not": "jnp.logical_not"}  # fmt: skip
 NUMBERS = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} // ({1}))", "div": "({0} / ({1}))",
-    "sqrt": "({0}) ** 0.5", "rsqrt": "({0}) ** -0.5", "reciprocal": "1.0 / ({0})",
+    "sqrt": "({0}) ** 0.5", "rsqrt": "({0}) ** -0.5", "reciprocal": "1.0 / ({0})", "log": "math.log({0})",
 }  # fmt: skip
 START = {"sum": "0.0", "mean": "0.0", "max": "-jnp.inf", "min": "jnp.inf", "prod": "1.0"}
 """What an element that does not count is replaced by."""
@@ -42,7 +42,7 @@ def literal(value: float, integer: bool = False) -> str:
 
 
 def function(
-    name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int | tuple[int, ...] = 1,
+    name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int | str = 1,
     numbers: Mapping[Num, str] | None = None,
 ) -> str:  # fmt: skip
     """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees passed in, `numbers` what is known outside.
@@ -71,13 +71,15 @@ def function(
     return "\n".join([f"def {name}({', '.join(arguments.values())}):", *lines, f"    return {result}"])
 
 
-def fold(node: Node, arg: str, valid: str, axis: int | tuple[int, ...]) -> str:
+def fold(node: Node, arg: str, valid: str, axis: int | str) -> str:
     """A reduction over some axes of a block."""
-    if node.name not in START or node.name == "prod":
-        raise NoSketch(f"{node.name} among other reductions")
+    if node.name not in START:
+        raise NoSketch(f"{node.name} among other steps")
     counted = f"jnp.where({valid}, {arg}, {START[node.name]})" if valid else arg
     if node.name == "mean":
         return f"jnp.sum({counted}, axis={axis}, keepdims=True) * (1.0 / n)"
+    if node.name == "prod":
+        return f"product({counted}, {axis})"
     return f"jnp.{node.name}({counted}, axis={axis}, keepdims=True)"
 
 

@@ -51,11 +51,13 @@ def describe(form: Form) -> Described:
 
     body("exact")
     given = (
-        *(Given(names[o.node], o.node) for o in form.operands if o.node.op == "leaf"), *(Given(f"n{i}", a.extent) for i, a in enumerate(axes)),
+        *(Given(names[o.node], o.node) for o in form.operands if o.node.op == "leaf"),
+        *(Given(f"n{i}", a.extent) for i, a in enumerate(axes)),
         *(Given(s, n) for n, s in free.items()),
     )  # fmt: skip
     facts = {
-        "body": body, "operands": layout.views, "rows": times(range(len(axes) - 1)), "cols": f"n{len(axes) - 1}", "result": Result(form.root),
+        "body": body, "operands": layout.views, "rows": times(range(len(axes) - 1)), "cols": f"n{len(axes) - 1}",
+        "result": Result(form.root),
     }  # fmt: skip
     positions = any(v.counted for v in layout.views)
     same = bool(form.axes) and all(o.is_full for o in form.operands) and not any(o.node.op == "index" for o in form.operands)

@@ -24,6 +24,16 @@ def is_turned(taken: Choice) -> bool:
     return taken.get("turn") == "yes"
 
 
+def is_nest(taken: Choice) -> bool:
+    """Whether blocks have an axis for every loop."""
+    return taken.get("view") == "nest"
+
+
+def is_rows(taken: Choice) -> bool:
+    """Whether everything is laid out as rows and columns."""
+    return not is_nest(taken)
+
+
 def always(taken: Choice) -> bool:
     """A question that arises wherever the trait is."""
     return True
@@ -49,6 +59,18 @@ LANES = Decision("lanes", ("100", "128", "512", "1024"))
 PRECISION = Decision("precision", ("highest", "default", "split"))
 PASSES = PRECISION._replace(options=("highest", "default"))
 """The same where three passes are no gain, or not enough."""
+VIEW = Decision("view", ("rows", "nest"), trait="nest")
+"""Reductions as rows, axes moved and tensors stretched outside, or as blocks with all loops."""
+ROW_CHUNK = Decision("chunk", ("128", "512", "2048"), lambda taken: not is_whole(taken) and is_rows(taken))
+NEST_CHUNK = Decision("chunk", ("8", "128", "512"), lambda taken: not is_whole(taken) and is_nest(taken))
+NEST_ROWS = Decision("rows", ("1", "8", "20", "64"), is_nest, trait="outer")
+NEST_LANES = LANES._replace(when=is_nest, trait="strided")
+WHOLE = Decision("algorithm", ("whole", "lanes", "chunks"), is_rows, trait="some")
+NEST_WHOLE = Decision("algorithm", ("whole", "chunks"), is_nest, trait="some")
+FOLD = Decision("fold", ("each", "end"))
+"""Whether a chunk is reduced at once or added to a block that is reduced at the end."""
+PRODUCT = Decision("product", ("halves", "each"), trait="prod")
+"""How elements are multiplied up: the vector unit has no reduction for that."""
 CONVERT = Decision("convert", ("outside", "inside"), trait="narrow")
 """Where elements that are not float32 become so, and back."""
 POSITIONS = Decision("positions", ("outside", "inside"), trait="index")
