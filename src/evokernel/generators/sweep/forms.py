@@ -249,11 +249,13 @@ def attention(root: Node) -> Form:
     """softmax(q k' * scale) v, however the scale is written, with or without what lies ahead."""
     if root.op != "matmul" or root.args[1].op != "leaf" or root.args[0].op != "div":
         raise NoSketch("a combination of products and reductions other than attention")
-    weight, total = root.args[0].args
-    inner = weight.args[0].args[0] if weight.op == "exp" and weight.args[0].op == "sub" else weight
-    if total.op != "reduce" or total.name != "sum" or total.args[0] != weight or total.dims != (len(root.shape) - 1,):
+    (weight, total), last = root.args[0].args, len(root.shape) - 1
+    if weight.op != "exp" or total.op != "reduce" or total.name != "sum" or total.args[0] != weight or total.dims != (last,):
         raise NoSketch("products around something other than a softmax over the last axis")
-    causal = inner.op == "select" and inner.args[0].op == inner.args[1].op == "index" and inner.name == "<="
+    inner = weight.args[0]
+    if inner.op == "sub" and inner.args[1].op == "reduce" and inner.args[1].dims == (last,):
+        inner = inner.args[0]  # the same of all scores of a row makes no difference
+    causal = is_causal(inner, last)
     if causal:
         inner = inner.args[2]
     scores, scale = inner, const(Num.of(1.0))
@@ -271,6 +273,15 @@ def attention(root: Node) -> Form:
     if not rows_q or rows_k or any(not equal_shapes(x.shape[:-2], q.shape[:-2]) for x in (key, value)):
         raise NoSketch("attention in another layout")
     return Form("attention", root, tensors=(q, key, value), numbers=(given,), causal=causal)
+
+
+def is_causal(scores: Node, last: int) -> bool:
+    """Whether scores of keys that lie ahead of the query are left out."""
+    if scores.op != "select" or scores.name != "<=" or scores.args[3].op != "const":
+        return False
+    key, query = scores.args[:2]
+    is_ahead = key.op == query.op == "index" and (key.dims, query.dims) == ((last,), (last - 1,))
+    return is_ahead and scores.args[3].nums[0].value == float("-inf")
 
 
 SINGLE: Mapping[str, Callable[[Node, Node], Form]] = {
