@@ -56,9 +56,10 @@ def epilogue(form: Form) -> tuple[list[Given], Facts, set[str]]:
         return [], {"epilogue": "", "has_math": False, "operands": [], "numbers": [], "f": {}}, set()
     names, free = named(form.operands), free_numbers(after)
     result = next(n for n in walk(after) if n.op == "leaf" and n.name == RESULT)
-    operands = [{"name": names[o.node], "offset": offset(o.present), "is_row": o.present[2]} for o in form.operands]
+    rows = {o.node: o.present[2] for o in form.operands}
+    operands = [{"name": names[o.node], "offset": offset(o.present)} for o in form.operands]
     args = [{"kind": "full", "name": "dest"}]
-    args += [{"kind": "full" if o["is_row"] else "scalar", "name": o["name"] if o["is_row"] else f"{o['name']}[0]"} for o in operands]
+    args += [{"kind": "full" if rows[node] else "scalar", "name": name if rows[node] else f"{name}[0]"} for node, name in names.items()]
     facts = {
         "epilogue": function("after", after, {result: "r", **names}, free), "has_math": form.uses_math, "operands": operands,
         "numbers": list(free.values()), "f": {"name": "after", "args": args, "extra": "".join(f", {s}" for s in free.values())},
