@@ -26,6 +26,9 @@ def remade(node: Node, args: tuple[Node, ...]) -> Node:
 
 def later(node: Node) -> Node:
     """A step on reshaped values as a reshape of the step, where that is the same."""
+    if node.is_elementwise:
+        args = tuple(a.args[0] if is_single(a, len(node.shape)) else a for a in node.args)
+        node = node if args == node.args else replace(node, args=args)
     turned = [a for a in node.args if a.op == "reshape"]
     if not turned:
         return node
@@ -40,10 +43,15 @@ def later(node: Node) -> Node:
     return node
 
 
+def is_single(node: Node, rank: int) -> bool:
+    """Whether a value of one element broadcasts to so many axes as it was before it was reshaped."""
+    return node.op == "reshape" and len(node.args[0].shape) <= rank and all(n.is_one for n in node.args[0].shape)
+
+
 def swapped(node: Node, turned: Node) -> Node:
     """An elementwise step in the shape its first reshaped argument had before."""
     inner, parts = turned.args[0], segments(turned.args[0].shape, node.shape)
-    args = tuple(a if not a.shape else as_before(a, inner.shape, len(node.shape), parts) for a in node.args)
+    args = tuple(as_before(a, inner.shape, len(node.shape), parts) if a.shape or a.op == "reshape" else a for a in node.args)
     return reshape(replace(node, args=args, shape=inner.shape), node.shape)
 
 
