@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from evokernel.generators.sweep.decisions import Choice
 from evokernel.generators.sweep.dialects.pallas.emit import joined
-from evokernel.generators.sweep.forms import Axis, Operand
+from evokernel.generators.sweep.forms import Axis, Operand, product
 from evokernel.generators.sweep.nodes import Node, walk
+from evokernel.generators.sweep.sketch import Given
 
 NARROWED = {"int64": "int32", "float64": "float32"}
 """What JAX has instead."""
@@ -143,8 +144,10 @@ class Result:
         return NARROWED.get(self.root.dtype, self.root.dtype)
 
     def written(self, d: Choice) -> str:
-        """The type a kernel writes."""
-        return self.dtype if d["convert"] == "inside" and self.dtype in INSIDE else "float32"
+        """The type a kernel writes; fractions are not lost outside of it."""
+        if d["convert"] == "inside" and self.dtype in INSIDE:
+            return self.dtype
+        return "bool_" if self.dtype == "bool" else "int32" if self.dtype.startswith(("int", "uint")) else "float32"
 
     def stored(self, text: str, d: Choice) -> str:
         """A value as the kernel writes it: integers and truth values among the steps may have given it another type."""
@@ -153,10 +156,25 @@ class Result:
 
     def returned(self, text: str, d: Choice) -> str:
         """What the kernel wrote, in the type the caller expects."""
-        return text if self.written(d) == self.dtype else f"{text}.astype(jnp.{self.dtype if self.dtype != 'bool' else 'bool_'})"
+        return text if self.written(d).removesuffix("_") == self.dtype else f"{text}.astype(jnp.{self.dtype})"
+
+
+@dataclass(frozen=True)
+class Copied(Result):
+    """What is only moved keeps its type."""
+
+    def written(self, d: Choice) -> str:
+        return "bool_" if self.dtype == "bool" else self.dtype
 
 
 def narrow(root: Node, operands: Sequence[Operand]) -> set[str]:
     """The trait of kernels that could convert elements themselves."""
     kinds = {kind_of(o) for o in operands} | {NARROWED.get(root.dtype, root.dtype)}
     return {"narrow"} if kinds & INSIDE else set()
+
+
+def along(x: Node, axis: int) -> tuple[tuple[Given, ...], bool]:
+    """A tensor and its sizes before, along and after an axis, and whether anything comes after."""
+    parts = {"outer": x.shape[:axis], "n": x.shape[axis : axis + 1], "inner": x.shape[axis + 1 :]}
+    sizes = {name: product(part) for name, part in parts.items()}
+    return (Given("x", x), *(Given(name, size) for name, size in sizes.items())), not sizes["inner"].is_one
