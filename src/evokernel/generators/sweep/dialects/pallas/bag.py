@@ -1,0 +1,33 @@
+"""Rows of a table added up, averaged or their largest: row by row, or as a product with how much of each row counts."""
+
+from __future__ import annotations
+
+from evokernel.generators.sweep.decisions import Decision, one_of
+from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
+from evokernel.generators.sweep.forms import Form, product
+from evokernel.generators.sweep.nodes import NoSketch
+from evokernel.generators.sweep.sketch import Described, Given, Sketch
+
+
+def describe(form: Form) -> Described:
+    """How many bags of how many rows of which width."""
+    table, places, *weights = form.tensors
+    if any(t.dtype != "float32" for t in (table, *weights)) or places.dtype not in ("int64", "int32"):
+        raise NoSketch(f"bags of {table.dtype} rows by {places.dtype} numbers")
+    tensors = (Given("table", table), Given("at", places), *(Given("weights", w) for w in weights))
+    sizes = (Given("bags", places.shape[0]), Given("each", places.shape[1]), Given("width", product(table.shape[1:])))
+    traits = {"sums"} if form.root.name != "max" else set()
+    return Described((*tensors, *sizes), {"kind": form.root.name, "weighted": bool(weights)}, frozenset(traits))
+
+
+sketch = Sketch(
+    decisions=(
+        Decision("algorithm", ("rows", "product"), trait="sums"),
+        Decision("loop", ("unrolled", "rolled"), lambda taken: taken.get("algorithm") != "product"),
+        Decision("chunk", ("100", "512", "1024"), one_of("algorithm", "product")),
+        PRECISION._replace(when=one_of("algorithm", "product")),
+        Decision("rows", ("12", "64", "128", "256")),
+        SEMANTICS, LIMIT,
+    ),
+    describe=describe,
+)  # fmt: skip

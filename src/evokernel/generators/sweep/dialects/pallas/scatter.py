@@ -1,0 +1,37 @@
+"""A tensor in which elements at given places are replaced or grow: by comparing positions, row by row, or as a product."""
+
+from __future__ import annotations
+
+from evokernel.generators.sweep.decisions import Decision, one_of
+from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
+from evokernel.generators.sweep.dialects.pallas.takealong import around, is_last
+from evokernel.generators.sweep.forms import Form
+from evokernel.generators.sweep.nodes import NoSketch
+from evokernel.generators.sweep.operators.indexing import SHARED
+from evokernel.generators.sweep.sketch import Described, Given, Sketch
+
+
+def describe(form: Form) -> Described:
+    """Sizes before, along and after the axis."""
+    x, places, source = form.tensors
+    axis, shared, adds = form.root.dims[0], form.root.name.startswith(SHARED), form.root.name.endswith("add")
+    if source.dtype != "float32":
+        raise NoSketch(f"{source.dtype} elements put among others")
+    facts = {"last": is_last(x, places, axis), "shared": shared, "adds": adds}
+    given = (Given("x", x), Given("at", places), Given("source", source), *around(x.shape, source.shape, axis))
+    traits = ({"shared"} if shared else set()) | ({"shared sum"} if shared and adds else set())
+    return Described(given, facts, frozenset(traits))
+
+
+sketch = Sketch(
+    decisions=(
+        Decision("algorithm", ("rows", "product"), trait="shared sum"),
+        Decision("loop", ("table", "picks"), without="shared"),
+        PRECISION._replace(when=one_of("algorithm", "product")),
+        Decision("rows", ("12", "64", "128", "256"), trait="shared"),
+        Decision("rows", ("8", "64", "100"), one_of("loop", "picks")),
+        Decision("lanes", ("128", "256", "512")),
+        SEMANTICS, LIMIT,
+    ),
+    describe=describe,
+)  # fmt: skip
