@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 Choice = Mapping[str, str]
-Facts = Mapping[str, object]
 
 
 class Decision(NamedTuple):
@@ -20,28 +18,6 @@ class Decision(NamedTuple):
     without: str = ""
 
 
-@dataclass(frozen=True)
-class Operator:
-    """A sketch by name, what it is rendered with, the traits its decisions depend on, and all decisions of the sketch."""
-
-    sketch: str
-    facts: Facts
-    traits: frozenset[str]
-    decisions: tuple[Decision, ...]
-
-
 def one_of(name: str, *options: str) -> Callable[[Choice], bool]:
     """When another decision was taken in one of these ways."""
     return lambda taken: taken.get(name) in options
-
-
-def open_decisions(operator: Operator) -> tuple[Decision, ...]:
-    """The decisions of an operator's sketch that its traits leave open."""
-    return tuple(
-        d for d in operator.decisions if (not d.trait or d.trait in operator.traits) and (not d.without or d.without not in operator.traits)
-    )
-
-
-def line_of(operator: Operator, taken: Choice) -> str:
-    """The decisions in one line, as the code carries them."""
-    return " ".join([operator.sketch, *(f"{name}={option}" for name, option in taken.items())])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Decision, one_of
-from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PASSES, PRECISION, SEMANTICS, is_whole
+from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS, is_whole
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import NoSketch
 from evokernel.generators.sweep.sketch import Described, Given, Sketch
@@ -22,14 +22,14 @@ sketch = Sketch(
     decisions=(
         Decision("algorithm", ("whole", "turned", "chunks")),
         Decision("rows", ("32", "64", "100", "128", "256"), one_of("algorithm", "whole", "chunks")),
-        Decision("rows", ("100", "128", "256"), one_of("algorithm", "turned")),
+        Decision("rows", ("100", "128", "256", "512"), one_of("algorithm", "turned")),
         Decision("batch", ("1", "2", "4"), is_whole, trait="batched"),
         Decision("span", ("64", "128", "256"), one_of("algorithm", "chunks")),
         Decision("fill", ("pad", "mask", "none"), one_of("algorithm", "chunks")),
         Decision("skip", ("no", "yes"), one_of("algorithm", "chunks"), trait="causal"),
         Decision("divide", ("after", "before"), is_whole),
-        Decision("divide", ("after", "approx"), one_of("algorithm", "chunks")),
-        PASSES,
+        Decision("divide", ("after", "reciprocal", "approx"), one_of("algorithm", "chunks")),
+        PRECISION._replace(options=("highest", "default", "thirds")),
         PRECISION._replace(name="mixing", options=("highest", "split")),
         SEMANTICS, LIMIT,
     ),
