@@ -19,18 +19,18 @@ def describe(form: Form) -> Described:
         raise NoSketch(f"{source.dtype} elements put among others")
     facts = {"last": is_last(x, places, axis), "shared": shared, "adds": adds}
     given = (Given("x", x), Given("at", places), Given("source", source), *around(x.shape, source.shape, axis))
-    traits = ({"shared"} if shared else set()) | ({"shared sum"} if shared and adds else set())
+    traits = {"shared", "shared sum"} if shared and adds else {"shared"} if shared else {"sum"} if adds else set()
     return Described(given, facts, frozenset(traits))
 
 
 sketch = Sketch(
     decisions=(
         Decision("algorithm", ("rows", "product"), trait="shared sum"),
-        Decision("loop", ("table", "picks"), without="shared"),
+        Decision("loop", ("table", "picks"), trait="sum"),
         PRECISION._replace(when=one_of("algorithm", "product")),
         Decision("rows", ("12", "64", "128", "256"), trait="shared"),
-        Decision("rows", ("8", "64", "100"), one_of("loop", "picks")),
-        Decision("lanes", ("128", "256", "512")),
+        Decision("rows", ("8", "20", "64"), without="shared"),
+        Decision("lanes", ("128", "256")),
         SEMANTICS, LIMIT,
     ),
     describe=describe,

@@ -38,7 +38,7 @@ sketch = Sketch(
         Decision("store", ("row", "tile"), one_of("algorithm", "rows")),
         PRECISION._replace(when=one_of("algorithm", "product")),
         Decision("rows", ("12", "64", "128", "256")),
-        Decision("lanes", ("128", "256", "512")),
+        Decision("lanes", ("128", "256")),
         SEMANTICS, LIMIT,
     ),
     describe=describe,
