@@ -17,6 +17,8 @@ def line(form: Form) -> Described:
     along = [i for i, a in enumerate(form.axes) if a.reduced]
     if len(along) != 1:
         raise NoSketch(f"a {form.family} over one element or several axes")
+    if form.operands[0].node.dtype == "float64":
+        raise NoSketch(f"a {form.family} of float64")
     at = along[0]
     outer, inner = (" * ".join(f"n{i}" for i in part) for part in (range(at), range(at + 1, len(form.axes))))
     reads, kind = reads_of(form.operands), form.heavy[0].name

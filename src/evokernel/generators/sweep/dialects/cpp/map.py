@@ -18,7 +18,7 @@ from evokernel.generators.sweep.dialects.cpp.parts import (
     numbers,
     position,
 )  # fmt: skip
-from evokernel.generators.sweep.dialects.cpp.reads import argument, called, leaves, reads_of, rounded
+from evokernel.generators.sweep.dialects.cpp.reads import argument, called, leaves, precision, reads_of
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.sketch import Described, Sketch, free_numbers
 
@@ -32,7 +32,7 @@ def describe(form: Form) -> Described:
     facts = {
         "body": body, "f": call, "reads": reads, "last": last, "flat": position(list(range(last))),
         "places": any(r.inner and not r.kind for r in reads), "scalar_params": "".join(f", float {s}" for s in free.values()),
-        "scalars": "".join(f", {s}" for s in free.values()), "has_math": form.uses_math, "rounds": rounded(form.root),
+        "scalars": "".join(f", {s}" for s in free.values()), "has_math": form.uses_math, **precision(form.root),
     }  # fmt: skip
     traits = ({"broadcast"} if last > 0 else set()) | ({"math"} if form.uses_math else set())
     return Described((*leaves(reads), *extents(form.axes), *numbers(free)), facts, frozenset(traits))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evokernel.generators.sweep.dialects.cpp.parts import extents, numbers, position
-from evokernel.generators.sweep.dialects.cpp.reads import Argument, Call, Read, argument, called, leaves, reads_of, rounded
+from evokernel.generators.sweep.dialects.cpp.reads import Argument, Call, Read, argument, called, leaves, precision, reads_of
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import TRANSCENDENTAL, Node, NoSketch, Num, apply, equal_shapes, rebuilt, walk
 from evokernel.generators.sweep.sketch import Described, free_numbers
@@ -130,7 +130,7 @@ def nest(form: Form) -> Described:
     given = (*leaves(work.reads), *extents(form.axes), *numbers(work.free))
     return Described(
         given,
-        {**shape(form, is_full), **listed(work), "finals": finals, "has_math": form.uses_math, "rounds": rounded(form.root)},
+        {**shape(form, is_full), **listed(work), "finals": finals, "has_math": form.uses_math, **precision(form.root)},
         frozenset(traits),
     )
 

@@ -9,11 +9,11 @@ from evokernel.generators.sweep.dialects.cpp import ELEMENTS
 from evokernel.generators.sweep.dialects.cpp.emit import function
 from evokernel.generators.sweep.dialects.cpp.parts import position
 from evokernel.generators.sweep.forms import Operand
-from evokernel.generators.sweep.nodes import Node, NoSketch, Num, walk
+from evokernel.generators.sweep.nodes import TRANSCENDENTAL, Node, NoSketch, Num, walk
 from evokernel.generators.sweep.sketch import Given
 
-CONVERTED = ("float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
-"""What is turned into float32 when read, and back when written."""
+CONVERTED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+"""What is turned into float32 when read, and back when written; where float64 is among it, into that."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,18 @@ def leaves(reads: Sequence[Read]) -> tuple[Given, ...]:
     return tuple(Given(r.name, r.node) for r in reads if r.kind)
 
 
-def rounded(root: Node) -> list[str]:
-    """Which halves values are rounded to on the way; raises NoSketch for a result that floats are not turned into."""
+def precision(root: Node) -> dict[str, object]:
+    """Which halves values are rounded to on the way, and whether all is computed in double precision.
+
+    Raises NoSketch for a result that floats are not turned into.
+    """
     if root.dtype not in CONVERTED:
         raise NoSketch(f"a {root.dtype} result")
-    return sorted({n.name for n in walk(root) if n.op == "cast" and n.name in ("float16", "bfloat16")})
+    nodes = walk(root)
+    is_double = root.dtype == "float64" or any(n.op == "leaf" and n.dtype == "float64" for n in nodes)
+    if is_double and any(n.op in TRANSCENDENTAL for n in nodes):
+        raise NoSketch("transcendental functions in float64")
+    return {"is_double": is_double, "rounds": sorted({n.name for n in nodes if n.op == "cast" and n.name in ("float16", "bfloat16")})}
 
 
 def called(name: str, tree: Node, args: Mapping[Node, Argument], free: Mapping[Num, str]) -> tuple[str, Call]:
