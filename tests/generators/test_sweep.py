@@ -13,10 +13,13 @@ from evokernel.core.plugins import make
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, MemoryItem, Outcome, Profile, Shown, Stage, State
 from evokernel.generators.sweep import Sweep
 from evokernel.generators.sweep.belief import Belief
+from evokernel.generators.sweep.decisions import Decision
 from evokernel.generators.sweep.dialects import dialect_of, dialects
 from evokernel.generators.sweep.evidence import Evidence, Words, decisions_in, gather
 from evokernel.generators.sweep.operator import Taken, operator
+from evokernel.generators.sweep.plan import FUSE
 from evokernel.generators.sweep.writer import Writer, onward
+from evokernel.memory import seeds
 from evokernel.tasks.loader import load
 
 EMPTY = Context(stage=Stage.DRAFT)
@@ -120,7 +123,7 @@ def test_every_drawn_combination_is_written_and_read_back(name, backend):
 @pytest.mark.parametrize("name", STARTER)
 def test_every_option_makes_a_difference_somewhere(name, backend):
     found = operator(STARTER[name], backend)
-    whole = {"fuse": "all"} if len(found.plans) > 1 else {}
+    whole = {"fuse": "all"} if "all" in found.plans else {}
     (part_of,) = found.parts(whole)[:1]
     writer = Writer(found, Belief([]), Random(0), 1.0)
     draws = [Writer(found, Belief([]), Random(seed), 1.0).answer(part_of, {}) for seed in range(120)]
@@ -304,7 +307,8 @@ def test_other_writers_code_is_read():
 
 def test_refining_changes_little_and_follows_the_bottleneck():
     task = STARTER["layernorm"]
-    line = "row order=rows algorithm=passes simd=auto unroll=1 acc=double alias=none index=int64_t threads=none"
+    found = operator(task, "cpp")
+    line = next(t.line for t in (drawn(found, seed) for seed in range(99)) if {"order=rows", "algorithm=passes"} <= set(t.line.split()))
     start = decisions_in(code_of(line), CPP)[0][1]
     changed = {"memory": Counter(), "compute": Counter()}
     for bottleneck, counts in changed.items():
@@ -314,9 +318,9 @@ def test_refining_changes_little_and_follows_the_bottleneck():
             taken = taken_by(reply)
             assert taken != start
             if "explore" not in reply.candidate.notes:
-                assert sum(taken.get(name, option) != option for name, option in start.items()) <= 3
+                assert sum(taken.get(name, option) != option for name, option in start.items()) <= 6 < len(start)
                 counts.update(name for name, option in start.items() if taken.get(name, option) != option)
-    assert changed["memory"]["algorithm"] / changed["memory"]["acc"] > changed["compute"]["algorithm"] / changed["compute"]["acc"]
+    assert changed["memory"]["algorithm"] / changed["memory"]["math"] > changed["compute"]["algorithm"] / changed["compute"]["math"]
 
 
 def test_refining_another_writers_kernel_starts_from_what_it_reveals():
@@ -380,7 +384,7 @@ def test_temperature_sharpens():
 def test_hints_speak_of_decisions_that_exist(backend):
     dialect = dialect_of(backend)
     options = {(d.name, o) for sketch in dialect.sketches.values() for d in sketch.decisions for o in d.options}
-    options |= {(d.name, o) for d in dialect.shared for o in d.options}
+    options |= {(d.name, o) for d in (*dialect.shared, Decision("fuse", FUSE)) for o in d.options}
     names, hints = {name for name, _ in options}, dialect.hints
     assert {(name, option) for name, option, _ in hints.signs} | set(hints.cards) | set(hints.needs) | set(hints.forbidden) <= options
     used = {name for table in (*hints.suspects.values(), *hints.remedies.values()) for name in table}
@@ -390,7 +394,7 @@ def test_hints_speak_of_decisions_that_exist(backend):
 @pytest.mark.parametrize("backend", ["cpp", "pallas"])
 def test_what_opens_and_warns_is_in_the_knowledge(backend):
     """A phrase that no card holds could never be shown."""
-    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in make("backend", backend).knowledge()).lower()
+    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seeds.seeds(backend)).lower()
     hints = dialect_of(backend).hints
     for table in (hints.cards, hints.forbidden, hints.needs):
         for pair, phrases in table.items():

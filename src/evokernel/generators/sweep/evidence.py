@@ -12,7 +12,7 @@ from evokernel.generators.sweep.hints import Hints
 
 WORDS = r"\w+(?: \w+=\w+)*"
 LINE = re.compile(rf"^\s*(?://|#)\s*decisions: ({WORDS}(?: \| {WORDS})*)\s*$", re.MULTILINE)
-NOTE = re.compile(rf": ({WORDS}(?: \| {WORDS})*)")
+NOTE = re.compile(rf": (\w+(?: \w+=\w+)+(?: \| {WORDS})*)")
 """The same in the words of a note, which has no code."""
 LONE = 0.3
 
@@ -52,7 +52,7 @@ def decisions_of(item: MemoryItem, hints: Hints) -> Stages:
     if item.code:
         return decisions_in(item.code, hints)
     found = NOTE.search(item.text)
-    return parsed(found[1]) if found and "=" in found[1] else ()
+    return parsed(found[1]) if found else ()
 
 
 def gather(state: State, context: Context, backend: str, hints: Hints) -> list[Evidence]:

@@ -12,8 +12,8 @@ from evokernel.generators.sweep.nodes import Node, NoSketch, Shape, leaf, rebuil
 from evokernel.generators.sweep.read import Graph
 from evokernel.generators.sweep.settle import settled
 
-FUSE = ("none", "after", "before", "all")
-"""A kernel per operator; elementwise steps in the kernel of the heavy one before them; of the one after them; both."""
+FUSE = ("none", "all", "after", "before")
+"""A kernel per operator; as much as a sketch takes; elementwise steps in the kernel of the heavy one before them; of the one after."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -32,6 +31,23 @@ class Written(NamedTuple):
     text: str
     stage: Stage
     described: Described
+
+
+class Answers:
+    """Decisions as a template asks for them, `d.tail`; a question that did not arise is answered with nothing."""
+
+    def __init__(self, taken: Choice) -> None:
+        self.taken = dict(taken)
+
+    def __getattr__(self, name: str) -> str:
+        """The option taken."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.taken.get(name, "")
+
+    def __getitem__(self, name: str) -> str:
+        """The option taken."""
+        return self.taken.get(name, "")
 
 
 @dataclass(frozen=True)
@@ -85,9 +101,9 @@ class Dialect:
     def stage(self, i: int, stage: Stage, taken: Choice) -> Written:
         """One stage's text."""
         described = self.describe(stage.form)
-        d = defaultdict(str, taken)  # a question that did not arise is answered with nothing
+        d = Answers(taken)
         name = f"{stage.form.family}{i}"
-        facts = {**described.facts, **self.prepare(stage, described, d)}
+        facts = {**described.facts, **self.prepare(stage, described, taken)}
         return Written(name, self.template(stage.form.family).render(**facts, name=name, d=d), stage, described)
 
     def template(self, name: str) -> Template:

@@ -46,7 +46,9 @@ def describe(form: Form) -> Described:
     }  # fmt: skip
     sizes = (Given("batch", batch), Given("M", m), Given("N", n), Given("K", k))
     given = (Given("left", a), Given("right", b), *(Given(after.operands[o.node], o.node) for o in form.operands), *sizes)
-    traits = {"epilogue": bool(after.text), "batched": not batch.is_one, "math": form.uses_math}
+    # Rows times columns, both stored in order: one vector loop along what is summed.
+    dots = facts["rows_a"] and not facts["rows_b"]
+    traits = {"epilogue": bool(after.text), "batched": not batch.is_one, "math": form.uses_math, "dots": dots}
     return Described((*given, *numbers(after.free)), facts, frozenset(name for name, holds in traits.items() if holds))
 
 
@@ -57,7 +59,7 @@ def is_unrolled(taken: Choice) -> bool:
 
 TAILS = (
     TAIL._replace(when=is_blocked),
-    TAIL._replace(options=("scalar", "steps", "assume"), when=lambda taken: is_unrolled(taken) and taken.get("unroll") != "1"),
+    TAIL._replace(options=("scalar", "steps", "assume"), when=lambda taken: is_unrolled(taken) and taken.get("unroll", "1") != "1"),
     TAIL._replace(options=("scalar", "masked", "assume"), when=is_wide, trait="epilogue"),
     TAIL._replace(options=("scalar", "assume"), when=is_stepped),
 )
@@ -66,7 +68,7 @@ sketch = Sketch(
         *GEMM,
         Decision("fusion", ("pass", "8", "32", "128"), trait="epilogue"),
         SIMD._replace(when=lambda taken: not is_blocked(taken)), SIMD._replace(trait="epilogue"), LANES,
-        UNROLL._replace(when=is_unrolled), *TAILS, PANELS, MATH, ACC._replace(when=lambda taken: taken.get("gemm") == "dot"), ALIAS,
+        UNROLL._replace(when=is_unrolled, trait="dots"), *TAILS, PANELS, MATH, ACC._replace(when=lambda taken: taken.get("gemm") == "dot"), ALIAS,
         THREADS._replace(trait="batched"),
     ),
     describe=describe,
