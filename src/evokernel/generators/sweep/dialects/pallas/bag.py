@@ -1,8 +1,8 @@
-"""Rows of a table added up, averaged or their largest: row by row, or as a product with how much of each row counts."""
+"""Rows of a table added up or averaged, as a product with how much of each row counts; or their largest, row by row."""
 
 from __future__ import annotations
 
-from evokernel.generators.sweep.decisions import Decision, one_of
+from evokernel.generators.sweep.decisions import Decision
 from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
 from evokernel.generators.sweep.forms import Form, product
 from evokernel.generators.sweep.nodes import NoSketch
@@ -22,10 +22,9 @@ def describe(form: Form) -> Described:
 
 sketch = Sketch(
     decisions=(
-        Decision("algorithm", ("rows", "product"), trait="sums"),
-        Decision("loop", ("unrolled", "rolled"), lambda taken: taken.get("algorithm") != "product"),
-        Decision("chunk", ("100", "512", "1024"), one_of("algorithm", "product")),
-        PRECISION._replace(when=one_of("algorithm", "product")),
+        Decision("loop", ("unrolled", "rolled"), without="sums"),
+        Decision("chunk", ("100", "512", "1024"), trait="sums"),
+        PRECISION._replace(trait="sums"),
         Decision("rows", ("12", "64", "128", "256")),
         SEMANTICS, LIMIT,
     ),

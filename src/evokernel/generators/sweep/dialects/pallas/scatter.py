@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evokernel.generators.sweep.decisions import Decision, one_of
+from evokernel.generators.sweep.decisions import Decision
 from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
 from evokernel.generators.sweep.dialects.pallas.takealong import around, is_last
 from evokernel.generators.sweep.forms import Form
@@ -25,9 +25,8 @@ def describe(form: Form) -> Described:
 
 sketch = Sketch(
     decisions=(
-        Decision("algorithm", ("rows", "product"), trait="shared sum"),
         Decision("loop", ("table", "picks"), trait="sum"),
-        PRECISION._replace(when=one_of("algorithm", "product")),
+        PRECISION._replace(trait="shared sum"),
         Decision("rows", ("12", "64", "128", "256"), trait="shared"),
         Decision("rows", ("8", "20", "64"), without="shared"),
         Decision("lanes", ("128", "256")),
