@@ -37,8 +37,8 @@ def is_looped(taken: Choice) -> bool:
 sketch = Sketch(
     decisions=(
         Decision("algorithm", ("direct", "separable", "padded")),
-        BORDER._replace(when=one_of("algorithm", "direct")),
-        BORDER._replace(options=("clip", "assume"), when=is_copied),
+        BORDER._replace(when=one_of("algorithm", "direct", "padded")),
+        BORDER._replace(options=("clip", "assume"), when=one_of("algorithm", "separable")),
         WINDOW,
         Decision("order", ("taps", "windows"), is_copied),
         SIMD._replace(when=is_looped, without="epilogue"),
