@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from evokernel.core import folders
 from evokernel.core.records import Record, Task
@@ -62,6 +62,8 @@ class Argument(Record):
 
 class Program(Record):
     """The operations of a reference in order; first of all sizes is the bench size."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
 
     arguments: tuple[Argument, ...] = ()
     scalars: dict[str, Varied | bool | int | float] = {}

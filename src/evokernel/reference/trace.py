@@ -122,6 +122,8 @@ def step(node: fx.Node, given: Mapping[fx.Node, Ref]) -> Step:
     results = [value for value in tree_flatten(node.meta.get("val"))[0] if isinstance(value, torch.Tensor)]
     if len(results) == 0:
         raise UserError(f"{node.target} gives no tensor")
+    if not all(isinstance(n, int) for result in results for n in result.shape):
+        raise UserError(f"{node.target} gives as many elements as the data say")
     return Step(
         name=given[node].name,
         op=str(node.target),
