@@ -124,7 +124,7 @@ def reached(tree: Node, stops: set[Node]) -> Iterator[Node]:
             yield from reached(arg, stops)
 
 
-def flat(form: Form, names: Mapping[Node, str]) -> Layout:
+def flat(form: Form, names: Mapping[Node, str], is_full: bool) -> Layout:
     """Everything there is in rows and cols, both reduced: filled up at the end."""
     views = []
     for view in as_rows(form.axes, form.operands, names, range(len(form.axes)), True).views:
@@ -133,13 +133,13 @@ def flat(form: Form, names: Mapping[Node, str]) -> Layout:
         else:
             text = view.view.removesuffix("(1, cols)") + "(-1)"
             views.append(View(view.name, (True, True), f"jnp.pad({text}, (0, rows * cols - n)).reshape(rows, cols)", view.dtype))
-    return Layout((Loop("rows", True), Loop("cols", True)), tuple(views))
+    return Layout((Loop("rows", True), Loop("cols", True)), tuple(views), "out.reshape(-1)[:n]" if is_full else "out")
 
 
 def layouts(form: Form, names: Mapping[Node, str], is_full: bool) -> dict[str, Layout]:
     """The ways to lay the tensors of a reduction out: `rows`, and `nest` where that is another one; `flat` where nothing is kept."""
     if all(a.reduced for a in form.axes):
-        return {"flat": flat(form, names)}
+        return {"flat": flat(form, names, is_full)}
     cols = [i for i, a in enumerate(form.axes) if a.reduced]
     found = {"rows": as_rows(form.axes, form.operands, names, cols, is_full)}
     if len(form.axes) != 2 or not form.axes[1].reduced:
