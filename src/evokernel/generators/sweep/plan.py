@@ -141,7 +141,11 @@ class Planner:
 
     def may(self, node: Node, root: Node, region: set[Node]) -> bool:
         """Whether a value should be computed where it is used, as far as fusion is wanted."""
-        if node.is_given or bare(node) in self.made or not self.users[node] <= region or node.op == "reshape":
+        if node.is_given or bare(node) in self.made or node.op == "reshape":
+            return False
+        if not any(n.op == "leaf" for n in walk(node)):
+            return True  # positions and numbers alone are no stage of their own
+        if not self.users[node] <= region:
             return False
         if node.op == "permute" or self.fuse == "all":
             return True
