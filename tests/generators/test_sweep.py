@@ -50,8 +50,8 @@ def refused(reason, detail=""):
 
 def trace(line, feasible, task="other/task", speedup=None, reason="", text="", backend="cpp", code=""):
     return MemoryItem(
-        id=f"m{len(line)}{task}{speedup}", kind="trace", backend=backend, title="", text=text, code=code or code_of(line, backend), task=task,
-        feasible=feasible, speedup=speedup, reason=reason,
+        id=f"m{len(line)}{task}{speedup}", kind="trace", backend=backend, title="", text=text, code=code or code_of(line, backend),
+        task=task, feasible=feasible, speedup=speedup, reason=reason,
     )  # fmt: skip
 
 
@@ -320,7 +320,7 @@ def test_refining_changes_little_and_follows_the_bottleneck():
             if "explore" not in reply.candidate.notes:
                 assert sum(taken.get(name, option) != option for name, option in start.items()) <= 6 < len(start)
                 counts.update(name for name, option in start.items() if taken.get(name, option) != option)
-    assert changed["memory"]["algorithm"] / changed["memory"]["math"] > changed["compute"]["algorithm"] / changed["compute"]["math"]
+    assert changed["memory"]["algorithm"] / changed["memory"]["acc"] > changed["compute"]["algorithm"] / changed["compute"]["acc"]
 
 
 def test_refining_another_writers_kernel_starts_from_what_it_reveals():

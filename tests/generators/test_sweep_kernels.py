@@ -149,8 +149,9 @@ def test_variants_are_right(tmp_path, name):
 
 
 SEQUENCES = {
-    "conv2d_groupnorm_scale_maxpool_clamp": "all", "linear_bias_hardtanh_mish_groupnorm": "after", "conv_transpose3d_softmax_sigmoid": "none",
-    "linear_scale_residual_clamp_logsumexp_mish": "before", "conv2d_min_tanh_tanh": "none", "conv3d_softmax_maxpool_maxpool": "all",
+    "conv2d_groupnorm_scale_maxpool_clamp": "all", "linear_bias_hardtanh_mish_groupnorm": "after",
+    "conv_transpose3d_softmax_sigmoid": "none", "linear_scale_residual_clamp_logsumexp_mish": "before",
+    "conv2d_min_tanh_tanh": "none", "conv3d_softmax_maxpool_maxpool": "all",
 }  # fmt: skip
 
 
