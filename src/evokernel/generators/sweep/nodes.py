@@ -10,8 +10,8 @@ from math import prod
 
 ELEMENTWISE = frozenset(
     {
-        "add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "erf", "sqrt", "abs", "max", "min", "select", "floor", "round", "sin", "cos",
-        "pow", "cast", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "where",
+        "add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "erf", "sqrt", "abs", "max", "min", "select", "floor", "round", "sin",
+        "cos", "pow", "cast", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "where",
     }
 )  # fmt: skip
 TRANSCENDENTAL = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})
