@@ -155,6 +155,7 @@ def shape_traits(form: Form) -> set[str]:
     return (
         {"some", "rows" if len(form.axes) == 2 and form.axes[1].reduced else "nest"}
         | ({"strided"} if kept[-1] == len(form.axes) - 1 else set())
+        | ({"tail"} if [a.reduced for a in form.axes].index(True) == len(form.axes) - 1 else set())
         | ({"outer"} if kept[0] < len(form.axes) - 1 else set())
     )
 

@@ -62,7 +62,9 @@ PASSES = PRECISION._replace(options=("highest", "default"))
 VIEW = Decision("view", ("rows", "nest"), trait="nest")
 """Reductions as rows, axes moved and tensors stretched outside, or as blocks with all loops."""
 ROW_CHUNK = Decision("chunk", ("128", "512", "2048"), lambda taken: not is_whole(taken) and is_rows(taken))
-NEST_CHUNK = Decision("chunk", ("8", "128", "512"), lambda taken: not is_whole(taken) and is_nest(taken))
+NEST_CHUNK = Decision("chunk", ("8", "64", "512"), lambda taken: not is_whole(taken) and is_nest(taken), without="tail")
+TAIL_CHUNK = NEST_CHUNK._replace(options=("64", "512", "2048"), trait="tail", without="")
+"""The same where what comes in chunks lies in lanes."""
 NEST_ROWS = Decision("rows", ("1", "8", "20", "64"), is_nest, trait="outer")
 NEST_LANES = LANES._replace(when=is_nest, trait="strided")
 WHOLE = Decision("algorithm", ("whole", "lanes", "chunks"), is_rows, trait="some")
