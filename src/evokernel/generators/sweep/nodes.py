@@ -14,6 +14,8 @@ ELEMENTWISE = frozenset(
         "cos", "pow", "cast", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "where",
     }
 )  # fmt: skip
+CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
+CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 TRANSCENDENTAL = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})
 VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "cat", "pad"})
 """What moves elements without computing; a reshape does not even move them."""
@@ -151,9 +153,17 @@ def as_node(value: object) -> Node:
 
 
 def apply(op: str, *values: object) -> Node:
-    """An elementwise step with broadcasting."""
+    """An elementwise step with broadcasting; what is only stretched is taken as it was before."""
     args = tuple(as_node(v) for v in values)
-    return Node(op, args, broadcast(*(a.shape for a in args)), dtype="bool" if op in ("lt", "le", "gt", "ge", "eq", "ne") else "float32")
+    whole = broadcast(*(a.shape for a in args))
+    return Node(op, tuple(unstretched(a) for a in args), whole, dtype="bool" if op in CONDITIONS else "float32")
+
+
+def unstretched(node: Node) -> Node:
+    """The value behind a broadcast."""
+    while node.op == "expand":
+        node = node.args[0]
+    return node
 
 
 def select(relation: str, left: object, right: object, yes: object, no: object) -> Node:
@@ -220,6 +230,8 @@ def reshape(node: Node, shape: Shape) -> Node:
         return reshape(node.args[0], shape)
     if node.op == "leaf":
         return replace(node, shape=shape)
+    if node.op == "index" and sum(not n.is_one for n in shape) <= 1:
+        return replace(node, shape=shape, dims=tuple(i for i, n in enumerate(shape) if not n.is_one) or (0,))
     return Node("reshape", (node,), shape, dtype=node.dtype)
 
 
