@@ -83,7 +83,7 @@ def form_of(root: Node) -> Form:
     nodes = walk(root)
     heavy = [n for n in nodes if not n.is_elementwise and not n.is_given]
     kinds = {n.op for n in heavy}
-    if not any(n.op == "leaf" for n in nodes):
+    if not any(n.op in ("leaf", "index") for n in nodes):
         raise NoSketch("an output that depends on no tensor")
     if not heavy:
         return elementwise(root)

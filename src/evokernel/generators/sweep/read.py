@@ -90,6 +90,8 @@ class Reader:
         takes = inspect.signature(function).parameters
         if "shape" in takes:
             settings["shape"] = tuple(self.extent(n) for n in step.shapes[0])
+        if "shapes" in takes:
+            settings["shapes"] = tuple(tuple(self.extent(n) for n in shape) for shape in step.shapes)
         try:
             return function(*(self.value(arg) for arg in step.args), **settings)
         except TypeError as error:

@@ -64,9 +64,11 @@ def hardsigmoid(x: object) -> Node:
 
 
 def power(x: object, exponent: object) -> Node:
-    """Powers that unfold into multiplications, roots and reciprocals."""
+    """Powers that unfold into multiplications, roots and reciprocals, and others."""
     if isinstance(exponent, Node):
-        raise NoSketch("a power with a tensor as exponent")
+        if isinstance(x, Node) or number(x).value <= 0 or not number(x).is_literal:
+            return apply("pow", x, exponent)
+        return apply("exp", apply("mul", math.log(number(x).value), exponent))
     p = number(exponent).value
     unfolded: dict[float, Callable[[], Node]] = {
         0.5: lambda: apply("sqrt", x),
@@ -77,9 +79,7 @@ def power(x: object, exponent: object) -> Node:
         3.0: lambda: apply("mul", apply("mul", x, x), x),
         4.0: lambda: apply("mul", apply("mul", x, x), apply("mul", x, x)),
     }
-    if p not in unfolded:
-        raise NoSketch(f"the power {p:g}")
-    return unfolded[p]()
+    return unfolded[p]() if p in unfolded else apply("pow", x, exponent)
 
 
 def rsqrt(x: object) -> Node:
@@ -102,6 +102,27 @@ def div(x: object, y: object, rounding_mode: object = None) -> Node:
     if rounding_mode not in (None, "floor"):
         raise NoSketch("a quotient rounded towards zero")
     return apply("div", x, y) if rounding_mode is None else apply("floor", apply("div", x, y))
+
+
+def floor_divide(x: object, y: object) -> Node:
+    """A quotient rounded down; of whole numbers half of one is added first, so that rounding errors do not count."""
+    node = as_node(x)
+    whole = is_whole(node) and is_whole(as_node(y))
+    return apply("floor", apply("div", apply("add", node, 0.5) if whole else node, y))
+
+
+def remainder(x: object, y: object) -> Node:
+    """What is left after dividing, with the divisor's sign."""
+    return apply("sub", x, apply("mul", floor_divide(x, y), y))
+
+
+def is_whole(node: Node) -> bool:
+    """Whether a value is an integer by how it comes about."""
+    if node.op == "const":
+        return all(float(v).is_integer() for v in node.nums[0].values)
+    if node.op in ("index", "floor", "round") or "int" in node.dtype:
+        return True
+    return node.op in ("add", "sub", "mul", "neg", "abs", "max", "min", "reshape") and all(is_whole(a) for a in node.args)
 
 
 def cast(x: object, dtype: object, *settings: object, **named: object) -> Node:
@@ -137,12 +158,13 @@ def compared(op: str) -> Callable[..., Node]:
 
 SIMPLE = {name: name for name in ("exp", "log", "tanh", "erf", "sqrt", "abs", "neg", "floor", "round", "sin", "cos")}
 PAIRS = {"maximum": "max", "minimum": "min", "mul": "mul", "multiply": "mul", "logical_and": "and", "logical_or": "or",
-         "bitwise_and": "and", "bitwise_or": "or"}  # fmt: skip
+         "bitwise_and": "and", "bitwise_or": "or", "__and__": "and", "__or__": "or"}  # fmt: skip
 
 TABLE: Mapping[str, Callable[..., object]] = {
     **{name: (lambda x, op=op: apply(op, x)) for name, op in SIMPLE.items()},
     **{name: (lambda x, y, op=op: apply(op, x, y)) for name, op in PAIRS.items()},
     **{name: compared(name) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
+    "floor_divide": floor_divide, "remainder": remainder,
     "logical_not": lambda x: apply("not", x), "bitwise_not": lambda x: apply("not", x),
     "max.other": lambda x, y: apply("max", x, y), "min.other": lambda x, y: apply("min", x, y),
     "add": add, "sub": sub, "div": div, "rsub": lambda x, y, alpha=1: sub(y, x, alpha),

@@ -35,8 +35,13 @@ def matmul(a: object, b: object) -> Node:
         raise NoSketch("a product whose inner extents differ")
     batch = broadcast(left.shape[:-2], right.shape[:-2])
     if len(right.shape) > 2 and not equal_shapes(left.shape[:-2], right.shape[:-2]):
-        raise NoSketch("a product whose batches broadcast")
+        left, right = (stretched(x, (*batch, *x.shape[-2:])) for x in (left, right))
     return Node("matmul", (left, right), (*batch, left.shape[-2], right.shape[-1]))
+
+
+def stretched(node: Node, shape: tuple[Num, ...]) -> Node:
+    """Repeated along batch axes it lacks."""
+    return node if equal_shapes(node.shape, shape) else Node("expand", (node,), shape, dtype=node.dtype)
 
 
 def drop(node: Node, axis: int) -> Node:

@@ -22,7 +22,7 @@ from evokernel.generators.sweep.nodes import (
     reshape,
     squeeze,
 )  # fmt: skip
-from evokernel.generators.sweep.operators.heavy import matmul, traced
+from evokernel.generators.sweep.operators.heavy import traced
 
 
 def shaped(x: object, *settings: object, shape: object = None, **named: object) -> Node:
@@ -118,23 +118,6 @@ def embedding(table: object, rows: object, *settings: object) -> Node:
     return Node("gather", (weight, ids), (*ids.shape, *weight.shape[1:]))
 
 
-def einsum(equation: object, tensors: object, **named: object) -> Node:
-    """A contraction of one trailing axis: `bijl,lk->bijk`."""
-    if not isinstance(tensors, tuple) or len(tensors) != 2:
-        raise NoSketch("einsum of other than two tensors")
-    sides, out = str(equation).replace(" ", "").split("->")
-    a, b = sides.split(",")
-    left, right = (as_node(t) for t in tensors)
-    inner = [c for c in a if c in b and c not in out]
-    if len(inner) != 1 or len(b) != 2 or a[-1] != inner[0]:
-        raise NoSketch(f"einsum {equation}")
-    column = right if b[0] == inner[0] else permute(right, (1, 0))
-    other = b.replace(inner[0], "")
-    if out != a[:-1] + other:
-        raise NoSketch(f"einsum {equation}")
-    return matmul(left, column)
-
-
 def diagonal(x: object) -> Node:
     """A matrix from its diagonal."""
     node = as_node(x)
@@ -166,8 +149,9 @@ TABLE: Mapping[str, Callable[..., object]] = {
     "broadcast_tensors": lambda tensors: tensors,
     "permute": lambda x, dims: permute(as_node(x), axes_in_order(dims, len(as_node(x).shape))), "flip": flip, "slice": cut,
     "select": selected, "tril": triangle("<="), "triu": triangle(">="), "arange": positions, "zeros": filled(0.0), "ones": filled(1.0),
+    "new_zeros": filled(0.0), "new_ones": filled(1.0), "new_full": filled(None),
     "zeros_like": filled(0.0), "ones_like": filled(1.0), "full": filled(None), "full_like": filled(None), "embedding": embedding,
-    "einsum": einsum, "diag": diagonal, "cat": cat, "stack": stack,
+    "diag": diagonal, "cat": cat, "stack": stack,
 }  # fmt: skip
 
 
