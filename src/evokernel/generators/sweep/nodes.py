@@ -15,7 +15,6 @@ ELEMENTWISE = frozenset(
     }
 )  # fmt: skip
 CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
-CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 TRANSCENDENTAL = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})
 VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "cat", "pad"})
 """What moves elements without computing; a reshape does not even move them."""

@@ -65,7 +65,8 @@ class Planner:
             for node in walk(became[old]) if old in became else ():
                 self.origin.setdefault(bare(node), step)
         self.heavy = {step for node, step in self.origin.items() if not node.is_elementwise and not node.is_given}
-        self.names, self.fuse, self.accepts = names, fuse, accepts
+        self.fuse, self.accepts = fuse, accepts
+        self.named = {bare(root): (name, root.shape) for name, root in zip(names, self.roots)}
         self.users: dict[Node, set[Node]] = defaultdict(set)
         for node in walk(*self.roots):
             for arg in node.args:
@@ -75,13 +76,14 @@ class Planner:
 
     def plan(self) -> Plan:
         """All outputs, one after the other."""
-        for name, root in zip(self.names, self.roots):
-            if bare(root) in self.made or root.is_given:
-                raise NoSketch("an output that is an input, or another output")
-            self.stage(bare(root), name, root.shape)
+        if len(self.named) < len(self.roots) or any(root.is_given for root in self.named):
+            raise NoSketch("an output that is an input, or another output")
+        for root in self.named:
+            if root not in self.made:
+                self.stage(root)
         return Plan(tuple(self.stages))
 
-    def stage(self, root: Node, name: str, shape: Shape) -> None:
+    def stage(self, root: Node) -> None:
         """Computes a value into memory, after everything it reads; under a name of its own unless it is an output."""
         region = self.pattern(root)
         self.form(root, region)
@@ -98,8 +100,9 @@ class Planner:
                     grown = True
         for node in self.edge(region):
             if not node.is_given and bare(node) not in self.made:
-                self.stage(bare(node), "", bare(node).shape)
+                self.stage(bare(node))
         form = self.form(root, region)
+        name, shape = self.named.get(root, ("", root.shape))
         self.made[root] = Buffer(name or f"t{len(self.made)}", shape, root.dtype, bool(name))
         self.stages.append(Stage(form, self.made[root]))
 

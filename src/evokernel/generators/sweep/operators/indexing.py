@@ -23,9 +23,15 @@ SHARED = "shared"
 """What an index is called that is the same for everything around its axis."""
 
 
+def placed(rows: object) -> Node:
+    """Places as integers."""
+    node = as_node(rows)
+    return node if "int" in node.dtype else cast(node, "int64")
+
+
 def picked(x: object, dim: object, rows: object, sparse_grad: object = False) -> Node:
     """`gather`: out[i][j][k] = x[i][rows[i][j][k]][k]."""
-    node, places = as_node(x), as_node(rows)
+    node, places = as_node(x), placed(rows)
     axis = integer(dim) % len(node.shape)
     if not same_around(node.shape, places.shape, axis):
         raise NoSketch("elements picked from a part of a tensor")
@@ -34,7 +40,7 @@ def picked(x: object, dim: object, rows: object, sparse_grad: object = False) ->
 
 def index_select(x: object, dim: object, rows: object) -> Node:
     """The same positions of an axis everywhere; along the first axis these are rows of a table."""
-    node, places = as_node(x), as_node(rows)
+    node, places = as_node(x), placed(rows)
     axis = integer(dim) % len(node.shape)
     if axis == 0:
         return Node("gather", (node, places), (*places.shape, *node.shape[1:]), dtype=node.dtype)
@@ -66,8 +72,6 @@ def subscript(x: object, places: object) -> Node:
     where = tensors[0]
     for axis, tensor in zip(axes[1:], tensors[1:]):
         where = apply("add", apply("mul", where, const(node.shape[axis])), tensor)
-    if len(tensors) > 1:
-        where = cast(where, "int64")
     merged = reshape(node, (*node.shape[:first], count(node.shape[first:last]), *node.shape[last:]))
     return index_select(merged, first, where)
 
@@ -76,7 +80,7 @@ def scattered(kind: str) -> Callable[..., Node]:
     """`scatter` and `scatter_add`: out is x, but out[i][rows[i][j][k]][k] is, or grows by, source[i][j][k]."""
 
     def call(x: object, dim: object, rows: object, source: object, reduce: object = None) -> Node:
-        node, places = as_node(x), as_node(rows)
+        node, places = as_node(x), placed(rows)
         axis = integer(dim) % len(node.shape)
         if reduce is not None or not isinstance(source, Node):
             raise NoSketch("a scatter of one number, or that multiplies")
@@ -91,7 +95,7 @@ def rows_scattered(kind: str) -> Callable[..., Node]:
     """`index_add` and `index_copy`: the same positions of an axis everywhere."""
 
     def call(x: object, dim: object, rows: object, source: object, alpha: object = 1) -> Node:
-        node, places, more = as_node(x), as_node(rows), as_node(source)
+        node, places, more = as_node(x), placed(rows), as_node(source)
         axis = integer(dim) % len(node.shape)
         scaled = more if number(alpha).value == 1 else apply("mul", alpha, more)
         if not same_around(node.shape, more.shape, axis):
@@ -103,7 +107,7 @@ def rows_scattered(kind: str) -> Callable[..., Node]:
 
 def bag(table: object, rows: object, starts: object, *settings: object) -> object:
     """Rows of a table added up, averaged or their largest, so many to each result; settings: frequency, kind, sparse, weights."""
-    weight, places, offsets = as_node(table), as_node(rows), as_node(starts)
+    weight, places, offsets = as_node(table), placed(rows), as_node(starts)
     kind = ("sum", "mean", "max")[integer(settings[1]) if len(settings) > 1 else 0]
     factors = settings[3] if len(settings) > 3 else None
     # Bags of one length start at multiples of it.

@@ -94,5 +94,5 @@ def eye(n: object, *settings: object, shape: object = None, dtype: object = "flo
 
 TABLE: Mapping[str, Callable[..., object]] = {
     "chunk": parts, "split": parts, "split_with_sizes": parts, "unbind": unbind, "repeat_interleave": repeat_interleave, "repeat": repeat,
-    "roll": roll, "eye": eye,
+    "roll": roll, "eye": eye, "narrow": lambda x, dim, start, length, shape=None: cut(x, dim, start, None, 1, shape=shape),
 }  # fmt: skip
