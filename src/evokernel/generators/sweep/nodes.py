@@ -11,7 +11,7 @@ from math import prod
 ELEMENTWISE = frozenset(
     {
         "add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "erf", "sqrt", "abs", "max", "min", "select", "floor", "round", "sin",
-        "cos", "pow", "cast", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "where",
+        "cos", "exponent", "power2", "pow", "cast", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "where",
     }
 )  # fmt: skip
 CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
@@ -107,7 +107,9 @@ class Node:
     @cached_property
     def key(self) -> int:
         parts = tuple(a.key for a in self.args)
-        return hash((self.op, parts, tuple(n.values for n in self.shape), self.name, self.dims, self.nums, self.dtype))
+        # Numbers as text: -1 and -2 have the same hash.
+        nums = tuple((n.op, repr(n.values)) for n in self.nums)
+        return hash((self.op, parts, tuple(n.values for n in self.shape), self.name, self.dims, nums, self.dtype))
 
     def __hash__(self) -> int:
         return self.key

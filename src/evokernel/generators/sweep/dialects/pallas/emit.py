@@ -14,6 +14,11 @@ NUMBERS = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} // ({1}))", "div": "({0} / ({1}))",
     "sqrt": "({0}) ** 0.5", "rsqrt": "({0}) ** -0.5", "reciprocal": "1.0 / ({0})", "log": "math.log({0})",
 }  # fmt: skip
+BITS = {
+    "exponent": "jnp.where({0} == 0.0, 0.0, ((jax.lax.bitcast_convert_type({0}, jnp.int32) >> 23 & 255) - 126).astype(jnp.float32))",
+    "power2": "jax.lax.bitcast_convert_type(({0}.astype(jnp.int32) + 127) << 23, jnp.float32)",
+}
+"""Exponents are taken out of floats, and put into them."""
 START = {"sum": "0.0", "mean": "0.0", "max": "-jnp.inf", "min": "jnp.inf", "prod": "1.0"}
 """What an element that does not count is replaced by."""
 
@@ -101,6 +106,8 @@ def step(node: Node, args: list[str], divide: str) -> str:
         return f"jnp.where({condition}, {args[1]}, {args[2]})"
     if node.op == "cast":
         return cast(node, args[0])
+    if node.op in BITS:
+        return BITS[node.op].format(args[0])
     return f"{CALLS.get(node.op, f'jnp.{node.op}')}({', '.join(args)})"
 
 
