@@ -6,6 +6,8 @@ every tap is then a shift of a flat image. Taps are laid out as patches before o
 
 from __future__ import annotations
 
+from math import prod
+
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.emit import function
 from evokernel.generators.sweep.dialects.pallas.parts import DIVIDE, LIMIT, PRECISION, SEMANTICS, divides, named
@@ -13,6 +15,9 @@ from evokernel.generators.sweep.dialects.pallas.windows import settings, tuples
 from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import Node, NoSketch, walk
 from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers
+
+STACKED = 64
+"""Taps up to which it is worth asking whether each should have an array of its own."""
 
 
 def describe(form: Form) -> Described:
@@ -45,13 +50,14 @@ def describe(form: Form) -> Described:
 
 
 def traits_of(form: Form, x: Node, w: Node) -> frozenset[str]:
-    """Whether every channel is its own group, whether it is a transposed one, and whether anything is divided after it."""
+    """Whether every channel is its own group, whether the window is large, and whether anything is divided after it."""
     groups = form.numbers[-1]
     apart = groups.same(x.shape[1]) and not groups.is_one
-    return frozenset(
-        ({"apart"} if apart else {"product"})
-        | ({"divide"} if form.after is not None and divides(form.after) else set())
-    )  # fmt: skip
+    traits = {
+        "apart": apart, "product": not apart, "many": prod(n.value for n in w.shape[2:]) > STACKED,
+        "divide": form.after is not None and divides(form.after),
+    }  # fmt: skip
+    return frozenset(name for name, holds in traits.items() if holds)
 
 
 def takes_product(taken: Choice) -> bool:
@@ -61,13 +67,15 @@ def takes_product(taken: Choice) -> bool:
 
 sketch = Sketch(
     decisions=(
-        Decision("algorithm", ("shifts", "rows", "patches"), trait="product"),
+        Decision("algorithm", ("shifts", "rows", "patches"), trait="product", without="many"),
+        Decision("algorithm", ("shifts", "rows"), trait="many", without="apart"),
         Decision("algorithm", ("taps", "shifts", "patches"), trait="apart"),
         Decision("layout", ("sublanes", "lanes"), one_of("algorithm", "taps")),
         Decision("channels", ("8", "12", "16", "64"), lambda taken: taken.get("layout") == "sublanes"),
         Decision("channels", ("100", "128", "256"), lambda taken: taken.get("layout") == "lanes"),
         Decision("hold", ("scratch", "registers", "none"), one_of("algorithm", "shifts", "rows")),
         Decision("span", ("all", "100", "256", "512", "1024", "2048"), takes_product),
+        Decision("edge", ("clip", "pad"), lambda taken: taken.get("span", "all") != "all"),
         PRECISION._replace(when=takes_product),
         DIVIDE, SEMANTICS, LIMIT,
     ),
