@@ -2,12 +2,12 @@
 
 import pytest
 
-from evokernel.generators.sweep.nodes import NoSketch, Num, arithmetic, leaf, permute, reduce, reshape, walk
+from evokernel.generators.sweep.nodes import NoSketch, Num, apply, arithmetic, leaf, permute, rebuilt, reduce, reshape, walk
 from evokernel.generators.sweep.plan import FUSE, plan
-from evokernel.generators.sweep.read import read
+from evokernel.generators.sweep.read import graph_of, read
 from evokernel.generators.sweep.settle import segments, settled
 from evokernel.generators.sweep.sizes import Sizes
-from evokernel.reference.program import Argument, Program, Varied
+from evokernel.reference.program import Argument, Program, Ref, Step, Varied
 from evokernel.tasks.loader import load
 
 FAMILIES = {
@@ -107,3 +107,72 @@ def test_axes_that_hold_the_same_elements_are_found():
     assert segments((a, b), (b, a)) == [([0, 1], [0, 1])]
     with pytest.raises(NoSketch):
         segments((a, b), (a, a))
+
+
+def graph(*steps, dtype="float32", shape=(6, 8), outputs=None):
+    """Of a program over two arguments x and y; a step is an operation, its arguments, and the type and shape of its result."""
+    arguments = tuple(Argument(name=name, shape=shape, dtype=dtype) for name in "xy")
+    listed = [
+        Step(name=f"v{i}", op=f"aten.{op}.default", args=args, shapes=(made,), dtypes=(kind,))
+        for i, (op, args, kind, made) in enumerate(steps)
+    ]
+    outputs = outputs or (Ref(name=listed[-1].name),)
+    return graph_of(Program(arguments=arguments, steps=tuple(listed), outputs=outputs, sizes=1))
+
+
+X, Y = Ref(name="x"), Ref(name="y")
+
+
+def test_numbers_that_hash_alike_are_told_apart():
+    x = leaf("in_x", (Num.of(8),))
+    doubled = apply("mul", x, 2.0)
+    clipped = apply("min", apply("max", doubled, -2.0), -1.0)
+    found = rebuilt(clipped, {doubled: leaf("t0", x.shape)})
+    assert [found.args[1].nums[0].value, found.args[0].args[1].nums[0].value] == [-1.0, -2.0]
+
+
+def test_a_change_in_place_counts_under_its_new_name_alone():
+    (root,) = graph(("mul", (X, 3.0), "float32", (6, 8)), ("add_", (Ref(name="v0"), Y), "float32", (6, 8))).outputs
+    assert [root.op, root.args[0].op] == ["add", "mul"]
+    first = ("mul", (X, 3.0), "float32", (6, 8))
+    column = ("select", (Ref(name="v0"), 1, 0), "float32", (6,))
+    with pytest.raises(NoSketch, match="in place"):
+        graph(first, column, ("add_", (Ref(name="v1"), 1.0), "float32", (6,)), outputs=(Ref(name="v0"),))
+
+
+def test_windows_over_a_single_image_are_windows_over_a_batch_of_one():
+    (root,) = graph(("max_pool1d", (X, (3,), (2,), (1,)), "float32", (6, 4))).outputs
+    assert [root.op, root.args[0].op, len(root.args[0].shape)] == ["reshape", "pool", 3]
+
+
+@pytest.mark.parametrize(("by", "before"), [(3, "add"), (-3, "leaf"), (Y, "leaf")])
+def test_whole_numbers_are_rounded_down_whatever_divides_them(by, before):
+    (root,) = graph(("floor_divide", (X, by), "int64", (6, 8)), dtype="int64").outputs
+    assert root.op == "cast"
+    assert root.args[0].args[0].args[0].op == before
+
+
+@pytest.mark.parametrize(("threshold", "op"), [(20.0, "add"), (0.5, "select")])
+def test_a_low_threshold_of_softplus_counts(threshold, op):
+    assert graph(("softplus", (X, 1.0, threshold), "float32", (6, 8))).outputs[0].op == op
+
+
+@pytest.mark.parametrize(
+    ("step", "gap"),
+    [
+        (("bitwise_and", (X, Y), "int64", (6, 8)), "bits"), (("diag", (X,), "int64", (6,)), "diagonal"),
+        (("cross_entropy_loss", (X, Y, None, 1, 0), "float32", ()), "does not count"),
+    ],
+)  # fmt: skip
+def test_what_would_be_something_else_is_said(step, gap):
+    with pytest.raises(NoSketch, match=gap):
+        graph(step, dtype="int64")
+
+
+def test_an_output_that_another_one_needs_is_computed_once():
+    found = graph(
+        ("exp", (X,), "float32", (6, 8)), ("mul", (Ref(name="v0"), Y), "float32", (6, 8)), outputs=(Ref(name="v1"), Ref(name="v0"))
+    )
+    stages = plan(found, ("product", "power"), "all", lambda form: None).stages
+    assert [stage.out.name for stage in stages] == ["power", "product"]
+    assert {n.name for n in walk(stages[1].form.root) if n.op == "leaf"} == {"power", "in_y"}

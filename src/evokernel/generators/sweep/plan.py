@@ -111,7 +111,7 @@ class Planner:
         found, stack = {root}, list(root.args) if root.op == "matmul" and self.fuse == "all" else []
         while stack:
             node = stack.pop()
-            if node in found or node.is_given or node.op == "reshape" or bare(node) in self.made:
+            if node in found or node.is_given or node.op == "reshape" or bare(node) in self.made or bare(node) in self.named:
                 continue
             found.add(node)
             stack += [arg for arg in node.args if node.op != "matmul" or arg.op == "permute"]
@@ -144,7 +144,7 @@ class Planner:
 
     def may(self, node: Node, root: Node, region: set[Node]) -> bool:
         """Whether a value should be computed where it is used, as far as fusion is wanted."""
-        if node.is_given or bare(node) in self.made or node.op == "reshape":
+        if node.is_given or bare(node) in self.made or bare(node) in self.named or node.op == "reshape":
             return False
         if not any(n.op == "leaf" for n in walk(node)):
             return True  # positions and numbers alone are no stage of their own

@@ -6,11 +6,21 @@ import inspect
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.generators.sweep.nodes import Node, NoSketch, Num, apply, as_node, leaf, walk
 from evokernel.generators.sweep.operators import lowerings
 from evokernel.generators.sweep.sizes import Sizes
 from evokernel.reference.program import Extent, Program, Ref, Step, Value, Varied, checking, program
+
+SEEN_THROUGH = frozenset(
+    {
+        "alias", "broadcast_tensors", "broadcast_to", "chunk", "contiguous", "detach", "diagonal", "dropout", "expand", "expand_as",
+        "flatten", "movedim", "mT", "narrow", "numpy_T", "permute", "reshape", "select", "slice", "split", "split_with_sizes", "squeeze",
+        "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as", "_unsafe_view",
+    }
+)  # fmt: skip
+"""What gives the same elements another name, not a copy."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ def graph_of_text(source: str, name: str, small: tuple[tuple[str, int], ...]) ->
     """The graph of a text, or why there is none."""
     try:
         return graph_of(program(source, name, small))
-    except NoSketch as gap:
+    except (NoSketch, UserError) as gap:
         return str(gap)
 
 
@@ -57,6 +67,8 @@ class Reader:
 
     def graph(self) -> Graph:
         """Step by step."""
+        if is_changed_elsewhere(self.program):
+            raise NoSketch("a change in place that is seen under another name")
         origin: dict[Node, int] = {}
         for i, step in enumerate(self.program.steps):
             result = self.lowered(step)
@@ -92,6 +104,8 @@ class Reader:
             settings["shape"] = tuple(self.extent(n) for n in step.shapes[0])
         if "shapes" in takes:
             settings["shapes"] = tuple(tuple(self.extent(n) for n in shape) for shape in step.shapes)
+        if "dtypes" in takes:
+            settings["dtypes"] = step.dtypes
         try:
             return function(*(self.value(arg) for arg in step.args), **settings)
         except TypeError as error:
@@ -110,3 +124,28 @@ class Reader:
     def extent(self, extent: Extent) -> Num:
         """An extent as a number."""
         return self.sizes.number(extent) if isinstance(extent, Varied) else Num.of(int(extent))
+
+
+def is_changed_elsewhere(program: Program) -> bool:
+    """Whether a step changes elements in place that are looked at again under a name they had before."""
+    behind: dict[str, str] = {}
+    latest = {name: i for i, step in enumerate(program.steps) for name in names_in((*step.args, *step.settings.values()))}
+    latest |= {ref.name: len(program.steps) for ref in program.outputs}
+    for i, step in enumerate(program.steps):
+        op = step.op.removeprefix("aten.").split(".")[0]
+        first = next(iter(names_in(step.args)), "")
+        base = behind.get(first, first)
+        if op.endswith("_") and not op.startswith("_"):
+            aliases = {base, *(name for name, other in behind.items() if other == base)}
+            if any(latest.get(name, -1) > i for name in aliases):
+                return True
+        elif op in SEEN_THROUGH:
+            behind[step.name] = base
+    return False
+
+
+def names_in(value: Value | tuple[Value, ...]) -> list[str]:
+    """The values an argument refers to."""
+    if isinstance(value, tuple):
+        return [name for item in value for name in names_in(item)]
+    return [value.name] if isinstance(value, Ref) else []

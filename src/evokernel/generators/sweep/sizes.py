@@ -77,7 +77,7 @@ class Sizes:
 def pairs(atoms: Sequence[Num], products: Sequence[Num], at: tuple[float, ...]) -> Iterator[Num]:
     """Quotients, products, sums and differences of two or three numbers."""
     for a, b in permutations(atoms, 2):
-        if b.values[0] and a.values[0] // b.values[0] == at[0]:
+        if all(b.values) and a.values[0] // b.values[0] == at[0]:
             yield arithmetic("floordiv", a, b)
     for count in (2, 3):
         for few in combinations(atoms, count):
@@ -92,7 +92,7 @@ def pairs(atoms: Sequence[Num], products: Sequence[Num], at: tuple[float, ...]) 
             yield shifted(rest, int(at[0] - rest.values[0]))
     for a in products:
         for b in atoms:
-            if b.values[0] and a.values[0] // b.values[0] == at[0]:
+            if all(b.values) and a.values[0] // b.values[0] == at[0]:
                 yield arithmetic("floordiv", a, b)
 
 

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from evokernel.generators.sweep.nodes import Node, NoSketch, apply, as_node, number
+from evokernel.generators.sweep.nodes import Node, NoSketch, apply, as_node, number, select
+
+SAME_BEYOND = 17.0
+"""From here on log(1 + exp(x)) is x in float32."""
 
 
 def sigmoid(x: object) -> Node:
@@ -20,10 +23,11 @@ def log_one_plus_exp(x: object) -> Node:
 
 
 def softplus(x: object, beta: object = 1.0, threshold: object = 20.0) -> Node:
-    """log(1 + exp(beta x)) / beta; beyond the threshold both ways agree to rounding."""
-    if number(beta).value == 1:
-        return log_one_plus_exp(x)
-    return apply("div", log_one_plus_exp(apply("mul", beta, x)), beta)
+    """log(1 + exp(beta x)) / beta; beyond a threshold x itself, which only low ones make a difference to."""
+    scaled = as_node(x) if number(beta).value == 1 else apply("mul", beta, x)
+    smooth = log_one_plus_exp(scaled)
+    found = smooth if number(beta).value == 1 else apply("div", smooth, beta)
+    return found if number(threshold).value >= SAME_BEYOND else select(">", scaled, threshold, x, found)
 
 
 def gelu(x: object, approximate: object = "none") -> Node:
@@ -101,14 +105,17 @@ def div(x: object, y: object, rounding_mode: object = None) -> Node:
     """A quotient, rounded down where asked for."""
     if rounding_mode not in (None, "floor"):
         raise NoSketch("a quotient rounded towards zero")
-    return apply("div", x, y) if rounding_mode is None else apply("floor", apply("div", x, y))
+    return apply("div", x, y) if rounding_mode is None else floor_divide(x, y)
 
 
 def floor_divide(x: object, y: object) -> Node:
-    """A quotient rounded down; of whole numbers half of one is added first, so that rounding errors do not count."""
-    node = as_node(x)
-    whole = is_whole(node) and is_whole(as_node(y))
-    return apply("floor", apply("div", apply("add", node, 0.5) if whole else node, y))
+    """A quotient rounded down; half of one is added to whole numbers first, so that rounding errors do not count.
+
+    That is right for divisors above zero alone: for others nothing is added.
+    """
+    node, by = as_node(x), as_node(y)
+    safe = is_whole(node) and is_whole(by) and by.op == "const" and min(by.nums[0].values) > 0
+    return apply("floor", apply("div", apply("add", node, 0.5) if safe else node, by))
 
 
 def remainder(x: object, y: object) -> Node:
@@ -151,21 +158,33 @@ def unchanged(x: object, *settings: object, **named: object) -> Node:
     return as_node(x)
 
 
+def bitwise(op: str) -> Callable[..., Node]:
+    """Truth values joined or turned round, which for them is the same bit by bit."""
+
+    def call(*values: object, dtypes: tuple[str, ...] = ()) -> Node:
+        if dtypes != ("bool",):
+            raise NoSketch("bits of whole numbers")
+        return apply(op, *values)
+
+    return call
+
+
 def compared(op: str) -> Callable[..., Node]:
     """A comparison."""
     return lambda x, y: apply(op, x, y)
 
 
 SIMPLE = {name: name for name in ("exp", "log", "tanh", "erf", "sqrt", "abs", "neg", "floor", "round", "sin", "cos")}
-PAIRS = {"maximum": "max", "minimum": "min", "mul": "mul", "multiply": "mul", "logical_and": "and", "logical_or": "or",
-         "bitwise_and": "and", "bitwise_or": "or", "__and__": "and", "__or__": "or"}  # fmt: skip
+PAIRS = {"maximum": "max", "minimum": "min", "mul": "mul", "multiply": "mul", "logical_and": "and", "logical_or": "or"}
+BITS = {"bitwise_and": "and", "bitwise_or": "or", "__and__": "and", "__or__": "or", "bitwise_not": "not"}
 
 TABLE: Mapping[str, Callable[..., object]] = {
     **{name: (lambda x, op=op: apply(op, x)) for name, op in SIMPLE.items()},
     **{name: (lambda x, y, op=op: apply(op, x, y)) for name, op in PAIRS.items()},
+    **{name: bitwise(op) for name, op in BITS.items()},
     **{name: compared(name) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
     "floor_divide": floor_divide, "remainder": remainder,
-    "logical_not": lambda x: apply("not", x), "bitwise_not": lambda x: apply("not", x),
+    "logical_not": lambda x: apply("not", x),
     "max.other": lambda x, y: apply("max", x, y), "min.other": lambda x, y: apply("min", x, y),
     "add": add, "sub": sub, "div": div, "rsub": lambda x, y, alpha=1: sub(y, x, alpha),
     "sigmoid": sigmoid, "softplus": softplus, "gelu": gelu, "clamp": clamp, "clamp_min": lambda x, low: clamp(x, low),
@@ -183,6 +202,6 @@ TABLE: Mapping[str, Callable[..., object]] = {
     "addcmul": lambda x, a, b, value=1.0: apply("add", x, apply("mul", value, apply("mul", a, b))),
     "addcdiv": lambda x, a, b, value=1.0: apply("add", x, apply("mul", value, apply("div", a, b))),
     "lerp": lambda x, y, weight: apply("add", x, apply("mul", weight, apply("sub", y, x))),
-    "to": cast, "_to_copy": cast, "where": where, "masked_fill": masked_fill,
+    "to": cast, "to.device": lambda x, device, *settings: cast(x, *settings), "_to_copy": cast, "where": where, "masked_fill": masked_fill,
     **dict.fromkeys(("contiguous", "clone", "detach", "dropout", "alias", "lift_fresh_copy"), unchanged),
 }  # fmt: skip

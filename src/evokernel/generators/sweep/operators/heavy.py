@@ -159,6 +159,8 @@ def pooling(kind: str, rank: int) -> Callable[..., Node]:
 
     def call(x: object, kernel: object, stride: object = (), padding: object = 0, *more: object, shape: object = None) -> Node:
         node = as_node(x)
+        if len(node.shape) == rank + 1:
+            return drop(call(unsqueeze(node, 0), kernel, stride, padding, *more, shape=(Num.of(1), *traced(shape))), 0)
         dilation = more[0] if kind == "max" and more else 1
         ceil = more[1] if kind == "max" and len(more) > 1 else more[0] if kind == "mean" and more else False
         counted = bool(more[1]) if kind == "mean" and len(more) > 1 else True

@@ -19,6 +19,8 @@ from evokernel.generators.sweep.nodes import (
 )  # fmt: skip
 from evokernel.generators.sweep.operators.elementwise import cast
 
+EXACT = 2**24
+"""Up to here float32, in which places are computed, has every whole number."""
 SHARED = "shared"
 """What an index is called that is the same for everything around its axis."""
 
@@ -72,7 +74,10 @@ def subscript(x: object, places: object) -> Node:
     where = tensors[0]
     for axis, tensor in zip(axes[1:], tensors[1:]):
         where = apply("add", apply("mul", where, const(node.shape[axis])), tensor)
-    merged = reshape(node, (*node.shape[:first], count(node.shape[first:last]), *node.shape[last:]))
+    total = count(node.shape[first:last])
+    if len(tensors) > 1 and max(total.values) > EXACT:
+        raise NoSketch("an index for several axes of more elements than floats can count")
+    merged = reshape(node, (*node.shape[:first], total, *node.shape[last:]))
     return index_select(merged, first, where)
 
 
@@ -120,6 +125,8 @@ def bag(table: object, rows: object, starts: object, *settings: object) -> objec
     if len(settings) > 5 and settings[5] is not None and integer(settings[5]) >= 0:
         raise NoSketch("bags in which some rows do not count")
     bags = offsets.shape[0]
+    if (len(settings) > 4 and settings[4]) or not count(places.shape).same(arithmetic("mul", bags, each)):
+        raise NoSketch("bags of different lengths")
     args = (weight, reshape(places, (bags, each)), *((reshape(as_node(factors), (bags, each)),) if factors is not None else ()))
     return (Node("bag", args, (bags, *weight.shape[1:]), kind),)
 

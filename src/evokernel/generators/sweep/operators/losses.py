@@ -37,7 +37,7 @@ def smooth(x: object, y: object, reduction: object = MEAN, beta: object = 1.0) -
 
 def huber(x: object, y: object, reduction: object = MEAN, delta: object = 1.0) -> Node:
     """The smooth distance, scaled by delta."""
-    return apply("mul", delta, smooth(x, y, reduction, delta)) if number(reduction).value else apply("mul", delta, smooth(x, y, 0, delta))
+    return apply("mul", delta, smooth(x, y, reduction, delta))
 
 
 def with_logits(x: object, y: object, weight: object = None, pos_weight: object = None, reduction: object = MEAN) -> Node:
@@ -59,6 +59,8 @@ def cross_entropy(
 ) -> Node:
     """-log softmax at the target class."""
     logits, classes = as_node(x), as_node(y)
+    if number(ignore).value >= 0:
+        raise NoSketch("a cross entropy in which a class does not count")
     if len(logits.shape) != 2 or len(classes.shape) != 1 or weight is not None or number(smoothing).value:
         raise NoSketch("a cross entropy with weights, with smoothing or over more than two axes")
     if number(reduction).value not in (MEAN, SUM):

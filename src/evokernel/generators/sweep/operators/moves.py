@@ -60,7 +60,7 @@ def cut(x: object, dim: object = 0, start: object = None, end: object = None, st
     node = as_node(x)
     axis = integer(dim) % len(node.shape)
     first = number(start) if start is not None else Num.of(0)
-    if first.is_literal and first.value < 0:
+    if all(v < 0 for v in first.values):
         first = arithmetic("add", node.shape[axis], first)
     if equal_shapes(node.shape, traced(shape)):
         return node
@@ -82,7 +82,8 @@ def triangle(relation: str) -> Callable[..., Node]:
         node = as_node(x)
         rank = len(node.shape)
         row, column = (index(node.shape, rank - 2), index(node.shape, rank - 1))
-        edge = apply("add", row, const(number(diagonal))) if number(diagonal).value else row
+        by = number(diagonal)
+        edge = row if by.is_literal and by.value == 0 else apply("add", row, const(by))
         return replace(apply("select", column, edge, node, 0.0), name=relation)
 
     return part
@@ -105,7 +106,7 @@ def filled(value: float | None) -> Callable[..., Node]:
     """A tensor of one number."""
 
     def whole(*settings: object, shape: object = None, **named: object) -> Node:
-        given = value if value is not None else settings[1]
+        given = value if value is not None else settings[-1]
         node = as_node(given if not isinstance(given, bool) else float(given))
         return Node("expand", (node,), traced(shape)) if traced(shape) else node
 
@@ -121,6 +122,8 @@ def embedding(table: object, rows: object, *settings: object) -> Node:
 def diagonal(x: object) -> Node:
     """A matrix from its diagonal."""
     node = as_node(x)
+    if len(node.shape) != 1:
+        raise NoSketch("the diagonal of a matrix")
     n = node.shape[0]
     row, column = index((n, n), 0), index((n, n), 1)
     return apply("where", apply("eq", row, column), reshape(node, (n, Num.of(1))), 0.0)
@@ -146,7 +149,7 @@ def stack(tensors: object, dim: object = 0, shape: object = None) -> Node:
 SHAPED = ("reshape", "view", "flatten", "unflatten", "squeeze", "_unsafe_view", "view_as")
 TABLE: Mapping[str, Callable[..., object]] = {
     **dict.fromkeys(SHAPED, shaped), "expand": expand, "expand_as": expand, "broadcast_to": expand, "movedim": movedim,
-    "broadcast_tensors": lambda tensors: tensors,
+    "broadcast_tensors": lambda tensors, shapes: tuple(expand(t, shape=shape) for t, shape in zip(tensors, shapes)),
     "permute": lambda x, dims: permute(as_node(x), axes_in_order(dims, len(as_node(x).shape))), "flip": flip, "slice": cut,
     "select": selected, "tril": triangle("<="), "triu": triangle(">="), "arange": positions, "zeros": filled(0.0), "ones": filled(1.0),
     "new_zeros": filled(0.0), "new_ones": filled(1.0), "new_full": filled(None),
