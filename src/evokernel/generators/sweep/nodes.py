@@ -294,6 +294,18 @@ def walk(*roots: Node) -> list[Node]:
     return list(seen)
 
 
+def reached(tree: Node, stops: set[Node]) -> set[Node]:
+    """The nodes a computation touches when some are given to it."""
+    found: set[Node] = set()
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack += [] if node in stops else node.args
+    return found
+
+
 def rebuilt(root: Node, new: Mapping[Node, Node]) -> Node:
     """The same graph with some values exchanged."""
     made: dict[Node, Node] = dict(new)

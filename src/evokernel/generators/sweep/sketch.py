@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.generators.sweep.decisions import Decision
-from evokernel.generators.sweep.forms import Form
-from evokernel.generators.sweep.nodes import Node, Num, walk
+from evokernel.generators.sweep.forms import Form, Operand, product
+from evokernel.generators.sweep.nodes import Node, NoSketch, Num, Shape, walk
 
 Facts = Mapping[str, object]
 
@@ -49,3 +49,16 @@ def free_numbers(*roots: Node) -> dict[Num, str]:
             if not number.is_literal and number not in found:
                 found[number] = f"s{len(found)}"
     return found
+
+
+def named(operands: Sequence[Operand]) -> dict[Node, str]:
+    """A name for every tensor read: x0, x1 and so on; all float32."""
+    for operand in operands:
+        if operand.node.op == "leaf" and operand.node.dtype != "float32":
+            raise NoSketch(f"{operand.node.dtype} tensors")
+    return {operand.node: f"x{i}" for i, operand in enumerate(operands)}
+
+
+def around(x: Shape, other: Shape, axis: int) -> tuple[Given, ...]:
+    """Sizes before an axis, along it in either tensor, and after it."""
+    return (Given("outer", product(x[:axis])), Given("n", x[axis]), Given("m", other[axis]), Given("inner", product(x[axis + 1 :])))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from evokernel.generators.sweep.dialects.cpp.parts import extents, numbers, position
 from evokernel.generators.sweep.dialects.cpp.reads import Argument, Call, Read, argument, called, leaves, precision, reads_of
 from evokernel.generators.sweep.forms import Form
-from evokernel.generators.sweep.nodes import TRANSCENDENTAL, Node, NoSketch, Num, apply, equal_shapes, rebuilt, walk
+from evokernel.generators.sweep.nodes import TRANSCENDENTAL, Node, NoSketch, Num, apply, equal_shapes, reached, rebuilt, walk
 from evokernel.generators.sweep.sketch import Described, free_numbers
 
 FOLDS = {"sum": "add", "mean": "add", "max": "max", "min": "min", "prod": "mul"}
@@ -99,18 +99,6 @@ class Nest:
         """What a running value becomes when an element is met."""
         running = Node("leaf", (), x.shape, "running")
         return self.emit(apply(FOLDS[kind], running, x), **{target: running}, **also)
-
-
-def reached(tree: Node, stops: set[Node]) -> set[Node]:
-    """The nodes a computation touches when some are given to it."""
-    found: set[Node] = set()
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack += [] if node in stops else node.args
-    return found
 
 
 def nest(form: Form) -> Described:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
-from evokernel.generators.sweep.forms import Axis, Operand
-from evokernel.generators.sweep.nodes import Node, NoSketch, Num
+from evokernel.generators.sweep.forms import Axis
+from evokernel.generators.sweep.nodes import Num
 from evokernel.generators.sweep.sketch import Given
 
 
@@ -50,14 +50,6 @@ NEST = (SIMD, LANES, UNROLL, TAIL, MATH, ACC._replace(without="strided"), ALIAS,
 def extents(axes: Sequence[Axis]) -> tuple[Given, ...]:
     """The extents of loops as arguments: n0, n1 and so on."""
     return tuple(Given(f"n{i}", axis.extent) for i, axis in enumerate(axes))
-
-
-def named(operands: Sequence[Operand]) -> dict[Node, str]:
-    """A name for every tensor read: x0, x1 and so on; all float32."""
-    for operand in operands:
-        if operand.node.op == "leaf" and operand.node.dtype != "float32":
-            raise NoSketch(f"{operand.node.dtype} tensors")
-    return {operand.node: f"x{i}" for i, operand in enumerate(operands)}
 
 
 def numbers(found: Mapping[Num, str]) -> tuple[Given, ...]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 from evokernel.generators.sweep.dialects.cpp.emit import function
-from evokernel.generators.sweep.dialects.cpp.parts import SCRATCH, is_blocked, named
+from evokernel.generators.sweep.dialects.cpp.parts import SCRATCH, is_blocked
 from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import Node, NoSketch, Num
-from evokernel.generators.sweep.sketch import free_numbers
+from evokernel.generators.sweep.sketch import free_numbers, named
 
 
 def is_packed(taken: Choice) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Choice, Decision
 from evokernel.generators.sweep.dialects.cpp.parts import ALIAS, INDEX, LANES, SIMD, TAIL, THREADS, UNROLL
-from evokernel.generators.sweep.dialects.cpp.takealong import around, walked
+from evokernel.generators.sweep.dialects.cpp.takealong import walked
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import NoSketch
 from evokernel.generators.sweep.operators.indexing import SHARED
-from evokernel.generators.sweep.sketch import Described, Given, Sketch
+from evokernel.generators.sweep.sketch import Described, Given, Sketch, around
 
 
 def describe(form: Form) -> Described:

@@ -6,9 +6,9 @@ from evokernel.generators.sweep.decisions import Decision, one_of
 from evokernel.generators.sweep.dialects.cpp import ELEMENTS
 from evokernel.generators.sweep.dialects.cpp.parts import ALIAS, INDEX, LANES, ORDER, SIMD, TAIL, THREADS, UNROLL
 from evokernel.generators.sweep.forms import Form, product
-from evokernel.generators.sweep.nodes import Node, NoSketch, Shape
+from evokernel.generators.sweep.nodes import Node, NoSketch
 from evokernel.generators.sweep.operators.indexing import SHARED
-from evokernel.generators.sweep.sketch import Described, Facts, Given, Sketch
+from evokernel.generators.sweep.sketch import Described, Facts, Given, Sketch, around
 
 
 def describe(form: Form) -> Described:
@@ -18,11 +18,6 @@ def describe(form: Form) -> Described:
     facts, traits = walked(x, rows, form.root.dims[0], shared)
     given = (Given("x", x), Given("at", rows), *around(x.shape, form.root.shape, form.root.dims[0]))
     return Described(given, facts, traits)
-
-
-def around(x: Shape, other: Shape, axis: int) -> tuple[Given, ...]:
-    """Sizes before an axis, along it in either tensor, and after it."""
-    return (Given("outer", product(x[:axis])), Given("n", x[axis]), Given("m", other[axis]), Given("inner", product(x[axis + 1 :])))
 
 
 def walked(x: Node, rows: Node, axis: int, shared: bool) -> tuple[Facts, frozenset[str]]:

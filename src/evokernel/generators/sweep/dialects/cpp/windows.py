@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from evokernel.generators.sweep.decisions import Decision
 from evokernel.generators.sweep.dialects.cpp.emit import function, literal
-from evokernel.generators.sweep.dialects.cpp.parts import named, numbers
+from evokernel.generators.sweep.dialects.cpp.parts import numbers
 from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import NoSketch, Num, walk
-from evokernel.generators.sweep.sketch import Facts, Given, free_numbers
+from evokernel.generators.sweep.sketch import Facts, Given, free_numbers, named
 
 WINDOW = Decision("window", ("runtime", "fixed"), trait="literal")
 """Whether the window's numbers are known while compiling."""

@@ -10,11 +10,11 @@ from math import prod
 
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.emit import function
-from evokernel.generators.sweep.dialects.pallas.parts import DIVIDE, LIMIT, PRECISION, SEMANTICS, divides, named
+from evokernel.generators.sweep.dialects.pallas.parts import DIVIDE, LIMIT, PRECISION, SEMANTICS, divides
 from evokernel.generators.sweep.dialects.pallas.windows import settings, tuples
 from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import Node, NoSketch, walk
-from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers
+from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers, named
 
 STACKED = 64
 """Taps up to which it is worth asking whether each should have an array of its own."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.emit import function
-from evokernel.generators.sweep.dialects.pallas.parts import CONVERT, DIVIDE, LIMIT, PRECISION, SEMANTICS, divides, named
+from evokernel.generators.sweep.dialects.pallas.parts import CONVERT, DIVIDE, LIMIT, PRECISION, SEMANTICS, divides
 from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import NoSketch, walk
-from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers
+from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers, named
 
 RANK = 3
 """Loops of a batched product: batch, rows, columns; a plain one has no batch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.generators.sweep.decisions import Choice
@@ -10,7 +10,7 @@ from evokernel.generators.sweep.dialects.pallas.emit import START, function, is_
 from evokernel.generators.sweep.dialects.pallas.layouts import Layout, Loop, Result, View, as_rows, narrow, native, times
 from evokernel.generators.sweep.dialects.pallas.parts import divides
 from evokernel.generators.sweep.forms import Form
-from evokernel.generators.sweep.nodes import Node, Num
+from evokernel.generators.sweep.nodes import Node, Num, reached
 from evokernel.generators.sweep.sketch import Given
 
 
@@ -98,7 +98,7 @@ def passes(form: Form, names: Mapping[Node, str], free: Mapping[Num, str]) -> di
     listed: list[Pass] = []
 
     def call(label: str, tree: Node) -> str:
-        used = set(reached(tree, set(found)))
+        used = reached(tree, set(found))
         taken = {**{x: n for x, n in names.items() if x in used}, **{h: n for h, n in found.items() if h in used}}
         parts.append((label, tree, taken))
         given = [f"{{{n}}}" if x in names else f"{n}[...]{' * (1.0 / n)' if x.name == 'mean' else ''}" for x, n in taken.items()]
@@ -114,14 +114,6 @@ def passes(form: Form, names: Mapping[Node, str], free: Mapping[Num, str]) -> di
         found[node] = f"r{i}"
         listed.append(Pass(text, START[kind], kind, sign, f"r{i}"))
     return {"final": call("finish", form.root), "functions": functions, "passes": listed}
-
-
-def reached(tree: Node, stops: set[Node]) -> Iterator[Node]:
-    """The nodes a computation touches when some are given to it."""
-    yield tree
-    if tree not in stops:
-        for arg in tree.args:
-            yield from reached(arg, stops)
 
 
 def flat(form: Form, names: Mapping[Node, str], is_full: bool) -> Layout:

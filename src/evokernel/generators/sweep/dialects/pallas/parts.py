@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
-from evokernel.generators.sweep.forms import Operand
-from evokernel.generators.sweep.nodes import Node, NoSketch, walk
+from evokernel.generators.sweep.nodes import Node, walk
 
 
 def is_piped(taken: Choice) -> bool:
@@ -82,11 +79,3 @@ POSITIONS = Decision("positions", ("outside", "inside"), trait="index")
 def divides(root: Node) -> bool:
     """Whether anything is divided by a tensor."""
     return any(n.op == "div" and n.args[1].op != "const" for n in walk(root))
-
-
-def named(operands: Sequence[Operand]) -> dict[Node, str]:
-    """A name for every tensor read: x0, x1 and so on; all float32."""
-    for operand in operands:
-        if operand.node.op == "leaf" and operand.node.dtype != "float32":
-            raise NoSketch(f"{operand.node.dtype} tensors")
-    return {operand.node: f"x{i}" for i, operand in enumerate(operands)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.emit import START, function
 from evokernel.generators.sweep.dialects.pallas.layouts import Layout
-from evokernel.generators.sweep.dialects.pallas.nests import described, given, reached, traits
+from evokernel.generators.sweep.dialects.pallas.nests import described, given, traits
 from evokernel.generators.sweep.dialects.pallas.parts import (
     ACROSS,
     CONVERT,
@@ -33,7 +33,7 @@ from evokernel.generators.sweep.dialects.pallas.parts import (
     is_whole,
 )  # fmt: skip
 from evokernel.generators.sweep.forms import Form
-from evokernel.generators.sweep.nodes import NoSketch
+from evokernel.generators.sweep.nodes import NoSketch, reached
 from evokernel.generators.sweep.sketch import Described, Sketch, free_numbers
 
 
@@ -45,8 +45,8 @@ def describe(form: Form) -> Described:
     names = {o.node: f"x{i}" for i, o in enumerate(form.operands)}
     free = free_numbers(form.root)
     facts = described(form, names, free, False)
-    before = set(reached(heavy.args[0], set()))
-    after = set(reached(form.root, {heavy}))
+    before = reached(heavy.args[0], set())
+    after = reached(form.root, {heavy})
     first = {x: n for x, n in names.items() if x in before}
     # What is read after the reduction may lie otherwise than what is read before it.
     last = {heavy: "total", **{x: n.replace("x", "e") for x, n in names.items() if x in after}}

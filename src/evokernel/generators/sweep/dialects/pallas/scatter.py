@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Decision
 from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
-from evokernel.generators.sweep.dialects.pallas.takealong import around, is_last
+from evokernel.generators.sweep.dialects.pallas.takealong import is_last
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import NoSketch
 from evokernel.generators.sweep.operators.indexing import SHARED
-from evokernel.generators.sweep.sketch import Described, Given, Sketch
+from evokernel.generators.sweep.sketch import Described, Given, Sketch, around
 
 
 def describe(form: Form) -> Described:

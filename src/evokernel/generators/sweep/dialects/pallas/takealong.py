@@ -5,9 +5,9 @@ from __future__ import annotations
 from evokernel.generators.sweep.decisions import Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
 from evokernel.generators.sweep.forms import Form, product
-from evokernel.generators.sweep.nodes import Node, NoSketch, Shape
+from evokernel.generators.sweep.nodes import Node, NoSketch
 from evokernel.generators.sweep.operators.indexing import SHARED
-from evokernel.generators.sweep.sketch import Described, Given, Sketch
+from evokernel.generators.sweep.sketch import Described, Given, Sketch, around
 
 
 def describe(form: Form) -> Described:
@@ -17,11 +17,6 @@ def describe(form: Form) -> Described:
     facts = {"last": is_last(x, places, axis), "shared": shared}
     given = (Given("x", x), Given("at", places), *around(x.shape, form.root.shape, axis))
     return Described(given, facts, frozenset({"shared"} if shared else ()))
-
-
-def around(x: Shape, other: Shape, axis: int) -> tuple[Given, ...]:
-    """Sizes before an axis, along it in either tensor, and after it."""
-    return (Given("outer", product(x[:axis])), Given("n", x[axis]), Given("m", other[axis]), Given("inner", product(x[axis + 1 :])))
 
 
 def is_last(x: Node, places: Node, axis: int) -> bool:
