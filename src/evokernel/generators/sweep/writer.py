@@ -60,11 +60,11 @@ class Writer:
             return self.complete(lambda part: {}), "drawn afresh, to explore"
         why = f"refined {start.id}" + (f", bound by {profile.bottleneck}" if profile and profile.bottleneck else "")
         level = next((e.gain for e in evidence if e.is_feasible and e.parts == kept), 0.0)
-        mine = {part.sketch for whole in [self.answer(self.operator.whole(), {})] for part in self.operator.parts(whole)}
+        mine = {stage.form.family for plan in self.operator.plans.values() for stage in plan.stages}
         faster = [e for e in evidence if e.is_feasible and e.gain > level + MARGIN and mine & {sketch for sketch, _ in e.parts}]
         if faster and self.random.random() < CROSS:
             donor = self.random.choices(faster, [math.exp(e.gain / self.temperature) for e in faster])[0]
-            kept, why = merged(kept, donor.parts), f"{why}, after a faster kernel"
+            kept, why = merged(kept, donor), f"{why}, after a faster kernel"
         remedies = hints.remedy(profile)
         taken = self.change(self.complete(Kept(kept)), remedies)
         for share in FURTHER:
@@ -142,8 +142,9 @@ def having(evidence: Sequence[Evidence], sketch: str) -> list[Evidence]:
     return [e for e in evidence if any(s == sketch for s, _ in e.parts) and (sketch != WHOLE or e.is_own)]
 
 
-def merged(kept: Stages, other: Stages) -> Stages:
-    """Another kernel's decisions where it has a stage of the same sketch, this one's elsewhere."""
+def merged(kept: Stages, donor: Evidence) -> Stages:
+    """Another kernel's decisions where it has a stage of the same sketch; as a whole, only if it is one for the same task."""
+    other = tuple((sketch, taken) for sketch, taken in donor.parts if donor.is_own or sketch != WHOLE)
     names = {sketch for sketch, _ in other}
     return (*other, *((sketch, taken) for sketch, taken in kept if sketch not in names))
 
