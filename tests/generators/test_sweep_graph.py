@@ -176,3 +176,15 @@ def test_an_output_that_another_one_needs_is_computed_once():
     stages = plan(found, ("product", "power"), "all", lambda form: None).stages
     assert [stage.out.name for stage in stages] == ["power", "product"]
     assert {n.name for n in walk(stages[1].form.root) if n.op == "leaf"} == {"power", "in_y"}
+
+
+def test_extents_an_operator_knows_are_not_guessed_again():
+    long, short = Varied(at=(224.0, 28.0, 56.0, 29.0)), Varied(at=(55.0, 6.0, 13.0, 6.0))
+    arguments = (Argument(name="x", shape=(2, 3, long), dtype="float32"), Argument(name="y", shape=(4, 3, 11), dtype="float32"))
+    listed = [("conv1d", (X, Y, None, (4,), (2,)), (2, 4, short)), ("reshape", (Ref(name="v0"), (8, short)), (8, short))]
+    steps = tuple(
+        Step(name=f"v{i}", op=f"aten.{op}.default", args=args, shapes=(made,), dtypes=("float32",))
+        for i, (op, args, made) in enumerate(listed)
+    )
+    (root,) = graph_of(Program(arguments=arguments, steps=steps, outputs=(Ref(name="v1"),), sizes=4)).outputs
+    assert root.shape[1] is root.args[0].shape[2]

@@ -74,6 +74,8 @@ class Reader:
             result = self.lowered(step)
             parts = result if isinstance(result, tuple) else (result,)
             self.values[step.name] = parts
+            for node in parts:
+                self.sizes.learn(node.shape if isinstance(node, Node) else ())
             for node in walk(*(as_node(part) for part in parts)):
                 origin.setdefault(node, i)
         outputs = tuple(self.output(ref, origin) for ref in self.program.outputs)

@@ -7,11 +7,11 @@ from functools import partial, reduce
 from itertools import combinations, permutations
 from math import log, prod
 
-from evokernel.generators.sweep.nodes import NoSketch, Num, arithmetic
+from evokernel.generators.sweep.nodes import NoSketch, Num, Shape, arithmetic
 from evokernel.reference.program import Program, Varied
 
 FACTORS = range(1, 17)
-SHIFTS = range(-40, 41)
+SHIFTS = sorted(range(-40, 41), key=abs)
 
 
 class Sizes:
@@ -43,6 +43,12 @@ class Sizes:
         if isinstance(value, float) and not float(value).is_integer():
             return self.scalars.get((value,) * self.sizes, Num.of(value))
         return Num.of(value if isinstance(value, (int, float)) else int(value))
+
+    def learn(self, shape: Shape) -> None:
+        """Takes over how extents come about where an operator knows, in place of what was guessed from their values."""
+        for n in shape:
+            if n.values in self.found and self.found[n.values].op != "extent":
+                self.found[n.values] = n
 
     def search(self, at: tuple[float, ...]) -> Num:
         """The first candidate with these values at every size."""
