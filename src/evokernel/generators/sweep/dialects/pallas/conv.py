@@ -16,7 +16,7 @@ from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import Node, NoSketch, walk
 from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers, named
 
-STACKED = 64
+STACKED = 32
 """Taps up to which it is worth asking whether each should have an array of its own."""
 
 
