@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Decision
-from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
+from evokernel.generators.sweep.dialects.pallas.parts import EXACT, LIMIT, SEMANTICS
 from evokernel.generators.sweep.forms import Form, product
 from evokernel.generators.sweep.nodes import NoSketch
 from evokernel.generators.sweep.sketch import Described, Given, Sketch
@@ -23,8 +23,8 @@ def describe(form: Form) -> Described:
 sketch = Sketch(
     decisions=(
         Decision("loop", ("unrolled", "rolled"), without="sums"),
-        Decision("chunk", ("100", "512", "1024"), trait="sums"),
-        PRECISION._replace(trait="sums"),
+        Decision("chunk", ("512", "1024", "2048"), trait="sums"),
+        EXACT._replace(trait="sums"),
         Decision("rows", ("12", "64", "128", "256")),
         SEMANTICS, LIMIT,
     ),

@@ -54,6 +54,8 @@ CHUNK = Decision("chunk", ("128", "256", "512"), one_of("algorithm", "chunks"))
 MASK = Decision("mask", ("iota", "none"), one_of("algorithm", "chunks"))
 LANES = Decision("lanes", ("100", "128", "512", "1024"))
 PRECISION = Decision("precision", ("highest", "default", "split"))
+EXACT = PRECISION._replace(options=("highest", "thirds", "default"))
+"""The same where elements have to come through a product as they are."""
 PASSES = PRECISION._replace(options=("highest", "default"))
 """The same where three passes are no gain, or not enough."""
 VIEW = Decision("view", ("rows", "nest"), trait="nest")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Decision
-from evokernel.generators.sweep.dialects.pallas.parts import EDGE, LIMIT, PRECISION, SEMANTICS
+from evokernel.generators.sweep.dialects.pallas.parts import EDGE, EXACT, LIMIT, SEMANTICS
 from evokernel.generators.sweep.forms import Form, product
 from evokernel.generators.sweep.nodes import NoSketch
 from evokernel.generators.sweep.sketch import Described, Given, Sketch
@@ -25,7 +25,7 @@ sketch = Sketch(
         Decision("rows", ("1", "8", "12", "32")),
         Decision("order", ("across", "down")),
         Decision("loop", ("images", "batched")),
-        PRECISION, EDGE, SEMANTICS, LIMIT,
+        EXACT, EDGE._replace(options=("clip", "pad")), SEMANTICS, LIMIT,
     ),
     describe=describe,
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Decision
-from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
+from evokernel.generators.sweep.dialects.pallas.parts import EXACT, LIMIT, SEMANTICS
 from evokernel.generators.sweep.dialects.pallas.takealong import is_last
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import NoSketch
@@ -26,7 +26,7 @@ def describe(form: Form) -> Described:
 sketch = Sketch(
     decisions=(
         Decision("loop", ("table", "picks"), trait="sum"),
-        PRECISION._replace(trait="shared sum"),
+        EXACT._replace(trait="shared sum"),
         Decision("rows", ("12", "64", "128", "256"), trait="shared"),
         Decision("rows", ("8", "20", "64"), without="shared"),
         Decision("lanes", ("128", "256")),

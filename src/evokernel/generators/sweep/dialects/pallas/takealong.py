@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.sweep.decisions import Decision, one_of
-from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, PRECISION, SEMANTICS
+from evokernel.generators.sweep.dialects.pallas.parts import EXACT, LIMIT, SEMANTICS
 from evokernel.generators.sweep.forms import Form, product
 from evokernel.generators.sweep.nodes import Node, NoSketch
 from evokernel.generators.sweep.operators.indexing import SHARED
@@ -31,7 +31,7 @@ sketch = Sketch(
         Decision("algorithm", ("rows", "product"), trait="shared"),
         Decision("loop", ("table", "picks"), without="shared"),
         Decision("store", ("row", "tile"), one_of("algorithm", "rows")),
-        PRECISION._replace(when=one_of("algorithm", "product")),
+        EXACT._replace(when=one_of("algorithm", "product")),
         Decision("rows", ("12", "64", "128", "256")),
         Decision("lanes", ("128", "256")),
         SEMANTICS, LIMIT,
