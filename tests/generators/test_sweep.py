@@ -13,13 +13,10 @@ from evokernel.core.plugins import make
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, MemoryItem, Outcome, Profile, Shown, Stage, State
 from evokernel.generators.sweep import Sweep
 from evokernel.generators.sweep.belief import Belief
-from evokernel.generators.sweep.decisions import Decision
 from evokernel.generators.sweep.dialects import dialect_of, dialects
 from evokernel.generators.sweep.evidence import Evidence, Words, decisions_in, gather
 from evokernel.generators.sweep.operator import Taken, operator
-from evokernel.generators.sweep.plan import FUSE
 from evokernel.generators.sweep.writer import Writer, onward
-from evokernel.memory import seeds
 from evokernel.tasks.loader import load
 
 EMPTY = Context(stage=Stage.DRAFT)
@@ -378,24 +375,3 @@ def test_temperature_sharpens():
         writer = Writer(operator(STARTER["gelu"], "cpp"), belief, Random(0), temperature)
         share[temperature] = sum(writer.pick("map", "math", ("libm", "poly5", "poly2")) == "poly5" for _ in range(300))
     assert 300 > share[0.2] > share[5.0] + 50
-
-
-@pytest.mark.parametrize("backend", ["cpp", "pallas"])
-def test_hints_speak_of_decisions_that_exist(backend):
-    dialect = dialect_of(backend)
-    options = {(d.name, o) for sketch in dialect.sketches.values() for d in sketch.decisions for o in d.options}
-    options |= {(d.name, o) for d in (*dialect.shared, Decision("fuse", FUSE)) for o in d.options}
-    names, hints = {name for name, _ in options}, dialect.hints
-    assert {(name, option) for name, option, _ in hints.signs} | set(hints.cards) | set(hints.needs) | set(hints.forbidden) <= options
-    used = {name for table in (*hints.suspects.values(), *hints.remedies.values()) for name in table}
-    assert used | set(hints.words) | set(hints.minor) | {name for names in hints.sizes.values() for name in names} <= names
-
-
-@pytest.mark.parametrize("backend", ["cpp", "pallas"])
-def test_what_opens_and_warns_is_in_the_knowledge(backend):
-    """A phrase that no card holds could never be shown."""
-    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seeds.seeds(backend)).lower()
-    hints = dialect_of(backend).hints
-    for table in (hints.cards, hints.forbidden, hints.needs):
-        for pair, phrases in table.items():
-            assert any(phrase in cards for phrase in phrases), pair

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -22,9 +21,6 @@ HINTED, SPELLED = 5.0, 25.0
 """How much more suspect a decision is that a message hints at, and an option whose very word stands in it."""
 CERTAIN = 3.0
 """How many failures one counts for whose message spells out the option."""
-
-COMMON = frozenset({"float", "double", "int64_t", "none", "const", "static", "new", "all", "row", "rows", "loop", "fixed"})
-"""Options whose words stand in any message."""
 
 Pair = tuple[str, str]
 
@@ -79,7 +75,7 @@ class Belief:
     def charge(self, one: Evidence) -> None:
         """A failure counts against its suspects."""
         for sketch, pair, share in self.blame(one):
-            weight = max(self.hints.strength.get(one.reason, 1.0), CERTAIN if is_spelled(pair[1], one.detail) else 0.0)
+            weight = max(self.hints.strength.get(one.reason, 1.0), CERTAIN if self.hints.is_spelled(pair[1], one.detail) else 0.0)
             self.failed.add(sketch, pair, weight * share)
             if pair[0] in self.hints.sizes.get(one.reason, ()) and pair[1].isdigit():
                 self.exceeded[pair[0]].append((int(pair[1]), weight * share))
@@ -94,7 +90,7 @@ class Belief:
                 suspicion = UNKNOWN if known is None else known.get(name, 0.0)
                 if suspicion:
                     hinted = HINTED if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
-                    hinted = SPELLED if is_spelled(option, one.detail) else hinted
+                    hinted = SPELLED if self.hints.is_spelled(option, one.detail) else hinted
                     weight[sketch, (name, option)] = suspicion * hinted / (1 + 4 * self.worked.get(sketch, name, option))
         total = sum(weight.values())
         yield from ((sketch, pair, share / total) for (sketch, pair), share in weight.items())
@@ -113,8 +109,3 @@ class Belief:
         seen = [(self.gained.get(sketch, name, o), self.worked.get(sketch, name, o)) for o in options]
         speeds = [gained / worked for gained, worked in seen if worked]
         return 0.3 + max(speeds) - min(speeds) if len(speeds) > 1 else 1.0
-
-
-def is_spelled(option: str, detail: str) -> bool:
-    """Whether a message holds an option as a word of its own; numbers and common words say nothing."""
-    return not option.isdigit() and option not in COMMON and re.search(rf"(?<![\w.]){re.escape(option)}(?![\w.])", detail) is not None

@@ -34,6 +34,8 @@ class Hints:
     """What a profile's bottleneck, or a phrase of its summary, makes worth changing first; `up` and `down` give the direction."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failure reasons that more of something brings about: decisions whose larger numbers are then suspect, too."""
+    common: frozenset[str] = frozenset()
+    """Options whose words stand in any message."""
     minor: tuple[str, ...] = ()
     """Decisions that seldom change the time: a refinement seldom changes them."""
 
@@ -44,6 +46,12 @@ class Hints:
             if profile and " " in phrase and phrase in profile.summary:
                 found |= changes
         return found
+
+    def is_spelled(self, option: str, detail: str) -> bool:
+        """Whether a message holds an option as a word of its own; numbers and common words say nothing."""
+        if option.isdigit() or option in self.common:
+            return False
+        return re.search(rf"(?<![\w.]){re.escape(option)}(?![\w.])", detail) is not None
 
     @staticmethod
     def read(path: Path) -> Hints:
@@ -59,6 +67,7 @@ class Hints:
             forbidden={(c["decision"], c["option"]): tuple(c["warnings"]) for c in table["cards"] if "warnings" in c},
             needs={(c["decision"], c["option"]): tuple(c["needs"]) for c in table["cards"] if "needs" in c},
             remedies={word: dict.fromkeys(r, "") if isinstance(r, list) else r for word, r in table["remedies"].items()},
+            common=frozenset(table.get("common", ())),
             minor=tuple(table.get("minor", ())),
             sizes={reason: tuple(names) for reason, names in table.get("sizes", {}).items()},
         )  # fmt: skip

@@ -1,0 +1,42 @@
+"""How words bear on decisions: that hints speak of what there is, and that words of any message blame nobody."""
+
+import pytest
+
+from evokernel.generators.sweep.belief import Belief
+from evokernel.generators.sweep.decisions import Decision
+from evokernel.generators.sweep.dialects import dialect_of
+from evokernel.generators.sweep.evidence import Evidence
+from evokernel.generators.sweep.plan import FUSE
+from evokernel.memory import seeds
+
+
+@pytest.mark.parametrize("backend", ["cpp", "pallas"])
+def test_hints_speak_of_decisions_that_exist(backend):
+    dialect = dialect_of(backend)
+    options = {(d.name, o) for sketch in dialect.sketches.values() for d in sketch.decisions for o in d.options}
+    options |= {(d.name, o) for d in (*dialect.shared, Decision("fuse", FUSE)) for o in d.options}
+    names, hints = {name for name, _ in options}, dialect.hints
+    assert {(name, option) for name, option, _ in hints.signs} | set(hints.cards) | set(hints.needs) | set(hints.forbidden) <= options
+    used = {name for table in (*hints.suspects.values(), *hints.remedies.values()) for name in table}
+    assert used | set(hints.words) | set(hints.minor) | {name for names in hints.sizes.values() for name in names} <= names
+    assert hints.common <= {option for _, option in options}
+
+
+@pytest.mark.parametrize("backend", ["cpp", "pallas"])
+def test_what_opens_and_warns_is_in_the_knowledge(backend):
+    """A phrase that no card holds could never be shown."""
+    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seeds.seeds(backend)).lower()
+    hints = dialect_of(backend).hints
+    for table in (hints.cards, hints.forbidden, hints.needs):
+        for pair, phrases in table.items():
+            assert any(phrase in cards for phrase in phrases), pair
+
+
+def test_an_option_is_blamed_when_its_word_stands_in_the_message_unless_any_message_has_it():
+    hints = dialect_of("cpp").hints
+    parts = (("conv", {"scratch": "static"}), ("pool", {"scratch": "heap"}))
+    belief = Belief([Evidence(parts, False, "memory", "static storage of more than 64 MiB: take scratch from the heap")], hints)
+    assert belief.score("conv", "scratch", "static") == belief.score("pool", "scratch", "heap")
+    told = (("map", {"alias": "restrict", "lanes": "16"}),)
+    belief = Belief([Evidence(told, False, "compile_error", "expected ',' before 'restrict'")], hints)
+    assert belief.score("map", "alias", "restrict") < belief.score("map", "lanes", "16") - 0.5
