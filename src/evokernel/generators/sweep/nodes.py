@@ -16,7 +16,7 @@ ELEMENTWISE = frozenset(
 )  # fmt: skip
 CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 TRANSCENDENTAL = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})
-VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "cat", "pad"})
+VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "cat"})
 """What moves elements without computing; a reshape does not even move them."""
 
 
@@ -170,11 +170,6 @@ def unstretched(node: Node) -> Node:
 def select(relation: str, left: object, right: object, yes: object, no: object) -> Node:
     """`left relation right ? yes : no`, elementwise; relation is `<`, `>`, `<=` or `>=`."""
     return replace(apply("select", left, right, yes, no), name=relation)
-
-
-def is_broadcast(n: Num) -> bool:
-    """Whether an extent stretches."""
-    return n.is_one
 
 
 def broadcast(*shapes: Shape) -> Shape:

@@ -11,9 +11,6 @@ from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import NoSketch, walk
 from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers, named
 
-RANK = 3
-"""Loops of a batched product: batch, rows, columns; a plain one has no batch."""
-
 
 @dataclass(frozen=True)
 class View:
