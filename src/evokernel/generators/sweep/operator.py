@@ -49,7 +49,8 @@ class Operator:
 
     def whole(self) -> Part:
         """What concerns the kernel as a whole: fusion, where there is a choice, and what the dialect leaves open."""
-        traits = {"buffers"} if any(len(p.stages) > 1 for p in self.plans.values()) else set()
+        between = any(not stage.out.is_output for plan in self.plans.values() for stage in plan.stages)
+        traits = {"buffers"} if between else set()
         fuse = (Decision("fuse", tuple(self.plans)),) if len(self.plans) > 1 else ()
         return Part(WHOLE, (*fuse, *opened(self.dialect.shared, frozenset(traits))))
 
