@@ -41,7 +41,10 @@ def trace(source: str, name: str, small: Mapping[str, int]) -> Program:
         if outline(other) != outline(found[0]):
             return Program(gap="steps that depend on the size")
         found.append(other)
-    return laid_over(found)
+    try:
+        return laid_over(found)
+    except UserError as error:
+        return Program(gap=str(error))
 
 
 def sizes(source: str, small: Mapping[str, int]) -> list[dict[str, int]]:
@@ -172,10 +175,10 @@ def over(values: Sequence[Any]) -> Any:
     first = values[0]
     if isinstance(first, dict):
         return {key: over([value[key] for value in values]) for key in first}
-    if isinstance(first, tuple):
+    if isinstance(first, tuple) and len({len(value) for value in values}) == 1:
         return tuple(over(list(items)) for items in zip(*values))
     if all(value == first for value in values):
         return first
     if all(isinstance(value, int | float) for value in values):
         return Varied(at=tuple(values)).model_dump()
-    raise UserError(f"something other than a number depends on the size: {first}")
+    raise UserError("a list or a word that depends on the size")

@@ -22,6 +22,13 @@ HINTED, SPELLED = 5.0, 25.0
 CERTAIN = 3.0
 """How many failures one counts for whose message spells out the option."""
 
+COSTS, GAINS, CLEARS = 3.0, 2.0, 4.0
+"""How many successes a failure outweighs, what a gain in speed (log scale) is worth, and how far a success clears an option of blame."""
+TRUST, HOPE = 0.5, 1.5
+"""While drafting, what is known to work is worth something in itself; while refining, what was not tried yet is."""
+LEAST = 0.3
+"""Promise of a decision whose options were all equally fast."""
+
 Pair = tuple[str, str]
 
 
@@ -49,8 +56,7 @@ class Belief:
     def __init__(self, evidence: Iterable[Evidence], hints: Hints = NOTHING, words: Words = SILENCE, stage: Stage = Stage.DRAFT) -> None:
         listed = list(evidence)
         self.hints = hints
-        # While drafting, what is known to work is worth something in itself; while refining, what was not tried yet is.
-        self.trust, self.hope = (0.5, 0.0) if stage is Stage.DRAFT else (0.0, 1.5)
+        self.trust, self.hope = (TRUST, 0.0) if stage is Stage.DRAFT else (0.0, HOPE)
         self.worked, self.failed, self.gained, self.tried = Tally(), Tally(), Tally(), Tally()
         self.exceeded: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for one in listed:
@@ -91,7 +97,7 @@ class Belief:
                 if suspicion:
                     hinted = HINTED if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
                     hinted = SPELLED if self.hints.is_spelled(option, one.detail) else hinted
-                    weight[sketch, (name, option)] = suspicion * hinted / (1 + 4 * self.worked.get(sketch, name, option))
+                    weight[sketch, (name, option)] = suspicion * hinted / (1 + CLEARS * self.worked.get(sketch, name, option))
         total = sum(weight.values())
         yield from ((sketch, pair, share / total) for (sketch, pair), share in weight.items())
 
@@ -99,8 +105,8 @@ class Belief:
         """Higher when the option did well, was named by a card or was never tried; lower when suspect, slow, warned of or unheard of."""
         worked, failed = self.worked.get(sketch, name, option), self.failed.get(sketch, name, option)
         smaller = OTHER * sum(share for size, share in self.exceeded[name] if option.isdigit() and size < int(option))
-        works = math.log((1 + worked) / (1 + worked + 3 * (failed + smaller)))
-        faster = 2 * self.gained.get(sketch, name, option) / (1 + worked)
+        works = math.log((1 + worked) / (1 + worked + COSTS * (failed + smaller)))
+        faster = GAINS * self.gained.get(sketch, name, option) / (1 + worked)
         seen = self.trust * worked / (1 + worked) + self.hope / (1 + self.tried.get(sketch, name, option))
         return works + faster + seen + self.said.get((name, option), 0.0)
 
@@ -108,4 +114,4 @@ class Belief:
         """How far apart in speed the options of a decision were seen to be; 1 while fewer than two were seen."""
         seen = [(self.gained.get(sketch, name, o), self.worked.get(sketch, name, o)) for o in options]
         speeds = [gained / worked for gained, worked in seen if worked]
-        return 0.3 + max(speeds) - min(speeds) if len(speeds) > 1 else 1.0
+        return LEAST + max(speeds) - min(speeds) if len(speeds) > 1 else 1.0

@@ -15,6 +15,7 @@ LINE = re.compile(rf"^\s*(?://|#)\s*decisions: ({WORDS}(?: \| {WORDS})*)\s*$", r
 NOTE = re.compile(rf": (\w+(?: \w+=\w+)+(?: \| {WORDS})*)")
 """The same in the words of a note, which has no code."""
 LONE = 0.3
+"""Share of a kernel's speed-up that counts where no other kernel of its task is shown: baselines differ."""
 
 Stages = tuple[tuple[str, Mapping[str, str]], ...]
 """Sketch and decisions of each part of a kernel; other writers' code is one part without a sketch."""
