@@ -40,7 +40,7 @@ def test_an_honest_candidate_passes_every_gate(hostile):
         (kernel("[os.write(fd, b'x' * 65536) for fd in range(3, 256) if answers(fd)]"), {"forbidden"}),
         (kernel("frame = sys._getframe()", "while 'nonce' not in frame.f_locals: frame = frame.f_back",
                 "frame.f_locals['answers'].say('done', frame.f_locals['nonce'])", "time.sleep(0.05)"), {"unwritten", "forbidden"}),
-        (kernel("os.closerange(3, 64)"), {"exit", "forbidden"}),
+        (kernel("os.closerange(3, 4096)"), {"exit", "forbidden"}),
         (kernel("os._exit(0)"), {"exit"}),
         (kernel("raise SystemExit(0)"), {"exit"}),
         (kernel("raise ValueError('no such luck')"), {"raised"}),

@@ -67,8 +67,9 @@ class Planner:
         self.heavy = {step for node, step in self.origin.items() if not node.is_elementwise and not node.is_given}
         self.fuse, self.accepts = fuse, accepts
         self.named = {bare(root): (name, root.shape) for name, root in zip(names, self.roots)}
+        self.order = walk(*self.roots)
         self.users: dict[Node, set[Node]] = defaultdict(set)
-        for node in walk(*self.roots):
+        for node in self.order:
             for arg in node.args:
                 self.users[arg].add(node)
         self.made: dict[Node, Buffer] = {}
@@ -137,10 +138,8 @@ class Planner:
 
     def edge(self, region: set[Node]) -> list[Node]:
         """What a region reads, last computed first."""
-        order = walk(*self.roots)
-        inside = [node for node in order if node in region]
-        found = {arg: None for node in inside for arg in node.args if arg not in region}
-        return [node for node in reversed(order) if node in found]
+        found = {arg for node in region for arg in node.args if arg not in region}
+        return [node for node in reversed(self.order) if node in found]
 
     def may(self, node: Node, root: Node, region: set[Node]) -> bool:
         """Whether a value should be computed where it is used, as far as fusion is wanted."""
