@@ -15,6 +15,7 @@ from os import environ
 from statistics import median
 
 from evokernel.core.plugins import make
+from evokernel.core.protocols import Generator
 from evokernel.core.records import Context, MemoryItem, Shown, Stage, State, Task
 from evokernel.core.statistics import quantile
 from evokernel.tasks.loader import load
@@ -22,10 +23,10 @@ from evokernel.tasks.loader import load
 SHOWN = 8
 
 
-def seconds(generator: object, state: State, context: Context) -> tuple[float, str]:
+def seconds(generator: Generator, state: State, context: Context) -> tuple[float, str]:
     """One candidate and what it took."""
     begun = time.perf_counter()
-    reply = generator.write(state, context)  # type: ignore[attr-defined]
+    reply = generator.write(state, context)
     return time.perf_counter() - begun, reply.candidate.code if reply.candidate.files else ""
 
 

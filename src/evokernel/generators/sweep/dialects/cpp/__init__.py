@@ -56,7 +56,8 @@ def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
         else:
             listed.append(f"const {ELEMENTS[g.value.dtype]}*{mark} {g.name}")
     listed.append(f"{ELEMENTS[stage.out.dtype]}*{mark} out")
-    return {"params": ", ".join(listed), "R": mark.strip(), "T_out": ELEMENTS[stage.out.dtype]}
+    has_math = bool(described.facts.get("has_math"))
+    return {"params": ", ".join(listed), "R": mark.strip(), "T_out": ELEMENTS[stage.out.dtype], "has_math": has_math}
 
 
 def entry(signature: Signature) -> str:

@@ -16,7 +16,7 @@ def describe(form: Form) -> Described:
         raise NoSketch(f"bags of {table.dtype} rows by {rows.dtype} numbers")
     tensors = (Given("table", table), Given("rows", rows), *(Given("weights", w) for w in weights))
     sizes = (Given("bags", rows.shape[0]), Given("each", rows.shape[1]), Given("width", product(table.shape[1:])))
-    return Described((*tensors, *sizes), {"kind": form.root.name, "weighted": bool(weights), "has_math": False})
+    return Described((*tensors, *sizes), {"kind": form.root.name, "weighted": bool(weights)})
 
 
 def walks(taken: Choice) -> bool:

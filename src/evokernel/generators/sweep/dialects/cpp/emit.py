@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from evokernel.generators.sweep.dialects.spelling import SIGNS, spelled
 from evokernel.generators.sweep.nodes import ELEMENTWISE, Node, NoSketch, Num
 
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 LOGIC = {"and": "&", "or": "|"}
 NUMBERS = {
+    "extent": "in_{0}_shape[{1}]",
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} / ({1}))", "div": "(double({0}) / double({1}))",
     "sqrt": "std::sqrt(double({0}))", "rsqrt": "(1.0 / std::sqrt(double({0})))", "reciprocal": "(1.0 / double({0}))",
     "log": "std::log(double({0}))",
@@ -18,13 +18,7 @@ NUMBERS = {
 
 def number(num: Num) -> str:
     """A number as a C expression where the kernel's arguments are known."""
-    if num.op == "literal":
-        return literal(num.value, num.integer)
-    if num.op == "scalar":
-        return f"arg_{num.name}"
-    if num.op == "extent":
-        return f"in_{num.name}_shape[{num.axis}]"
-    return NUMBERS[num.op].format(*(number(a) for a in num.args))
+    return spelled(num, NUMBERS, literal)
 
 
 def literal(value: float, integer: bool = False) -> str:
@@ -93,8 +87,6 @@ def step(node: Node, args: list[str]) -> str:
     """One elementwise step."""
     if node.op in SIGNS:
         return f"{args[0]} {SIGNS[node.op]} {args[1]}"
-    if node.op in RELATIONS:
-        return f"{args[0]} {RELATIONS[node.op]} {args[1]}"
     if node.op in LOGIC:
         return f"{args[0]} {LOGIC[node.op]} {args[1]}"
     if node.op == "not":

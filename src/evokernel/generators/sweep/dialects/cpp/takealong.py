@@ -25,7 +25,7 @@ def walked(x: Node, rows: Node, axis: int, shared: bool) -> tuple[Facts, frozens
     if rows.dtype not in ("int64", "int32") or x.dtype in ("float16", "bfloat16"):
         raise NoSketch(f"{x.dtype} elements at places given as {rows.dtype}")
     last = product(x.shape[axis + 1 :]).is_one
-    facts = {"T": ELEMENTS[x.dtype], "K": ELEMENTS[rows.dtype], "last": last, "shared": shared, "has_math": False}
+    facts = {"T": ELEMENTS[x.dtype], "K": ELEMENTS[rows.dtype], "last": last, "shared": shared}
     return facts, frozenset({"copies"} if shared and not last else ()) | ({"floats"} if x.dtype == "float32" else set())
 
 

@@ -53,7 +53,7 @@ def epilogue(form: Form) -> tuple[list[Given], Facts, set[str]]:
     """The elementwise steps after a window as `after(r, x0, ...)`, and where each operand of a channel's points begins."""
     after = form.after
     if after is None:
-        return [], {"epilogue": "", "has_math": False, "operands": [], "numbers": [], "f": {}}, set()
+        return [], {"epilogue": "", "operands": [], "numbers": [], "f": {}}, set()
     names, free = named(form.operands), free_numbers(after)
     result = next(n for n in walk(after) if n.op == "leaf" and n.name == RESULT)
     rows = {o.node: o.present[2] for o in form.operands}

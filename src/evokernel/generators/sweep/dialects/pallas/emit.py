@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from evokernel.generators.sweep.dialects.spelling import SIGNS, spelled
 from evokernel.generators.sweep.nodes import ELEMENTWISE, Node, NoSketch, Num, walk
 
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-RELATIONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 CALLS = {"max": "jnp.maximum", "min": "jnp.minimum", "erf": "jax.lax.erf", "and": "jnp.logical_and", "or": "jnp.logical_or",
          "not": "jnp.logical_not"}  # fmt: skip
 NUMBERS = {
+    "extent": "in_{0}.shape[{1}]",
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} // ({1}))", "div": "({0} / ({1}))",
     "sqrt": "({0}) ** 0.5", "rsqrt": "({0}) ** -0.5", "reciprocal": "1.0 / ({0})", "log": "math.log({0})",
 }  # fmt: skip
@@ -25,13 +25,7 @@ START = {"sum": "0.0", "mean": "0.0", "max": "-jnp.inf", "min": "jnp.inf", "prod
 
 def number(num: Num) -> str:
     """A number as a Python expression where the kernel's arguments are known."""
-    if num.op == "literal":
-        return literal(num.value, num.integer)
-    if num.op == "scalar":
-        return f"arg_{num.name}"
-    if num.op == "extent":
-        return f"in_{num.name}.shape[{num.axis}]"
-    return NUMBERS[num.op].format(*(number(a) for a in num.args))
+    return spelled(num, NUMBERS, literal)
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -95,8 +89,6 @@ def step(node: Node, args: list[str], divide: str) -> str:
         return inverse if node.args[0].op == "const" and node.args[0].nums[0].value == 1 else f"{args[0]} * {inverse}"
     if node.op in SIGNS:
         return f"{args[0]} {SIGNS[node.op]} {args[1]}"
-    if node.op in RELATIONS:
-        return f"{args[0]} {RELATIONS[node.op]} {args[1]}"
     if node.op == "neg":
         return f"-{args[0]}"
     if node.op == "select":
