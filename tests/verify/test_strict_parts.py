@@ -114,6 +114,22 @@ def test_only_costly_cases_serve_again_and_are_drawn_anew(doubling, monkeypatch)
     assert not np.array_equal(seen[0][2], seen[2][2])
 
 
+def test_what_is_known_of_a_task_outlasts_its_answers_and_its_secrets(doubling, monkeypatch):
+    monkeypatch.setattr(maker, "MADE", type(maker.MADE)())
+    monkeypatch.setattr(maker, "KEPT_BYTES", 0)
+    first = maker.made(doubling, "strict", True)
+    first.case("bench", 0, "wide", 1)
+    other = maker.made(doubling.model_copy(update={"id": "starter/other"}), "strict", True)
+    assert not first.answers
+    other.case("bench", 0, "wide", 1)
+    assert maker.made(doubling, "strict", True) is first
+    assert not other.answers
+    monkeypatch.setattr(maker, "MOST_USES", 2)
+    renewed = maker.made(doubling, "strict", True)
+    assert renewed.seed != first.seed
+    assert renewed.attempts["wide"]
+
+
 def test_known_seeds_give_equal_cases(doubling):
     given = [Cases(doubling, seed).planned("small", 0).inputs[0].data for seed in (1, 1, 2)]
     assert np.array_equal(given[0], given[1])

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample
 
 LONGEST_S, MOST_USES = 600.0, 64
-KEPT_BYTES, MOST_KEPT = 192 << 20, 32
+KEPT_BYTES, MOST_KEPT = 256 << 20, 256
+"""Of answers, over all tasks, and of tasks: what is known of one besides its answers is little, and takes longer to find out."""
 MADE: OrderedDict[str, Maker] = OrderedDict()
 
 
@@ -177,9 +178,17 @@ def made(task: Task, protocol: str, is_secret: bool) -> Maker:
     key = hashlib.sha256(f"{protocol}\0{is_secret}\0{task.model_dump_json()}".encode()).hexdigest()
     found = MADE.pop(key, None)
     if found is None or (is_secret and (found.uses >= MOST_USES or time.monotonic() - found.since > LONGEST_S)):
-        found = Maker(task, protocol, secrets.randbits(48) if is_secret else 0)
+        known, found = found, Maker(task, protocol, secrets.randbits(48) if is_secret else 0)
+        if known:  # what the operator is made for is no secret, and takes longest to find out
+            found.attempts = known.attempts
     found.uses += 1
     MADE[key] = found
-    while len(MADE) > 1 and (len(MADE) > MOST_KEPT or sum(maker.nbytes for maker in MADE.values()) > KEPT_BYTES):
+    while len(MADE) > MOST_KEPT:
         MADE.popitem(last=False)
+    free = KEPT_BYTES - sum(maker.nbytes for maker in MADE.values())
+    for maker in list(MADE.values())[:-1]:  # those asked for longest ago first
+        if free >= 0:
+            break
+        free += maker.nbytes
+        maker.answers.clear()
     return found

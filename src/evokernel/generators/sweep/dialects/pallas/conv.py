@@ -6,8 +6,6 @@ every tap is then a shift of a flat image. Taps are laid out as patches before o
 
 from __future__ import annotations
 
-from math import prod
-
 from evokernel.generators.sweep.decisions import Choice, Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.emit import function
 from evokernel.generators.sweep.dialects.pallas.parts import DIVIDE, LIMIT, PRECISION, SEMANTICS, divides
@@ -15,9 +13,6 @@ from evokernel.generators.sweep.dialects.pallas.windows import settings, tuples
 from evokernel.generators.sweep.forms import RESULT, Form
 from evokernel.generators.sweep.nodes import Node, NoSketch, walk
 from evokernel.generators.sweep.sketch import Described, Given, Sketch, free_numbers, named
-
-STACKED = 32
-"""Taps up to which it is worth asking whether each should have an array of its own."""
 
 
 def describe(form: Form) -> Described:
@@ -46,17 +41,14 @@ def describe(form: Form) -> Described:
         "by_one": heavy.name == "transposed" or all(n.is_one for n in form.numbers[:rank]),
         "operands": [{"name": names[o.node], **dict(zip(("images", "channels", "space"), o.present))} for o in form.operands],
     }  # fmt: skip
-    return Described(given, facts, traits_of(form, x, w))
+    return Described(given, facts, traits_of(form, x))
 
 
-def traits_of(form: Form, x: Node, w: Node) -> frozenset[str]:
-    """Whether every channel is its own group, whether the window is large, and whether anything is divided after it."""
+def traits_of(form: Form, x: Node) -> frozenset[str]:
+    """Whether every channel is its own group, and whether anything is divided after it."""
     groups = form.numbers[-1]
     apart = groups.same(x.shape[1]) and not groups.is_one
-    traits = {
-        "apart": apart, "product": not apart, "many": prod(n.value for n in w.shape[2:]) > STACKED,
-        "divide": form.after is not None and divides(form.after),
-    }  # fmt: skip
+    traits = {"apart": apart, "product": not apart, "divide": form.after is not None and divides(form.after)}
     return frozenset(name for name, holds in traits.items() if holds)
 
 
@@ -67,8 +59,7 @@ def takes_product(taken: Choice) -> bool:
 
 sketch = Sketch(
     decisions=(
-        Decision("algorithm", ("shifts", "rows", "patches"), trait="product", without="many"),
-        Decision("algorithm", ("shifts", "rows"), trait="many", without="apart"),
+        Decision("algorithm", ("shifts", "rows", "patches"), trait="product"),
         Decision("algorithm", ("taps", "shifts", "patches"), trait="apart"),
         Decision("layout", ("sublanes", "lanes"), one_of("algorithm", "taps")),
         Decision("channels", ("8", "12", "16", "64"), lambda taken: taken.get("layout") == "sublanes"),

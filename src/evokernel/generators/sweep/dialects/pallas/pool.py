@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from evokernel.generators.sweep.decisions import Decision, one_of
 from evokernel.generators.sweep.dialects.pallas.parts import LIMIT, SEMANTICS, STRIP
 from evokernel.generators.sweep.dialects.pallas.windows import settings, tuples
 from evokernel.generators.sweep.forms import Form
 from evokernel.generators.sweep.nodes import NoSketch
 from evokernel.generators.sweep.sketch import Described, Given, Sketch
-
-STACKED = 32
-"""Elements of a window up to which it is worth asking whether each should have an array of its own."""
 
 
 def describe(form: Form) -> Described:
@@ -30,17 +25,13 @@ def describe(form: Form) -> Described:
         "rank": rank, "window": window, "strides": strides, "paddings": paddings, "dilations": dilations, "kind": heavy.name,
         "counts": heavy.name == "mean" and heavy.dims != (1,) and padded, "by_one": all(n.is_one for n in heavy.nums[rank : 2 * rank]),
     }  # fmt: skip
-    traits = {
-        heavy.name: True, "border": heavy.name == "max" and padded,
-        "many": prod(n.value for n in heavy.nums[:rank]) > STACKED,
-    }  # fmt: skip
-    return Described((Given("x", x), *asked), facts, frozenset(name for name, holds in traits.items() if holds))
+    traits = {heavy.name, *(["border"] if heavy.name == "max" and padded else [])}
+    return Described((Given("x", x), *asked), facts, frozenset(traits))
 
 
 sketch = Sketch(
     decisions=(
-        Decision("algorithm", ("shifts", "lanes", "stacked"), without="many"),
-        Decision("algorithm", ("shifts", "lanes"), trait="many"),
+        Decision("algorithm", ("shifts", "lanes", "stacked")),
         Decision("border", ("low", "infinite", "zero"), trait="border"),
         Decision("images", ("1", "8", "16", "64"), one_of("algorithm", "shifts")),
         Decision("lanes", ("100", "128", "512"), one_of("algorithm", "lanes")),
