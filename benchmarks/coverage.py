@@ -4,8 +4,8 @@
 
 A task gets no further attempt after its first feasible kernel, which is judged once more at the end (not with `--once`), and counts only if
 it holds up.
-`--refine` spends the whole budget on every task instead, also in a folder that was covered before, and adds the table of speeds. Where the
-folder holds a run already, it is gone on with. Writes coverage.md and coverage.json beside the run.
+`--refine` spends the whole budget on every task instead, on `cpp` also in a folder that was covered before, and adds the table of speeds;
+on `pallas`, only then is anything held against XLA. Where the folder holds a run already, it is gone on with. Writes coverage.md and coverage.json beside the run.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ HELD_AGAINST = {"cpp": ["eager", "compile"], "pallas": ["eager"]}
 
 def study(given: argparse.Namespace) -> Study:
     """One arm, one seed."""
+    is_alone = given.backend == "pallas" and not given.refine
     settings = {
-        "backend": given.backend,
+        "backend": {"name": given.backend, **({"baseline": False} if is_alone else {})},  # XLA may take minutes for one operator
         "generator": "sweep",
         "policy": given.policy,
         "budget": given.budget,
@@ -44,7 +45,7 @@ def study(given: argparse.Namespace) -> Study:
         "until": "budget" if given.refine else "feasible",
     }
     again = {"timing_s": WELL_S, "baselines": HELD_AGAINST[given.backend]} if given.refine else None if given.once else {}
-    arm = Arm(name=f"{given.backend}-{given.policy}")
+    arm = Arm(name=f"{given.backend}-{given.policy}" + ("-alone" if is_alone else ""))
     return Study(name="coverage", tasks=(given.tasks,), arms=(arm,), seeds=(given.seed,), settings=settings, again=again)
 
 
