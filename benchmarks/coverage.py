@@ -3,9 +3,9 @@
     python benchmarks/coverage.py --backend cpp --tasks level1,level2 [--budget 30] [--seed 0] [--once] [--refine] [--out FOLDER]
 
 A task gets no further attempt after its first feasible kernel, which is judged once more at the end (not with `--once`), and counts only if
-it holds up.
-`--refine` spends the whole budget on every task instead, on `cpp` also in a folder that was covered before, and adds the table of speeds;
-on `pallas`, only then is anything held against XLA. Where the folder holds a run already, it is gone on with. Writes coverage.md and coverage.json beside the run.
+it holds up. `--refine` spends the whole budget on every task instead, on `cpp` also in a folder that was covered before, and adds the table
+of speeds; on `pallas`, only then is anything held against XLA. Where the folder holds a run already, it is gone on with. Writes coverage.md
+and coverage.json beside the run.
 """
 
 from __future__ import annotations
