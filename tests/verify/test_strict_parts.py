@@ -116,7 +116,7 @@ def test_only_costly_cases_serve_again_and_are_drawn_anew(doubling, monkeypatch)
 
 def test_what_is_known_of_a_task_outlasts_its_answers_and_its_secrets(doubling, monkeypatch):
     monkeypatch.setattr(maker, "MADE", type(maker.MADE)())
-    monkeypatch.setattr(maker, "KEPT_BYTES", 0)
+    monkeypatch.setattr(maker, "room", lambda: 0)
     first = maker.made(doubling, "strict", True)
     first.case("bench", 0, "wide", 1)
     other = maker.made(doubling.model_copy(update={"id": "starter/other"}), "strict", True)

@@ -8,9 +8,11 @@ well, and a candidate can pass nothing on to the next.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import time
 from collections import OrderedDict
+from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample
 
 LONGEST_S, MOST_USES = 600.0, 64
-KEPT_BYTES, MOST_KEPT = 256 << 20, 256
-"""Of answers, over all tasks, and of tasks: what is known of one besides its answers is little, and takes longer to find out."""
+MEMORY_SHARE, MOST_BYTES, MOST_KEPT = 1 / 8, 1 << 30, 256
+"""Of the machine's memory, for the answers that all its judges keep, one for each core; of answers in one judge; and of tasks: what is known of
+one besides its answers is little, and takes longer to find out."""
 MADE: OrderedDict[str, Maker] = OrderedDict()
 
 
@@ -185,10 +188,17 @@ def made(task: Task, protocol: str, is_secret: bool) -> Maker:
     MADE[key] = found
     while len(MADE) > MOST_KEPT:
         MADE.popitem(last=False)
-    free = KEPT_BYTES - sum(maker.nbytes for maker in MADE.values())
+    free = room() - sum(maker.nbytes for maker in MADE.values())
     for maker in list(MADE.values())[:-1]:  # those asked for longest ago first
         if free >= 0:
             break
         free += maker.nbytes
         maker.answers.clear()
     return found
+
+
+@cache
+def room() -> int:
+    """Bytes for the answers of all tasks."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(MOST_BYTES, int(memory * MEMORY_SHARE / (os.cpu_count() or 1)))
