@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 LONGEST_S, MOST_USES = 600.0, 64
 MEMORY_SHARE, MOST_BYTES, MOST_KEPT = 1 / 8, 1 << 30, 256
-"""Of the machine's memory, for the answers that all its judges keep, one for each core; of answers in one judge; of tasks, since what is known
-of one besides its answers is little, and takes longer to find out."""
+"""Of the machine's memory, for the answers that all its judges keep, one for each core; of answers in one judge; of tasks: what is known of
+one besides its answers is little, and takes longer to find out."""
 MADE: OrderedDict[str, Maker] = OrderedDict()
 
 
