@@ -40,3 +40,14 @@ def test_an_option_is_blamed_when_its_word_stands_in_the_message_unless_any_mess
     told = (("map", {"alias": "restrict", "lanes": "16"}),)
     belief = Belief([Evidence(told, False, "compile_error", "expected ',' before 'restrict'")], hints)
     assert belief.score("map", "alias", "restrict") < belief.score("map", "lanes", "16") - 0.5
+
+
+def test_a_size_is_blamed_where_the_message_names_what_it_refuses():
+    hints = dialect_of("pallas").hints
+    parts = (("matmul", {"rows": "512", "cols": "64", "chunk": "256"}), ("row", {"rows": "32"}))
+    told = "kernel.py:49: … Block spec for args[1] in pallas_call step at kernel.py:28 has block shape (256, 64), array shape (1024, 768)"
+    belief = Belief([Evidence(parts, False, "block_shape", told)], hints)
+    assert belief.score("matmul", "cols", "64") < belief.score("matmul", "rows", "512") - 1
+    assert belief.score("matmul", "cols", "64") < belief.score("row", "rows", "32") - 1
+    silent = Belief([Evidence(parts, False, "vmem", "512 bytes, 64 more than there are")], hints)
+    assert silent.score("row", "rows", "32") < silent.score("row", "rows", "8"), "no number is singled out"

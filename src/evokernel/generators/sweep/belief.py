@@ -81,7 +81,8 @@ class Belief:
     def charge(self, one: Evidence) -> None:
         """A failure counts against its suspects."""
         for sketch, pair, share in self.blame(one):
-            weight = max(self.hints.strength.get(one.reason, 1.0), CERTAIN if self.hints.is_spelled(pair[1], one.detail) else 0.0)
+            is_spelled = self.hints.is_spelled(pair[1], one.reason, one.detail)
+            weight = max(self.hints.strength.get(one.reason, 1.0), CERTAIN if is_spelled else 0.0)
             self.failed.add(sketch, pair, weight * share)
             if pair[0] in self.hints.sizes.get(one.reason, ()) and pair[1].isdigit():
                 self.exceeded[pair[0]].append((int(pair[1]), weight * share))
@@ -96,7 +97,7 @@ class Belief:
                 suspicion = UNKNOWN if known is None else known.get(name, 0.0)
                 if suspicion:
                     hinted = HINTED if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
-                    hinted = SPELLED if self.hints.is_spelled(option, one.detail) else hinted
+                    hinted = SPELLED if self.hints.is_spelled(option, one.reason, one.detail) else hinted
                     weight[sketch, (name, option)] = suspicion * hinted / (1 + CLEARS * self.worked.get(sketch, name, option))
         total = sum(weight.values())
         yield from ((sketch, pair, share / total) for (sketch, pair), share in weight.items())

@@ -34,6 +34,8 @@ class Hints:
     """What a profile's bottleneck, or a phrase of its summary, makes worth changing first; `up` and `down` give the direction."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failure reasons that more of something brings about: decisions whose larger numbers are then suspect, too."""
+    numbers: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
+    """Where a message of this failure reason names the sizes it refuses; other numbers in messages say nothing."""
     common: frozenset[str] = frozenset()
     """Options whose words stand in any message."""
     minor: tuple[str, ...] = ()
@@ -47,9 +49,12 @@ class Hints:
                 found |= changes
         return found
 
-    def is_spelled(self, option: str, detail: str) -> bool:
-        """Whether a message holds an option as a word of its own; numbers and common words say nothing."""
-        if option.isdigit() or option in self.common:
+    def is_spelled(self, option: str, reason: str, detail: str) -> bool:
+        """Whether a message holds an option as a word of its own, or names it among the sizes it refuses; common words say nothing."""
+        if option.isdigit():
+            named = self.numbers[reason].findall(detail) if reason in self.numbers else ()
+            return option in re.findall(r"\d+", " ".join(named))
+        if option in self.common:
             return False
         return re.search(rf"(?<![\w.]){re.escape(option)}(?![\w.])", detail) is not None
 
@@ -67,6 +72,7 @@ class Hints:
             forbidden={(c["decision"], c["option"]): tuple(c["warnings"]) for c in table["cards"] if "warnings" in c},
             needs={(c["decision"], c["option"]): tuple(c["needs"]) for c in table["cards"] if "needs" in c},
             remedies={word: dict.fromkeys(r, "") if isinstance(r, list) else r for word, r in table["remedies"].items()},
+            numbers={reason: re.compile(pattern) for reason, pattern in table.get("numbers", {}).items()},
             common=frozenset(table.get("common", ())),
             minor=tuple(table.get("minor", ())),
             sizes={reason: tuple(names) for reason, names in table.get("sizes", {}).items()},
