@@ -1,5 +1,6 @@
 """XLA's program for a reference: it computes what the reference does, has the right price, and is worked out once."""
 
+import gzip
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import pytest
 
 import evokernel
 from evokernel.backends.pallas import baseline, compiler
+from evokernel.backends.pallas.backend import PallasBackend
 from evokernel.backends.pallas.baseline import Baseline, Unavailable, baseline_us
 from evokernel.backends.pallas.chips import chip
 from evokernel.backends.pallas.environment import ENVIRONMENT
@@ -316,3 +318,17 @@ def test_which_doubts_a_baseline_may_have():
     assert not baseline.tolerated("sort.1 (sort): no schedule was dumped, counted as nothing", module)
     assert not baseline.tolerated("while.2: how often the loop runs is not known, counted once", module)
     assert not baseline.tolerated("operations are left out: pricing took too long", module)
+
+
+def test_whoever_wants_no_baseline_waits_for_none(monkeypatch, tmp_path):
+    (tmp_path / "schedule").mkdir()
+    (tmp_path / "inspect").mkdir()
+    (tmp_path / "inspect" / "tables.json").write_text("[]")
+    for name, text in json.loads(gzip.decompress((Path(__file__).parent / "schedules" / "add.json.gz").read_bytes())).items():
+        (tmp_path / "schedule" / name).write_text(text)
+    asked = []
+    monkeypatch.setattr(baseline, "baseline_us", lambda task, chip: asked.append(task.id) or 9.0)
+    task = load("starter/gelu")[0]
+    assert PallasBackend(device="never", baseline=False).timed(task, tmp_path).baseline_us == {}
+    assert not asked
+    assert PallasBackend(device="never").timed(task, tmp_path).baseline_us == {"xla": (9.0,)}
