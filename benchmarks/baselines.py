@@ -1,9 +1,8 @@
-"""Prices XLA's programs for operators anew, and writes the figures to where the package looks for them first.
+"""Prices XLA's programs for the starter operators anew, and writes the figures to where the package looks for them first.
 
-    python benchmarks/baselines.py [--chips v5e v6e] [--tasks starter] [--kept]
+    python benchmarks/baselines.py [--chips v5e v6e] [--tasks starter]
 
-Takes about ten minutes per chip for the starter operators where the compiler runs in an emulator; with `--kept`, what runs on this machine
-found out already is taken over. Prints what changed.
+Takes about ten minutes per chip where the compiler runs in an emulator. Prints what changed.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import argparse
 import json
 import time
 
-from evokernel.backends.pallas.baseline import SHIPPED, Unavailable, key_of, read, worked_out
+from evokernel.backends.pallas.baseline import SHIPPED, Unavailable, key_of, worked_out
 from evokernel.backends.pallas.chips import chip
-from evokernel.core import folders
 from evokernel.tasks.loader import load
 
 BUDGET_S = 1800.0
@@ -24,7 +22,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chips", nargs="+", default=["v5e", "v6e"])
     parser.add_argument("--tasks", default="starter")
-    parser.add_argument("--kept", action="store_true", help="take over what is kept on this machine")
     args = parser.parse_args()
     rows = {(row["chip"], row["task"]): row for row in json.loads(SHIPPED.read_text())} if SHIPPED.exists() else {}
     for name in args.chips:
@@ -32,8 +29,7 @@ def main() -> None:
             start = time.perf_counter()
             before = rows.pop((name, task.id), {"us": None})["us"]
             try:
-                kept = read(folders.cache() / "baselines" / f"{key_of(task, chip(name))}.json") if args.kept else None
-                found = kept if kept and kept.us else worked_out(task, chip(name), BUDGET_S)
+                found = worked_out(task, chip(name), BUDGET_S)
             except Unavailable as error:
                 print(f"{name} {task.id}: {error}")
             else:
