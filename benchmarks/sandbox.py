@@ -11,7 +11,9 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from evokernel.backends.cpp import toolchain
+from evokernel.backends.cpp.abi import includes
+from evokernel.backends.cpp.build import FLAGS
+from evokernel.backends.native import toolchain
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Backend
 from evokernel.core.records import Candidate, Job
@@ -38,7 +40,7 @@ def compile_ms(path: str, headers: str | None) -> float:
         (Path(work) / "kernel.cpp").write_text('extern "C" void kernel(float *out) { out[0] = 1; }\n')
         included = ["-include", headers] if headers else []
         began = time.perf_counter()
-        done = toolchain.compile(path, [*toolchain.FLAGS, *included, "kernel.cpp", "-o", "kernel.so"], Path(work), 60)
+        done = toolchain.compile(path, [*FLAGS, *included, "kernel.cpp", "-o", "kernel.so"], Path(work), 60)
         assert done.code == 0, done.text
         return 1e3 * (time.perf_counter() - began)
 
@@ -54,7 +56,7 @@ def kinds() -> dict[str, Callable[[], float]]:
         job = Job(backend=name, task=task, candidate=Candidate(backend=name, files={"kernel": ""}))
         found[f"child of {name}"] = lambda name=name, backend=backend, job=job: start_ms(name, backend, job)  # type: ignore[misc]
     if path := toolchain.find(""):
-        headers = toolchain.precompiled(path, toolchain.FLAGS)
+        headers = toolchain.precompiled(path, FLAGS, includes())
         found["compile"] = lambda: compile_ms(path, headers)
     return found
 

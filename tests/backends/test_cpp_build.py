@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from evokernel.backends.cpp import plugin as CppBackend
-from evokernel.backends.cpp import toolchain
 from evokernel.backends.cpp.abi import declaration, described
 from evokernel.backends.cpp.ceilings import NOMINAL, measured
-from evokernel.backends.cpp.diagnostics import first_errors
-from evokernel.backends.cpp.elf import read, symbols
 from evokernel.backends.cpp.profile import diagnose
-from evokernel.backends.cpp.screen import allowed_symbols
+from evokernel.backends.cpp.screen import rules
+from evokernel.backends.native import toolchain
+from evokernel.backends.native.diagnostics import first_errors
+from evokernel.backends.native.elf import read, symbols
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
 
@@ -98,7 +98,7 @@ def test_a_wrong_signature_is_answered_with_the_right_one(tmp_path):
 @needs_compiler
 @pytest.mark.parametrize("name", ["cblas_sgemm", "getppid", "pthread_create", "puts", "_exit", "memfd_create", "omp_get_wtime"])
 def test_what_is_called_from_outside_is_refused(name, tmp_path):
-    assert not allowed_symbols().fullmatch(name)
+    assert not rules().symbols.fullmatch(name)
     reason, detail = refused(f'extern "C" int {name}(int);\n{HEAD} *out = {name}(1); }}', tmp_path)
     assert reason == "forbidden"
     assert name in detail
@@ -150,7 +150,7 @@ def test_template_noise_is_left_out():
         "kernel.cpp:9:1: error: second\n    9 | foo\n      | ^~~\n"
         "kernel.cpp:9:2: error: third\nkernel.cpp:9:3: error: fourth\n"
     )
-    text = first_errors(noise, "\n" * 8 + "foo\n")
+    text = first_errors(noise, {"kernel.cpp": "\n" * 8 + "foo\n"})
     assert text.splitlines()[0] == "stl_algo.h: error: no match for 'operator-'"
     assert "line 9: error: second\n    foo\n    ^~~" in text
     assert "note" not in text

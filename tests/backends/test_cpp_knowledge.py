@@ -16,7 +16,8 @@ import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from evokernel.backends.cpp.abi import harness
-from evokernel.backends.cpp.toolchain import FLAGS, find
+from evokernel.backends.cpp.build import FLAGS
+from evokernel.backends.native.toolchain import find
 from evokernel.core.plugins import folder, make
 from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
 from evokernel.memory.seeds import seeds

@@ -2,11 +2,12 @@
 
 import pytest
 
-from evokernel.backends.cpp.screen import findings, pastes_tokens, tokens
+from evokernel.backends.cpp.screen import rules
+from evokernel.backends.native.screen import findings, pastes_tokens, tokens
 
 
 def found(text):
-    return list(findings("kernel.cpp", text))
+    return list(findings("kernel.cpp", text, rules()))
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ class Both:
             self.build_native(workdir)
 
     def build_native(self, workdir: Path) -> None:
-        from evokernel.backends.cpp.toolchain import compile, find
+        from evokernel.backends.native.toolchain import compile, find
 
         done = compile(find("") or "", ["-O1", "-w", "-fPIC", "-shared", NATIVE, "-o", "kernel.so"], workdir, 60.0)
         if done.code:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.backends.cpp import toolchain
+from evokernel.backends.native import toolchain
 from evokernel.jail import launch, layers, plans
 
 pytestmark = pytest.mark.skipif(

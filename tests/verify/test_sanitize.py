@@ -10,6 +10,7 @@ import pytest
 
 from evokernel.backends.cpp import sanitizer
 from evokernel.backends.cpp.backend import CppBackend
+from evokernel.backends.native import toolchain
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
@@ -153,6 +154,7 @@ def test_without_a_sanitizer_the_verdict_says_so(numbered, poor_compiler):
 )
 def test_frames_are_not_kept_where_that_would_break_wide_vectors(monkeypatch, machine, version, expected):
     said = version + ("\nCopyright (C) Free Software Foundation, Inc." if version.startswith("g++") else "")
-    monkeypatch.setattr(sanitizer, "version_text", lambda path: said)
+    for module in (sanitizer, toolchain):
+        monkeypatch.setattr(module, "version_text", lambda path: said)
     monkeypatch.setattr(sanitizer.platform, "machine", lambda: machine)
     assert sanitizer.misplaces_vectors("g++") == expected

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from evokernel.backends.cpp.toolchain import HEADERS
 from evokernel.core.records import Signature, Tensor
 
+HEADERS = ("cstdint", "cstddef", "cmath", "cstring", "algorithm")
+"""Included before the candidate's first line."""
 TYPES = {
     "float32": "float",
     "float64": "double",
@@ -54,7 +55,11 @@ def described(signature: Signature) -> str:
     return 'extern "C" void kernel(\n' + "\n".join(lines) + "\n);"
 
 
+def includes() -> str:
+    """What every kernel has included, as lines of a header."""
+    return "".join(f"#include <{name}>\n" for name in HEADERS)
+
+
 def harness(signature: Signature) -> str:
     """The header that is included before the candidate's first line."""
-    includes = "".join(f"#include <{name}>\n" for name in HEADERS)
-    return f'#pragma once\n{includes}{declaration(signature)} __attribute__((visibility("default")));\n'
+    return f'#pragma once\n{includes()}{declaration(signature)} __attribute__((visibility("default")));\n'

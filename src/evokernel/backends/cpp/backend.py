@@ -26,12 +26,12 @@ class CppBackend:
         self.compiler, self.flags, self.threads = compiler, flags, threads
 
     def missing(self) -> str | None:
-        from evokernel.backends.cpp.toolchain import missing
+        from evokernel.backends.native.toolchain import missing
 
         return missing(self.compiler)
 
     def versions(self) -> dict[str, str]:
-        from evokernel.backends.cpp.toolchain import find, processor, version
+        from evokernel.backends.native.toolchain import find, processor, version
 
         path = find(self.compiler)
         return {"compiler": version(path), "processor": processor()} if path else {"processor": processor()}
@@ -48,10 +48,11 @@ class CppBackend:
         return described(task.signature)
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
-        from evokernel.backends.cpp.screen import findings
+        from evokernel.backends.cpp.screen import rules
+        from evokernel.backends.native.screen import findings
 
         for name, text in sorted(candidate.files.items()):
-            yield from findings(name, text)
+            yield from findings(name, text, rules())
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
         from evokernel.backends.cpp.build import build

@@ -7,19 +7,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from evokernel.backends.cpp.abi import declaration, harness
-from evokernel.backends.cpp.diagnostics import first_errors
-from evokernel.backends.cpp.elf import read
-from evokernel.backends.cpp.screen import allowed_symbols, pastes_tokens, unwanted_words
-from evokernel.backends.cpp.toolchain import FLAGS, Compiled, compile, find, missing, precompiled
+from evokernel.backends.cpp.abi import declaration, harness, includes
+from evokernel.backends.cpp.screen import rules
+from evokernel.backends.native.built import refuse_dishonest
+from evokernel.backends.native.diagnostics import refuse_failed, refuse_killed
+from evokernel.backends.native.elf import read
+from evokernel.backends.native.screen import pastes_tokens, unwanted_words
+from evokernel.backends.native.toolchain import HARDENED, Compiled, compile, find, missing, precompiled
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
 
 SOURCE, HEADER, LIBRARY, EXPORTS = "kernel.cpp", "harness.h", "kernel.so", "exports.map"
 TIMEOUT_S = 60.0
-STATIC_BYTES = 256 << 20
-HARDENED = "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-z,text"
-"""Tables of the loader cannot be written, constants cannot be executed."""
+FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-fopenmp",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+)
 QUIET = ("-fdiagnostics-color=never", "-fmax-errors=8", "-w")
 
 
@@ -53,7 +63,7 @@ def write(task: Task, text: str, workdir: Path) -> None:
 
 def compile_kernel(path: str, options: Sequence[str], workdir: Path, timeout_s: float = TIMEOUT_S) -> Compiled:
     """Compiles and links what `write` left."""
-    base = precompiled(path, options)
+    base = precompiled(path, options, includes())
     included = ["-include", base] if base else []
     command = [*options, *QUIET, *included, "-include", HEADER, SOURCE, "-o", LIBRARY, "-lm"]
     if sys.platform == "linux":
@@ -66,31 +76,13 @@ def compile_kernel(path: str, options: Sequence[str], workdir: Path, timeout_s: 
 
 def judge(done: Compiled, task: Task, source: str, workdir: Path, timeout_s: float) -> None:
     """Whose fault it is that there is no library."""
-    if done.timed_out or "CPU time limit exceeded" in done.text:
-        raise CandidateError("build_timeout", f"the compiler did not finish within {timeout_s:g} s: fewer templates, less unrolling")
-    if done.code == 0 and (workdir / LIBRARY).exists():
-        return
-    refuse_killed(done)
-    if "out of memory" in done.text or "virtual memory exhausted" in done.text or "cannot allocate memory" in done.text.lower():
-        raise CandidateError("memory", "the compiler ran out of memory: smaller static tables, fewer templates")
-    if "No space left on device" in done.text:
-        raise InfraError("no space left on the device for building")
-    if lacking := re.search(
-        r"cannot find -l\w+|unable to find library -l\w+|library not found for -l\w+|cannot execute .?cc1plus.?", done.text
-    ):
-        raise UserError(
-            f"the C++ compiler is incomplete ({lacking[0]}): install g++ with OpenMP (apt install g++), or set backend.compiler"
-        )
-    detail = first_errors(done.text, source)
-    if re.search(r"(conflicting declaration of C function|conflicting types for) ['‘]?(void )?kernel", done.text):
-        detail += f"\nthe entry point must be declared exactly so:\n{declaration(task.signature)}"
-    raise CandidateError("compile_error", detail)
-
-
-def refuse_killed(done: Compiled) -> None:
-    """A compiler that was killed says nothing about the candidate; the judge tries again."""
-    if done.is_killed:
-        raise CandidateError("killed", "the compiler was killed from outside, perhaps for lack of memory")
+    try:
+        refuse_failed(done, workdir / LIBRARY, {SOURCE: source}, timeout_s)
+    except CandidateError as error:
+        if re.search(r"(conflicting declaration of C function|conflicting types for) ['‘]?(void )?kernel", done.text):
+            right = f"the entry point must be declared exactly so:\n{declaration(task.signature)}"
+            raise CandidateError(error.reason, f"{error.detail}\n{right}") from error
+        raise
 
 
 def check_expanded(path: str, workdir: Path, timeout_s: float) -> None:
@@ -101,43 +93,15 @@ def check_expanded(path: str, workdir: Path, timeout_s: float) -> None:
         raise CandidateError("build_timeout", f"macros in {SOURCE} do not expand within {timeout_s:g} s")
     if done.code:
         return  # the compiler proper will say what is wrong
-    if found := unwanted_words(own_part((workdir / "expanded.ii").read_text(errors="replace"))):
+    if found := unwanted_words((workdir / "expanded.ii").read_text(errors="replace"), rules(), {SOURCE}):
         raise CandidateError("forbidden", f"macros in {SOURCE} spell what its text does not say: {found[0]}")
 
 
-def own_part(expanded: str) -> str:
-    """The lines of preprocessed text that stem from the candidate, not from a header."""
-    own, kept = False, []
-    for line in expanded.splitlines():
-        if marker := re.match(r'# \d+ "([^"]*)"', line):
-            own = marker[1] == SOURCE
-        elif own:
-            kept.append(line)
-    return "\n".join(kept)
-
-
 def check_symbols(library: Path, task: Task) -> None:
-    """Refuses what is called from outside, what hides the entry point, and what an honest object does not hold."""
+    """Refuses what hides the entry point, what is called from outside, and what an honest object does not hold."""
     built = read(library)
     if built is None:
         return
-    found = built.symbols
-    if "kernel" not in found.offered:
+    if "kernel" not in built.symbols.offered:
         raise CandidateError("symbol", f"kernel.cpp does not define the entry point:\n{declaration(task.signature)}")
-    foreign = [name for name in found.needed if not allowed_symbols().fullmatch(name)]
-    if undefined := [name for name in foreign if name.startswith("_Z") and not name.startswith(("_ZNSt", "_ZNKSt", "_ZSt"))]:
-        raise CandidateError("symbol", f"declared but never defined: {', '.join(map(readable, undefined[:5]))}")
-    if foreign:
-        raise CandidateError(
-            "forbidden", f"calls {', '.join(foreign[:5])}: a kernel may use arithmetic, memory and OpenMP, nothing of the system"
-        )
-    if built.static_bytes > STATIC_BYTES:
-        raise CandidateError("memory", f"static storage of more than {STATIC_BYTES >> 20} MiB: take scratch from the heap, within the call")
-    if odd := list(built.oddities()):
-        raise CandidateError("forbidden", "the built object is not that of a kernel: " + "; ".join(odd))
-
-
-def readable(symbol: str) -> str:
-    """The function's own name inside a mangled symbol."""
-    match = re.match(r"_ZN?K?(\d+)", symbol)
-    return symbol[match.end() : match.end() + int(match[1])] if match else symbol
+    refuse_dishonest(built, rules().symbols, "arithmetic, memory and OpenMP")

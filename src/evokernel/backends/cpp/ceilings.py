@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.backends.cpp.toolchain import FLAGS, compile, find, processor, version
+from evokernel.backends.cpp.build import FLAGS
+from evokernel.backends.native.toolchain import compile, find, processor, version
 from evokernel.core import folders
 from evokernel.core.errors import InfraError
 from evokernel.core.protocols import Equipment

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from evokernel.backends.cpp.build import LIBRARY, SOURCE, TIMEOUT_S, compile_kernel, refuse_killed, write
-from evokernel.backends.cpp.diagnostics import first_errors
-from evokernel.backends.cpp.toolchain import FLAGS, compile, find, missing, version_text
+from evokernel.backends.cpp.build import FLAGS, LIBRARY, SOURCE, TIMEOUT_S, compile_kernel, write
+from evokernel.backends.native.diagnostics import first_errors, refuse_killed
+from evokernel.backends.native.toolchain import compile, find, is_gcc, missing, version_text
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.protocols import Equipment
 from evokernel.core.records import Candidate, Task
@@ -53,10 +53,6 @@ def runtime(path: str) -> str | None:
     """The libraries that have to be loaded first, when all that are needed are there."""
     located = [first(path, names) for names in (GCC if is_gcc(path) else CLANG)]
     return " ".join(filter(None, (located[0], first(path, THROWING)))) if all(located) else None
-
-
-def is_gcc(path: str) -> bool:
-    return "Free Software Foundation" in version_text(path)
 
 
 def misplaces_vectors(path: str) -> bool:
@@ -105,7 +101,7 @@ def build(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: 
     if done.timed_out:
         raise CandidateError("build_timeout", f"not compiled for the sanitizer within {timeout_s:g} s: fewer templates, less unrolling")
     if done.code or not (workdir / LIBRARY).exists():
-        raise CandidateError("compile_error", f"it compiles, but not for the sanitizer:\n{first_errors(done.text, text)}")
+        raise CandidateError("compile_error", f"it compiles, but not for the sanitizer:\n{first_errors(done.text, {SOURCE: text})}")
     watching = settings()["runtime"] | ({"detect_stack_use_after_return": 0} if misplaces_vectors(path) else {})
     options = ":".join(f"{name}={value}" for name, value in watching.items())
     return {"LD_PRELOAD": preloaded, "ASAN_OPTIONS": options, "UBSAN_OPTIONS": "print_stacktrace=0"}

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.backends.cpp.build import LIBRARY, SOURCE
-from evokernel.backends.cpp.diagnostics import clip
-from evokernel.backends.cpp.toolchain import compile
+from evokernel.backends.native.diagnostics import clip
+from evokernel.backends.native.toolchain import compile
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evokernel.backends.cpp.abi import harness
-from evokernel.backends.cpp.toolchain import FLAGS
+from evokernel.backends.cpp.build import FLAGS
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Settings, Task

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,21 +21,12 @@ from evokernel.core.errors import InfraError
 from evokernel.jail import launch, plans
 
 log = logging.getLogger(__name__)
-FLAGS = (
-    "-std=c++17",
-    "-O3",
-    "-march=native",
-    "-fopenmp",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=hidden",
-)
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "DEVELOPER_DIR")
 """What a compiler may need to find its own parts."""
 MEMORY_BYTES, FILE_BYTES = 4 << 30, 512 << 20
-HEADERS = ("cstdint", "cstddef", "cmath", "cstring", "algorithm")
+HARDENED = "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-z,text"
+"""Tables of the loader cannot be written, constants cannot be executed."""
+HEADER, HEADER_S = "base.h", 60.0
 
 
 class Compiled(NamedTuple):
@@ -98,10 +89,14 @@ def processor() -> str:
     return found.get("model name") or f"{platform.machine()} {part}".strip()
 
 
-def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float) -> Compiled:
-    """Runs the compiler inside `workdir`, which is also its temporary folder, and the only one it can write to."""
+def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float, readable: Iterable[Path] = ()) -> Compiled:
+    """Runs the compiler inside `workdir`, which is also its temporary folder, and the only one it can write to.
+
+    Besides its own parts it sees what was precompiled, and the folders in `readable`.
+    """
     limits = {"RLIMIT_CPU": int(timeout_s) + 5, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_AS": MEMORY_BYTES, "RLIMIT_NOFILE": 1024}
-    jail = plans.compiler(path, [str(folders.cache() / "headers")], str(workdir), PASSED_ON[1:], limits)
+    seen = [str(folders.cache() / "headers"), *map(str, readable)]
+    jail = plans.compiler(path, seen, str(workdir), PASSED_ON[1:], limits)
     given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {"PATH": os.defpath, **given, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
     try:
@@ -141,26 +136,36 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def precompiled(path: str, options: Sequence[str]) -> str | None:
-    """A header with the standard ones in it, compiled once per machine: reading them takes longer than most kernels. GCC only."""
+def is_gcc(path: str) -> bool:
+    return "Free Software Foundation" in version_text(path)
+
+
+def precompiled(path: str, options: Sequence[str], text: str, readable: Sequence[Path] = (), contents: str = "") -> str | None:
+    """A header with this text, compiled once per machine: reading what it includes takes longer than most kernels. GCC only.
+
+    Where it includes files that change with us, `contents` is a hash of them; their folders are among `readable`.
+    """
     options = [option for option in options if option != "-shared"]
-    if "Free Software Foundation" not in version_text(path):
+    if not is_gcc(path):
         return None
-    text = "".join(f"#include <{name}>\n" for name in HEADERS)
-    key = hashlib.sha256("\0".join([text, version_text(path), *options, processor()]).encode()).hexdigest()[:16]
-    folder = folders.cache() / "headers" / key
+    folder = folders.cache() / "headers" / key_of(text, contents, version_text(path), *options, processor())
     try:
-        if not (folder / "base.h.gch").exists():
+        if not (folder / f"{HEADER}.gch").exists():
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder) as building:
                 workdir = Path(building)
-                (workdir / "base.h").write_text(text)
-                done = compile(path, [*options, "-w", "-x", "c++-header", "base.h", "-o", "base.h.gch"], workdir, 60.0)
-                if done.code:
+                (workdir / HEADER).write_text(text)
+                arguments = [*options, "-w", "-x", "c++-header", HEADER, "-o", f"{HEADER}.gch"]
+                if compile(path, arguments, workdir, HEADER_S, readable).code:
                     return None
-                (workdir / "base.h").replace(folder / "base.h")
-                (workdir / "base.h.gch").replace(folder / "base.h.gch")
+                (workdir / HEADER).replace(folder / HEADER)
+                (workdir / f"{HEADER}.gch").replace(folder / f"{HEADER}.gch")
     except OSError as error:
         log.debug("headers are not precompiled: %s", error)
         return None
-    return str(folder / "base.h")
+    return str(folder / HEADER)
+
+
+def key_of(*parts: str) -> str:
+    """A short name for what these texts say together."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,133 @@
+"""What backends that compile C++ share: errors in several files, headers compiled once, rules with a backend's own added."""
+
+import os
+
+import pytest
+
+from evokernel.backends.native import diagnostics, screen, toolchain
+from evokernel.core import plugins
+
+OWN = """
+[headers]
+added = "blocks.h"
+quoted = ['kernel_operator\\.h', 'register/\\w+\\.h']
+allowed = "the headers of this test"
+[directives]
+conditions = ['__CCE_\\w+']
+[names]
+free = "printf"
+[reaches]
+"the twin" = "twin"
+[forms]
+"inside the twin" = 'twin_\\w+'
+[symbols]
+allowed = ['own_call']
+"""
+FILES = ("op_host/tiling.h", "op_kernel/kernel.cpp")
+
+
+@pytest.fixture
+def rules(tmp_path):
+    path = tmp_path / "screen.toml"
+    path.write_text(OWN)
+    return screen.read(path)
+
+
+def found(text, rules, name="op_kernel/kernel.cpp"):
+    return list(screen.findings(name, text, rules, FILES))
+
+
+def test_it_is_no_plug_in():
+    assert "native" not in plugins.names("backend")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#include "kernel_operator.h"\n#include "register/op_def_registry.h"\n#include <cmath>\n#include <blocks.h>',
+        '#include "tiling.h"\n#include "op_host/tiling.h"\n#include "../op_host/tiling.h"',
+        '#if __has_include("tiling.h")\n#endif\n#ifdef __CCE_AICORE__\n#endif',
+        'void f() { printf("%d", 1); }',
+    ],
+)
+def test_a_backends_own_rules_allow_more(text, rules):
+    assert found(text, rules) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('#include "core.h"', "only the headers of this test"),
+        ('#include "../../op_host/tiling.h"', "is not allowed"),
+        ('#include "/op_host/tiling.h"', "is not allowed"),
+        ('#include ""', "is not allowed"),
+        ("#include <tiling.h>", "is not allowed"),
+        ("#include <omp.h>", "is not allowed"),
+        ('#if __has_include("secret.h")\n#endif', "secret.h"),
+        ("void f() { twin::stop(); }", "the twin"),
+        ("int x = twin_error();", "inside the twin"),
+        ("void f() { puts(nullptr); ::puts(nullptr); }", "the terminal"),
+    ],
+)
+def test_and_refuse_more(text, words, rules):
+    assert any(words in line for line in found(text, rules)), found(text, rules)
+
+
+def test_symbols_are_added(rules):
+    assert rules.symbols.fullmatch("own_call")
+    assert rules.symbols.fullmatch("memcpy")
+    assert not rules.symbols.fullmatch("GOMP_parallel")
+
+
+def test_of_expanded_text_only_the_candidates_part_counts(rules):
+    expanded = '# 1 "/usr/include/a.h"\nint twin_a;\n# 1 "op_kernel/kernel.cpp"\nint twin_b;\n'
+    assert screen.unwanted_words(expanded, rules, FILES) == ["`twin_b` reaches for inside the twin"]
+
+
+def test_errors_name_the_file_where_there_are_several():
+    text = (
+        "/tmp/w/op_kernel/kernel.cpp:2:1: error: first\n    2 | b\n      | ^\n"
+        "op_host/tiling.h:1:1: error: second\n/package/twin/queue.h:7:1: error: third\n"
+    )
+    sources = {"op_kernel/kernel.cpp": "a\nb\n", "op_host/tiling.h": "c\n"}
+    said = diagnostics.first_errors(text, sources).splitlines()
+    assert said[:3] == ["op_kernel/kernel.cpp line 2: error: first", "    b", "    ^"]
+    assert said[3:] == ["op_host/tiling.h line 1: error: second", "    c", "queue.h: error: third"]
+    alone = diagnostics.first_errors(text, {"op_kernel/kernel.cpp": "a\nb\n"}).splitlines()
+    assert alone[0] == "line 2: error: first"
+    assert "tiling.h: error: second" in alone
+
+
+def test_a_longer_name_is_meant_rather_than_its_ending():
+    sources = {"tiling.h": "outer\n", "op_host/tiling.h": "inner\n"}
+    assert "inner" in diagnostics.first_errors("/w/op_host/tiling.h:1:1: error: x\n", sources)
+
+
+def gcc():
+    path = toolchain.find("")
+    return path if path and toolchain.is_gcc(path) else None
+
+
+@pytest.mark.skipif(gcc() is None, reason="needs g++")
+def test_headers_are_compiled_once_for_what_they_say_and_include(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
+    include, work = tmp_path / "include", tmp_path / "work"
+    for folder in (include, work):
+        folder.mkdir()
+    (include / "given.h").write_text("inline int given() { return 3; }\n")
+    (work / "a.cpp").write_text("int main() { return given(); }\n")
+    options, text = ["-std=c++17", "-I", str(include)], '#include "given.h"\n'
+    first = toolchain.precompiled(gcc(), options, text, [include], "one")
+    assert first == toolchain.precompiled(gcc(), options, text, [include], "one")
+    assert (
+        len({first, toolchain.precompiled(gcc(), options, text, [include], "two"), toolchain.precompiled(gcc(), options, "int a;\n")}) == 3
+    )
+    done = toolchain.compile(gcc(), [*options, "-include", first, "a.cpp", "-o", "a"], work, 60, [include])
+    assert done.code == 0, done.text
+    assert os.waitstatus_to_exitcode(os.system(str(work / "a"))) == 3
+
+
+@pytest.mark.skipif(gcc() is None, reason="needs g++")
+def test_a_header_that_does_not_compile_is_done_without(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path))
+    assert toolchain.precompiled(gcc(), ["-std=c++17"], '#include "nowhere.h"\n') is None
