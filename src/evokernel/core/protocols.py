@@ -110,14 +110,32 @@ class Timed(NamedTuple):
 
 
 @runtime_checkable
-class TracedBackend(Protocol):
+class PricedBackend(Protocol):
+    """A Backend that finds latencies for itself, and whose kernels run in simulation: slowly, so that fewer cases are tried.
+
+    `said` is what the process that runs the candidate wrote to stderr. Where that process holds the candidate's own code, so may the text.
+    """
+
+    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+        """The sizes at which this candidate is run."""
+
+    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
+        """What a built candidate takes. Raises CandidateError when that can be neither measured nor computed."""
+
+    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+        """A failed run in words for whoever wrote the kernel."""
+
+    def sampled(self, said: str) -> str:
+        """After a run, of what was written during it: how much of the kernel was run, when that was not all of it; else nothing."""
+
+
+@runtime_checkable
+class TracedBackend(PricedBackend, Protocol):
     """A Backend whose candidates are programs to be traced: their own code runs once, in a process that is gone before anything is judged.
 
     What is traced is then inspected, built, run and priced where none of the candidate's code ever was.
     """
 
-    checked: ClassVar[tuple[str, ...]]
-    """The sizes at which candidates are run."""
     environment: ClassVar[dict[str, str]]
     """For the processes that trace, inspect and run."""
 
@@ -135,9 +153,6 @@ class TracedBackend(Protocol):
 
     def explain(self, error: Exception) -> CandidateError:
         """What an exception out of one of these three means for whoever wrote the candidate."""
-
-    def timed(self, task: Task, workdir: Path) -> Timed:
-        """What a built candidate takes. Raises CandidateError when that can be neither measured nor computed."""
 
 
 class Generator(Protocol):

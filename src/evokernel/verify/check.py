@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import TracedBackend
+from evokernel.core.errors import CandidateError, UserError
+from evokernel.core.protocols import PricedBackend, TracedBackend
 from evokernel.verify.arena import NAN_BYTE, OTHER_BYTE, Arena, Slot
 from evokernel.verify.cases import Case, Unsuited
 from evokernel.verify.trial import Trial, described_size
@@ -34,12 +34,12 @@ OTHER_KINDS = {
     "nonfinite": "a few inputs were infinite or NaN",
 }
 BENCH = (("bench", "own"), ("bench", "normal"), ("bench", "heavy"), ("bench", "zeros"), ("bench", "constant"))
-BENCH_TRACED = (("bench", "wide"), ("bench", "shifted"), ("bench", "tiny"))
+BENCH_SIMULATED = (("bench", "wide"), ("bench", "shifted"), ("bench", "tiny"))
 CONFIRMED = {
     False: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("held_out", "shifted"), *BENCH),
-    True: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("odd", "own"), ("odd", "uniform"), *BENCH_TRACED),
+    True: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("odd", "own"), ("odd", "uniform"), *BENCH_SIMULATED),
 }
-"""Further cases for a kernel that would become a best; where candidates are traced, some are run only here."""
+"""Further cases for a kernel that would become a best; where kernels run in simulation, some are run only here."""
 TOO_SLOW = "other kinds of inputs at the timed size: interpreting the kernel takes too long"
 READS = "the kernel reads outside its inputs, and what it finds there changes its results"
 
@@ -50,7 +50,8 @@ def check(trial: Trial) -> None:
     if child is None:
         child = trial.start([trial.case(size, 0) for size in trial.sizes if size != "bench"])
         child.wait_ready()
-    child.load()
+    with trial.telling():
+        child.load()
     for size in trial.first_sizes:
         earlier: list[Case] = []
         for case in list(trial.cases_at(size)):
@@ -61,6 +62,8 @@ def check(trial: Trial) -> None:
                 trial.drawn[size].remove(case)
                 continue
             earlier.append(case)
+    if trial.sampled and not trial.judged:
+        raise UserError(f"{trial.job.task.id} is too large to be run in full here: verify it on a task with smaller sizes")
     if (note := trial.cases.maker.yardstick.without) and note not in trial.without:
         trial.without.append(note)
 
@@ -69,9 +72,11 @@ def confirm(trial: Trial) -> None:
     """Further cases that nobody has seen, for a kernel that was right and fast enough to become a best."""
     if trial.job.protocol != "strict":
         return
-    is_traced = isinstance(trial.backend, TracedBackend)
-    for index, (size, kind) in enumerate(CONFIRMED[is_traced]):
-        if is_traced and size == "bench" and trial.child and trial.child.left_s < trial.child.timeout_s / 2:
+    is_priced = isinstance(trial.backend, PricedBackend)
+    for index, (size, kind) in enumerate(CONFIRMED[is_priced]):
+        if size in trial.sampled:
+            continue
+        if is_priced and size == "bench" and trial.child and trial.child.left_s < trial.child.timeout_s / 2:
             trial.without.append(TOO_SLOW)
             return
         if size in trial.sizes:
@@ -104,31 +109,35 @@ def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
     assert trial.arena is not None
     trial.arena.fill(slot, case.inputs)
     for byte in (NAN_BYTE, OTHER_BYTE)[:repeats]:
-        run(trial, case, slot, byte)
+        since = run(trial, case, slot, byte)
         try:
-            trial.expect(case, slot)
+            trial.expect(case, slot, since)
         except CandidateError as error:
             if error.reason in ("mismatch", "nan", "nondeterministic") and reads_outside(trial, case, slot, byte):
                 raise CandidateError("out_of_bounds", f"{READS} ({described_size(case)})") from error
             raise
 
 
-def run(trial: Trial, case: Case, slot: Slot, byte: int) -> None:
-    """One run with a byte around the inputs; what goes wrong in it is told with the size."""
+def run(trial: Trial, case: Case, slot: Slot, byte: int) -> int:
+    """One run with a byte around the inputs; what goes wrong in it is told with the size. Gives where what it writes to stderr begins."""
     assert trial.arena is not None
     assert trial.child is not None
     trial.arena.surround(slot, byte)
     trial.arena.poison(slot)
+    since = trial.child.reported_bytes()
     try:
-        trial.child.run(slot)
+        with trial.telling():
+            trial.child.run(slot)
     except CandidateError as error:
-        raise CandidateError(error.reason, f"{error.detail} ({described_size(case)})") from error
+        first, line_end, rest = error.detail.partition("\n")
+        raise CandidateError(error.reason, f"{first} ({described_size(case)}){line_end}{rest}") from error
+    return since
 
 
 def reads_outside(trial: Trial, case: Case, slot: Slot, byte: int) -> bool:
     """Whether other bytes around the inputs give other results, and the same bytes the same ones."""
     assert trial.arena is not None
-    if isinstance(trial.backend, TracedBackend):
+    if isinstance(trial.backend, TracedBackend) or trial.computes(case.size):
         return False
     found = trial.arena.results(slot)
     seen = []

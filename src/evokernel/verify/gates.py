@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import TracedBackend
+from evokernel.core.protocols import PricedBackend, TracedBackend
 from evokernel.core.statistics import is_apart
 from evokernel.verify import audit, incumbents, sanitize
 from evokernel.verify.check import check, confirm
@@ -32,14 +32,16 @@ def build(trial: Trial) -> None:
     if isinstance(trial.backend, TracedBackend):
         trial.prepare("lower")
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
-    if not isinstance(trial.backend, TracedBackend):
+    if not isinstance(trial.backend, PricedBackend):  # those are timed beside nobody
         incumbents.keep(trial)
 
 
 def clock(trial: Trial) -> None:
     """Paired samples of candidate, incumbent and baselines; what bounds the candidate; and a closer look at one that would be the best."""
     job, backend = trial.job, trial.backend
-    found = backend.timed(job.task, trial.workdir) if isinstance(backend, TracedBackend) and job.clock != "synthetic" else None
+    found = None
+    if isinstance(backend, PricedBackend) and job.clock != "synthetic":
+        found = backend.timed(job.task, trial.workdir, trial.said())
     if found:
         trial.timing = Timing(found.samples_us, found.baseline_us, found.clock)
     else:

@@ -275,9 +275,13 @@ class Child:
             "crash", f"the kernel died of {died.name} ({signal.strsignal(died)}){hint(died)}" + (f": {said}" if said else "")
         )
 
-    def reported(self, limit: int = 64 << 10) -> str:
-        """The beginning of what it wrote to stderr."""
-        return os.pread(self.errors.fileno(), limit, 0).decode(errors="replace")
+    def reported(self, limit: int = 64 << 10, since: int = 0) -> str:
+        """What it wrote to stderr, from a place on."""
+        return os.pread(self.errors.fileno(), limit, since).decode(errors="replace")
+
+    def reported_bytes(self) -> int:
+        """How much that is so far."""
+        return os.fstat(self.errors.fileno()).st_size
 
     def said(self) -> str:
         """The end of what it wrote to stderr."""

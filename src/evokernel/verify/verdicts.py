@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 PASSING = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
 """Reasons that may lie in the moment and not in the candidate."""
 
+CODE = (".py", ".toml", ".json", ".c", ".cpp", ".h")
+
 
 def kept(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None:
     """What was found before, by the same code and toolchain, about the same candidate; None when nothing was."""
@@ -65,7 +67,7 @@ def code(module: str) -> str:
     home = Path(str(evokernel.__file__)).parent
     own = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verify"
     digest = hashlib.sha256()
-    for folder in sorted({home / "verify", home / "reference", home / "core", own}):
-        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json", ".c") or path.name == "audit.md"):
+    for folder in sorted({home / "verify", home / "reference", home / "core", home / "backends" / "native", own}):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in CODE or path.name == "audit.md"):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
 CLOCK = "estimate (schedule)"
+TRIED = ("small", "held_out", "bench")
 DEVICE = ("auto", "never", "always")
 NO_TPU = "none, and none is needed; times are estimates from the compiler's schedule"
 
@@ -30,7 +31,6 @@ class PallasBackend:
     """
 
     file = "kernel.py"
-    checked: ClassVar[tuple[str, ...]] = ("small", "held_out", "bench")
     environment: ClassVar[dict[str, str]] = ENVIRONMENT
 
     def __init__(self, chip: str = "v5e", device: str = "auto", baseline: bool = True) -> None:
@@ -116,7 +116,16 @@ class PallasBackend:
     def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
         return None
 
-    def timed(self, task: Task, workdir: Path) -> Timed:
+    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+        return TRIED
+
+    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+        return error  # interpret mode says what is wrong in the words of the kernel's writer already
+
+    def sampled(self, said: str) -> str:
+        return ""
+
+    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
         from evokernel.backends.pallas.baseline import baseline_us
         from evokernel.backends.pallas.errors import unpriced
         from evokernel.backends.pallas.profile import profile
