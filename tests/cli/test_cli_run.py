@@ -15,7 +15,7 @@ import pytest
 from cli_calls import KERNEL, TASK, Call, Said
 
 from evokernel.cli.drive import drive
-from evokernel.cli.verify import written_in
+from evokernel.cli.kernel_files import written_in
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
 from evokernel.core.plugins import make

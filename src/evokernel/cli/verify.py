@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evokernel.cli.kernel_files import candidate, refuse_what_is_no_kernel, written_in
 from evokernel.cli.output import emit, json_option, pairs, tell
 from evokernel.core.errors import UserError
 
@@ -36,6 +37,7 @@ def command(
       evokernel verify kernel.py --task starter/softmax --set backend.chip=v6e
       evokernel verify kernel.cpp --task my_op.py --baseline compile --json
       evokernel verify kernel.cpp --task starter/matmul --set backend.threads=2
+      evokernel verify kernel.asc --task starter/softmax
 
     Exit codes: 0 passed every gate, 1 did not, 2 something to fix, 3 nobody could judge it.
     """
@@ -57,51 +59,6 @@ def command(
     if outcome.feasible and (left_out := [name for name in baselines if name not in outcome.baseline_us]):
         tell(f"note: there is no time of {words.baseline(left_out)} to go with times that are {words.clock([outcome.clock])}", err=True)
     return 0 if outcome.feasible else 1
-
-
-def written_in(path: Path) -> str:
-    """The backend whose candidates are files like this one; the default one when there is none."""
-    from evokernel.core import plugins
-    from evokernel.core.config import RunConfig
-    from evokernel.generators.prompting import file_name
-
-    for name in plugins.names("backend"):
-        try:
-            file = file_name(plugins.find("backend", name))
-        except UserError:  # one that cannot be loaded is not what was meant
-            continue
-        if (path / file).is_file() or path.suffix == Path(file).suffix:
-            return name
-    return RunConfig().name("backend")
-
-
-def candidate(path: Path, backend: str) -> Candidate:
-    """The kernel's text. A single file goes by the name `kernel`, whatever it is called on disk."""
-    from evokernel.core.records import Candidate
-
-    try:
-        if path.is_dir():
-            files = {one.name: one.read_text() for one in sorted(path.iterdir()) if one.is_file() and not one.name.startswith(".")}
-        else:
-            files = {f"kernel{path.suffix}": path.read_text()}
-    except OSError as error:
-        raise UserError(f"cannot read {error.filename or path}: {error.strerror}; name a kernel's file or folder") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not text: name a kernel's source, not something built from it") from error
-    if not files:
-        raise UserError(f"{path} holds no files; name a kernel's file or folder")
-    return Candidate(backend=backend, files=files)
-
-
-def refuse_what_is_no_kernel(kernel: Candidate, backend: object) -> None:
-    """Mistakes of the caller, which say nothing about a kernel: a file of another backend, or nothing in it."""
-    from evokernel.generators.prompting import file_name
-
-    file, given = file_name(backend), ", ".join(kernel.files)
-    if not any(Path(name).suffix == Path(file).suffix for name in kernel.files):
-        raise UserError(f"backend '{kernel.backend}' takes {file}, not {given}; name such a file, or the right --backend")
-    if not any(text.strip() for text in kernel.files.values()):
-        raise UserError(f"{given} is empty; write a kernel into it ('evokernel tasks show TASK' prints what it must look like)")
 
 
 def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:

@@ -1,9 +1,12 @@
-"""Where things are kept between runs."""
+"""Where things are kept between runs, and how they are written there."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from evokernel.core.errors import CandidateError
 
 
 def write(path: Path, data: bytes) -> None:
@@ -15,6 +18,17 @@ def write(path: Path, data: bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def lay_out(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes a candidate's files below a folder, each at its place; a name that leads elsewhere is the candidate's fault."""
+    for name, text in files.items():
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or "\0" in name or "\\" in name:
+            raise CandidateError("forbidden", f"{name!r} is no name for a file of a kernel")
+        place = folder.joinpath(*parts)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
 
 
 def cache() -> Path:

@@ -15,7 +15,7 @@ from evokernel.llm.render import render
 from evokernel.llm.replies import plain_text, read_reply
 
 HERE = Path(__file__).parent / "prompts"
-LANGUAGES = {".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
+LANGUAGES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
 LESSON_CHARS = 1200
 HEADING_TOKENS = 130
 

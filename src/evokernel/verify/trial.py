@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evokernel.core import folders
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Array, Backend, Call, PricedBackend
 from evokernel.core.records import Job, Profile, Tensor, Usage
@@ -128,8 +129,7 @@ class Trial:
         """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its programs are run."""
         source = self.workdir / "candidate"
         source.mkdir()
-        for name, text in self.job.candidate.files.items():
-            (source / Path(name).name).write_text(text)
+        folders.lay_out(source, self.job.candidate.files)
         with closing(Arena(0, 0, 0)) as arena:
             with closing(Child(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as child:
                 child.wait_ready()
