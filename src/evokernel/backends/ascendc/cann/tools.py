@@ -1,0 +1,105 @@
+"""Runs a tool of CANN where it can do little harm: limited, timed, killed with all its children, in a jail that sees the toolkit.
+
+Building runs code of the candidate: the operator's definition is loaded to write the interface for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from evokernel.backends.native.toolchain import kill_group
+from evokernel.core.errors import InfraError
+from evokernel.jail import launch, places, plans
+
+FILE_BYTES = 1 << 30
+OPEN_FILES = 4096
+SHARED = "/dev/shm"
+"""Where Python's semaphores live; the toolkit compiles kernels in several processes."""
+DEVICES = ("davinci*", "devmm_svm", "hisi_hdc", "svm*", "dvpp_cmdlist")
+"""In /dev: cards, their manager, and the driver's ways to them."""
+LAST = 400
+"""Characters of what a tool said that an error of ours quotes."""
+
+
+class Ran(NamedTuple):
+    """How a tool ended."""
+
+    code: int
+    text: str
+    timed_out: bool = False
+
+    @property
+    def is_killed(self) -> bool:
+        """By someone else: the tool itself, or a program that it started."""
+        return not self.timed_out and (self.code in (-signal.SIGKILL, 128 + signal.SIGKILL) or "signal terminated program" in self.text)
+
+
+def run(
+    command: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    seen: Iterable[str] = (),
+    writable: Path | None = None,
+    jailed: bool = True,
+    on_card: bool = False,
+) -> Ran:
+    """Runs a command in `cwd`. It can write into `writable` (else `cwd`), and see the system, Python, its own folders and `seen`.
+
+    `on_card` lets it open the card's device files. Not jailed, it is still timed and killed with what it started.
+    """
+    devices = [str(path) for pattern in DEVICES for path in Path("/dev").glob(pattern)] if on_card else []
+    words = jail(command, writable or cwd, environment, timeout_s, seen, devices) if jailed else list(command)
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+    except OSError as error:
+        raise InfraError(f"cannot start {Path(command[0]).name}: {error.strerror}") from error
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+        text = output.decode(errors="replace")
+        if process.returncode == launch.CANNOT:
+            raise InfraError(text[-LAST:].strip())
+        return Ran(process.returncode, text)
+    except subprocess.TimeoutExpired as late:
+        return Ran(-signal.SIGKILL, (late.output or b"").decode(errors="replace"), timed_out=True)
+    finally:
+        kill_group(process)
+
+
+def jail(command: Sequence[str], writable: Path, environment: Mapping[str, str], timeout_s: float, seen: Iterable[str], devices: Iterable[str]) -> list[str]:
+    """The command inside the jail of a compiler."""
+    limits = {"RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_NOFILE": OPEN_FILES}
+    rights = places.READ | places.LIST | places.RUN
+    python = shutil.which("python3", path=environment.get("PATH")) or sys.executable
+    rules = [
+        *places.of_the_system(rights),
+        *places.of_python(),
+        *places.of_a_program(command[0]),
+        *places.of_a_program(python),
+        *((path, rights) for name in ("ASCEND_HOME_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH") for path in named(environment, name)),
+        *((path, rights) for path in seen),
+        *((path, places.READ | places.WRITE) for path in devices),
+        (SHARED, places.CHANGE),
+        (str(writable), places.CHANGE | places.RUN),
+    ]
+    return launch.command(plans.plan(("compiler",), limits, rules), list(command), os.getpid())
+
+
+def named(environment: Mapping[str, str], name: str) -> list[str]:
+    """The folders in a variable."""
+    return [path for path in environment.get(name, "").split(os.pathsep) if os.path.isabs(path)]
