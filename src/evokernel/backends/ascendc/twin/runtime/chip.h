@@ -1,0 +1,52 @@
+// What the twin knows about the chip. Every number comes from chips.toml, through twin_configure; those here are of the 910B2.
+#pragma once
+#include <cstdint>
+
+namespace twin {
+
+struct Chip {
+  // cores and memories
+  double aiv_cores = 48, aic_cores = 24;
+  double ghz = 1.85;
+  double ub_bytes = 192 * 1024, l1_bytes = 512 * 1024;
+  double l0a_bytes = 64 * 1024, l0b_bytes = 64 * 1024, l0c_bytes = 128 * 1024;
+  double bt_bytes = 1024, fb_bytes = 2048;
+  double l2_bytes = 192.0 * 1024 * 1024;
+  double max_buffers = 64, event_ids = 8, queue_buffers = 8;
+  // cost model, in cycles of a core
+  double issue = 10;           // scalar cycles of one API call
+  double vector_start = 22;    // fixed cycles of one vector instruction
+  double scalar_ub = 11;       // one GetValue or SetValue in local memory
+  double scalar_gm_hit = 11;   // the same in global memory, when the data cache has the line
+  double scalar_gm_miss = 300;
+  double flag = 15;            // a barrier
+  double handshake = 1.5;      // setting or waiting for a flag, enqueueing or dequeueing
+  double dcache_lines = 512;   // of 64 bytes
+  double hbm_bytes_per_cycle = 973 * 0.85;
+  double l2_bytes_per_cycle = 2700;
+  double unaligned_gm = 1.0;   // times the cycles of a copy whose GM address is no multiple of 512 bytes
+  double cube_macs_half = 4096, cube_macs_float = 1024;
+  double l1_to_l0_bytes_per_cycle = 256, fixpipe_bytes_per_cycle = 64;
+  double launch_us = 2.0;
+  double sync_all = 1500;      // cycles until all cores have met
+  // GM to UB and back: cycles of one copy of so many KiB, by one core
+  static constexpr int COPY_POINTS = 12;
+  double copy_kib[COPY_POINTS] = {0, 1, 2, 4, 8, 12, 16, 20, 24, 32, 64, 128};
+  double copy_cycles[COPY_POINTS] = {215, 235, 255, 291, 321, 378, 404, 496, 534, 712, 1413, 2800};
+
+  double copy(double bytes) const {
+    double kib = bytes / 1024;
+    constexpr int last = COPY_POINTS - 1;
+    int i = 1;
+    while (i < last && copy_kib[i] < kib) i++;
+    double slope = (copy_cycles[i] - copy_cycles[i - 1]) / (copy_kib[i] - copy_kib[i - 1]);
+    return copy_cycles[i - 1] + slope * (kib - copy_kib[i - 1]);
+  }
+};
+
+Chip& chip();
+
+}  // namespace twin
+
+// "key=value" lines, the keys being the names above; copy_kib and copy_cycles take values with commas between them. 0 when all are known.
+extern "C" int twin_configure(const char* lines);

@@ -1,0 +1,197 @@
+// DataCopy and DataCopyPad between global memory and UB, and within UB. Lengths and gaps count in different units on each side.
+#pragma once
+#include "tensors.h"
+
+namespace AscendC {
+
+struct DataCopyParams {
+  uint16_t blockCount = 1, blockLen = 0;
+  union {
+    uint16_t srcStride = 0;
+    uint16_t srcGap;
+  };
+  union {
+    uint16_t dstStride = 0;
+    uint16_t dstGap;
+  };
+  DataCopyParams() {}
+  DataCopyParams(uint16_t count, uint16_t length, uint16_t from, uint16_t to) : blockCount(count), blockLen(length), srcStride(from), dstStride(to) {}
+};
+struct DataCopyExtParams {
+  uint16_t blockCount = 1;
+  uint32_t blockLen = 0, srcStride = 0, dstStride = 0, rsv = 0;
+  DataCopyExtParams() {}
+  DataCopyExtParams(uint16_t count, uint32_t length, uint32_t from, uint32_t to, uint32_t reserved)
+      : blockCount(count), blockLen(length), srcStride(from), dstStride(to), rsv(reserved) {}
+};
+struct DataCopyPadParams {
+  bool isPad = false;
+  uint8_t leftPadding = 0, rightPadding = 0;
+  uint64_t paddingValue = 0;
+  DataCopyPadParams() {}
+  DataCopyPadParams(bool pad, uint8_t left, uint8_t right, uint64_t value) : isPad(pad), leftPadding(left), rightPadding(right), paddingValue(value) {}
+};
+template <typename T> struct DataCopyPadExtParams {
+  bool isPad = false;
+  uint8_t leftPadding = 0, rightPadding = 0;
+  T paddingValue = T(0);
+  DataCopyPadExtParams() {}
+  DataCopyPadExtParams(bool pad, uint8_t left, uint8_t right, T value) : isPad(pad), leftPadding(left), rightPadding(right), paddingValue(value) {}
+};
+struct DataCopyEnhancedParams {
+  int blockMode = 0, deqScale = 0;
+  uint64_t deqValue = 0;
+  uint8_t sidStoreMode = 0;
+  bool isRelu = false;
+};
+
+}  // namespace AscendC
+
+namespace twin {
+
+// Hardware moves whole blocks of 32 bytes and drops the rest.
+inline uint64_t wholeBlocks(uint64_t bytes, const char* what) {
+  if (__builtin_expect(bytes % BLOCK != 0, 0))
+    broken("E-COPY-32", "%s: %llu bytes are no multiple of 32, of which only %llu are moved", what, (unsigned long long)bytes,
+           (unsigned long long)(bytes / BLOCK * BLOCK));
+  return bytes / BLOCK * BLOCK;
+}
+
+// One stretch from local to global memory, which may add to what is there.
+template <typename T> inline void store(T* to, const T* from, uint64_t bytes) {
+  if (core->atomic == Atomic::NONE) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  for (uint64_t i = 0; i < bytes / sizeof(T); i++) {
+    float was = float(to[i]), is = float(from[i]);
+    if (core->atomic == Atomic::ADD) to[i] = T(to[i] + from[i]);
+    else to[i] = (core->atomic == Atomic::MAX) == (is > was) ? from[i] : to[i];
+  }
+}
+
+struct Strided {  // one copy of several stretches, in bytes
+  uint64_t count, length, fromGap, toGap;
+};
+
+template <typename T> inline void copyIn(const AscendC::LocalTensor<T>& to, const AscendC::GlobalTensor<T>& from, const Strided& by, const char* what) {
+  core->move(MTE2, double(by.count * by.length), from.aligned());
+  AscendC::LocalTensor<T> part = to;
+  for (uint64_t i = 0; i < by.count; i++) {
+    uint64_t skip = i * (by.length + by.fromGap);
+    from.check(int64_t(skip), by.length, what);
+    part.address = to.address + uint32_t(i * (by.length + by.toGap));
+    target(MTE2, part, by.length, what);
+    memcpy(part.data(), reinterpret_cast<const uint8_t*>(from.data()) + skip, by.length);
+  }
+}
+
+template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, const AscendC::LocalTensor<T>& from, const Strided& by, const char* what) {
+  core->move(MTE3, double(by.count * by.length), to.aligned());
+  to.writes(what);
+  AscendC::LocalTensor<T> part = from;
+  for (uint64_t i = 0; i < by.count; i++) {
+    uint64_t skip = i * (by.length + by.toGap);
+    to.check(int64_t(skip), by.length, what);
+    part.address = from.address + uint32_t(i * (by.length + by.fromGap));
+    source(MTE3, part, by.length, what);
+    store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
+  }
+}
+
+inline void counted(uint64_t count, uint64_t most, const char* what) {
+  if (count == 0 || count > most) broken("E-COPY-COUNT", "%s: blockCount %llu is outside 1..%llu", what, (unsigned long long)count, (unsigned long long)most);
+}
+
+// GM is counted in bytes, UB in rows that start at whole blocks; the rest of a row is filled.
+template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>& to, const AscendC::GlobalTensor<T>& from, uint64_t count,
+                                                   uint64_t length, uint64_t fromGap, uint64_t toGapBlocks, const Pad& pad) {
+  const char* what = "DataCopyPad GM->UB";
+  counted(count, 4095, what);
+  if (length > 2097151) broken("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
+  if (pad.isPad && (pad.leftPadding * sizeof(T) > 32 || pad.rightPadding * sizeof(T) > 32))
+    broken("E-COPY-PAD", "%s: %d elements on the left and %d on the right are more than 32 bytes", what, pad.leftPadding, pad.rightPadding);
+  core->move(MTE2, double(count * length), from.aligned());
+  uint64_t left = pad.isPad ? pad.leftPadding * sizeof(T) : 0, right = pad.isPad ? pad.rightPadding * sizeof(T) : 0;
+  uint64_t row = (left + length + right + BLOCK - 1) / BLOCK * BLOCK;
+  T filler = pad.isPad ? T(pad.paddingValue) : T(0);
+  AscendC::LocalTensor<T> part = to;
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t skip = i * (length + fromGap);
+    from.check(int64_t(skip), length, what);
+    part.address = to.address + uint32_t(i * (row + toGapBlocks * BLOCK));
+    target(MTE2, part, row, what);
+    T* into = part.data();
+    for (uint64_t k = 0; k < row / sizeof(T); k++) into[k] = filler;
+    memcpy(reinterpret_cast<uint8_t*>(into) + left, reinterpret_cast<const uint8_t*>(from.data()) + skip, length);
+  }
+}
+
+template <typename T> inline void padOut(const AscendC::GlobalTensor<T>& to, const AscendC::LocalTensor<T>& from, uint64_t count, uint64_t length,
+                                         uint64_t fromGapBlocks, uint64_t toGap) {
+  const char* what = "DataCopyPad UB->GM";
+  counted(count, 4095, what);
+  if (length > 2097151) broken("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
+  uint64_t row = (length + BLOCK - 1) / BLOCK * BLOCK;
+  copyOut(to, from, {count, length, row - length + fromGapBlocks * BLOCK, toGap}, what);
+}
+
+}  // namespace twin
+
+namespace AscendC {
+
+template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count) {
+  const char* what = "DataCopy GM->UB";
+  if (twin::nothing(count, what)) return;
+  twin::copyIn(dst, src, {1, twin::wholeBlocks(uint64_t(count) * sizeof(T), what), 0, 0}, what);
+}
+template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {
+  const char* what = "DataCopy UB->GM";
+  if (twin::nothing(count, what)) return;
+  twin::copyOut(dst, src, {1, twin::wholeBlocks(uint64_t(count) * sizeof(T), what), 0, 0}, what);
+}
+template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& by) {
+  twin::counted(by.blockCount, 4095, "DataCopy GM->UB");
+  twin::copyIn(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy GM->UB");
+}
+template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
+  twin::counted(by.blockCount, 4095, "DataCopy UB->GM");
+  twin::copyOut(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy UB->GM");
+}
+template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
+  const char* what = "DataCopy UB->UB";
+  uint64_t length = by.blockLen * 32ull;
+  twin::vectorCost(length * by.blockCount, 1);
+  LocalTensor<T> from = src, to = dst;
+  for (uint64_t i = 0; i < by.blockCount; i++) {
+    from.address = src.address + uint32_t(i * (length + by.srcStride * 32ull));
+    to.address = dst.address + uint32_t(i * (length + by.dstStride * 32ull));
+    twin::source(twin::V, from, length, what);
+    twin::target(twin::V, to, length, what);
+    memmove(to.data(), from.data(), length);
+  }
+}
+template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {
+  const char* what = "DataCopy UB->UB";
+  if (twin::nothing(count, what)) return;
+  uint64_t bytes = twin::wholeBlocks(uint64_t(count) * sizeof(T), what);
+  twin::vectorCost(bytes, 1);
+  twin::source(twin::V, src, bytes, what);
+  twin::target(twin::V, dst, bytes, what);
+  memmove(dst.data(), src.data(), bytes);
+}
+
+template <typename T> inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& by, const DataCopyPadExtParams<T>& pad) {
+  twin::padIn(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride, pad);
+}
+template <typename T> inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& by, const DataCopyPadParams& pad) {
+  twin::padIn(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride, pad);
+}
+template <typename T> inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& by) {
+  twin::padOut(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride);
+}
+template <typename T> inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
+  twin::padOut(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride);
+}
+
+}  // namespace AscendC

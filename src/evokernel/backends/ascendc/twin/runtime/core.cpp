@@ -1,0 +1,145 @@
+// One core: what is not needed in every access.
+#include "core.h"
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+namespace twin {
+
+Run run;
+Core* core = nullptr;
+
+Chip& chip() {
+  static Chip one;
+  return one;
+}
+
+double spaceBytes(int space) {
+  const Chip& c = chip();
+  const double bytes[] = {c.ub_bytes, c.l1_bytes, c.l0a_bytes, c.l0b_bytes, c.l0c_bytes, c.bt_bytes, c.fb_bytes};
+  return bytes[space];
+}
+
+Core::Core() {
+  local = static_cast<uint8_t*>(aligned_alloc(512, LOCAL_BYTES));
+  known = static_cast<uint8_t*>(malloc(LOCAL_BYTES));
+  shadows = new Shadow[LOCAL_BYTES / BLOCK];
+  memset(local, 0xA5, LOCAL_BYTES);
+  memset(known, 0, LOCAL_BYTES);
+  reset(0);
+}
+
+void Core::reset(int64_t block) {
+  blockIndex = block;
+  port = 0;
+  buffers = 0;
+  mask = compared = Mask();
+  maskCounts = false;
+  maskElements = 0;
+  atomic = Atomic::NONE;
+  pipe = nullptr;
+  counts = Counts();
+  for (int space = 0; space < SPACES; space++) {
+    top[space] = SPACE_START[space];
+    uint32_t start = SPACE_START[space], end = std::min(std::max(high[space], start), SPACE_START[space + 1]);
+    memset(local + start, 0xA5, end - start);
+    memset(known + start, 0, end - start);
+    std::fill(shadows + start / BLOCK, shadows + (end + BLOCK - 1) / BLOCK, Shadow());
+    high[space] = start;
+  }
+  memset(clock, 0, sizeof clock);
+  for (int pipe = 0; pipe < PIPES; pipe++) {
+    time[pipe] = 0;
+    epoch[pipe] = clock[pipe][pipe] = 1;
+  }
+  for (auto& from : events)
+    for (auto& to : from)
+      for (Event& event : to) event = Event();
+  memset(lines, 0xff, sizeof lines);
+}
+
+void Core::finish() {
+  for (double t : time) counts.end = std::max(counts.end, t);
+}
+
+void Core::move(int pipe, double bytes, bool aligned) {
+  time[S] += chip().issue;
+  double start = std::max(time[pipe], time[S]);
+  port += bytes / run.coreRate;
+  double end = std::max(start + chip().copy(bytes) * (aligned ? 1.0 : chip().unaligned_gm), port);
+  counts.busy[pipe] += end - start;
+  counts.copies++;
+  (pipe == MTE2 ? counts.bytesIn : counts.bytesOut) += uint64_t(bytes);
+  time[pipe] = end;
+  clock[pipe][pipe] = ++epoch[pipe];
+}
+
+void Core::raise(Event& event, int from) {
+  event.time = time[from];
+  memcpy(event.clock, clock[from], sizeof event.clock);
+  event.set = true;
+  time[from] += chip().handshake;
+}
+
+void Core::wait(const Event& event, int pipe) {
+  for (int other = 0; other < PIPES; other++) clock[pipe][other] = std::max(clock[pipe][other], event.clock[other]);
+  time[pipe] = std::max(time[pipe], event.time) + chip().handshake;
+}
+
+void Core::barrier() {
+  double latest = *std::max_element(time, time + PIPES);
+  for (int pipe = 0; pipe < PIPES; pipe++) {
+    time[pipe] = latest + chip().flag;
+    memcpy(clock[pipe], epoch, sizeof epoch);
+  }
+}
+
+void Core::barrier(int pipe) { time[pipe] = std::max(time[pipe], time[S]) + chip().flag; }
+
+void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) {
+  uint32_t address = block * BLOCK;
+  broken("E-RACE", "%s on PIPE_%s %s %s bytes [%u, +32) %s PIPE_%s, and nothing orders the two", what, pipeName(pipe),
+         writes ? "overwrites" : "reads", spaceName(spaceOf(address)), inSpace(address),
+         wrote ? "last written by" : "that may still be read by", pipeName(other));
+}
+
+void Core::unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) {
+  broken("E-UNINIT", "%s reads %llu bytes at %s address %u, of which the one at +%ld was never written", what, (unsigned long long)bytes,
+         spaceName(spaceOf(address)), inSpace(address), long(at - known - address));
+}
+
+}  // namespace twin
+
+int twin_configure(const char* text) {
+  twin::Chip& c = twin::chip();
+  struct { const char* key; double* value; } fields[] = {
+#define FIELD(name) {#name, &c.name}
+      FIELD(aiv_cores), FIELD(aic_cores), FIELD(ghz), FIELD(ub_bytes), FIELD(l1_bytes), FIELD(l0a_bytes), FIELD(l0b_bytes), FIELD(l0c_bytes),
+      FIELD(bt_bytes), FIELD(fb_bytes), FIELD(l2_bytes), FIELD(max_buffers), FIELD(event_ids), FIELD(queue_buffers), FIELD(issue),
+      FIELD(vector_start), FIELD(scalar_ub), FIELD(scalar_gm_hit), FIELD(scalar_gm_miss), FIELD(flag), FIELD(handshake), FIELD(dcache_lines),
+      FIELD(hbm_bytes_per_cycle), FIELD(l2_bytes_per_cycle), FIELD(unaligned_gm), FIELD(cube_macs_half), FIELD(cube_macs_float),
+      FIELD(l1_to_l0_bytes_per_cycle), FIELD(fixpipe_bytes_per_cycle), FIELD(launch_us), FIELD(sync_all),
+#undef FIELD
+  };
+  std::istringstream lines(text);
+  std::string line;
+  int unknown = 0;
+  while (std::getline(lines, line)) {
+    auto at = line.find('=');
+    if (at == std::string::npos) continue;
+    std::string key = line.substr(0, at);
+    std::istringstream values(line.substr(at + 1));
+    double* list = key == "copy_kib" ? c.copy_kib : key == "copy_cycles" ? c.copy_cycles : nullptr;
+    if (list) {
+      std::string one;
+      for (int i = 0; i < twin::Chip::COPY_POINTS && std::getline(values, one, ','); i++) list[i] = std::stod(one);
+      continue;
+    }
+    bool found = false;
+    for (auto& field : fields)
+      if (key == field.key) found = bool(values >> *field.value);
+    unknown += !found;
+  }
+  return unknown;
+}

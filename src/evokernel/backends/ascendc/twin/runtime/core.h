@@ -1,0 +1,208 @@
+// One core while it runs a block: its pipes and their clocks, its local memories and who touched them, its flags, what it cost.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "chip.h"
+#include "diagnose.h"
+
+namespace twin {
+
+enum Pipe : int { S, V, MTE2, MTE3, MTE1, M, FIX, PIPES };
+inline const char* pipeName(int pipe) {
+  static const char* names[] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"};
+  return names[pipe];
+}
+
+// Local memories lie one after the other in one space of addresses.
+enum Space : int { UB, L1, L0A, L0B, L0C, BT, FB, SPACES };
+inline const char* spaceName(int space) {
+  static const char* names[] = {"UB", "L1", "L0A", "L0B", "L0C", "BT", "FB"};
+  return names[space];
+}
+constexpr uint32_t SPACE_START[SPACES + 1] = {0, 256u << 10, 1280u << 10, 1344u << 10, 1408u << 10, 1664u << 10, 1668u << 10, 1672u << 10};
+constexpr uint32_t LOCAL_BYTES = SPACE_START[SPACES], BLOCK = 32;
+
+inline int spaceOf(uint32_t address) {
+  int space = 0;
+  while (space + 1 < SPACES && address >= SPACE_START[space + 1]) space++;
+  return space;
+}
+inline uint32_t inSpace(uint32_t address) { return address - SPACE_START[spaceOf(address)]; }
+
+// Who wrote and read 32 bytes last, by epochs of the pipes.
+struct Shadow {
+  uint32_t written = 0;
+  uint32_t read[PIPES] = {};
+  uint8_t writer = 0xff;
+};
+
+// What one pipe knew when it raised a flag: its time, and how far it was in order behind the others.
+struct Event {
+  double time = 0;
+  uint32_t clock[PIPES] = {};
+  bool set = false;
+};
+
+struct Mask {  // the lanes of a vector instruction
+  uint64_t low = ~0ull, high = ~0ull;
+  bool on(int lane) const { return lane < 64 ? (low >> lane) & 1 : (high >> (lane - 64)) & 1; }
+};
+enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // what a copy to global memory does with what is there
+
+struct Region {  // of global memory
+  uintptr_t seen, low, high;  // the address the kernel is given; where the data is
+  const char* name;
+  bool writable;
+  uint16_t* lineOwner;  // per 64 bytes: block that wrote it through the scalar data cache, plus one
+};
+
+struct Counts {
+  double busy[PIPES] = {}, end = 0;
+  uint64_t vectorCalls = 0, copies = 0, bytesIn = 0, bytesOut = 0, scalarGm = 0, scalarGmMiss = 0, scalarUb = 0, macs = 0;
+  uint32_t ubPeak = 0;
+};
+
+// How the judge has the operator run; the same for all blocks.
+struct Run {
+  std::vector<Region> regions;
+  int64_t blockCount = 1;
+  uint64_t tilingKey = 0;
+  double coreRate = 1e9;  // bytes per cycle that one core gets of the memory when all move data
+  uint8_t* workspace = nullptr;
+  bool rawPointers = false;
+  bool isMix = false;
+};
+extern Run run;
+
+class Core {
+ public:
+  Core();
+  int64_t blockIndex = 0, subBlock = 0;
+  bool isCube = false, running = false;
+  void reset(int64_t block);
+  void finish();
+
+  // ---- time and order
+  double time[PIPES];
+  uint32_t clock[PIPES][PIPES], epoch[PIPES];
+  Event events[PIPES][PIPES][8];
+  Counts counts;
+
+  void issue(int pipe, double cycles);   // an instruction, in its pipe's order
+  void move(int pipe, double bytes, bool aligned = true);  // a copy between global and local memory
+  void scalar(double cycles) {
+    time[S] += cycles;
+    counts.busy[S] += cycles;
+  }
+  void raise(Event& event, int from);
+  void wait(const Event& event, int pipe);
+  void barrier();
+  void barrier(int pipe);
+
+  // ---- registers
+  Mask mask;                 // as SetVectorMask left it
+  bool maskCounts = false;   // SetMaskCount: a mask is a number of elements
+  uint64_t maskElements = 0;
+  Mask compared;             // what Compare without a destination left
+  Atomic atomic = Atomic::NONE;
+  void* pipe = nullptr;      // the TPipe made last
+  uint64_t repeatSize = 0;
+
+  // ---- local memory
+  uint8_t* local;
+  uint8_t* known;      // per byte: was it ever written
+  Shadow* shadows;
+  uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};
+  void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);
+  void reads(uint32_t address, uint64_t bytes, const char* what);    // were they ever written?
+  void scalarTouch(uint32_t address, bool writes);
+  void used(uint32_t address, uint64_t bytes) {  // so that a reset need not clear what nobody touched
+    int space = spaceOf(address);
+    high[space] = std::max(high[space], uint32_t(address + bytes));
+  }
+
+  // ---- global memory through the scalar data cache
+  void scalarGm(uintptr_t address);
+
+ private:
+  double port = 0;   // no copy ends before this core's share of the bandwidth allows all it moved
+  uint64_t lines[512];
+  void race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) __attribute__((cold, noinline));
+  void unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) __attribute__((cold, noinline));
+};
+
+extern Core* core;   // the one whose turn it is
+
+// Orders that the compiler keeps by itself: everything with the scalar pipe, and each pipe with itself.
+inline bool ordered(int one, int other) { return one == S || other == S || one == other; }
+
+double spaceBytes(int space);
+
+inline void Core::issue(int pipe, double cycles) {
+  if (pipe != S) time[S] += chip().issue;
+  time[pipe] = std::max(time[pipe], time[S]) + cycles;
+  counts.busy[pipe] += cycles;
+  clock[pipe][pipe] = ++epoch[pipe];
+}
+
+inline void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what) {
+  if (!bytes || level == FAST) return;
+  uint32_t first = address / BLOCK, last = uint32_t((address + bytes - 1) / BLOCK);
+  for (uint32_t block = first; block <= last; block++) {
+    Shadow& shadow = shadows[block];
+    int writer = shadow.writer;
+    if (writer != pipe && writer != 0xff && !ordered(writer, pipe) && clock[pipe][writer] < shadow.written)
+      race(pipe, writer, block, writes, true, what);
+    if (writes) {
+      for (int other = 0; other < PIPES; other++)
+        if (shadow.read[other] && !ordered(other, pipe) && clock[pipe][other] < shadow.read[other]) race(pipe, other, block, true, false, what);
+      shadow = Shadow();
+      shadow.written = epoch[pipe];
+      shadow.writer = uint8_t(pipe);
+    } else {
+      shadow.read[pipe] = epoch[pipe];
+    }
+  }
+  used(address, bytes);
+  if (writes) memset(known + address, 1, bytes);
+}
+
+inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
+  if (level == FAST) return;
+  if (auto at = static_cast<const uint8_t*>(memchr(known + address, 0, bytes))) unknown(address, bytes, at, what);
+}
+
+// The compiler makes the scalar pipe wait for whoever touched the bytes last.
+inline void Core::scalarTouch(uint32_t address, bool writes) {
+  Shadow& shadow = shadows[address / BLOCK];
+  if (shadow.writer != 0xff && shadow.writer != S) time[S] = std::max(time[S], time[shadow.writer]);
+  if (writes) {
+    shadow.writer = S;
+    shadow.written = epoch[S];
+    used(address, BLOCK);
+  }
+}
+
+inline void Core::scalarGm(uintptr_t address) {
+  uint64_t line = address >> 6;
+  uint64_t& kept = lines[line % uint64_t(chip().dcache_lines)];
+  counts.scalarGm++;
+  if (kept == line) {
+    scalar(chip().scalar_gm_hit);
+  } else {
+    kept = line;
+    counts.scalarGmMiss++;
+    scalar(chip().scalar_gm_miss);
+  }
+}
+
+inline const Region* regionAt(uintptr_t seen) {
+  for (const Region& region : run.regions)
+    if (seen >= region.seen && seen <= region.seen + (region.high - region.low)) return &region;
+  return nullptr;
+}
+
+}  // namespace twin

@@ -1,0 +1,93 @@
+// Broken rules: the place is found by walking the stack, here where it is rare, so that the API keeps its public signatures.
+#include "diagnose.h"
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include "core.h"
+
+namespace twin {
+
+Level level = STRICT;
+
+std::vector<Note>& notes() {
+  static std::vector<Note> all;
+  return all;
+}
+
+namespace {
+
+constexpr int FRAMES = 24;
+constexpr size_t MOST_NOTES = 64;
+
+// Offsets in the operator's library of the calls that led here, innermost first.
+std::string addresses() {
+  void* frames[FRAMES];
+  int depth = backtrace(frames, FRAMES);
+  Dl_info own{};
+  dladdr(reinterpret_cast<void*>(&addresses), &own);
+  std::string found;
+  for (int i = 0; i < depth; i++) {
+    Dl_info info{};
+    if (!dladdr(frames[i], &info) || info.dli_fbase == own.dli_fbase || !info.dli_fname) continue;
+    if (!strstr(info.dli_fname, "operator.so")) continue;
+    char text[32];
+    auto offset = reinterpret_cast<uintptr_t>(frames[i]) - reinterpret_cast<uintptr_t>(info.dli_fbase) - 1;
+    snprintf(text, sizeof text, "%s%zx", found.empty() ? "" : ",", size_t(offset));
+    found += text;
+  }
+  return found;
+}
+
+std::string words(const char* format, va_list given) {
+  char text[600];
+  vsnprintf(text, sizeof text, format, given);
+  std::string said = text;
+  if (core && core->running) said += " (block " + std::to_string(core->blockIndex) + ")";
+  return said;
+}
+
+[[noreturn]] void end(const std::string& code, const std::string& text) {
+  throw Stop(code + "\t" + addresses() + "\t" + text);
+}
+
+}  // namespace
+
+void stop(const char* code, const char* format, ...) {
+  va_list given;
+  va_start(given, format);
+  std::string text = words(format, given);
+  va_end(given);
+  end(code, text);
+}
+
+void broken(const char* code, const char* format, ...) {
+  if (level == FAST) return;
+  static std::map<std::pair<const void*, const char*>, size_t> seen;  // by where it was called from: in a loop, the stack is walked once
+  auto here = std::make_pair(static_cast<const void*>(__builtin_return_address(0)), code);
+  if (level == HARDWARE && seen.count(here) && seen[here] < notes().size()) {
+    notes()[seen[here]].count++;
+    return;
+  }
+  va_list given;
+  va_start(given, format);
+  std::string text = words(format, given);
+  va_end(given);
+  if (level == STRICT) end(code, text);
+  if (notes().size() == MOST_NOTES) return;
+  seen[here] = notes().size();
+  notes().push_back({code, addresses(), text, 1});
+}
+
+}  // namespace twin
+
+void twin_level(int level) {
+  twin::level = static_cast<twin::Level>(level);
+  void* frame[1];
+  backtrace(frame, 1);  // loads what it needs while files can still be opened
+}

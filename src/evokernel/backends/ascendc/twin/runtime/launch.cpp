@@ -1,0 +1,244 @@
+// One launch of an operator. Blocks run one after the other; where they wait for each other, each has a stack of its own.
+#include "launch.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "memory.h"
+#include "meeting.h"
+
+namespace twin {
+
+Entry& entry() {
+  static Entry one{};
+  return one;
+}
+
+namespace {
+
+constexpr size_t STACK_BYTES = 1 << 20, SYSTEM_WORKSPACE = 16u << 20;
+double budgetSeconds = 20;
+std::string report = "[]";
+
+struct Block {  // one core's run of one block
+  std::unique_ptr<Core> own;
+  ucontext_t context{};
+  std::unique_ptr<uint8_t[]> stack;
+  std::string error;
+  bool done = false;
+  std::function<bool()> ready;  // what it waits for, if anything
+};
+
+std::vector<void*> given;       // the kernel's arguments
+std::vector<Block>* blocks = nullptr;
+Block* current = nullptr;
+ucontext_t scheduler;
+
+void callEntry(void*) { entry().call(given.data()); }
+
+void runBlock() {
+  core->running = true;
+  guarded(callEntry, nullptr);
+  core->running = false;
+  core->finish();
+}
+
+void fiber() {
+  Block* mine = current;
+  try {
+    runBlock();
+  } catch (const Stop& stopped) {
+    mine->error = stopped.what();
+  } catch (const std::exception& error) {
+    mine->error = std::string("E-RAISED\t\tthe kernel raised ") + error.what();
+  }
+  mine->done = true;
+  swapcontext(&mine->context, &scheduler);
+}
+
+void name(Core& one, int64_t index, bool isCube) {
+  one.reset(index);
+  one.isCube = isCube;
+  one.subBlock = run.isMix && !isCube ? index % 2 : 0;
+}
+
+struct Totals {
+  Counts all;
+  double longest = 0, sum = 0;
+  int64_t ran = 0;
+  std::vector<double> aiv, aic;  // cycles of each core, over its waves
+  Totals() : aiv(size_t(chip().aiv_cores)), aic(size_t(chip().aic_cores)) {}
+
+  void add(const Core& one) {
+    const Counts& c = one.counts;
+    for (int pipe = 0; pipe < PIPES; pipe++) all.busy[pipe] += c.busy[pipe];
+    all.vectorCalls += c.vectorCalls;
+    all.copies += c.copies;
+    all.bytesIn += c.bytesIn;
+    all.bytesOut += c.bytesOut;
+    all.scalarGm += c.scalarGm;
+    all.scalarGmMiss += c.scalarGmMiss;
+    all.scalarUb += c.scalarUb;
+    all.macs += c.macs;
+    all.ubPeak = std::max(all.ubPeak, c.ubPeak);
+    longest = std::max(longest, c.end);
+    sum += c.end;
+    ran++;
+    std::vector<double>& cores = one.isCube ? aic : aiv;
+    cores[size_t(one.blockIndex) % cores.size()] += c.end;
+  }
+  // The core that is busy longest; where only some blocks were run, whole waves of the longest.
+  double cycles(int64_t blocksInAll) const {
+    if (ran < blocksInAll) return std::max(longest, sum / double(std::max<int64_t>(ran, 1))) * std::ceil(double(blocksInAll) / chip().aiv_cores);
+    return std::max(*std::max_element(aiv.begin(), aiv.end()), *std::max_element(aic.begin(), aic.end()));
+  }
+};
+
+// All blocks at once, each until it is done or waits for the others.
+void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
+  std::vector<Block> all(size_t(vectorBlocks + cubeBlocks));
+  blocks = &all;
+  for (size_t i = 0; i < all.size(); i++) {
+    Block& block = all[i];
+    bool isCube = int64_t(i) >= vectorBlocks;
+    block.own = std::make_unique<Core>();
+    name(*block.own, isCube ? int64_t(i) - vectorBlocks : int64_t(i), isCube);
+    block.stack = std::make_unique<uint8_t[]>(STACK_BYTES);
+    getcontext(&block.context);
+    block.context.uc_stack.ss_sp = block.stack.get();
+    block.context.uc_stack.ss_size = STACK_BYTES;
+    block.context.uc_link = &scheduler;
+    makecontext(&block.context, fiber, 0);
+  }
+  startMeetings(vectorBlocks, cubeBlocks);
+  for (bool going = true; going;) {
+    going = false;
+    for (Block& block : all) {
+      if (block.done || (block.ready && !block.ready())) continue;
+      going = true;
+      block.ready = nullptr;
+      current = &block;
+      core = block.own.get();
+      swapcontext(&scheduler, &block.context);
+      if (!block.error.empty()) throw Stop(block.error);
+    }
+  }
+  for (Block& block : all) {
+    if (!block.done) stop("E-SYNC-LOST", "some blocks wait for others that never come: all must meet equally often");
+    totals.add(*block.own);
+  }
+  blocks = nullptr;
+}
+
+// One block after the other on one core; all of them, or as many as the time allows, spread evenly.
+void runInTurn(int64_t count, bool isCube, Totals& totals) {
+  static Core* one = new Core();
+  core = one;
+  using Clock = std::chrono::steady_clock;
+  auto began = Clock::now();
+  int64_t step = 1;
+  for (int64_t index = 0; index < count; index += step) {
+    name(*one, index, isCube);
+    runBlock();
+    totals.add(*one);
+    double spent = std::chrono::duration<double>(Clock::now() - began).count();
+    double each = spent / double(totals.ran);
+    if (each * double(count) > budgetSeconds) {
+      int64_t affordable = std::max<int64_t>(2, int64_t(budgetSeconds / each));
+      step = std::max<int64_t>(step, (count - 1 + affordable - 1) / affordable);
+      if (spent > budgetSeconds && totals.ran >= 2) break;
+    }
+  }
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+  }
+  return out + "\"";
+}
+
+std::string number(const char* key, double value) {
+  char text[96];
+  snprintf(text, sizeof text, "\"%s\":%.17g,", key, value);
+  return text;
+}
+
+void tell(const Launch& wanted, const Totals& totals, int64_t blocksInAll, double cycles) {
+  const Counts& c = totals.all;
+  std::string out = "{\"op\":" + quoted(wanted.op) + ",";
+  out += number("block_dim", wanted.blockDim) + number("blocks", double(blocksInAll)) + number("ran", double(totals.ran));
+  out += number("tiling_key", double(wanted.tilingKey)) + number("workspace", double(wanted.workspaceBytes)) + number("cycles", cycles);
+  out += number("us", chip().launch_us + cycles / (chip().ghz * 1000)) + number("ub_peak", c.ubPeak);
+  out += number("vec_instr", double(c.vectorCalls)) + number("mte_instr", double(c.copies)) + number("mte2_bytes", double(c.bytesIn));
+  out += number("mte3_bytes", double(c.bytesOut)) + number("scalar_gm", double(c.scalarGm)) + number("scalar_gm_miss", double(c.scalarGmMiss));
+  out += number("scalar_ub", double(c.scalarUb)) + number("macs", double(c.macs)) + number("end", totals.sum);
+  out += "\"busy\":{";
+  for (int pipe = 0; pipe < PIPES; pipe++) {
+    char text[64];
+    snprintf(text, sizeof text, "%s\"%s\":%.17g", pipe ? "," : "", pipeName(pipe), c.busy[pipe]);
+    out += text;
+  }
+  out += std::string("},\"raw_pointers\":") + (run.rawPointers ? "true" : "false") + ",\"bytes\":[";
+  for (size_t i = 0; i < wanted.arguments.size(); i++) out += (i ? "," : "") + std::to_string(wanted.arguments[i].bytes);
+  out += "],\"notes\":[";
+  for (size_t i = 0; i < notes().size(); i++) {
+    const Note& note = notes()[i];
+    out += (i ? ",[" : "[") + quoted(note.code) + "," + quoted(note.addresses) + "," + quoted(note.text) + "," + std::to_string(note.count) + "]";
+  }
+  report = out + "]}";
+  std::string line = "twin-report " + report + "\n";
+  if (write(2, line.data(), line.size()) < 0) report += " ";
+}
+
+}  // namespace
+
+void pauseUntil(std::function<bool()> ready) {
+  if (!current || !blocks) stop("E-SYNC-ALONE", "a wait for other cores in a launch that runs its blocks one after the other");
+  Block* mine = current;
+  mine->ready = std::move(ready);
+  swapcontext(&mine->context, &scheduler);
+}
+
+void launch(const Launch& wanted) {
+  bool isMix = entry().isMix;
+  int64_t vectorBlocks = int64_t(wanted.blockDim) * (isMix ? 2 : 1), cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
+  Arguments arguments(wanted, SYSTEM_WORKSPACE);
+  notes().clear();
+  run.blockCount = wanted.blockDim;
+  run.tilingKey = wanted.tilingKey;
+  run.isMix = isMix;
+  run.rawPointers = false;
+  double footprint = 0;
+  for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
+  double shared = footprint < 0.8 * chip().l2_bytes ? chip().l2_bytes_per_cycle : chip().hbm_bytes_per_cycle;
+  run.coreRate = shared / std::min(double(vectorBlocks), chip().aiv_cores);
+  given = arguments.pointers;
+  if (int(given.size()) != entry().parameters)
+    stop("E-KERNEL-ARGS", "the kernel takes %d parameters, and the operator has %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());
+  Totals totals;
+  if (entry().meets || cubeBlocks) {
+    if (double(wanted.blockDim) > (isMix ? chip().aic_cores : chip().aiv_cores))
+      stop("E-SYNC-CORES", "blocks that wait for each other must all have a core: %u blocks, %d cores", wanted.blockDim, int(isMix ? chip().aic_cores : chip().aiv_cores));
+    runTogether(vectorBlocks, cubeBlocks, totals);
+  } else {
+    runInTurn(vectorBlocks, false, totals);
+  }
+  core = nullptr;
+  tell(wanted, totals, vectorBlocks + cubeBlocks, totals.cycles(vectorBlocks + cubeBlocks));
+}
+
+}  // namespace twin
+
+void twin_budget(double seconds) { twin::budgetSeconds = seconds; }
+const char* twin_report() { return twin::report.c_str(); }

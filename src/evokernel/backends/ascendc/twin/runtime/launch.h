@@ -1,0 +1,48 @@
+// One launch of an operator: its arguments in global memory, its blocks one after the other, and what that cost.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace twin {
+
+struct Buffer {
+  void* data;  // nullptr for an optional input that is absent
+  uint64_t bytes;
+  std::string name;
+  bool writable;
+};
+
+struct Launch {
+  std::string op;
+  std::vector<Buffer> arguments;
+  uint64_t workspaceBytes = 0;
+  std::vector<uint8_t> tiling;
+  uint32_t blockDim = 1;
+  uint64_t tilingKey = 0;
+};
+
+void launch(const Launch& wanted);
+
+// What the operator's library says about its kernel.
+struct Entry {
+  void (*call)(void** arguments);
+  int parameters;
+  bool isMix;      // each block has a cube core and two vector cores
+  bool onCube;     // there is code for the cube core itself
+  bool meets;      // blocks wait for each other: all are alive at once
+};
+Entry& entry();
+
+// Runs what may touch memory it should not; such an access ends it with a broken rule.
+void guarded(void (*body)(void*), void* with);
+
+}  // namespace twin
+
+extern "C" {
+// Before the process is closed in: signals are handled from now on.
+void twin_open();
+// At most so many seconds for a launch; beyond that only some of its blocks are run.
+void twin_budget(double seconds);
+const char* twin_report();
+}

@@ -1,0 +1,44 @@
+// Cores that wait for each other: SyncAll, until all are there.
+#include "meeting.h"
+
+#include <vector>
+
+#include "core.h"
+#include "sync.h"
+
+namespace twin {
+
+namespace {
+
+int64_t vectors = 0, cubes = 0;
+struct Meeting {
+  std::vector<Core*> there;
+  uint64_t generation = 0;
+} meetings[2];  // of the vector cores, and of all
+
+}  // namespace
+
+void startMeetings(int64_t vectorBlocks, int64_t cubeBlocks) {
+  vectors = vectorBlocks;
+  cubes = cubeBlocks;
+  for (Meeting& meeting : meetings) meeting = Meeting();
+}
+
+void meet(bool aivOnly) {
+  Meeting& meeting = meetings[aivOnly ? 0 : 1];
+  core->barrier();
+  meeting.there.push_back(core);
+  if (int64_t(meeting.there.size()) < vectors + (aivOnly ? 0 : cubes)) {
+    uint64_t now = meeting.generation;
+    pauseUntil([&meeting, now] { return meeting.generation != now; });
+    return;
+  }
+  double latest = 0;
+  for (Core* one : meeting.there) latest = std::max(latest, one->time[S]);
+  for (Core* one : meeting.there)
+    for (double& time : one->time) time = latest + chip().sync_all;
+  meeting.there.clear();
+  meeting.generation++;
+}
+
+}  // namespace twin

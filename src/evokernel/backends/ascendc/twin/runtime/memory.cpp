@@ -1,0 +1,114 @@
+// The kernel's arguments as it sees them, and what happens when memory is used that should not be.
+#include "memory.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core.h"
+
+namespace twin {
+
+namespace {
+
+constexpr uintptr_t GUARD = 1 << 20;
+
+struct Shown {
+  uintptr_t start, end, real;  // whole pages
+  bool open;
+  std::string name;
+};
+std::vector<Shown> shown;
+bool isGuarded = false;
+
+uintptr_t pageDown(uintptr_t address) { return address & ~(uintptr_t(sysconf(_SC_PAGESIZE)) - 1); }
+uintptr_t pageUp(uintptr_t address) { return pageDown(address + uintptr_t(sysconf(_SC_PAGESIZE)) - 1); }
+
+// The same pages once more, at the address the kernel has. Only shared memory can be seen twice.
+bool open(Shown& one) {
+  void* at = mremap(reinterpret_cast<void*>(one.real), 0, one.end - one.start, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(one.start));
+  one.open = at != MAP_FAILED;
+  return one.open;
+}
+
+void onFault(int number, siginfo_t* info, void*) {
+  auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  char where[64] = "";
+  if (number == SIGSEGV) {
+    for (Shown& one : shown) {
+      if (address >= one.start && address < one.end && !one.open && open(one)) {
+        run.rawPointers = true;
+        return;
+      }
+      if (address + GUARD >= one.start && address < one.end + GUARD && !where[0])
+        snprintf(where, sizeof where, "%s '%.40s'", address < one.start ? "before" : address < one.end ? "in" : "behind", one.name.c_str());
+    }
+  }
+  if (!isGuarded) abort();
+  // What follows unwinds the kernel's frames from here: it is compiled for that, with -fnon-call-exceptions.
+  if (where[0]) stop("E-GM-GUARD", "a raw pointer reads or writes %s", where);
+  if (number == SIGFPE) stop("E-DIVIDE", "an integer division by zero");
+  stop("E-CRASH", "the kernel reads or writes memory that is none of its own");
+}
+
+}  // namespace
+
+void guarded(void (*body)(void*), void* with) {
+  isGuarded = true;
+  body(with);
+}
+
+void* Arguments::show(void* data, uint64_t bytes, const std::string& name, bool writable, bool tracked) {
+  auto real = reinterpret_cast<uintptr_t>(data);
+  uintptr_t start = pageDown(real), length = pageUp(real + std::max<uint64_t>(bytes, 1)) - start;
+  void* reserved = mmap(nullptr, length + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) throw std::bad_alloc();
+  uintptr_t seen = reinterpret_cast<uintptr_t>(reserved) + GUARD;
+  shown.push_back({seen, seen + length, start, false, name});
+  names.push_back(name);
+  uint16_t* owner = nullptr;
+  if (tracked && writable && level != FAST) {
+    owners.emplace_back(bytes / 64 + 2);
+    owner = owners.back().data();
+  }
+  run.regions.push_back({seen + (real - start), real, real + bytes, names.back().c_str(), writable, owner});
+  return reinterpret_cast<void*>(seen + (real - start));
+}
+
+Arguments::Arguments(const Launch& wanted, uint64_t systemWorkspace) {
+  run.regions.clear();
+  shown.clear();
+  names.reserve(wanted.arguments.size() + 2);
+  owners.reserve(wanted.arguments.size() + 2);
+  for (const Buffer& buffer : wanted.arguments)
+    pointers.push_back(buffer.data ? show(buffer.data, buffer.bytes, buffer.name, buffer.writable, true) : nullptr);
+  workspaceBytes = wanted.workspaceBytes + systemWorkspace;
+  tilingBytes = wanted.tiling.size() + 64;
+  workspace = mmap(nullptr, workspaceBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  tiling = mmap(nullptr, tilingBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (workspace == MAP_FAILED || tiling == MAP_FAILED) throw std::bad_alloc();
+  memset(workspace, 0xCD, wanted.workspaceBytes);
+  memcpy(tiling, wanted.tiling.data(), wanted.tiling.size());
+  void* seen = show(workspace, workspaceBytes, "workspace", true, false);
+  run.workspace = static_cast<uint8_t*>(seen);
+  pointers.push_back(seen);
+  pointers.push_back(show(tiling, wanted.tiling.size(), "tiling", false, false));
+}
+
+Arguments::~Arguments() {
+  for (Shown& one : shown) munmap(reinterpret_cast<void*>(one.start - GUARD), one.end - one.start + 2 * GUARD);
+  shown.clear();
+  run.regions.clear();
+  munmap(workspace, workspaceBytes);
+  munmap(tiling, tilingBytes);
+}
+
+}  // namespace twin
+
+void twin_open() {
+  struct sigaction action {};
+  action.sa_sigaction = twin::onFault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  for (int number : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(number, &action, nullptr);
+}
