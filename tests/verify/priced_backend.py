@@ -74,6 +74,9 @@ class Priced:
         assert (workdir / "kernel.py").exists()
         return CandidateError(error.reason, f"told: {error.detail}\nrule: none\nhint: none")
 
+    def opened(self, workdir):
+        pass
+
     def sampled(self, said):
         (blocks,) = re.findall(r"report (\d) of 4", said)
         return "" if blocks == "4" else f"{blocks} of 4 blocks were run"

@@ -79,6 +79,9 @@ class Traced:
     def told(self, candidate, workdir: Path, error):
         return error
 
+    def opened(self, workdir):
+        pass
+
     def sampled(self, said):
         return ""
 

@@ -125,6 +125,9 @@ class PricedBackend(Protocol):
     def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         """A failed run in words for whoever wrote the kernel."""
 
+    def opened(self, workdir: Path) -> None:
+        """In the child, before it is closed in: loads what needs more of the system than a kernel may ask for. Nothing of the candidate's."""
+
     def sampled(self, said: str) -> str:
         """After a run, of what was written during it: how much of the kernel was run, when that was not all of it; else nothing."""
 

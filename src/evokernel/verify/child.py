@@ -70,6 +70,8 @@ def main(given: Given | None = None, backend: Any = None) -> None:
     if backend is None:
         module, _, name = order["backend"].partition(":")
         backend = getattr(importlib.import_module(module), name)(**order["settings"])
+        if hasattr(backend, "opened"):
+            backend.opened(Path(order["workdir"]))
     enter(order["jail"], {*given[1:], commands.fileno()})
     answers.say("ready")
     served = Served(order, backend)

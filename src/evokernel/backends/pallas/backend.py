@@ -122,6 +122,9 @@ class PallasBackend:
     def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         return error  # interpret mode says what is wrong in the words of the kernel's writer already
 
+    def opened(self, workdir: Path) -> None:
+        pass  # interpreting needs nothing more
+
     def sampled(self, said: str) -> str:
         return ""
 

@@ -1,0 +1,158 @@
+"""The `ascendc` plug-in. Everything but `load` is imported when asked for, because the child loads this file for every candidate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.protocols import Equipment, Kernel, Timed
+
+if TYPE_CHECKING:
+    from evokernel.backends.ascendc.project import Project
+    from evokernel.core.records import Candidate, Outcome, Profile, Task
+
+CLOCK = "estimate (twin)"
+LEVELS = ("strict", "hardware", "fast")
+TOOLCHAINS = ("auto", "twin", "cann")
+SIZES = ("small", "held_out", "bench")
+SIX_PARTS = ("kernel_src", "host_tiling_src")
+
+
+class AscendcBackend:
+    """`chip` is what kernels are priced for: 910B1, 910B2, 910B3 or 910B4.
+
+    `level` says what becomes of a broken rule of the hardware: it fails the kernel ("strict"), silicon's behaviour is reproduced and noted
+    ("hardware"), or nobody looks ("fast"). `toolchain` is "twin" (our own, on any machine), "cann" (the real one) or "auto" (cann where there
+    is a card). `run_s` is what one launch on the twin may take before only some of its blocks are run, `build_timeout_s` what compiling may
+    take, `compiler` the C++ compiler ("" for $CXX, else g++), `device` the number of the card.
+    """
+
+    file = "kernel.asc"
+    takes = (".txt", ".cpp", ".h")
+
+    def __init__(
+        self,
+        chip: str = "910B2",
+        level: str = "strict",
+        toolchain: str = "auto",
+        compiler: str = "",
+        build_timeout_s: float = 120,
+        run_s: float = 15,
+        device: int = 0,
+    ) -> None:
+        for name, value, known in (("level", level, LEVELS), ("toolchain", toolchain, TOOLCHAINS)):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        if not (build_timeout_s > 0 and run_s > 0):
+            raise ValueError("build_timeout_s and run_s must be above 0")
+        from evokernel.backends.ascendc.chips import chip as chip_called
+
+        self.chip, self.level, self.toolchain, self.compiler = chip_called(chip), level, toolchain, compiler
+        self.build_timeout_s, self.run_s, self.device = build_timeout_s, run_s, device
+        self.repeatable = True
+
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Whether this is a project of another's form: six parts in one text, or folders of host and kernel."""
+        if path.is_dir():
+            return (path / "op_kernel").is_dir()
+        return path.suffix == ".txt" and all(part in path.read_text(errors="replace") for part in SIX_PARTS)
+
+    def missing(self) -> str | None:
+        from evokernel.backends.native.toolchain import missing
+
+        return missing(self.compiler)
+
+    def versions(self) -> dict[str, str]:
+        from evokernel.backends.ascendc.build import contents
+        from evokernel.backends.native.toolchain import find, version
+
+        path = find(self.compiler)
+        return {"chip": self.chip.name, "twin": contents()[:12], "level": self.level} | ({"compiler": version(path)} if path else {})
+
+    def equipment(self) -> Iterable[Equipment]:
+        from evokernel.backends.ascendc.cann.detect import CARD, NONE, found
+
+        cann = found()
+        twin = "none, and none is needed; kernels run on the twin, and times are its estimates"
+        yield Equipment("CANN", cann.level != NONE, f"{cann.home}" if cann.level != NONE else f"{twin} ({cann.why})")
+        yield Equipment("NPU", cann.level == CARD, "found" if cann.level == CARD else "none; times are the twin's estimates")
+
+    def entry(self, task: Task) -> str:
+        from evokernel.backends.ascendc.entry import described
+
+        return described(task.signature)
+
+    def project(self, task: Task, candidate: Candidate) -> Project:
+        """The candidate as a project, whatever form it came in."""
+        from evokernel.backends.ascendc.project import read
+
+        return read(candidate.files, task.signature)
+
+    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+        """A project of another's form was written for one size."""
+        return SIZES if self.file in candidate.files else ("bench",)
+
+    def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
+        from evokernel.backends.ascendc.screen import findings
+
+        project = self.project(task, candidate)
+        return findings(project.files | ({"bind.cpp": project.bind} if project.bind else {}))
+
+    def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
+        from evokernel.backends.ascendc.build import build
+
+        project = self.project(task, candidate)
+        build(project, workdir, self.compiler, self.build_timeout_s)
+        (workdir / "plan.json").write_text(json.dumps({"op": project.op, "function": project.function, "call": project.call}))
+
+    def opened(self, workdir: Path) -> None:
+        """In the child, before it is closed in."""
+        from evokernel.backends.ascendc.loader import open_twin
+
+        if (workdir / "libtwin.so").exists():
+            open_twin(workdir / "libtwin.so")
+
+    def load(self, workdir: Path) -> Kernel:
+        from evokernel.backends.ascendc.loader import AscendcKernel
+
+        try:
+            return AscendcKernel(workdir, "libtwin.so", "operator.so", self.level, self.chip.as_lines(), self.run_s)
+        except ValueError as error:
+            raise InfraError(str(error)) from error
+
+    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+        from evokernel.backends.ascendc.located import sources, told
+
+        return told(workdir, sources(workdir), error)
+
+    def sampled(self, said: str) -> str:
+        from evokernel.backends.ascendc.report import reports
+
+        found = reports(said)
+        return f"{found[-1].ran} of {found[-1].blocks} blocks were run" if found and found[-1].ran < found[-1].blocks else ""
+
+    def sanitizer(self) -> Equipment | None:
+        return None  # the twin looks for races, accesses out of bounds and memory that was never set, whenever a kernel is run
+
+    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+        return {}
+
+    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+        return None
+
+    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
+        from evokernel.backends.ascendc.baseline import baseline_us
+        from evokernel.backends.ascendc.profile import profile
+        from evokernel.backends.ascendc.report import at_size, reports
+
+        tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
+        found = at_size(reports(said), [tensor.nbytes for tensor in tensors])
+        base = baseline_us(task, self.chip)
+        return Timed(CLOCK, (found.us,), {"torch": (base.us,)} if base.us else {}, profile(task, found, self.chip))
+
+    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
+        return None

@@ -1,0 +1,150 @@
+"""An operator project to one library for the twin: host side and kernel are compiled apart, as CANN does it, against headers of the same names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+from evokernel.backends.ascendc.project import Project
+from evokernel.backends.ascendc.screen import check_object
+from evokernel.backends.native.diagnostics import refuse_failed
+from evokernel.backends.native.toolchain import compile, find, is_gcc, key_of, missing, precompiled, version_text
+from evokernel.core import folders
+from evokernel.core.errors import CandidateError, InfraError, UserError
+
+TWIN = Path(__file__).parent / "twin"
+LIBRARY, RUNTIME, SOURCES = "operator.so", "libtwin.so", "project"
+RUNTIME_S = 300.0
+LANGUAGE = ("-std=c++17", "-fPIC", "-w", "-fdiagnostics-color=never", "-fmax-errors=8")
+UNWINDING = ("-fnon-call-exceptions", "-fasynchronous-unwind-tables")
+"""An access to memory that is not there ends a kernel by an exception, thrown where it happened."""
+KERNEL = (*LANGUAGE, *UNWINDING, "-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math", "-g1", "-DTWIN_KERNEL_TU")
+HOST = (*LANGUAGE, "-O1")
+MIXED = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
+CUBE = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
+MEETING = re.compile(r"\b(SyncAll|CrossCoreSetFlag|CrossCoreWaitFlag|IBSet|IBWait|ffts_cross_core_sync|wait_flag_dev|NotifyNextBlock|WaitPreBlock)\b")
+QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
+"""How CANN's own compiler lets `__aicore__` be written; no other does."""
+
+
+def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float = 120.0) -> None:
+    """Leaves the operator and the twin it runs on in `workdir`, or raises CandidateError with the compiler's first errors."""
+    path = find(compiler)
+    if path is None:
+        raise UserError(missing(compiler) or "no C++ compiler")
+    runtime = runtime_library(path)
+    root = workdir / SOURCES
+    try:
+        for name, text in project.files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(QUALIFIER.sub("", text) if name not in project.hosts else text)
+        (workdir / "glue.cpp").write_text(glue(project))
+        if project.bind:
+            (workdir / "bind.cpp").write_text(project.bind)
+        shutil.copy(runtime, workdir / RUNTIME)
+    except OSError as error:
+        raise InfraError(f"cannot write to {workdir}: {error}") from error
+    compile_all(path, project, workdir, timeout_s)
+    check_object(workdir / LIBRARY, workdir / RUNTIME)
+
+
+def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) -> None:
+    """Every source by itself, two at a time, then one library."""
+    folders_of = sorted({str(Path(SOURCES, name).parent) for name in project.files})
+    places = [f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}", f"-I{SOURCES}", *(f"-I{folder}" for folder in folders_of)]
+    jobs = [(f"{SOURCES}/{project.kernel}", "kernel.o", kernel_options(path, project, places))]
+    jobs += [(f"{SOURCES}/{name}", f"host{number}.o", [*HOST, *places]) for number, name in enumerate(project.hosts)]
+    jobs += [("glue.cpp", "glue.o", [*HOST, *places])]
+    jobs += [("bind.cpp", "bind.o", [*HOST, *places])] if project.bind else []
+    sources = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {"bind.cpp": project.bind}
+
+    def one(job: tuple[str, str, list[str]]) -> None:
+        source, made, options = job
+        done = compile(path, [*options, "-c", source, "-o", made], workdir, timeout_s, [TWIN])
+        try:
+            refuse_failed(done, workdir / made, sources, timeout_s)
+        except CandidateError as error:
+            raise explained(error, done.text) from error
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(one, jobs):
+            pass
+    linked = ["-shared", "-o", LIBRARY, *(made for _, made, _ in jobs), "-Wl,-z,relro,-z,now,-z,noexecstack,-z,text"]
+    refuse_failed(compile(path, linked, workdir, timeout_s), workdir / LIBRARY, sources, timeout_s)
+
+
+def kernel_options(path: str, project: Project, places: Sequence[str]) -> list[str]:
+    """For the kernel: the API first, from a header that is compiled once per machine, then what CANN would show it of the tiling."""
+    base = precompiled(path, [*KERNEL, *places[:2]], '#include "kernel_operator.h"\n', [TWIN], contents())
+    found = [*KERNEL, *places, "-include", base or "kernel_operator.h"]
+    if project.header:
+        found += ["-include", f"{SOURCES}/{project.header}"]
+    if project.tiling:
+        found.append(f"-DTWIN_TILING_STRUCT={project.tiling}")
+    return found + [f"-DDTYPE_{name.upper()}={kind}" for name, kind in project.dtypes.items()]
+
+
+def glue(project: Project) -> str:
+    """What tells the twin where the kernel is, and what it needs to be run."""
+    kernel = "\n".join(text for name, text in project.files.items() if name not in project.hosts)
+    number = project.parameters
+    passed = ", ".join(f"static_cast<unsigned char*>(a[{i}])" for i in range(number))
+    is_mix, on_cube = bool(MIXED.search(kernel)), bool(CUBE.search(kernel))
+    meets = bool(MEETING.search(kernel))
+    return "\n".join(
+        [
+            '#include "launch.h"',
+            f'extern "C" void {project.entry}({", ".join(["unsigned char*"] * number)});',
+            f"static void call(void** a) {{ {project.entry}({passed}); }}",
+            f"static const bool known = (twin::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}}}, true);",
+            "",
+        ]
+    )
+
+
+@lru_cache
+def contents() -> str:
+    """Stands for every file of the twin."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in TWIN.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(TWIN)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def runtime_library(path: str) -> Path:
+    """The twin's own library, compiled once per machine."""
+    folder = folders.cache() / "ascendc" / key_of(contents(), version_text(path))
+    made = folder / RUNTIME
+    if made.exists():
+        return made
+    options = [*LANGUAGE, *UNWINDING, "-O2", "-shared", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}"]
+    sources = [str(source) for source in sorted((TWIN / "runtime").glob("*.cpp"))]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as building:
+            done = compile(path, [*options, *sources, "-o", RUNTIME, "-ldl"], Path(building), RUNTIME_S, [TWIN])
+            if done.code:
+                raise InfraError(f"the twin does not compile with {path}: {done.text[-800:]}")
+            (Path(building) / RUNTIME).replace(made)
+    except OSError as error:
+        raise InfraError(f"cannot write to {folder}: {error}") from error
+    return made
+
+
+def explained(error: CandidateError, text: str) -> CandidateError:
+    """A compiler's error with the name that was meant, where there is none of that name."""
+    from evokernel.backends.ascendc.names import meant
+
+    more = meant(text)
+    return CandidateError(error.reason, "\n".join([error.detail, *more])) if more else error
+
+
+def can_compile(path: str) -> bool:
+    """Whether headers are precompiled with this compiler: without, every candidate takes seconds longer."""
+    return is_gcc(path)
