@@ -1,0 +1,3 @@
+// Part of runtime_attrs.h here.
+#pragma once
+#include "exe_graph/runtime/runtime_attrs.h"

@@ -1,0 +1,3 @@
+// Part of tensor.h here.
+#pragma once
+#include "exe_graph/runtime/tensor.h"

@@ -1,0 +1,40 @@
+// EXEC_NPU_CMD: from a bind to the operator. On the device each argument goes to the aclnn function as it is, so its C++ type counts.
+#pragma once
+#include "torch/extension.h"
+
+namespace twin {
+
+Operand commandOperand(const at::Tensor& tensor);
+inline Operand commandOperand(const std::optional<at::Tensor>& tensor) { return tensor ? commandOperand(*tensor) : Operand(); }
+inline Operand commandOperand(const at::Scalar& value) { return value.isFloatingPoint() ? operandOf(value.toDouble()) : operandOf(value.toLong()); }
+inline Operand commandOperand(const char* text) { return operandOf(text); }
+inline Operand commandOperand(const std::string& text) { return operandOf(text); }
+inline Operand commandOperand(std::nullptr_t) { return Operand(); }
+inline Operand commandOperand(std::nullopt_t) { return Operand(); }
+inline Operand commandOperand(const std::vector<int64_t>& list) {
+  Operand made;
+  made.kind = Operand::INTEGERS;
+  made.shape = list;
+  return made;
+}
+inline Operand commandOperand(const at::IntArrayRef& list) { return commandOperand(list.vec()); }
+inline Operand commandOperand(const at::TensorList&) {
+  Operand made;
+  made.kind = Operand::TENSORS;
+  return made;
+}
+template <class T>
+std::enable_if_t<std::is_arithmetic<T>::value, Operand> commandOperand(T value) {
+  Operand made = operandOf(value);
+  made.bytes = sizeof(T);
+  return made;
+}
+
+template <class... T>
+void command(const char* name, const T&... arguments) {
+  runCommand(name, {commandOperand(arguments)...});
+}
+
+}  // namespace twin
+
+#define EXEC_NPU_CMD(api, ...) ::twin::command(#api, ##__VA_ARGS__)

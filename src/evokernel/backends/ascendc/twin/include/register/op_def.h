@@ -1,0 +1,302 @@
+// ops::OpDef: an operator's inputs, outputs and attributes, and where it runs.
+#pragma once
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../runtime/registry.h"
+#include "graph/ascend_string.h"
+
+namespace ops {
+
+enum Option { IGNORE = 0, OPTIONAL = 1, REQUIRED = 2, DYNAMIC = 3, VIRTUAL = 4 };
+enum class FormatCheckOption { DEFAULT = 0, STRICT = 1 };
+enum class FollowType { ALL = 0, DTYPE = 1, FORMAT = 2, SHAPE = 3, INVALID_TYPE };
+enum class DependScope { ALL = 0, TILING = 1, INVALID_SCOPE };
+enum class CommentSection { BRIEF = 0, CONSTRAINTS = 1, RESTRICTIONS = 2, THIRDPARTYFWKCOMPAT = 3, SEE = 4, CATEGORY = 5, SECTION_MAX };
+enum class ItemFindStatus { ITEM_FIND = 0, ITEM_NOEXIST };
+
+enum class ScalarType : uint32_t { UINT64 = 0, INT64, UINT32, INT32, UINT16, INT16, UINT8, INT8, FLOAT32, FLOAT16, INVALID_DTYPE };
+union ScalarNum {
+  uint64_t value_u64;
+  int64_t value_i64;
+  float value_f32;
+  ScalarNum() : value_u64(0) {}
+  explicit ScalarNum(uint64_t value) : value_u64(value) {}
+  explicit ScalarNum(int64_t value) : value_i64(value) {}
+  explicit ScalarNum(float value) : value_f32(value) {}
+};
+struct ScalarVar {
+  ScalarType scalar_type = ScalarType::INVALID_DTYPE;
+  ScalarNum scalar_num;
+};
+
+class OpParamDef {
+ public:
+  explicit OpParamDef(const char* name) : name_(name) {}
+  OpParamDef& ParamType(Option option) {
+    option_ = option;
+    return *this;
+  }
+  OpParamDef& DataType(std::vector<ge::DataType> types) {
+    types_ = std::move(types);
+    return *this;
+  }
+  OpParamDef& DataTypeList(std::vector<ge::DataType> types) { return DataType(std::move(types)); }
+  OpParamDef& DataTypeForBinQuery(std::vector<ge::DataType>) { return *this; }
+  OpParamDef& Format(std::vector<ge::Format> formats) {
+    formats_ = std::move(formats);
+    return *this;
+  }
+  OpParamDef& FormatList(std::vector<ge::Format> formats) { return Format(std::move(formats)); }
+  OpParamDef& FormatForBinQuery(std::vector<ge::Format>) { return *this; }
+  OpParamDef& UnknownShapeFormat(std::vector<ge::Format>) { return *this; }
+  OpParamDef& ValueDepend(Option option) {
+    needsValues_ = option != IGNORE;
+    return *this;
+  }
+  OpParamDef& ValueDepend(Option option, DependScope) { return ValueDepend(option); }
+  OpParamDef& IgnoreContiguous() { return *this; }
+  OpParamDef& AutoContiguous() { return *this; }
+  OpParamDef& Scalar() { return *this; }
+  OpParamDef& ScalarList() { return *this; }
+  OpParamDef& To(ge::DataType) { return *this; }
+  OpParamDef& To(const char*) { return *this; }
+  OpParamDef& Version(uint32_t) { return *this; }
+  OpParamDef& InitValue(uint64_t value) {
+    initial_ = value;
+    hasInitial_ = true;
+    return *this;
+  }
+  OpParamDef& InitValue(const ScalarVar& value) { return InitValue(value.scalar_num.value_u64); }
+  OpParamDef& InitValue(const std::vector<ScalarVar>& values) { return values.empty() ? *this : InitValue(values.front()); }
+  OpParamDef& OutputShapeDependOnCompute() { return *this; }
+  OpParamDef& Follow(const char*) { return *this; }
+  OpParamDef& Follow(const char*, FollowType) { return *this; }
+  OpParamDef& Comment(const char*) { return *this; }
+
+  const std::string& twinName() const { return name_; }
+  Option twinOption() const { return option_; }
+  const std::vector<ge::DataType>& twinTypes() const { return types_; }
+  const std::vector<ge::Format>& twinFormats() const { return formats_; }
+  bool twinNeedsValues() const { return needsValues_; }
+  bool twinHasInitial() const { return hasInitial_; }
+  uint64_t twinInitial() const { return initial_; }
+
+ private:
+  std::string name_;
+  Option option_ = REQUIRED;
+  std::vector<ge::DataType> types_;
+  std::vector<ge::Format> formats_;
+  bool needsValues_ = false, hasInitial_ = false;
+  uint64_t initial_ = 0;
+};
+
+class OpAttrDef {
+ public:
+  explicit OpAttrDef(const char* name) : name_(name) {}
+  OpAttrDef& AttrType(Option option) {
+    option_ = option;
+    return *this;
+  }
+  OpAttrDef& Int() { return kind(gert::AttributeValue::INT); }
+  OpAttrDef& Int(int64_t value) {
+    value_.set(value);
+    return kind(gert::AttributeValue::INT);
+  }
+  OpAttrDef& Float() { return kind(gert::AttributeValue::FLOAT); }
+  OpAttrDef& Float(float value) {
+    value_.set(static_cast<double>(value));
+    return kind(gert::AttributeValue::FLOAT);
+  }
+  OpAttrDef& Bool() { return kind(gert::AttributeValue::BOOL); }
+  OpAttrDef& Bool(bool value) {
+    value_.set(static_cast<int64_t>(value));
+    return kind(gert::AttributeValue::BOOL);
+  }
+  OpAttrDef& String() { return kind(gert::AttributeValue::STRING); }
+  OpAttrDef& String(const char* value) {
+    value_.text = value;
+    return kind(gert::AttributeValue::STRING);
+  }
+  OpAttrDef& ListInt() { return kind(gert::AttributeValue::LIST_INT); }
+  OpAttrDef& ListInt(std::vector<int64_t> values) {
+    value_.integers = std::move(values);
+    return kind(gert::AttributeValue::LIST_INT);
+  }
+  OpAttrDef& ListFloat() { return kind(gert::AttributeValue::LIST_FLOAT); }
+  OpAttrDef& ListFloat(std::vector<float> values) {
+    value_.numbers = std::move(values);
+    return kind(gert::AttributeValue::LIST_FLOAT);
+  }
+  OpAttrDef& ListBool() { return kind(gert::AttributeValue::LIST_BOOL); }
+  OpAttrDef& ListBool(std::vector<bool> values) {
+    value_.integers.assign(values.begin(), values.end());
+    return kind(gert::AttributeValue::LIST_BOOL);
+  }
+  OpAttrDef& Version(uint32_t) { return *this; }
+  OpAttrDef& Comment(const char*) { return *this; }
+
+  const std::string& twinName() const { return name_; }
+  bool twinIsOptional() const { return option_ == OPTIONAL; }
+  const gert::AttributeValue& twinValue() const { return value_; }
+
+ private:
+  OpAttrDef& kind(gert::AttributeValue::Kind kind) {
+    value_.kind = kind;
+    return *this;
+  }
+  std::string name_;
+  Option option_ = REQUIRED;
+  gert::AttributeValue value_;
+};
+
+// References that were handed out stay good, so each entry is kept by itself.
+template <class T>
+using Entries = std::vector<std::shared_ptr<T>>;
+
+template <class T>
+T& entry(Entries<T>& entries, const char* name) {
+  for (auto& known : entries) {
+    if (known->twinName() == name) return *known;
+  }
+  entries.push_back(std::make_shared<T>(name));
+  return *entries.back();
+}
+
+class OpAICoreConfig {
+ public:
+  OpAICoreConfig() = default;
+  explicit OpAICoreConfig(const char* soc) : soc_(soc) {}
+  OpParamDef& Input(const char* name) { return entry(inputs_, name); }
+  OpParamDef& Output(const char* name) { return entry(outputs_, name); }
+  OpAICoreConfig& DynamicCompileStaticFlag(bool) { return *this; }
+  OpAICoreConfig& DynamicFormatFlag(bool) { return *this; }
+  OpAICoreConfig& DynamicRankSupportFlag(bool) { return *this; }
+  OpAICoreConfig& DynamicShapeSupportFlag(bool) { return *this; }
+  OpAICoreConfig& NeedCheckSupportFlag(bool) { return *this; }
+  OpAICoreConfig& PrecisionReduceFlag(bool) { return *this; }
+  OpAICoreConfig& ExtendCfgInfo(const char*, const char*) { return *this; }
+
+  const std::string& twinName() const { return soc_; }
+  void twinName(const char* soc) { soc_ = soc; }
+  const Entries<OpParamDef>& twinInputs() const { return inputs_; }
+  const Entries<OpParamDef>& twinOutputs() const { return outputs_; }
+
+ private:
+  std::string soc_;
+  Entries<OpParamDef> inputs_, outputs_;
+};
+
+class OpAICoreDef {
+ public:
+  OpAICoreDef& SetTiling(twin::TilingFunction function) {
+    functions_.tiling = function;
+    return *this;
+  }
+  OpAICoreDef& SetTilingParse(twin::ParseFunction function) {
+    functions_.parse = function;
+    return *this;
+  }
+  template <class Function>
+  OpAICoreDef& SetCheckSupport(Function) {
+    return *this;
+  }
+  template <class Function>
+  OpAICoreDef& SetOpSelectFormat(Function) {
+    return *this;
+  }
+  template <class Function>
+  OpAICoreDef& SetOpSupportInfo(Function) {
+    return *this;
+  }
+  template <class Function>
+  OpAICoreDef& SetOpSpecInfo(Function) {
+    return *this;
+  }
+  template <class Function>
+  OpAICoreDef& SetParamGeneralize(Function) {
+    return *this;
+  }
+  OpAICoreDef& AddConfig(const char* soc) {
+    configs_.push_back(OpAICoreConfig(soc));
+    return *this;
+  }
+  OpAICoreDef& AddConfig(const char* soc, const OpAICoreConfig& config) {
+    configs_.push_back(config);
+    configs_.back().twinName(soc);
+    return *this;
+  }
+
+  const twin::HostFunctions& twinFunctions() const { return functions_; }
+  const std::vector<OpAICoreConfig>& twinConfigs() const { return configs_; }
+
+ private:
+  twin::HostFunctions functions_;
+  std::vector<OpAICoreConfig> configs_;
+};
+
+class OpMC2Def {
+ public:
+  OpMC2Def& HcclGroup(const char*) { return *this; }
+  OpMC2Def& HcclGroup(std::vector<const char*>) { return *this; }
+};
+
+class OpDef {
+ public:
+  explicit OpDef(const char* type) : type_(type) {}
+  virtual ~OpDef() = default;
+  OpParamDef& Input(const char* name) { return entry(inputs_, name); }
+  OpParamDef& Output(const char* name) { return entry(outputs_, name); }
+  OpAttrDef& Attr(const char* name) { return entry(attributes_, name); }
+  OpAICoreDef& AICore() { return aicore_; }
+  OpMC2Def& MC2() { return mc2_; }
+  OpDef& SetInferShape(twin::ShapeFunction function) {
+    shape_ = function;
+    return *this;
+  }
+  OpDef& SetInferDataType(twin::TypeFunction function) {
+    types_ = function;
+    return *this;
+  }
+  template <class Function>
+  OpDef& SetInferShapeRange(Function) {
+    return *this;
+  }
+  OpDef& FormatMatchMode(FormatCheckOption) { return *this; }
+  OpDef& EnableFallBack() { return *this; }
+  OpDef& Comment(CommentSection, const char*) { return *this; }
+
+  const std::string& twinType() const { return type_; }
+  const Entries<OpParamDef>& twinInputs() const { return inputs_; }
+  const Entries<OpParamDef>& twinOutputs() const { return outputs_; }
+  const Entries<OpAttrDef>& twinAttributes() const { return attributes_; }
+  const OpAICoreDef& twinAICore() const { return aicore_; }
+  twin::ShapeFunction twinShape() const { return shape_; }
+  twin::TypeFunction twinTypes() const { return types_; }
+
+ private:
+  std::string type_;
+  Entries<OpParamDef> inputs_, outputs_;
+  Entries<OpAttrDef> attributes_;
+  OpAICoreDef aicore_;
+  OpMC2Def mc2_;
+  twin::ShapeFunction shape_ = nullptr;
+  twin::TypeFunction types_ = nullptr;
+};
+
+}  // namespace ops
+
+namespace twin {
+
+// OP_ADD in short: the definition itself is made when it is first needed.
+struct OperatorEntry {
+  OperatorEntry(const char* type, MakeOperator make) { addOperator(type, make); }
+};
+
+}  // namespace twin
+
+#define OP_ADD(opType, ...) \
+  [[maybe_unused]] static const ::twin::OperatorEntry twinOperator##opType(#opType, [](const char* type) -> ::ops::OpDef* { return new opType(type); })

@@ -1,0 +1,3 @@
+// Part of op_def.h here.
+#pragma once
+#include "register/op_def.h"

@@ -1,0 +1,147 @@
+// Tiling of the library functions that work on rows: softmax and the normalisations. Scratch of these is a few tensors of float32 per
+// row handled at once; the smallest holds one row.
+#pragma once
+#include "kernel_tiling/kernel_tiling.h"
+#include "tiling/scratch_sizes.h"
+
+namespace AscendC {
+
+namespace twinRows {
+
+struct Rows {
+  uint32_t count, width;
+};
+
+// All but the last size are rows.
+inline Rows of(const TensorShape& shape) {
+  size_t rank = shape.GetDimNum();
+  auto width = static_cast<uint32_t>(rank ? shape.GetDim(rank - 1) : 1);
+  return {width ? static_cast<uint32_t>(shape.GetShapeSize()) / width : 0, width};
+}
+
+inline uint32_t scratch(uint32_t rows, uint32_t width) {
+  constexpr uint32_t BLOCK = 32, TENSORS = 2;
+  uint32_t row = (width * sizeof(float) + BLOCK - 1) / BLOCK * BLOCK + 4 * BLOCK;
+  return rows * row * TENSORS;
+}
+
+// How many rows fit into the scratch that there is; at least one.
+inline uint32_t fitting(const Rows& rows, uint32_t bytes) {
+  uint32_t fit = bytes / scratch(1, rows.width);
+  return fit < 1 ? 1 : fit < rows.count ? fit : rows.count;
+}
+
+template <class T>
+void softmax(const TensorShape& shape, uint32_t typeSize, uint32_t bytes, T& tiling) {
+  Rows rows = of(shape);
+  uint32_t perBlock = 32 / typeSize, once = fitting(rows, bytes);
+  tiling.srcM = rows.count;
+  tiling.srcK = rows.width;
+  tiling.srcSize = rows.count * rows.width;
+  tiling.outMaxM = rows.count;
+  tiling.outMaxK = perBlock;
+  tiling.outMaxSize = rows.count * perBlock;
+  tiling.splitM = once;
+  tiling.splitK = rows.width;
+  tiling.splitSize = once * rows.width;
+  tiling.reduceM = once;
+  tiling.reduceK = perBlock;
+  tiling.reduceSize = once * perBlock;
+  tiling.rangeM = once ? rows.count / once : 0;
+  tiling.tailM = once ? rows.count % once : 0;
+  tiling.tailSplitSize = tiling.tailM * rows.width;
+  tiling.tailReduceSize = tiling.tailM * perBlock;
+}
+
+}  // namespace twinRows
+
+#define TWIN_SOFTMAX(name, structure)                                                                                                  \
+  template <class... Flags>                                                                                                            \
+  uint32_t Get##name##MaxTmpSize(const TensorShape& srcShape, const uint32_t, const Flags...) {                                        \
+    twinRows::Rows rows = twinRows::of(srcShape);                                                                                      \
+    return twinRows::scratch(rows.count, rows.width);                                                                                  \
+  }                                                                                                                                    \
+  template <class... Flags>                                                                                                            \
+  uint32_t Get##name##MinTmpSize(const TensorShape& srcShape, const uint32_t, const Flags...) {                                        \
+    return twinRows::scratch(1, twinRows::of(srcShape).width);                                                                         \
+  }                                                                                                                                    \
+  template <class... Flags>                                                                                                            \
+  void name##TilingFunc(const TensorShape& srcShape, const uint32_t typeSize, const uint32_t bytes, optiling::structure& tiling,       \
+                        const Flags...) {                                                                                              \
+    twinRows::softmax(srcShape, typeSize, bytes, tiling);                                                                              \
+  }
+TWIN_SOFTMAX(SoftMax, SoftMaxTiling)
+TWIN_SOFTMAX(SoftMaxFlash, SoftMaxTiling)
+TWIN_SOFTMAX(SoftMaxGrad, SoftMaxTiling)
+TWIN_SOFTMAX(LogSoftMax, LogSoftMaxTiling)
+#undef TWIN_SOFTMAX
+
+inline uint32_t GetSoftMaxFlashV2MaxTmpSize(const TensorShape& srcShape, const uint32_t, const uint32_t, const bool, const bool = false,
+                                            const bool = false) {
+  twinRows::Rows rows = twinRows::of(srcShape);
+  return twinRows::scratch(rows.count, rows.width);
+}
+inline uint32_t GetSoftMaxFlashV2MinTmpSize(const TensorShape& srcShape, const uint32_t, const uint32_t, const bool, const bool = false,
+                                            const bool = false) {
+  return twinRows::scratch(1, twinRows::of(srcShape).width);
+}
+inline void SoftMaxFlashV2TilingFunc(const TensorShape& srcShape, const uint32_t typeSize, const uint32_t, const uint32_t bytes,
+                                     optiling::SoftMaxTiling& tiling, const bool, const bool = false, const bool = false) {
+  twinRows::softmax(srcShape, typeSize, bytes, tiling);
+}
+
+inline bool GetLayerNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, uint32_t& maxValue, uint32_t& minValue) {
+  twinRows::Rows rows = twinRows::of(srcShape);
+  maxValue = 2 * twinRows::scratch(rows.count, rows.width);
+  minValue = 2 * twinRows::scratch(1, rows.width);
+  return true;
+}
+inline void GetLayerNormNDTilingInfo(const TensorShape& srcShape, const uint32_t bytes, const uint32_t, const bool,
+                                     optiling::LayerNormTiling& tiling) {
+  twinRows::Rows rows = twinRows::of(srcShape);
+  tiling.bLength = static_cast<uint32_t>(srcShape.GetDim(0));
+  tiling.sLength = tiling.bLength ? rows.count / tiling.bLength : 0;
+  tiling.hLength = tiling.originalHLength = rows.width;
+  tiling.inputXSize = rows.count * rows.width;
+  tiling.meanVarSize = rows.count;
+  tiling.tmpBufSize = bytes / sizeof(float);
+  tiling.bsCurLength = twinRows::fitting(rows, bytes / 2);
+  tiling.bshCurLength = tiling.bsCurLength * rows.width;
+  tiling.loopRound = tiling.bsCurLength ? rows.count / tiling.bsCurLength : 0;
+  tiling.lastDimValueBack = rows.width ? 1.0f / rows.width : 0.0f;
+}
+inline bool GetRmsNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, uint32_t& maxValue, uint32_t& minValue, const bool = false) {
+  twinRows::Rows rows = twinRows::of(srcShape);
+  maxValue = twinRows::scratch(rows.count, rows.width);
+  minValue = twinRows::scratch(1, rows.width);
+  return true;
+}
+inline bool GetRmsNormTilingInfo(const TensorShape& srcShape, const TensorShape& originSrcShape, const uint32_t bytes, const uint32_t,
+                                 optiling::RmsNormTiling& tiling, const bool = false) {
+  twinRows::Rows rows = twinRows::of(srcShape);
+  tiling.bLength = static_cast<uint32_t>(srcShape.GetDim(0));
+  tiling.sLength = tiling.bLength ? rows.count / tiling.bLength : 0;
+  tiling.hLength = rows.width;
+  tiling.originalHLength = twinRows::of(originSrcShape).width;
+  tiling.reciprocalOfHLength = tiling.originalHLength ? 1.0f / tiling.originalHLength : 0.0f;
+  tiling.mainBsLength = twinRows::fitting(rows, bytes);
+  tiling.mainBshLength = tiling.mainBsLength * rows.width;
+  tiling.loopRound = tiling.mainBsLength ? rows.count / tiling.mainBsLength : 0;
+  tiling.tailBsLength = tiling.mainBsLength ? rows.count % tiling.mainBsLength : 0;
+  tiling.tailBshLength = tiling.tailBsLength * rows.width;
+  tiling.inputTailPos = tiling.loopRound * tiling.mainBshLength;
+  return true;
+}
+inline void GetGroupNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, const uint32_t, uint32_t& maxValue,
+                                      uint32_t& minValue) {
+  maxValue = twinScratch::most(srcShape, sizeof(float), 3);
+  minValue = maxValue;
+}
+inline bool GetBatchNormMaxMinTmpSize(const TensorShape& srcShape, const TensorShape&, const uint32_t, const bool, uint32_t& maxValue,
+                                      uint32_t& minValue, const bool = false) {
+  maxValue = twinScratch::most(srcShape, sizeof(float), 3);
+  minValue = maxValue;
+  return true;
+}
+
+}  // namespace AscendC

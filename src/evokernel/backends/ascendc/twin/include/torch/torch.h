@@ -1,0 +1,3 @@
+// Part of extension.h here.
+#pragma once
+#include "torch/extension.h"

@@ -1,0 +1,60 @@
+// What a project's host code and the runtime know of each other: operators, their host functions and bound functions, by name.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exe_graph/runtime/infer_datatype_context.h"
+#include "exe_graph/runtime/infer_shape_context.h"
+#include "exe_graph/runtime/tiling_context.h"
+#include "exe_graph/runtime/tiling_parse_context.h"
+
+namespace ops {
+class OpDef;
+}
+
+namespace twin {
+
+using TilingFunction = ge::graphStatus (*)(gert::TilingContext*);
+using ParseFunction = ge::graphStatus (*)(gert::TilingParseContext*);
+using ShapeFunction = ge::graphStatus (*)(gert::InferShapeContext*);
+using TypeFunction = ge::graphStatus (*)(gert::InferDataTypeContext*);
+
+// An operator's host functions; OpDef names them, or IMPL_OP and its kin.
+struct HostFunctions {
+  TilingFunction tiling = nullptr;
+  ParseFunction parse = nullptr;
+  ShapeFunction shape = nullptr;
+  TypeFunction type = nullptr;
+};
+
+using MakeOperator = ops::OpDef* (*)(const char* type);
+void addOperator(const char* type, MakeOperator make);
+HostFunctions& implementation(const char* type);
+
+// The tiling class wrote so many bytes; compared with what SetDataSize was told.
+void savedTiling(size_t bytes, size_t capacity, const char* name);
+
+// One operand of an operator, or one argument of a bound function.
+struct Operand {
+  enum Kind { ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN, INTEGERS, TEXT, TENSORS };
+  Kind kind = ABSENT;
+  ge::DataType type = ge::DT_FLOAT;
+  std::vector<int64_t> shape;  // of a tensor, or the list of integers
+  void* data = nullptr;
+  int64_t integer = 0;
+  double number = 0;
+  std::string text;
+  uint32_t bytes = 0;  // of the C++ type it was given in; 0 where that does not matter
+};
+
+// Runs an operator: inputs, attributes and outputs as its definition counts them.
+void runOperator(const std::string& type, const std::vector<Operand>& inputs, const std::vector<Operand>& attributes,
+                 const std::vector<Operand>& outputs);
+
+// The same from one list, as EXEC_NPU_CMD has it; `command` begins with aclnn.
+void runCommand(const char* command, const std::vector<Operand>& operands);
+
+}  // namespace twin

@@ -1,0 +1,318 @@
+// at::Tensor of binds: views and new tensors.
+#include "tensor_memory.h"
+
+#include <algorithm>
+#include <new>
+
+#include "ATen/ATen.h"
+#include "diagnose.h"
+#include "half.h"
+
+namespace twin {
+
+namespace {
+
+struct Expected {
+  const void* data;
+  size_t bytes;
+};
+std::vector<Expected> expected;
+
+constexpr size_t ALIGNMENT = 512;
+constexpr int64_t MOST_ON_CPU = 4096;
+
+std::shared_ptr<void> allocated(size_t bytes) {
+  void* memory = nullptr;
+  if (posix_memalign(&memory, ALIGNMENT, std::max<size_t>(bytes, 1))) throw std::bad_alloc();
+  return std::shared_ptr<void>(memory, free);
+}
+
+double load(const char* at, c10::ScalarType type) {
+  switch (type) {
+    case c10::kByte: return *reinterpret_cast<const uint8_t*>(at);
+    case c10::kChar: return *reinterpret_cast<const int8_t*>(at);
+    case c10::kShort: return *reinterpret_cast<const int16_t*>(at);
+    case c10::kInt: return *reinterpret_cast<const int32_t*>(at);
+    case c10::kLong: return static_cast<double>(*reinterpret_cast<const int64_t*>(at));
+    case c10::kHalf: return static_cast<float>(*reinterpret_cast<const half*>(at));
+    case c10::kBFloat16: return static_cast<float>(*reinterpret_cast<const bfloat16_t*>(at));
+    case c10::kFloat: return *reinterpret_cast<const float*>(at);
+    case c10::kDouble: return *reinterpret_cast<const double*>(at);
+    default: return *reinterpret_cast<const bool*>(at);
+  }
+}
+
+void store(char* at, c10::ScalarType type, double value) {
+  switch (type) {
+    case c10::kByte: *reinterpret_cast<uint8_t*>(at) = static_cast<uint8_t>(value); break;
+    case c10::kChar: *reinterpret_cast<int8_t*>(at) = static_cast<int8_t>(value); break;
+    case c10::kShort: *reinterpret_cast<int16_t*>(at) = static_cast<int16_t>(value); break;
+    case c10::kInt: *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(value); break;
+    case c10::kLong: *reinterpret_cast<int64_t*>(at) = static_cast<int64_t>(value); break;
+    case c10::kHalf: *reinterpret_cast<half*>(at) = half(static_cast<float>(value)); break;
+    case c10::kBFloat16: *reinterpret_cast<bfloat16_t*>(at) = bfloat16_t(static_cast<float>(value)); break;
+    case c10::kFloat: *reinterpret_cast<float*>(at) = static_cast<float>(value); break;
+    case c10::kDouble: *reinterpret_cast<double*>(at) = value; break;
+    default: *reinterpret_cast<bool*>(at) = value != 0;
+  }
+}
+
+// Calls `body` with the offset, in elements, of every element in order.
+template <class Body>
+void forEach(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, Body body) {
+  int64_t count = 1;
+  for (int64_t size : sizes) count *= size;
+  std::vector<int64_t> at(sizes.size(), 0);
+  int64_t offset = 0;
+  for (int64_t i = 0; i < count; i++) {
+    body(i, offset);
+    for (size_t axis = sizes.size(); axis-- > 0;) {
+      offset += strides[axis];
+      if (++at[axis] < sizes[axis]) break;
+      offset -= strides[axis] * sizes[axis];
+      at[axis] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+ExpectedOutputs::ExpectedOutputs(const std::vector<Operand>& outputs) {
+  for (const Operand& output : outputs) {
+    int64_t bytes = ge::GetSizeByDataType(output.type);
+    for (int64_t size : output.shape) bytes *= size;
+    expected.push_back({output.data, static_cast<size_t>(bytes)});
+  }
+}
+
+ExpectedOutputs::~ExpectedOutputs() { expected.clear(); }
+
+}  // namespace twin
+
+namespace at {
+
+Tensor Tensor::twinNew(TwinSizes sizes, const TensorOptions& options) {
+  Tensor made;
+  for (int64_t size : sizes) {
+    if (size < 0) throw Error("a tensor cannot have the size " + std::to_string(size));
+  }
+  made.strides_ = packed(sizes);
+  made.sizes_ = std::move(sizes);
+  made.type_ = options.dtype();
+  made.device_ = options.device();
+  made.memory_ = twin::allocated(made.nbytes());
+  return made;
+}
+
+Tensor Tensor::twinOver(void* data, TwinSizes sizes, ScalarType type) {
+  Tensor made;
+  made.strides_ = packed(sizes);
+  made.sizes_ = std::move(sizes);
+  made.type_ = type;
+  made.memory_ = std::shared_ptr<void>(data, [](void*) {});
+  return made;
+}
+
+size_t Tensor::place(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank) throw Error("Dimension out of range: " + std::to_string(axis) + " of " + std::to_string(rank));
+  return static_cast<size_t>(axis < 0 ? axis + rank : axis);
+}
+
+TwinSizes Tensor::packed(const TwinSizes& sizes) {
+  TwinSizes strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  return strides;
+}
+
+int64_t Tensor::numel() const {
+  int64_t count = 1;
+  for (int64_t size : sizes_) count *= size;
+  return count;
+}
+
+bool Tensor::is_contiguous(MemoryFormat) const {
+  int64_t expected = 1;
+  for (size_t i = sizes_.size(); i-- > 0;) {
+    if (sizes_[i] != 1 && strides_[i] != expected) return false;
+    expected *= sizes_[i];
+  }
+  return true;
+}
+
+void* Tensor::data_ptr() const {
+  if (is_cpu()) return twinData();
+  return reinterpret_cast<void*>(uintptr_t(0x1000) + static_cast<uintptr_t>(offset_));
+}
+
+double Tensor::twinItem() const {
+  if (numel() != 1) throw Error("item() of a tensor with " + std::to_string(numel()) + " elements");
+  return twin::load(twinData(), type_);
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy = twinNew(sizes_, options());
+  size_t bytes = element_size();
+  const char* from = twinData();
+  char* into = copy.twinData();
+  if (is_contiguous()) memcpy(into, from, nbytes());
+  else twin::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { memcpy(into + i * bytes, from + offset * bytes, bytes); });
+  return copy;
+}
+
+Tensor Tensor::reshaped(TwinSizes sizes) const {
+  Tensor view = *this;
+  view.strides_ = packed(sizes);
+  view.sizes_ = std::move(sizes);
+  return view;
+}
+
+Tensor Tensor::view(IntArrayRef wanted) const {
+  TwinSizes sizes = wanted.vec();
+  int64_t known = 1;
+  int64_t* open = nullptr;
+  for (int64_t& size : sizes) {
+    if (size == -1) open = &size;
+    else known *= size;
+  }
+  if (open) *open = known ? numel() / known : 0;
+  int64_t count = open ? known * *open : known;
+  if (count != numel()) throw Error(twin::joined("shape ", wanted, " is invalid for a tensor of ", numel(), " elements"));
+  if (!is_contiguous()) throw Error("view size is not compatible with the tensor's strides: use reshape");
+  return reshaped(std::move(sizes));
+}
+
+Tensor Tensor::flatten(int64_t from, int64_t to) const {
+  if (!dim()) return reshape({1});
+  size_t first = place(from, dim()), last = place(to, dim());
+  TwinSizes sizes(sizes_.begin(), sizes_.begin() + first);
+  int64_t product = 1;
+  for (size_t i = first; i <= last; i++) product *= sizes_[i];
+  sizes.push_back(product);
+  sizes.insert(sizes.end(), sizes_.begin() + last + 1, sizes_.end());
+  return reshape(sizes);
+}
+
+Tensor Tensor::permute(IntArrayRef order) const {
+  if (order.size() != sizes_.size()) throw Error("permute needs one number per dimension");
+  Tensor view = *this;
+  for (size_t i = 0; i < order.size(); i++) {
+    view.sizes_[i] = size(order[i]);
+    view.strides_[i] = stride(order[i]);
+  }
+  return view;
+}
+
+Tensor Tensor::transpose(int64_t one, int64_t other) const {
+  Tensor view = *this;
+  size_t a = place(one, dim()), b = place(other, dim());
+  std::swap(view.sizes_[a], view.sizes_[b]);
+  std::swap(view.strides_[a], view.strides_[b]);
+  return view;
+}
+
+Tensor Tensor::unsqueeze(int64_t axis) const {
+  Tensor view = *this;
+  size_t at = place(axis, dim() + 1);
+  int64_t stride = at < sizes_.size() ? sizes_[at] * strides_[at] : 1;
+  view.sizes_.insert(view.sizes_.begin() + at, 1);
+  view.strides_.insert(view.strides_.begin() + at, stride);
+  return view;
+}
+
+Tensor Tensor::squeeze(int64_t axis) const {
+  size_t at = place(axis, dim());
+  if (sizes_[at] != 1) return *this;
+  Tensor view = *this;
+  view.sizes_.erase(view.sizes_.begin() + at);
+  view.strides_.erase(view.strides_.begin() + at);
+  return view;
+}
+
+Tensor Tensor::squeeze() const {
+  Tensor view = *this;
+  for (int64_t axis = dim(); axis-- > 0;) view = view.squeeze(axis);
+  return view;
+}
+
+Tensor Tensor::expand(IntArrayRef wanted) const {
+  Tensor view = *this;
+  while (view.dim() < static_cast<int64_t>(wanted.size())) view = view.unsqueeze(0);
+  for (size_t i = 0; i < wanted.size(); i++) {
+    if (wanted[i] == -1 || wanted[i] == view.sizes_[i]) continue;
+    if (view.sizes_[i] != 1) throw Error(twin::joined("a tensor of shape ", sizes(), " cannot be expanded to ", wanted));
+    view.sizes_[i] = wanted[i];
+    view.strides_[i] = 0;
+  }
+  return view;
+}
+
+Tensor Tensor::narrow(int64_t axis, int64_t from, int64_t length) const {
+  size_t at = place(axis, dim());
+  if (from < 0 || length < 0 || from + length > sizes_[at]) throw Error("narrow reaches beyond the tensor");
+  Tensor view = *this;
+  view.offset_ += from * strides_[at];
+  view.sizes_[at] = length;
+  return view;
+}
+
+Tensor Tensor::select(int64_t axis, int64_t index) const {
+  size_t at = place(axis, dim());
+  int64_t from = index < 0 ? index + sizes_[at] : index;
+  return narrow(axis, from, 1).squeeze(axis);
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device.type() == device_.type()) return *this;
+  if (device.is_cpu() && numel() > twin::MOST_ON_CPU)
+    twin::stop("E-BIND-CPU", "the bind copies %lld elements to the CPU: what an operator computes, its kernel computes",
+               static_cast<long long>(numel()));
+  Tensor moved = clone();
+  moved.device_ = device;
+  return moved;
+}
+
+Tensor Tensor::to(ScalarType type) const {
+  if (type == type_) return *this;
+  Tensor cast = twinNew(sizes_, options().dtype(type));
+  const char* from = twinData();
+  char* into = cast.twinData();
+  size_t narrow = element_size(), wide = cast.element_size();
+  twin::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { twin::store(into + i * wide, type, twin::load(from + offset * narrow, type_)); });
+  return cast;
+}
+
+Tensor& Tensor::fill_(Scalar value) {
+  char* into = twinData();
+  size_t bytes = element_size();
+  double number = value.toDouble();
+  if (number == 0 && is_contiguous()) memset(into, 0, nbytes());
+  else twin::forEach(sizes_, strides_, [&](int64_t, int64_t offset) { twin::store(into + offset * bytes, type_, number); });
+  return *this;
+}
+
+Tensor& Tensor::copy_(const Tensor& source, bool) {
+  Tensor plain = source.expand(sizes()).to(type_).contiguous();
+  char* into = twinData();
+  const char* from = plain.twinData();
+  size_t bytes = element_size();
+  twin::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { memcpy(into + offset * bytes, from + i * bytes, bytes); });
+  return *this;
+}
+
+Tensor empty(IntArrayRef sizes, const TensorOptions& options) {
+  Tensor made = Tensor::twinNew(sizes.vec(), options);
+  for (auto one = twin::expected.begin(); one != twin::expected.end(); ++one) {
+    if (one->bytes != made.nbytes()) continue;
+    memcpy(made.twinData(), one->data, one->bytes);
+    return made;
+  }
+  memset(made.twinData(), 0xFF, made.nbytes());
+  return made;
+}
+
+Tensor full(IntArrayRef sizes, Scalar value, const TensorOptions& options) {
+  Tensor made = Tensor::twinNew(sizes.vec(), options);
+  return made.fill_(value);
+}
+
+}  // namespace at
