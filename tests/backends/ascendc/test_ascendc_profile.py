@@ -33,7 +33,8 @@ def report(**changed: object) -> Report:
 
 def found(busy: dict[str, float] | None = None, **changed: object) -> Profile:
     """`busy` as shares of the time."""
-    cycles = {pipe: share * GOOD["end"] for pipe, share in (busy or {}).items()}
+    end = float(str(changed.get("end", GOOD["end"])))
+    cycles = {pipe: share * end for pipe, share in (busy or {}).items()}
     return profile(TASK, report(**({"busy": cycles} if busy else {}), **changed), CHIP)
 
 
@@ -93,7 +94,7 @@ def test_figures_have_the_names_of_msprof() -> None:
 
 
 def test_kernels_with_products_have_the_cubes_columns() -> None:
-    figures = found({"M": 0.9, "MTE1": 0.3, "FIX": 0.2}, macs=10**9, vec_instr=0, blocks=24, ran=24, block_dim=24).figures
+    figures = found({"M": 0.9, "MTE1": 0.3, "FIX": 0.2}, macs=10**9, vec_instr=0, end=8e5, blocks=24, ran=24, block_dim=24).figures
     assert figures["aic_cube_ratio"] == 0.9
     assert figures["aic_fixpipe_ratio"] == 0.2
     assert not [name for name in figures if name.startswith("aiv_")]
@@ -117,7 +118,7 @@ def test_sums_over_a_sample_of_blocks_are_told_for_all() -> None:
         ("latency", "two buffers, so that they overlap", {"V": 0.3, "MTE2": 0.5, "MTE3": 0.2}, {}),
         ("latency", "No pipe is busy", {"V": 0.1, "MTE2": 0.2}, {}),
         ("latency", "SetBlockDim", {"MTE2": 0.95}, {"blocks": 8, "ran": 8, "block_dim": 8}),
-        ("overhead", "the launch itself", {"V": 0.9}, {"us": 2.5}),
+        ("overhead", "the launch itself", {"V": 0.9}, {"us": 2.5, "cycles": 900.0, "end": 43200.0}),
     ],
 )
 def test_the_bottleneck_and_its_remedy(word: str, remedy: str, busy: dict[str, float], changed: dict[str, object]) -> None:
@@ -134,6 +135,29 @@ def test_a_wave_that_is_not_full_is_told() -> None:
 
 def test_unaligned_copies_are_told() -> None:
     assert "512 bytes" in found({"V": 0.9}, notes=[["W-GM-512", "", "", 1]]).summary
+
+
+def test_times_that_do_not_fit_together_are_the_candidates_doing() -> None:
+    for changed in ({"us": 3.0}, {"us": 3.0, "cycles": 1800.0}, {"end": 1e9}):
+        with pytest.raises(CandidateError) as caught:
+            found(**changed)  # type: ignore[arg-type]
+        assert caught.value.reason == "forbidden"
+
+
+def test_a_kernel_on_both_kinds_of_core_is_judged_by_the_time_of_each() -> None:
+    busy = {"M": 0.3, "V": 0.2}
+    judged = found(busy, macs=10**9, block_dim=24, blocks=72, ran=72)
+    assert judged.bottleneck == "cube"
+    assert judged.figures["aic_cube_ratio"] == pytest.approx(0.9)
+    assert judged.figures["aiv_vec_ratio"] == pytest.approx(0.3)
+    assert judged.figures["cores_percent"] == 100
+    assert "waves" not in judged.summary
+
+
+def test_tiling_keys_have_64_bits() -> None:
+    assert report(tiling_key=10**19 + 1).tiling_key == 10**19 + 1
+    with pytest.raises(CandidateError):
+        report(tiling_key=2**65)
 
 
 def test_raw_pointers_have_no_price() -> None:

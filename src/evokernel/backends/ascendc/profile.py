@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isclose
 from typing import NamedTuple
 
 from evokernel.backends.ascendc.chips import Chip
@@ -43,6 +44,7 @@ class Diagnosis(NamedTuple):
 
 def profile(task: Task, report: Report, chip: Chip) -> Profile:
     """Bottleneck and figures of a priced kernel; CandidateError when its price is not known."""
+    refuse_forged(report, chip)
     if report.raw_pointers:
         raise CandidateError("unpriced", UNSEEN)
     found, needed = diagnose(task, report, chip), roofline_us(task, chip)
@@ -56,6 +58,13 @@ def profile(task: Task, report: Report, chip: Chip) -> Profile:
         figures["share_of_roofline"] = needed / report.us
     summary = f"{found.summary} The roofline allows {needed:.1f} of {report.us:.1f} µs."
     return Profile(bottleneck=found.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
+
+
+def refuse_forged(report: Report, chip: Chip) -> None:
+    """Figures that do not fit together were not written by the twin."""
+    fits = isclose(report.us, chip.launch_us + chip.us(report.cycles), rel_tol=1e-6)
+    if not fits or report.cycles * (chip.aiv_cores + chip.aic_cores) < report.end * (1 - 1e-6):
+        raise CandidateError("forbidden", "a report the twin did not write: its times do not fit together")
 
 
 def roofline_us(task: Task, chip: Chip) -> float:
@@ -84,7 +93,7 @@ def columns(report: Report, chip: Chip) -> dict[str, float]:
         "vector_instructions": report.whole(report.vec_instr),
         "copies": report.whole(report.mte_instr),
         "scalar_accesses": report.whole(report.scalar_gm + report.scalar_ub),
-        "cores_percent": 100 * min(1.0, report.blocks / cores(report, chip)),
+        "cores_percent": 100 * min(1.0, report.block_dim / cores(report, chip)),
     }
     return found
 
@@ -97,8 +106,8 @@ def on_cores(report: Report) -> dict[str, dict[str, str]]:
 
 
 def cores(report: Report, chip: Chip) -> int:
-    """Those the kernel's blocks could be spread over."""
-    return chip.aiv_cores if "aiv" in on_cores(report) else chip.aic_cores
+    """Those the kernel's blocks could be spread over: where cube cores work, two vector cores belong to each."""
+    return chip.aic_cores if "aic" in on_cores(report) else chip.aiv_cores
 
 
 def copy_bytes(report: Report) -> float:
@@ -109,7 +118,7 @@ def copy_bytes(report: Report) -> float:
 def diagnose(task: Task, report: Report, chip: Chip) -> Diagnosis:
     """The launch first, then a busy scalar unit, then idle cores, then the busiest pipe; what is left is waiting."""
     pipe = max(WORDS, key=report.share)
-    share, used = report.share(pipe), report.blocks / cores(report, chip)
+    share, used = report.share(pipe), report.block_dim / cores(report, chip)
     if chip.launch_us > FEW * report.us:
         summary = (
             f"{chip.launch_us:.1f} of {report.us:.1f} µs are the launch itself: only fewer launches help, so fuse what is left to fuse."
@@ -118,7 +127,7 @@ def diagnose(task: Task, report: Report, chip: Chip) -> Diagnosis:
     if pipe == "S" and share > BUSY:
         return Diagnosis("scalar", busy(pipe, report) + scalar_advice(report) + remark(report, chip))
     if used < FEW:
-        summary = f"{report.blocks} blocks keep {used:.0%} of {cores(report, chip)} cores at work: SetBlockDim to the number of cores."
+        summary = f"{report.block_dim} blocks keep {used:.0%} of {cores(report, chip)} cores at work: SetBlockDim to the number of cores."
         return Diagnosis("latency", summary + remark(report, chip, blocks=False))
     if share > BUSY:
         return Diagnosis(WORDS[pipe], busy(pipe, report) + advice(pipe, task, report) + remark(report, chip))
@@ -166,11 +175,11 @@ def waiting(report: Report) -> str:
 def remark(report: Report, chip: Chip, blocks: bool = True) -> str:
     """A second thing worth knowing."""
     size = cores(report, chip)
-    waves = -(-report.blocks // size)
-    if blocks and waves > 1 and 1 - report.blocks / (waves * size) > WASTED:
-        return f" {report.blocks} blocks take {waves} waves on {size} cores and the last is not full: use {size} blocks."
-    if blocks and report.blocks < size:
-        return f" Only {report.blocks} of {size} cores have a block."
+    waves = -(-report.block_dim // size)
+    if blocks and waves > 1 and 1 - report.block_dim / (waves * size) > WASTED:
+        return f" {report.block_dim} blocks take {waves} waves on {size} cores and the last is not full: use {size} blocks."
+    if blocks and report.block_dim < size:
+        return f" Only {report.block_dim} of {size} cores have a block."
     if any("512" in note.code for note in report.notes):
         return " Copies start at addresses in global memory that are not multiples of 512 bytes, which the hardware reads more slowly."
     return ""

@@ -15,8 +15,11 @@ from evokernel.core.errors import CandidateError
 
 PREFIX = "twin-report "
 PIPES = ("S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX")
+CUBE_ONLY, VECTOR_ONLY = ("M", "MTE1", "FIX"), ("V", "MTE3")
 MOST = 1e18
 """No count of anything is larger."""
+Key = int
+"""No count: any 64 bits."""
 FEW_NOTES, SHOWN = 64, 120
 
 
@@ -38,9 +41,9 @@ class Report:
     block_dim: int
     """As the tiling said."""
     blocks: int
-    """How many there are, on vector cores for kernels that use them."""
+    """How many that makes on vector and cube cores together."""
     ran: int
-    tiling_key: int
+    tiling_key: Key
     workspace: int
     cycles: float
     """From start to end: the slowest block of each wave."""
@@ -66,8 +69,11 @@ class Report:
     """Sizes of the arguments, in order."""
 
     def share(self, pipe: str) -> float:
-        """Of the time, while the pipe worked."""
-        return min(1.0, self.busy.get(pipe, 0.0) / self.end) if self.end > 0 else 0.0
+        """Of the time of the blocks that have it, while the pipe worked; cube and vector blocks are taken to run equally long."""
+        cubes = self.block_dim / self.blocks if self.blocks > self.block_dim else 0.0
+        having = cubes if pipe in CUBE_ONLY else 1 - cubes if pipe in VECTOR_ONLY else 1.0
+        there = self.end * (having or 1.0)
+        return min(1.0, self.busy.get(pipe, 0.0) / there) if there > 0 else 0.0
 
     def whole(self, counted: float) -> float:
         """A sum over the blocks that were run, for all of them."""
@@ -124,6 +130,12 @@ def whole_number(value: object, text: str) -> int:
     return value if isinstance(value, int) else int(found)
 
 
+def any_key(value: object, text: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2**64:
+        refuse(text, "the tiling key has not 64 bits")
+    return int(value)
+
+
 def word(value: object, text: str) -> str:
     if not isinstance(value, str):
         refuse(text, f"{value!r} is no text")
@@ -165,6 +177,7 @@ def items(value: object, text: str) -> list[object]:
 READ: dict[str, Callable[[object, str], Any]] = {
     "str": word,
     "int": whole_number,
+    "Key": any_key,
     "float": number,
     "bool": truth,
     "dict[str, float]": pipes,
