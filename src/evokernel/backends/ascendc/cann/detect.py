@@ -29,7 +29,7 @@ WATCHED = (*HOMES, "PATH", "HOME", "PYTHONPATH")
 """What the answer depends on."""
 NOT_REPORTED = "not reported"
 CARD_S, TORCH_S = 20.0, 90.0
-ASK_TORCH = "import sys, torch, torch_npu; sys.exit(0 if torch_npu.npu.is_available() else 1)"
+ASK_TORCH = "import sys, torch_npu; sys.exit(0 if torch_npu.npu.is_available() else 1)"
 CHIP = re.compile(r"^\|\s*\d+\s+(?:Ascend)?(\d{3}[A-Za-z]?\d?[\w-]*)\s*\|", re.MULTILINE)
 VERSION = re.compile(r"^\s*(?:runtime_running_version|toolkit_running_version|Version|version)\s*=\s*\[?([^\]\s]+)", re.MULTILINE)
 

@@ -41,7 +41,7 @@ def table() -> dict[str, Any]:
 def patterns() -> tuple[Pattern, ...]:
     return tuple(
         Pattern(
-            re.compile(entry["match"]),
+            re.compile(entry["match"], re.IGNORECASE | re.MULTILINE),
             entry.get("reason", ""),
             entry.get("blame", "candidate"),
             entry["hint"],

@@ -89,7 +89,7 @@ def preset(folder: Path, home: Path, vendor_name: str) -> None:
         presets = json.loads(path.read_text())
         variables = [entry["cacheVariables"] for entry in presets["configurePresets"] if "cacheVariables" in entry]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InfraError(f"msopgen's {PRESETS} cannot be read, so the package cannot be named: {error}") from error
+        raise InfraError(f"msopgen's {PRESETS} cannot be read, so the package cannot be named ({type(error).__name__})") from error
     if not variables:
         raise InfraError(f"msopgen's {PRESETS} has no cache variables: this version of CANN makes other projects")
     wanted = {"ASCEND_CANN_PACKAGE_PATH": ("PATH", str(home)), "vendor_name": ("STRING", vendor_name)}

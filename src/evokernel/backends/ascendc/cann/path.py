@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evokernel.backends.ascendc.project import Project
     from evokernel.core.protocols import Arguments
 
-METRICS = "PipeUtilization,Memory,L2Cache,ArithmeticUtilization,ResourceConflictRatio"
+METRICS = "PipeUtilization,Memory,L2Cache,ArithmeticUtilization"
 RUN_S = 180.0
 LAUNCHES = 5
 """Of which the first warms the card up; the profiler reads the rest."""
@@ -117,7 +117,11 @@ class Cann:
         if answer and answer["detail"]:
             raise InfraError(answer["detail"])
         if done.code or answer is None:
-            raise errors.explain(done.text, errors.RUN) if not done.is_killed else CandidateError("killed", "the process on the card was killed")
+            raise (
+                errors.explain(done.text, errors.RUN)
+                if not done.is_killed
+                else CandidateError("killed", "the process on the card was killed")
+            )
 
 
 def worker_command(order: Path) -> list[str]:

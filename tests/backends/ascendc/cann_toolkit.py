@@ -1,0 +1,62 @@
+"""A fake CANN toolkit for tests: a folder that ASCEND_HOME_PATH names, a copy of `fake_cann`, its tools before all others on PATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evokernel.backends.ascendc.cann import detect
+from evokernel.core.protocols import Arguments, Array
+
+FAKE = Path(__file__).parent / "fake_cann"
+BIN = FAKE / "bin"
+DESCRIPTION = {
+    "op": "KernelCustom",
+    "language": "cpp",
+    "input_desc": [
+        {"name": "x", "param_type": "required", "format": ["ND"], "type": ["float"]},
+        {"name": "y", "param_type": "required", "format": ["ND"], "type": ["float"]},
+    ],
+    "output_desc": [{"name": "out", "param_type": "required", "format": ["ND"], "type": ["float"]}],
+    "attr": [{"name": "alpha", "param_type": "required", "type": "float"}],
+}
+
+
+class Toolkit:
+    """A home of its own, and how its tools are to behave."""
+
+    def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = home
+        shutil.copytree(FAKE, home, ignore=shutil.ignore_patterns("__pycache__"))
+        (home / "version.cfg").write_text("# version: 1.0\nruntime_running_version=[7.6.0.1:8.0.RC3]\n")
+        monkeypatch.setenv("ASCEND_HOME_PATH", str(home))
+        monkeypatch.setenv("PATH", os.pathsep.join([str(home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]))
+
+    def modes(self, **modes: str) -> None:
+        (self.home / "modes.json").write_text(json.dumps({name.replace("_", "-"): mode for name, mode in modes.items()}))
+
+    def found(self) -> detect.Found:
+        return detect.look(os.environ, ())
+
+
+def only(folder: Path, *names: str) -> str:
+    """A folder for PATH that holds these tools and what their first line needs."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).symlink_to(BIN / name)
+    for name in ("env", "python3", "bash", "sleep"):
+        (folder / name).symlink_to(shutil.which(name) or sys.executable)
+    return str(folder)
+
+
+def pair(size: int = 64) -> Arguments:
+    """x, y and alpha for an operator that adds."""
+    x, y = np.arange(size, dtype=np.float32), np.full(size, 2, np.float32)
+    out = np.full(size, np.nan, np.float32)
+    return Arguments((Array("x", "float32", x), Array("y", "float32", y)), (("alpha", "float", 0.5),), (Array("out", "float32", out),))

@@ -1,0 +1,219 @@
+"""From a project to an installed operator, with tools that fail in every way they can."""
+
+import json
+import os
+import subprocess
+import time
+from types import SimpleNamespace
+
+import pytest
+from cann_toolkit import DESCRIPTION, Toolkit
+
+from evokernel.backends.ascendc.cann import direct, generate, package, tools
+from evokernel.backends.ascendc.cann.call import BUILT
+from evokernel.backends.ascendc.cann.detect import CARD, TOOLCHAIN, Found
+from evokernel.backends.ascendc.cann.path import Cann
+from evokernel.core.errors import CandidateError, InfraError, UserError
+
+FILES = {"tiling.h": "// tiling", "op_host.cpp": '#include "tiling.h"', "op_kernel.cpp": "// kernel", "op_kernel/more.h": "// more"}
+
+
+def project(**changes):
+    fields = {
+        "op": "KernelCustom",
+        "entry": "kernel_custom",
+        "parameters": 5,
+        "files": FILES,
+        "kernel": "op_kernel.cpp",
+        "hosts": ("op_host.cpp",),
+        "header": "tiling.h",
+        "tiling": "optiling::KernelCustomTilingData",
+        "dtypes": {"X": "float"},
+    }
+    return SimpleNamespace(**fields | changes)
+
+
+@pytest.fixture
+def toolkit(tmp_path, monkeypatch):
+    made = Toolkit(tmp_path / "cann", monkeypatch)
+    made.modes(bisheng="stub", build="stub")
+    return made
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def cann(toolkit, level=CARD, timeout_s=60.0):
+    return Cann(toolkit.found()._replace(level=level), "Ascend910B2", 0, timeout_s)
+
+
+def build(toolkit, workdir, made=None, **options):
+    cann(toolkit, **options).build(made or project(), json.dumps([DESCRIPTION]), workdir)
+
+
+def called(workdir, tool):
+    return json.loads((workdir / f"{tool}.called.json").read_text())
+
+
+def test_built_and_installed(toolkit, workdir, monkeypatch):
+    monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", "/stale/vendors/customize")
+    monkeypatch.setenv("SECRET_TOKEN", "mine")
+    build(toolkit, workdir)
+    built = json.loads((workdir / BUILT).read_text())
+    assert built["op"] == "KernelCustom"
+    assert os.path.isfile(built["library"])
+    assert built["library"].startswith(str(workdir / "opp" / "vendors" / "evokernel_"))
+    assert built["variables"]["ASCEND_CUSTOM_OPP_PATH"] in built["library"]
+    environment = called(workdir, "build")["environment"]
+    assert "ASCEND_CUSTOM_OPP_PATH" not in environment
+    assert "SECRET_TOKEN" not in environment
+    assert environment["ASCEND_HOME_PATH"] == str(toolkit.home)
+    arguments = called(workdir, "msopgen")["arguments"]
+    assert arguments[:2] == ["gen", "-i"]
+    assert "ai_core-Ascend910B2" in arguments
+    assert "-f" not in arguments
+
+
+def test_the_tree(toolkit, workdir):
+    build(toolkit, workdir)
+    tree = workdir / "KernelCustom"
+    assert (tree / "op_host" / "kernel_custom.cpp").read_text() == FILES["op_host.cpp"]
+    assert (tree / "op_kernel" / "kernel_custom.cpp").read_text() == FILES["op_kernel.cpp"]
+    assert (tree / "op_host" / "tiling.h").read_text() == (tree / "op_kernel" / "tiling.h").read_text() == FILES["tiling.h"]
+    assert (tree / "op_kernel" / "more.h").exists()
+    assert not (tree / "op_host" / "kernel_custom_tiling.h").exists()
+    assert (tree / "op_host" / "CMakeLists.txt").exists()
+    variables = json.loads((tree / "CMakePresets.json").read_text())["configurePresets"][0]["cacheVariables"]
+    assert variables["ASCEND_CANN_PACKAGE_PATH"]["value"] == str(toolkit.home)
+    assert variables["vendor_name"]["value"] == generate.vendor(project())
+    assert variables["ASCEND_COMPUTE_UNIT"]["value"] == "ascend910b"
+
+
+def test_packages_have_names_of_their_own():
+    other = project(files=FILES | {"op_kernel.cpp": "// another kernel"})
+    assert generate.vendor(project()) != generate.vendor(other)
+    assert generate.vendor(project()) == generate.vendor(project())
+
+
+def test_several_host_files_and_folders():
+    files = {"op_host/a_tiling.cpp": "a", "op_host/b_def.cpp": "b", "op_kernel/k.cpp": "k", "op_kernel/k.h": "h"}
+    made = project(files=files, kernel="op_kernel/k.cpp", hosts=("op_host/a_tiling.cpp", "op_host/b_def.cpp"))
+    assert generate.places(made) == {
+        "op_host/kernel_custom.cpp": "op_host/a_tiling.cpp",
+        "op_host/b_def.cpp": "op_host/b_def.cpp",
+        "op_kernel/kernel_custom.cpp": "op_kernel/k.cpp",
+        "op_kernel/k.h": "op_kernel/k.h",
+    }
+
+
+def test_a_folder_that_exists(toolkit, workdir):
+    (workdir / "KernelCustom").mkdir()
+    with pytest.raises(InfraError, match="a folder of its own"):
+        build(toolkit, workdir)
+
+
+@pytest.mark.parametrize(
+    ("modes", "error", "words"),
+    [
+        ({"msopgen": "fail:op-name"}, CandidateError, "PascalCase"),
+        ({"msopgen": "silent"}, CandidateError, "without a word"),
+        ({"msopgen": "killed"}, InfraError, "killed"),
+        ({"msopgen": "nothing"}, InfraError, "no build.sh"),
+        ({"msopgen": "no-presets"}, InfraError, "CMakePresets.json"),
+        ({"build": "fail:kernel-undeclared"}, CandidateError, "op_kernel.cpp:31:14"),
+        ({"build": "fail:no-tbe"}, UserError, "set_env.sh"),
+        ({"build": "silent"}, CandidateError, "without a word"),
+        ({"build": "killed"}, CandidateError, "killed from outside"),
+        ({"build": "quiet-failure"}, CandidateError, "op_kernel.cpp:3:1: error: use of undeclared"),
+        ({"build": "no-run"}, InfraError, "no .run at all"),
+        ({"build": "other-run"}, InfraError, "customize.run"),
+        ({"build": "installer-fails"}, InfraError, "unpacked"),
+        ({"build": "installer-empty"}, InfraError, "no libcust_opapi.so"),
+        ({"bisheng": "fail:kernel-host-call"}, CandidateError, "op_kernel.cpp:9:12"),
+        ({"bisheng": "killed"}, CandidateError, "killed from outside"),
+    ],
+    ids=lambda value: "-".join(f"{k}-{v}" for k, v in value.items()) if isinstance(value, dict) else "",
+)
+def test_a_tool_that_fails(modes, error, words, toolkit, workdir):
+    toolkit.modes(**{"bisheng": "stub", "build": "stub"} | modes)
+    with pytest.raises(error) as caught:
+        build(toolkit, workdir)
+    assert words in str(caught.value)
+    assert str(workdir) not in str(caught.value)
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_build_that_hangs_takes_its_children_along(toolkit, workdir):
+    toolkit.modes(bisheng="stub", build="hang")
+    began = time.monotonic()
+    with pytest.raises(CandidateError) as caught:
+        build(toolkit, workdir, timeout_s=2.0)
+    assert caught.value.reason == "build_timeout"
+    assert time.monotonic() - began < 20
+    grandchild = int((workdir / "KernelCustom" / "grandchild.pid").read_text())
+    deadline = time.monotonic() + 5
+    while is_alive(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(grandchild)
+
+
+def test_a_generator_that_hangs(toolkit, workdir, monkeypatch):
+    monkeypatch.setattr(generate, "GENERATE_S", 1.0)
+    toolkit.modes(bisheng="stub", msopgen="hang")
+    with pytest.raises(InfraError, match="msopgen did not finish"):
+        build(toolkit, workdir)
+
+
+def test_a_tool_that_is_gone(toolkit, workdir):
+    found = toolkit.found()
+    gone = found._replace(level=CARD, tools=found.tools | {"msopgen": str(workdir / "msopgen")})
+    with pytest.raises(InfraError, match="cannot start"):
+        Cann(gone, "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
+
+
+def test_no_toolkit_at_all():
+    with pytest.raises(UserError, match="install it"):
+        Cann(Found("none", None, {}, {}, "install it"), "Ascend910B2")
+
+
+@pytest.mark.parametrize(("level", "packaged"), [(TOOLCHAIN, False), (CARD, True)])
+def test_without_a_card_the_kernel_is_only_compiled(level, packaged, toolkit, workdir):
+    build(toolkit, workdir, level=level)
+    assert (workdir / BUILT).exists() == packaged
+    words = called(workdir / direct.FOLDER, "bisheng")["arguments"]
+    assert {"--npu-arch=dav-2201", "-xasc", "-std=c++17"} <= set(words)
+
+
+@pytest.mark.parametrize("bisheng", ["old", None])
+def test_an_older_toolkit_builds_the_package(bisheng, toolkit, workdir):
+    toolkit.modes(bisheng="old", build="stub")
+    found = toolkit.found()._replace(level=TOOLCHAIN)
+    tools = found.tools if bisheng else found.tools | {"bisheng": None}
+    Cann(found._replace(tools=tools), "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
+    assert (workdir / BUILT).exists()
+
+
+def test_a_build_cannot_write_elsewhere(toolkit, workdir, tmp_path):
+    (tmp_path / "outside").mkdir()
+    done = tools.run(["/bin/bash", "-c", f"echo x > {tmp_path}/outside/file"], workdir, {"PATH": os.environ["PATH"]}, 20)
+    from evokernel.jail import layers
+
+    assert (done.code != 0) == ("landlock" in layers.holding())
+
+
+def test_the_installer_wants_no_answers(toolkit, workdir):
+    """The installer is only ever called with its own folder, so nothing goes into the toolkit."""
+    build(toolkit, workdir)
+    installer = next((workdir / "KernelCustom" / "build_out").glob(package.INSTALLER))
+    assert subprocess.run(["bash", str(installer)], capture_output=True).returncode == 1
