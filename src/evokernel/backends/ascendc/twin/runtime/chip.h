@@ -7,7 +7,7 @@ namespace twin {
 struct Chip {
   // cores and memories
   double aiv_cores = 48, aic_cores = 24;
-  double ghz = 1.85;
+  double ghz = 1.8;
   double ub_bytes = 192 * 1024, l1_bytes = 512 * 1024;
   double l0a_bytes = 64 * 1024, l0b_bytes = 64 * 1024, l0c_bytes = 128 * 1024;
   double bt_bytes = 1024, fb_bytes = 2048;
@@ -23,7 +23,7 @@ struct Chip {
   double handshake = 1.5;      // setting or waiting for a flag, enqueueing or dequeueing
   double dcache_lines = 512;   // of 64 bytes
   double hbm_bytes_per_cycle = 973 * 0.85;
-  double l2_bytes_per_cycle = 2700;
+  double l2_bytes_per_cycle = 2640;
   double unaligned_gm = 1.0;   // times the cycles of a copy whose GM address is no multiple of 512 bytes
   double cube_macs_half = 4096, cube_macs_float = 1024;
   double l1_to_l0_bytes_per_cycle = 256, fixpipe_bytes_per_cycle = 64;
