@@ -7,3 +7,7 @@
 #include "../runtime/tensors.h"
 #include "../runtime/types.h"
 #include "../runtime/vector.h"
+#include "../runtime/convert.h"
+#include "../runtime/fill.h"
+#include "../runtime/fused.h"
+#include "../runtime/reduce.h"

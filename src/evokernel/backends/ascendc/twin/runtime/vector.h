@@ -1,6 +1,6 @@
 // Vector arithmetic: on a count of elements, or by mask and repeats with strides. One instruction handles 256 bytes per repeat.
 #pragma once
-#include "tensors.h"
+#include "lanes.h"
 
 namespace AscendC {
 
@@ -27,115 +27,63 @@ struct BinaryRepeatParams {
 
 namespace twin {
 
-// ---- masks and the lanes they leave
-
-inline Mask lanes(uint64_t count) {
-  return {count >= 64 ? ~0ull : (1ull << count) - 1, count <= 64 ? 0 : count >= 128 ? ~0ull : (1ull << (count - 64)) - 1};
-}
-template <typename T, bool isSetMask = true> inline Mask maskOf(uint64_t count, const char* what) {
-  if (!isSetMask) return core->mask;
-  uint64_t most = 256 / sizeof(T);
-  if (count < 1 || count > most) broken("E-MASK", "%s: a mask of %llu is outside 1..%llu for %s", what, (unsigned long long)count, (unsigned long long)most, typeName<T>());
-  return lanes(std::min(count, most));
-}
-template <typename T, bool isSetMask = true> inline Mask maskOf(const uint64_t bits[], const char* what) {
-  if (!isSetMask) return core->mask;
-  if (sizeof(T) == 4 && bits[1]) broken("E-MASK-HIGH", "%s: mask[1] must be 0 for %s, which has 64 lanes", what, typeName<T>());
-  if (!bits[0] && !bits[1]) broken("E-MASK", "%s: a mask without any lane", what);
-  return {bits[0], sizeof(T) == 4 ? 0 : bits[1]};
-}
-
-struct Stride {
-  uint32_t block, repeat;  // in blocks of 32 bytes
-};
-
-// The element that a lane of a repeat stands for.
-template <typename T> inline uint64_t element(int repeat, int lane, Stride by) {
-  constexpr int perBlock = 32 / sizeof(T);
-  return (uint64_t(repeat) * by.repeat + uint64_t(lane / perBlock) * by.block) * perBlock + uint64_t(lane % perBlock);
-}
-template <typename T> inline uint64_t span(const Mask& mask, int repeats, Stride by) {  // bytes from the first to the last element
-  int last = 0;
-  for (int lane = 0; lane < int(256 / sizeof(T)); lane++)
-    if (mask.on(lane)) last = lane;
-  uint64_t widest = element<T>(0, last, by);
-  return (std::max(widest, uint64_t(repeats - 1) * by.repeat * (32 / sizeof(T)) + widest) + 1) * sizeof(T);
-}
-inline void repeats(int count, const char* what) {
-  if (count < 1 || count > 255) broken("E-REPEAT", "%s: %d repeats are outside 1..255", what, count);
-}
-
-// Touches exactly the lanes that an instruction uses.
-template <typename T> inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask, int count, Stride by, bool writes, const char* what) {
-  uint64_t bytes = span<T>(mask, count, by);
-  bool dense = by.block == 1 && (count == 1 || by.repeat == 8) && (mask.low == ~0ull && (sizeof(T) == 4 || mask.high == ~0ull) ? true : count == 1);
-  uint64_t solid = mask.low & (mask.low + 1);
-  if (dense && (!solid || mask.low == ~0ull)) return operand(V, tensor, bytes, writes, what);
-  constexpr int perBlock = 32 / sizeof(T);
-  if (__builtin_expect(!tensor.allocated || tensor.address < tensor.low || tensor.address + bytes > tensor.high || tensor.address % BLOCK, 0))
-    operand(V, tensor, bytes, true, what);  // tells what is wrong
-  AscendC::LocalTensor<T> part = tensor;
-  for (int r = 0; r < count; r++)
-    for (int b = 0; b < 8; b++) {
-      int from = -1, to = -1;
-      for (int lane = b * perBlock; lane < (b + 1) * perBlock; lane++)
-        if (mask.on(lane)) from = from < 0 ? lane : from, to = lane;
-      if (from < 0) continue;
-      part.address = tensor.address + uint32_t(element<T>(r, from, by) * sizeof(T));
-      uint64_t wide = uint64_t(to - from + 1) * sizeof(T);
-      if (!writes) core->reads(part.address, wide, what);
-      core->touch(V, part.address, wide, writes, what);
-    }
-}
-
 // ---- the engine: F is a function object on elements
 
 template <typename F, typename D, typename T> inline void unary(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& src,
                                                                 int64_t count, double cycles, F f) {
+  forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * std::max(sizeof(T), sizeof(D)), cycles);
   source(V, src, uint64_t(count) * sizeof(T), what);
   target(V, dst, uint64_t(count) * sizeof(D), what);
+  apart(dst, src, count, what);
   D* to = dst.data();
   const T* from = src.data();
   for (int64_t i = 0; i < count; i++) to[i] = f(from[i]);
 }
 template <typename F, typename D, typename T> inline void unaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& src,
-                                                                      Mask mask, int count, Stride to, Stride from, double cycles, F f) {
-  repeats(count, what);
-  vectorCost(256ull * uint64_t(count), cycles);
-  lanesOperand(src, mask, count, from, false, what);
-  lanesOperand(dst, mask, count, to, true, what);
+                                                                      const Lanes& given, int count, Stride to, Stride from, double cycles, F f) {
   constexpr int width = int(256 / std::max(sizeof(T), sizeof(D)));
-  for (int r = 0; r < count; r++)
+  Work work = workOf(given, count, width, what);
+  vectorCost(256ull * uint64_t(work.repeats), cycles);
+  lanesOperand(src, work, from, false, what);
+  lanesOperand(dst, work, to, true, what);
+  apart(placeOf(dst, to), placeOf(src, from), work, what);
+  for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
-      if (mask.on(lane)) dst.data()[element<D>(r, lane, to)] = f(src.data()[element<T>(r, lane, from)]);
+      if (work.of(r).on(lane)) dst.data()[element<D>(r, lane, to)] = f(src.data()[element<T>(r, lane, from)]);
 }
 template <typename F, typename D, typename T, typename U = T>
 inline void binary(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<U>& other, int64_t count,
                    double cycles, F f) {
+  forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * std::max(sizeof(T), sizeof(D)), cycles > 0 ? cycles : twoSources(one, other));
   source(V, one, uint64_t(count) * sizeof(T), what);
   source(V, other, uint64_t(count) * sizeof(U), what);
   target(V, dst, uint64_t(count) * sizeof(D), what);
+  apart(dst, one, count, what);
+  apart(dst, other, count, what);
   D* to = dst.data();
   const T* a = one.data();
   const U* b = other.data();
   for (int64_t i = 0; i < count; i++) to[i] = f(a[i], b[i]);
 }
 template <typename F, typename D, typename T>
-inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other, Mask mask,
-                         int count, const AscendC::BinaryRepeatParams& by, double cycles, F f) {
-  repeats(count, what);
+inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
+                         const Lanes& given, int count, const AscendC::BinaryRepeatParams& by, double cycles, F f) {
+  constexpr int width = int(256 / std::max(sizeof(T), sizeof(D)));
+  Work work = workOf(given, count, width, what);
   Stride to{by.dstBlkStride, by.dstRepStride}, a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
-  vectorCost(256ull * uint64_t(count), cycles > 0 ? cycles : twoSources(one, other));
-  lanesOperand(one, mask, count, a, false, what);
-  lanesOperand(other, mask, count, b, false, what);
-  lanesOperand(dst, mask, count, to, true, what);
-  for (int r = 0; r < count; r++)
-    for (int lane = 0; lane < int(256 / sizeof(T)); lane++)
-      if (mask.on(lane)) dst.data()[element<D>(r, lane, to)] = f(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)]);
+  vectorCost(256ull * uint64_t(work.repeats), cycles > 0 ? cycles : twoSources(one, other));
+  lanesOperand(one, work, a, false, what);
+  lanesOperand(other, work, b, false, what);
+  lanesOperand(dst, work, to, true, what);
+  apart(placeOf(dst, to), placeOf(one, a), work, what);
+  apart(placeOf(dst, to), placeOf(other, b), work, what);
+  for (int r = 0; r < work.repeats; r++)
+    for (int lane = 0; lane < width; lane++)
+      if (work.of(r).on(lane)) dst.data()[element<D>(r, lane, to)] = f(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)]);
 }
 
 template <typename T> inline double slowHalf(double cycles) { return sizeof(T) == 2 ? 2 * cycles : cycles; }
