@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fake
 
 BASIC = ["Op Name", "Op Type", "Task Duration(us)", "Block Dim", "Mix Block Dim", "Device Id", "Pid", "Current Freq", "Rated Freq"]
 
@@ -31,12 +30,12 @@ def run(command, output, options, mode, simulated):
 
 def launches():
     """What the operator itself left about its launches, where the twin ran it; else two made-up ones."""
-    path = Path(os.environ.get("ASCEND_CUSTOM_OPP_PATH", "/nonexistent")) / "report.json"
+    path = Path(os.environ.get("ASCEND_CUSTOM_OPP_PATH", "/nonexistent")) / "report.jsonl"
     if not path.exists():
         return [{"us": 12.5, "block_dim": 8, "busy": {"V": 0.5}}, {"us": 13.5, "block_dim": 8, "busy": {"V": 0.5}}]
     return [
         {"us": one["us"], "block_dim": one["block_dim"], "busy": {pipe: time / one["end"] for pipe, time in one["busy"].items()}}
-        for one in json.loads(path.read_text())
+        for one in map(json.loads, path.read_text().splitlines())
     ]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import evokernel
 from evokernel.backends.native.toolchain import kill_group
 from evokernel.core.errors import InfraError
 from evokernel.jail import launch, places, plans
@@ -94,6 +95,7 @@ def jail(
     rules = [
         *places.of_the_system(rights),
         *places.of_python(),
+        (str(Path(str(evokernel.__file__)).parent.parent), places.LIST),  # the worker imports this package inside the jail
         *places.of_a_program(command[0]),
         *places.of_a_program(python),
         (str(Path(python).parent.parent / "pyvenv.cfg"), places.READ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ ANSWER = "answer.json"
 
 
 def write_order(folder: Path, workdir: Path, arguments: Arguments, calls: int) -> Path:
-    """Leaves tensors and order in a folder; gives the order's path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Leaves tensors and order in a folder, and nothing of an earlier run; gives the order's path."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     named: dict[str, list[list[str]]] = {}
     for kind, arrays in (("inputs", arguments.inputs), ("outputs", arguments.outputs)):
         for index, array in enumerate(arrays):
