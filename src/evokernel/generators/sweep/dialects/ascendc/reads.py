@@ -1,0 +1,68 @@
+"""How loops read their operands: a tile of rows, a row that all share, or one number per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evokernel.generators.sweep.dialects.ascendc.emit import Value
+from evokernel.generators.sweep.dialects.ascendc.parts import position
+from evokernel.generators.sweep.forms import Operand
+from evokernel.generators.sweep.nodes import Node, NoSketch
+from evokernel.generators.sweep.sketch import Given
+
+READ = ("float32",)
+
+
+@dataclass(frozen=True)
+class Read:
+    """An operand inside loops i0, i1 and so on, the last of which is the innermost."""
+
+    node: Node
+    name: str
+    inner: bool
+    """Whether it changes along the innermost loop."""
+    full: bool
+    """Whether it changes along all loops."""
+    shared: bool
+    """Whether it changes along the innermost loop alone."""
+    at: str
+    """Where its row starts in memory, or where its number lies; by the indices of the loops."""
+    T: str = "float"
+
+    @property
+    def local(self) -> str:
+        """Its buffer in local memory."""
+        return f"{self.name}_"
+
+    @property
+    def tile(self) -> str:
+        """Its buffer where several rows lie in it."""
+        return f"{self.name}_tile"
+
+    @property
+    def value(self) -> Value:
+        """What instructions are called with."""
+        return Value(self.local, True) if self.inner else Value(f"v_{self.name}", False)
+
+
+def reads_of(operands: Sequence[Operand]) -> tuple[Read, ...]:
+    """The operands of a nest of loops: x0, x1 and so on."""
+    found = []
+    for i, operand in enumerate(operands):
+        node, last = operand.node, len(operand.present) - 1
+        if node.op == "index":
+            raise NoSketch("positions along an axis")
+        if node.dtype not in READ:
+            raise NoSketch(f"{node.dtype} tensors")
+        loops = [g for g, there in enumerate(operand.present) if there]
+        inner = last in loops
+        outside = position([g for g in loops if g != last])
+        at = f"{outside} * n{last}" if inner and outside != "0" else outside
+        found.append(Read(node, f"x{i}", inner, operand.is_full, loops == [last], at))
+    return tuple(found)
+
+
+def leaves(reads: Sequence[Read]) -> tuple[Given, ...]:
+    """The tensors among operands, as arguments of a stage."""
+    return tuple(Given(r.name, r.node) for r in reads)
