@@ -37,6 +37,7 @@ void Core::reset(int64_t block) {
   mask = compared = Mask();
   maskCounts = false;
   maskElements = 0;
+  registers = Registers();
   atomic = Atomic::NONE;
   pipe = nullptr;
   counts = Counts();

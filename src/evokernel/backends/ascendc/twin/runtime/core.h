@@ -50,6 +50,16 @@ struct Mask {  // the lanes of a vector instruction
   uint64_t low = ~0ull, high = ~0ull;
   bool on(int lane) const { return lane < 64 ? (low >> lane) & 1 : (high >> (lane - 64)) & 1; }
 };
+struct Registers {  // what one instruction leaves for another
+  float deqScale = 1;          // SetDeqScale
+  int16_t deqOffset = 0;
+  bool deqSigned = true;
+  uint32_t deqTable = 0;       // the address of 16 of them
+  uint64_t sum = 0;            // bits of what a reduction has added up
+  uint64_t extreme = 0, extremeIndex = 0;
+  uint16_t merged[4] = {};     // how far MrgSort came in each of its queues
+  uint64_t kept = 0;           // how many GatherMask took
+};
 enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // what a copy to global memory does with what is there
 
 struct Region {  // of global memory
@@ -107,6 +117,7 @@ class Core {
   bool maskCounts = false;   // SetMaskCount: a mask is a number of elements
   uint64_t maskElements = 0;
   Mask compared;             // what Compare without a destination left
+  Registers registers;
   Atomic atomic = Atomic::NONE;
   void* pipe = nullptr;      // the TPipe made last
   uint64_t repeatSize = 0;

@@ -1,14 +1,152 @@
-// Several steps in one instruction: multiply and add, add and clip.
+// Several steps in one instruction: multiply and add, add and clip, and a cast on the way out.
 #pragma once
-#include "vector.h"
+#include "convert.h"
+
+namespace twin {
+
+// Destinations that are read as well: F takes what is there and one or two sources.
+template <typename F, typename D, typename T, typename U>
+inline void update(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<U>& other, int64_t count,
+                   double cycles, F f) {
+  forgetMask();
+  if (nothing(count, what)) return;
+  vectorCost(uint64_t(count) * sizeof(D), cycles);
+  source(V, one, uint64_t(count) * sizeof(T), what);
+  source(V, other, uint64_t(count) * sizeof(U), what);
+  source(V, dst, uint64_t(count) * sizeof(D), what);
+  target(V, dst, uint64_t(count) * sizeof(D), what);
+  for (int64_t i = 0; i < count; i++) dst.data()[i] = f(dst.data()[i], one.data()[i], other.data()[i]);
+}
+template <typename F, typename D, typename T>
+inline void updateRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
+                         const Lanes& given, int count, const AscendC::BinaryRepeatParams& by, double cycles, F f) {
+  constexpr int width = int(256 / std::max(sizeof(T), sizeof(D)));
+  Work work = workOf(given, count, width, what);
+  Stride to{by.dstBlkStride, by.dstRepStride}, a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
+  vectorCost(256ull * uint64_t(work.repeats), cycles);
+  lanesOperand(one, work, a, false, what);
+  lanesOperand(other, work, b, false, what);
+  lanesOperand(dst, work, to, false, what);
+  lanesOperand(dst, work, to, true, what);
+  for (int r = 0; r < work.repeats; r++)
+    for (int lane = 0; lane < width; lane++) {
+      if (!work.of(r).on(lane)) continue;
+      D& into = dst.data()[element<D>(r, lane, to)];
+      into = f(into, one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)]);
+    }
+}
+
+template <typename D, typename S> constexpr bool accumulates = Kind<D>::floats && (std::is_same<D, S>::value || (Kind<D>::f32 && Kind<S>::f16));
+template <typename D, typename S> using Wider = std::conditional_t<(sizeof(D) > sizeof(S)), D, S>;
+
+// Cycles of multiply-and-add, measured as madd and mla.
+constexpr double MULTIPLY_ADD = 6;
+
+}  // namespace twin
 
 namespace AscendC {
 
-// dst += src * scalar, where a float destination may have a half source. Cycles as with any two sources: none are published.
+// dst += src * scalar. Cycles as with any two sources: none are published.
 template <typename T, typename U> inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count) {
-  twin::takes<twin::Kind<T>::floats && (std::is_same<T, U>::value || (twin::Kind<T>::f32 && twin::Kind<U>::f16)), U>("Axpy");
+  twin::takes<twin::accumulates<T, U>, U>("Axpy");
   const U scalar = scalarValue;
-  twin::binary("Axpy", dst, dst, src, count, 0, [scalar](T sum, U x) { return T(sum + x * scalar); });
+  twin::update("Axpy", dst, src, src, count, twin::twoSources(dst, src), [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
 }
+template <typename T, typename U, bool isSetMask = true>
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask, const uint8_t repeatTime, const UnaryRepeatParams& by) {
+  twin::takes<twin::accumulates<T, U>, U>("Axpy");
+  const U scalar = scalarValue;
+  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride, by.srcRepStride);
+  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both, twin::twoSources(dst, src),
+                     [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& by) {
+  twin::takes<twin::accumulates<T, U>, U>("Axpy");
+  const U scalar = scalarValue;
+  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride, by.srcRepStride);
+  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both, twin::twoSources(dst, src),
+                     [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
+}
+
+// dst += src0 * src1, where a float destination may have half sources.
+template <typename T, typename U>
+inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const int32_t& count) {
+  twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
+  twin::update("MulAddDst", dst, src0, src1, count, twin::MULTIPLY_ADD, [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask, const uint8_t repeatTime,
+                      const BinaryRepeatParams& by) {
+  twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
+  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by, twin::MULTIPLY_ADD,
+                     [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint64_t mask[], const uint8_t repeatTime,
+                      const BinaryRepeatParams& by) {
+  twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
+  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by, twin::MULTIPLY_ADD,
+                     [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
+}
+
+}  // namespace AscendC
+
+// Three forms of an instruction that reads its destination, `was`.
+#define TWIN_UPDATE(NAME, EXPRESSION)                                                                                                                     \
+  template <typename T> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const int32_t& count) {        \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                                         \
+    twin::update(#NAME, dst, src0, src1, count, twin::MULTIPLY_ADD, [](T was, T x, T y) { return T(EXPRESSION); });                                       \
+  }                                                                                                                                                       \
+  template <typename T, bool isSetMask = true>                                                                                                            \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask, const uint8_t repeatTime,            \
+                   const BinaryRepeatParams& by) {                                                                                                        \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                                         \
+    twin::updateRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, twin::MULTIPLY_ADD,                               \
+                       [](T was, T x, T y) { return T(EXPRESSION); });                                                                                    \
+  }                                                                                                                                                       \
+  template <typename T, bool isSetMask = true>                                                                                                            \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[], const uint8_t repeatTime,          \
+                   const BinaryRepeatParams& by) {                                                                                                        \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                                         \
+    twin::updateRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, twin::MULTIPLY_ADD,                               \
+                       [](T was, T x, T y) { return T(EXPRESSION); });                                                                                    \
+  }
+
+// Three forms of an instruction on two sources that casts its result; X is wide enough for what is computed.
+#define TWIN_BINARY_CAST(NAME, ALLOWED, CYCLES, EXPRESSION)                                                                                               \
+  template <typename T, typename U> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint32_t count) { \
+    twin::takes<ALLOWED, U>(#NAME);                                                                                                                       \
+    twin::binary(#NAME, dst, src0, src1, count, CYCLES, [](U x, U y) { return twin::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                  \
+  }                                                                                                                                                       \
+  template <typename T, typename U, bool isSetMask = true>                                                                                                \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask, const uint8_t repeatTime,            \
+                   const BinaryRepeatParams& by) {                                                                                                        \
+    twin::takes<ALLOWED, U>(#NAME);                                                                                                                       \
+    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<U, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                           \
+                       [](U x, U y) { return twin::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                                                   \
+  }                                                                                                                                                       \
+  template <typename T, typename U, bool isSetMask = true>                                                                                                \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask[], const uint8_t repeatTime,          \
+                   const BinaryRepeatParams& by) {                                                                                                        \
+    twin::takes<ALLOWED, U>(#NAME);                                                                                                                       \
+    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<U, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                           \
+                       [](U x, U y) { return twin::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                                                   \
+  }
+
+namespace twin {
+template <typename D, typename S> constexpr bool clipsAndCasts =
+    (Kind<S>::f16 && std::is_same<D, int8_t>::value) || (Kind<S>::f32 && Kind<D>::f16) || (Kind<S>::i16 && std::is_same<D, int8_t>::value);
+template <typename D, typename S> constexpr bool multipliesAndCasts = Kind<S>::f16 && (std::is_same<D, int8_t>::value || std::is_same<D, uint8_t>::value);
+}  // namespace twin
+
+namespace AscendC {
+
+TWIN_UPDATE(FusedMulAdd, x * was + y)
+TWIN_UPDATE(FusedMulAddRelu, x * was + y > 0 ? x * was + y : T(0))
+TWIN_UPDATE(MulAddRelu, x * was + y > 0 ? x * was + y : T(0))
+TWIN_BINARY_CAST(AddReluCast, (twin::clipsAndCasts<T, U>), 0, x + y > U(0) ? U(x + y) : U(0))
+TWIN_BINARY_CAST(SubReluCast, (twin::clipsAndCasts<T, U>), 0, x - y > U(0) ? U(x - y) : U(0))
+TWIN_BINARY_CAST(MulCast, (twin::multipliesAndCasts<T, U>), 2, x * y)
 
 }  // namespace AscendC

@@ -18,7 +18,7 @@ struct Lanes {
 };
 template <typename T, bool isSetMask = true> inline Lanes maskOf(uint64_t count, const char* what) {
   if (core->maskCounts) {
-    if (isSetMask) core->maskElements = count;
+    if (isSetMask) core->maskElements = core->mask.low = count;
     return {Mask(), core->maskElements, true};
   }
   if (isSetMask) {
@@ -26,23 +26,26 @@ template <typename T, bool isSetMask = true> inline Lanes maskOf(uint64_t count,
     if (count < 1 || count > most)
       broken("E-MASK", "%s: a mask of %llu is outside 1..%llu for %s", what, (unsigned long long)count, (unsigned long long)most, typeName<T>());
     core->mask = lanes(std::min(count, most));
+    core->maskElements = core->mask.low & 0xffffffff;
   }
   return {core->mask};
 }
 template <typename T, bool isSetMask = true> inline Lanes maskOf(const uint64_t bits[], const char* what) {
   if (core->maskCounts) {
-    if (isSetMask) core->maskElements = bits[0];
+    if (isSetMask) core->maskElements = core->mask.low = bits[0];
     return {Mask(), core->maskElements, true};
   }
   if (isSetMask) {
     if (sizeof(T) >= 4 && bits[1]) broken("E-MASK-HIGH", "%s: mask[1] must be 0 for %s, which has %zu lanes", what, typeName<T>(), 256 / sizeof(T));
     if (!bits[0] && !bits[1]) broken("E-MASK", "%s: a mask without any lane", what);
     core->mask = {bits[0], sizeof(T) >= 4 ? 0 : bits[1]};
+    core->maskElements = bits[0] & 0xffffffff;
   }
   return {core->mask};
 }
 // A form with a count sets the mask register by itself, and leaves it full and in normal mode.
 inline void forgetMask() {
+  core->maskElements = 0xffffffff;
   core->mask = Mask();
   core->maskCounts = false;
 }

@@ -108,6 +108,7 @@ template <typename T> struct Kind {
   static constexpr bool i32 = std::is_same<T, int32_t>::value, u32 = std::is_same<T, uint32_t>::value;
   static constexpr bool i16 = std::is_same<T, int16_t>::value, u16 = std::is_same<T, uint16_t>::value;
   static constexpr bool floats = f32 || f16, arithmetic = floats || i32 || i16, bits16 = i16 || u16;
+  static constexpr bool shifted = bits16 || i32 || u32;
 };
 
 }  // namespace twin

@@ -80,10 +80,20 @@ inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, c
   lanesOperand(other, work, b, false, what);
   lanesOperand(dst, work, to, true, what);
   apart(placeOf(dst, to), placeOf(one, a), work, what);
-  apart(placeOf(dst, to), placeOf(other, b), work, what);
+  bool accumulates = !by.src1RepStride || !by.dstRepStride;  // the one overlap between repeats that is allowed
+  if (!accumulates) apart(placeOf(dst, to), placeOf(other, b), work, what);
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
       if (work.of(r).on(lane)) dst.data()[element<D>(r, lane, to)] = f(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)]);
+}
+
+// Shifts by as many bits as the type has, or more, leave nothing but the sign.
+template <typename T> inline T shiftedLeft(T x, T by) { return uint64_t(by) >= 8 * sizeof(T) ? T(0) : T(uint64_t(x) << by); }
+template <typename T> inline T shiftedRight(T x, T by, bool rounds) {
+  int64_t wide = int64_t(x);
+  uint64_t bits = std::min<uint64_t>(uint64_t(by), 62);
+  bool carry = rounds && std::is_signed<T>::value && bits && ((wide >> (bits - 1)) & 1);
+  return T((wide >> bits) + carry);
 }
 
 template <typename T> inline double slowHalf(double cycles) { return sizeof(T) == 2 ? 2 * cycles : cycles; }
@@ -91,67 +101,67 @@ template <typename T> inline double slowHalf(double cycles) { return sizeof(T) =
 }  // namespace twin
 
 // The three public forms of an instruction: so many elements; a mask as a number of lanes; a mask as bits.
-#define TWIN_UNARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                              \
-  template <typename T> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count) {                           \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                 \
-    twin::unary(#NAME, dst, src, count, CYCLES, [](T x) { return T(EXPRESSION); });                                                              \
-  }                                                                                                                                              \
-  template <typename T, bool isSetMask = true>                                                                                                   \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTime, const UnaryRepeatParams& by) { \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                 \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                  \
-                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [](T x) { return T(EXPRESSION); });                                            \
-  }                                                                                                                                              \
-  template <typename T, bool isSetMask = true>                                                                                                   \
+#define TWIN_UNARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                                \
+  template <typename T> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count) {                             \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
+    twin::unary(#NAME, dst, src, count, CYCLES, [](T x) { return T(EXPRESSION); });                                                                \
+  }                                                                                                                                                \
+  template <typename T, bool isSetMask = true>                                                                                                     \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTime, const UnaryRepeatParams& by) {   \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
+    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                    \
+                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [](T x) { return T(EXPRESSION); });                                              \
+  }                                                                                                                                                \
+  template <typename T, bool isSetMask = true>                                                                                                     \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& by) { \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                 \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                  \
-                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [](T x) { return T(EXPRESSION); });                                            \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
+    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                    \
+                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [](T x) { return T(EXPRESSION); });                                              \
   }
 
-#define TWIN_BINARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                            \
+#define TWIN_BINARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                                \
   template <typename T> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const int32_t& count) { \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                \
-    twin::binary(#NAME, dst, src0, src1, count, CYCLES, [](T x, T y) { return T(EXPRESSION); });                                                \
-  }                                                                                                                                             \
-  template <typename T, bool isSetMask = true>                                                                                                  \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask, const uint8_t repeatTime,  \
-                   const BinaryRepeatParams& by) {                                                                                              \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                \
-    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                 \
-                       [](T x, T y) { return T(EXPRESSION); });                                                                                 \
-  }                                                                                                                                             \
-  template <typename T, bool isSetMask = true>                                                                                                  \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[], const uint8_t repeatTime, \
-                   const BinaryRepeatParams& by) {                                                                                              \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                \
-    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                 \
-                       [](T x, T y) { return T(EXPRESSION); });                                                                                 \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
+    twin::binary(#NAME, dst, src0, src1, count, CYCLES, [](T x, T y) { return T(EXPRESSION); });                                                    \
+  }                                                                                                                                                 \
+  template <typename T, bool isSetMask = true>                                                                                                      \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask, const uint8_t repeatTime,      \
+                   const BinaryRepeatParams& by) {                                                                                                  \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
+    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                     \
+                       [](T x, T y) { return T(EXPRESSION); });                                                                                     \
+  }                                                                                                                                                 \
+  template <typename T, bool isSetMask = true>                                                                                                      \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[], const uint8_t repeatTime,    \
+                   const BinaryRepeatParams& by) {                                                                                                  \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
+    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                     \
+                       [](T x, T y) { return T(EXPRESSION); });                                                                                     \
   }
 
-// With a scalar: its type need not be the tensor's, as in CANN's newer headers.
-#define TWIN_SCALAR(NAME, TYPES, CYCLES, EXPRESSION)                                                                                            \
-  template <typename T, bool isSetMask = true, typename U>                                                                                      \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const U& scalarValue, const int32_t& count) {                          \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                \
-    const T y = T(scalarValue);                                                                                                                 \
-    twin::unary(#NAME, dst, src, count, CYCLES, [y](T x) { return T(EXPRESSION); });                                                            \
-  }                                                                                                                                             \
-  template <typename T, bool isSetMask = true, typename U>                                                                                      \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const U& scalarValue, uint64_t mask, const uint8_t repeatTime,         \
-                   const UnaryRepeatParams& by) {                                                                                               \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                \
-    const T y = T(scalarValue);                                                                                                                 \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                 \
-                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [y](T x) { return T(EXPRESSION); });                                          \
-  }                                                                                                                                             \
-  template <typename T, bool isSetMask = true, typename U>                                                                                      \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const U& scalarValue, uint64_t mask[], const uint8_t repeatTime,       \
-                   const UnaryRepeatParams& by) {                                                                                               \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                \
-    const T y = T(scalarValue);                                                                                                                 \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                 \
-                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [y](T x) { return T(EXPRESSION); });                                          \
+// With a scalar of the tensor's own type: CANN's compiler takes no other.
+#define TWIN_SCALAR(NAME, TYPES, CYCLES, EXPRESSION)                                                                                      \
+  template <typename T, bool isSetMask = true>                                                                                            \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count) {                    \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    const T y = scalarValue;                                                                                                              \
+    twin::unary(#NAME, dst, src, count, CYCLES, [y](T x) { return T(EXPRESSION); });                                                      \
+  }                                                                                                                                       \
+  template <typename T, bool isSetMask = true>                                                                                            \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask, const uint8_t repeatTime,   \
+                   const UnaryRepeatParams& by) {                                                                                         \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    const T y = scalarValue;                                                                                                              \
+    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},           \
+                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [y](T x) { return T(EXPRESSION); });                                    \
+  }                                                                                                                                       \
+  template <typename T, bool isSetMask = true>                                                                                            \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[], const uint8_t repeatTime, \
+                   const UnaryRepeatParams& by) {                                                                                         \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    const T y = scalarValue;                                                                                                              \
+    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},           \
+                      {by.srcBlkStride, by.srcRepStride}, CYCLES, [y](T x) { return T(EXPRESSION); });                                    \
   }
 
 namespace AscendC {
@@ -165,6 +175,8 @@ TWIN_BINARY(Max, arithmetic, 0, x > y ? x : y)
 TWIN_BINARY(Min, arithmetic, 0, x < y ? x : y)
 TWIN_BINARY(And, bits16, 0, x & y)
 TWIN_BINARY(Or, bits16, 0, x | y)
+TWIN_BINARY(AddRelu, floats || twin::Kind<T>::i16, 0, x + y > T(0) ? T(x + y) : T(0))
+TWIN_BINARY(SubRelu, floats || twin::Kind<T>::i16, 0, x - y > T(0) ? T(x - y) : T(0))
 
 TWIN_UNARY(Exp, floats, twin::slowHalf<T>(2), std::exp(float(x)))
 TWIN_UNARY(Ln, floats, twin::slowHalf<T>(2), std::log(float(x)))
@@ -180,5 +192,30 @@ TWIN_SCALAR(Muls, arithmetic, 1, x * y)
 TWIN_SCALAR(Maxs, arithmetic, 1, x > y ? x : y)
 TWIN_SCALAR(Mins, arithmetic, 1, x < y ? x : y)
 TWIN_SCALAR(LeakyRelu, floats, 1, x > T(0) ? x : T(x * y))
+TWIN_SCALAR(ShiftLeft, shifted, 1, twin::shiftedLeft(x, y))
+
+// Signed numbers keep their sign; roundEn adds the last bit that falls out, for the signed types.
+template <typename T, bool isSetMask = true>
+inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count) {
+  twin::takes<twin::Kind<T>::shifted, T>("ShiftRight");
+  const T y = scalarValue;
+  twin::unary("ShiftRight", dst, src, count, 1, [y](T x) { return twin::shiftedRight(x, y, false); });
+}
+template <typename T, bool isSetMask = true>
+inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask, const uint8_t repeatTime,
+                       const UnaryRepeatParams& by, bool roundEn = false) {
+  twin::takes<twin::Kind<T>::shifted, T>("ShiftRight");
+  const T y = scalarValue;
+  twin::unaryRepeat("ShiftRight", dst, src, twin::maskOf<T, isSetMask>(mask, "ShiftRight"), repeatTime, {by.dstBlkStride, by.dstRepStride},
+                    {by.srcBlkStride, by.srcRepStride}, 1, [y, roundEn](T x) { return twin::shiftedRight(x, y, roundEn); });
+}
+template <typename T, bool isSetMask = true>
+inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[], const uint8_t repeatTime,
+                       const UnaryRepeatParams& by, bool roundEn = false) {
+  twin::takes<twin::Kind<T>::shifted, T>("ShiftRight");
+  const T y = scalarValue;
+  twin::unaryRepeat("ShiftRight", dst, src, twin::maskOf<T, isSetMask>(mask, "ShiftRight"), repeatTime, {by.dstBlkStride, by.dstRepStride},
+                    {by.srcBlkStride, by.srcRepStride}, 1, [y, roundEn](T x) { return twin::shiftedRight(x, y, roundEn); });
+}
 
 }  // namespace AscendC
