@@ -1,0 +1,186 @@
+"""A candidate as an operator project: our one file in three parts, a folder, or the six parts of MultiKernelBench."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from evokernel.backends.ascendc import sources
+from evokernel.backends.ascendc.entry import ENTRY, OP, TYPES, declaration
+from evokernel.backends.ascendc.sources import Entry
+from evokernel.core.errors import CandidateError
+
+if TYPE_CHECKING:
+    from evokernel.core.records import Signature
+
+FILE = "kernel.asc"
+HEADER, HOST, KERNEL = PARTS = ("tiling.h", "op_host.cpp", "op_kernel.cpp")
+MARKER = re.compile(r"^[ \t]*//[ \t]*file:[ \t]*(\S+)[ \t]*\r?\n?", re.MULTILINE)
+SOURCES, HEADERS = (".cpp", ".cc", ".cxx"), (".h", ".hpp", ".hh")
+Passed = tuple[str | float, ...]
+"""One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True) or ("absent",)."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Sources of one operator, and what is known about them."""
+
+    op: str
+    """The operator's type, `KernelCustom`."""
+    entry: str
+    """The kernel's function, `kernel_custom`."""
+    parameters: int
+    """How many the kernel has."""
+    files: dict[str, str]
+    """Path to text."""
+    kernel: str
+    """The file with the entry."""
+    hosts: tuple[str, ...]
+    """Sources of the host side."""
+    header: str
+    """The tiling header that the kernel has to see although it does not include it; "" when there is none."""
+    tiling: str
+    """C++ name of the struct that GET_TILING_DATA fills; "" when there is none."""
+    dtypes: dict[str, str]
+    """C++ type of every input and output by its name in capitals, for the DTYPE_ macros."""
+    bind: str = ""
+    """C++ that a model calls the operator through; "" where the judge calls it directly."""
+    function: str = ""
+    """What the model calls."""
+    call: tuple[Passed, ...] = ()
+    """What it passes: tensors by their place among inputs and parameters, numbers by theirs among the signature's."""
+
+
+def read(files: Mapping[str, str], signature: Signature) -> Project:
+    """The project that a candidate's files make up."""
+    if not any(text.strip() for text in files.values()):
+        raise CandidateError("no_code", f"{FILE} is empty: {how()}" if files else f"no file: {how()}")
+    if len(files) == 1:
+        [(name, text)] = files.items()
+        if name.endswith(".txt"):
+            from evokernel.backends.ascendc.sixparts import read as read_six
+
+            return read_six(text, signature)
+        return ours(text, signature)
+    return folder(files, signature)
+
+
+def how() -> str:
+    """How a candidate is written, in one line."""
+    return "write three parts, each after a line of its own: " + ", ".join(f"`// file: {part}`" for part in PARTS)
+
+
+def ours(text: str, signature: Signature) -> Project:
+    """One file in three parts, with names that follow from the signature."""
+    files = parts(text)
+    if missing := [part for part in PARTS if not files.get(part, "").strip()]:
+        raise CandidateError("no_code", f"{', '.join(missing)} missing: {how()}")
+    if sources.operators(files[HOST]) != [OP]:
+        there = ", ".join(sources.operators(files[HOST])) or "nothing"
+        raise CandidateError("symbol", f"{HOST} must define the operator {OP} and end with OP_ADD({OP}); OP_ADD names {there}")
+    wanted = len(signature.inputs) + len(signature.params) + len(signature.outputs) + 2
+    found = [entry for entry in sources.entries(files[KERNEL]) if entry.name == ENTRY]
+    if not found or found[0].parameters != wanted or not found[0].has_c_linkage:
+        raise CandidateError(
+            "symbol", f"{KERNEL} must define the kernel exactly so:\n{declaration(signature)}{told(files[KERNEL], wanted)}"
+        )
+    return assembled(files, signature, KERNEL, (HOST,), OP, found[0])
+
+
+def told(kernel: str, wanted: int) -> str:
+    """What the kernel's file has instead."""
+    found = sources.entries(kernel)
+    if not found:
+        return "\nit has no function with __global__ and __aicore__"
+    entry = next((entry for entry in found if entry.name == ENTRY), found[0])
+    if entry.name != ENTRY:
+        return f"\nit has {entry.name}"
+    return f"\nit has {entry.parameters} parameters, not {wanted}" if entry.parameters != wanted else '\nit lacks extern "C"'
+
+
+def parts(text: str) -> dict[str, str]:
+    """The parts of one file, by name. Each keeps its text as it is."""
+    marks = list(MARKER.finditer(text))
+    found: dict[str, str] = {}
+    for mark, following in zip(marks, [*marks[1:], None]):
+        name = mark[1]
+        if name in found:
+            raise CandidateError("no_code", f"two parts are called {name}: {how()}")
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise CandidateError("no_code", f"{name} is no name for a part: {how()}")
+        found[name] = text[mark.end() : following.start() if following else len(text)]
+    return found
+
+
+def folder(files: Mapping[str, str], signature: Signature) -> Project:
+    """Several files: what each is, its text says."""
+    kept = {name: text for name, text in files.items() if name.endswith((*SOURCES, *HEADERS))}
+    kernels = {name: found for name, text in kept.items() if (found := sources.entries(text))}
+    hosts = tuple(name for name in sorted(kept) if name.endswith(SOURCES) and name not in kernels and sources.is_host(kept[name]))
+    operators = [operator for name in sorted(kept) for operator in sources.operators(kept[name])]
+    if not kernels:
+        raise CandidateError("no_code", 'no kernel: a file must define extern "C" __global__ __aicore__ void name(GM_ADDR ...)')
+    if not operators:
+        raise CandidateError("no_code", "no operator: a host file must define a class with OpDef and name it in OP_ADD")
+    op, kernel, entry = chosen(operators, kernels)
+    return assembled(kept, signature, kernel, hosts, op, entry)
+
+
+def chosen(operators: Sequence[str], kernels: Mapping[str, Sequence[Entry]]) -> tuple[str, str, Entry]:
+    """The operator, the file with its kernel, and the kernel: the one whose name follows from the operator's."""
+    for op in operators:
+        for name, entries in kernels.items():
+            for entry in entries:
+                if entry.name == sources.snake(op):
+                    return op, name, entry
+    there = ", ".join(entry.name for entries in kernels.values() for entry in entries)
+    raise CandidateError("symbol", f"the kernel of {operators[0]} must be called {sources.snake(operators[0])}; there is {there}")
+
+
+def assembled(files: Mapping[str, str], signature: Signature, kernel: str, hosts: tuple[str, ...], op: str, entry: Entry) -> Project:
+    """Everything that the texts say beyond their names."""
+    kept = dict(files)
+    if not entry.has_c_linkage:
+        raise CandidateError("symbol", f'the kernel needs C linkage: extern "C" __global__ __aicore__ void {entry.name}(...)')
+    return Project(
+        op=op,
+        entry=entry.name,
+        parameters=entry.parameters,
+        header=header(kept, kernel, hosts),
+        files=kept,
+        kernel=kernel,
+        hosts=hosts,
+        tiling=sources.tiling_class(kept.values(), op),
+        dtypes=dtypes(sources.definition(kept.values()), signature),
+    )
+
+
+def header(files: dict[str, str], kernel: str, hosts: Sequence[str]) -> str:
+    """The tiling header that the kernel does not include. Classes that a host source defines are put into one."""
+    seen = {kernel} | sources.reached(kernel, files)
+    for name in sorted(files):
+        if not sources.TILING.search(sources.code(files[name])) or name in seen:
+            continue
+        if name not in hosts:
+            return name
+        made = str(PurePosixPath(name).with_name("tiling_structs.h"))
+        files[made] = sources.structs(files[name])
+        return made
+    return ""
+
+
+def dtypes(definition: sources.Definition, signature: Signature) -> dict[str, str]:
+    """C++ types of inputs and outputs: what the signature has there, where the OpDef lists it, else what it lists first."""
+    kinds = dict(TYPES.values())
+    found = {}
+    given = [tensor.dtype for tensor in (*signature.inputs, *signature.params)]
+    made = [tensor.dtype for tensor in signature.outputs]
+    for tensors, theirs in ((definition.inputs, given), (definition.outputs, made)):
+        for index, tensor in enumerate(tensors):
+            own = TYPES[theirs[index]][0] if index < len(theirs) else ""
+            ge = own if own in tensor.types or not tensor.types else tensor.types[0]
+            found[tensor.name.upper()] = kinds.get(ge, "float")
+    return found
