@@ -10,4 +10,7 @@
 #include "../runtime/convert.h"
 #include "../runtime/fill.h"
 #include "../runtime/fused.h"
+#include "../runtime/mask.h"
 #include "../runtime/reduce.h"
+#include "../runtime/activation.h"
+#include "../runtime/mathematics.h"

@@ -1,0 +1,103 @@
+// Activations of the library. Where CANN approximates (the GELUs), the same formula is used; elsewhere the exact function.
+#pragma once
+#include "library.h"
+
+namespace twin {
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+
+inline float gelu(float x) {
+  float y = 1.5957691216057308f * (x + 0.044715f * x * x * x);
+  return x / (1.0f + std::exp(-y));
+}
+inline float fasterGelu(float x) { return x / (1.0f + std::exp(-1.702f * x)); }
+inline float fasterGelu2(float x) {  // a parabola for the error function
+  float from = std::min(std::fabs(x * 0.7071f), 1.769f) - 1.769f;
+  float half = -0.1444f * from * from + 0.5f;
+  float shifted = x + 1e-12f, sign = shifted / std::fabs(shifted);
+  return x * (half * sign + 0.5f);
+}
+inline float gegluGate(float x) { return x / (1.0f + std::exp(-0.0713548162726f * x * (x * x + 22.363860002236f))); }
+
+// x / (1 + exp(-beta x)), in the order the library has it: the denominator goes to the destination first.
+template <typename T>
+inline void swish(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, float beta, uint32_t count) {
+  takes<Kind<T>::floats, T>(recipe.name);
+  if (nothing(count, recipe.name)) return;
+  uint64_t bytes = uint64_t(count) * sizeof(T);
+  recipeCost<T>(recipe, count, 0);
+  source(V, src, bytes, recipe.name);
+  target(V, dst, bytes, recipe.name);
+  apart(dst, bytes, src, bytes, false, recipe.name);
+  T* to = dst.data();
+  const T* from = src.data();
+  for (uint32_t i = 0; i < count; i++) to[i] = T(1.0f + std::exp(-beta * float(from[i])));
+  for (uint32_t i = 0; i < count; i++) to[i] = T(float(from[i]) / float(to[i]));
+}
+
+}  // namespace twin
+
+namespace AscendC {
+
+TWIN_LIBRARY(Tanh, floats, 18, 8, 1, 4, false, std::tanh(x))
+TWIN_LIBRARY(Sigmoid, floats, 12, 5, 1, 1, false, twin::sigmoid(x))
+
+#define TWIN_GELU(NAME, CYCLES, INSTRUCTIONS, TENSORS, FORMULA)                                                                             \
+  template <typename T, bool highPrecision = false, bool highPerformance = false>                                                           \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t dataSize) { \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false};                \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                           \
+    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                                \
+    twin::element1(recipe, dst, src, scratch, dataSize, FORMULA);                                                                           \
+  }                                                                                                                                         \
+  template <typename T, bool highPrecision = false, bool highPerformance = false>                                                           \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dataSize) {                                         \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false};                \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                           \
+    twin::element1(recipe, dst, src, twin::scratch(twin::leastScratch<T>(recipe), #NAME), dataSize, FORMULA);                               \
+  }
+TWIN_GELU(Gelu, 20, 13, 2, twin::gelu)
+TWIN_GELU(FasterGelu, 9, 4, 1, twin::fasterGelu)
+TWIN_GELU(FasterGeluV2, 14, 13, 3, twin::fasterGelu2)
+#undef TWIN_GELU
+
+template <typename T, bool isReuseSource = false> inline void Silu(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t dataSize) {
+  twin::swish({"Silu", 12, 4, 0, 0, true}, dst, src, 1.0f, dataSize);
+}
+template <typename T, bool isReuseSource = false>
+inline void Swish(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t dataSize, const T scalarValue) {
+  twin::swish({"Swish", 12, 4, 0, 0, true}, dst, src, float(scalarValue), dataSize);
+}
+
+TWIN_LIBRARY_TWO(GeGLU, floats, 14, 8, 0, 4, true, float(x) * twin::gegluGate(float(y)))
+TWIN_LIBRARY_TWO(ReGlu, floats, 2, 2, 0, 6, true, float(x) * std::max(float(y), 0.0f))
+
+// src0 times Swish of src1.
+template <typename T, bool isReuseSource = false>
+inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue,
+                   const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {
+  constexpr twin::Recipe recipe{"SwiGLU", 14, 6, 0, 3, true};
+  twin::takes<twin::Kind<T>::floats, T>("SwiGLU");
+  uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), "SwiGLU");
+  float beta = scalarValue;
+  twin::element2(recipe, dst, src0, src1, scratch, count, [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
+}
+template <typename T, bool isReuseSource = false>
+inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue, const uint32_t count) {
+  constexpr twin::Recipe recipe{"SwiGLU", 14, 6, 0, 3, true};
+  twin::takes<twin::Kind<T>::floats, T>("SwiGLU");
+  uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), "SwiGLU");
+  float beta = scalarValue;
+  twin::element2(recipe, dst, src0, src1, scratch, count, [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
+}
+template <typename T, bool isReuseSource = false>
+inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue,
+                   const LocalTensor<uint8_t>& sharedTmpBuffer) {
+  SwiGLU<T, isReuseSource>(dst, src0, src1, scalarValue, sharedTmpBuffer, src0.GetSize());
+}
+template <typename T, bool isReuseSource = false>
+inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue) {
+  SwiGLU<T, isReuseSource>(dst, src0, src1, scalarValue, src0.GetSize());
+}
+
+}  // namespace AscendC

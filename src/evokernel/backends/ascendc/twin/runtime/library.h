@@ -1,0 +1,155 @@
+// What all library functions share: their scratch memory, their rules, and the engines that apply a formula to every element.
+#pragma once
+#include "queues.h"
+#include "vector.h"
+
+namespace twin {
+
+// How a library function is made. Cycles per repeat and instructions count what the documented algorithm needs; they are not measured.
+struct Recipe {
+  const char* name;
+  double cycles;      // of all its vector instructions together, per repeat of 256 bytes
+  int instructions;
+  int wide, narrow;   // tensors of scratch memory it lives in at once: for float, and for types of two bytes
+  bool rereads;       // reads the source again after it began to write the destination: in place it goes wrong
+};
+
+template <typename T, typename U> inline bool overlap(const AscendC::LocalTensor<T>& one, uint64_t oneBytes, const AscendC::LocalTensor<U>& other, uint64_t otherBytes) {
+  return oneBytes && otherBytes && one.address < other.address + otherBytes && other.address < one.address + oneBytes;
+}
+
+// Source and destination are either apart or, where the algorithm allows it, the same.
+template <typename D, typename T>
+inline void apart(const AscendC::LocalTensor<D>& dst, uint64_t dstBytes, const AscendC::LocalTensor<T>& src, uint64_t srcBytes, bool sameAllowed, const char* what) {
+  if (!overlap(dst, dstBytes, src, srcBytes)) return;
+  bool same = dst.address == src.address;
+  if (same && sameAllowed) return;
+  broken("E-LIB-OVERLAP", "%s: destination and source %s, and the source is read again after the destination was written", what,
+         same ? "are the same memory" : "overlap by a part");
+}
+
+// Scratch memory that the caller passes.
+inline uint64_t scratch(const AscendC::LocalTensor<uint8_t>& buffer, uint64_t least, const char* what) {
+  if (!buffer.allocated) stop("E-LIB-TMP", "%s: the shared temporary buffer was never allocated", what);
+  uint64_t has = buffer.address < buffer.high ? buffer.high - buffer.address : 0;
+  if (has < least)
+    broken("E-LIB-TMP", "%s needs %llu bytes of temporary buffer at least, and is given %llu", what, (unsigned long long)least, (unsigned long long)has);
+  uint64_t touched = std::min(has, least);
+  if (touched) target(V, buffer, touched, what);
+  return has;
+}
+// Scratch memory that the library takes from what InitBuffer left of UB.
+inline uint64_t scratch(uint64_t least, const char* what) {
+  uint64_t used = core->top[UB] - SPACE_START[UB], left = used < chip().ub_bytes ? uint64_t(chip().ub_bytes) - used : 0;
+  if (left < least)
+    broken("E-LIB-TMP", "%s without a temporary buffer takes %llu bytes of what InitBuffer left of UB, and that is %llu", what, (unsigned long long)least,
+           (unsigned long long)left);
+  return left;
+}
+
+// A function works on as much at a time as its scratch memory holds, and issues all its instructions anew for each piece.
+template <typename T> inline void recipeCost(const Recipe& recipe, uint64_t count, uint64_t scratchBytes) {
+  int tensors = sizeof(T) == 4 ? recipe.wide : recipe.narrow;
+  uint64_t wanted = count * sizeof(T) * uint64_t(tensors);
+  uint64_t pieces = tensors && scratchBytes ? (wanted + scratchBytes - 1) / scratchBytes : 1;
+  int instructions = recipe.instructions * int(std::max<uint64_t>(pieces, 1));
+  vectorCost(count * sizeof(T), recipe.cycles, instructions);
+}
+template <typename T> inline uint64_t leastScratch(const Recipe& recipe) { return 256ull * uint64_t(sizeof(T) == 4 ? recipe.wide : recipe.narrow); }
+
+template <typename T, typename F>
+inline void element1(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint64_t scratchBytes, uint64_t count, F f) {
+  if (nothing(int64_t(count), recipe.name)) return;
+  uint64_t bytes = count * sizeof(T);
+  recipeCost<T>(recipe, count, scratchBytes);
+  source(V, src, bytes, recipe.name);
+  target(V, dst, bytes, recipe.name);
+  apart(dst, bytes, src, bytes, !recipe.rereads, recipe.name);
+  T* to = dst.data();
+  const T* from = src.data();
+  for (uint64_t i = 0; i < count; i++) to[i] = T(f(float(from[i])));
+}
+template <typename T, typename F>
+inline void element2(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
+                     uint64_t scratchBytes, uint64_t count, F f) {
+  if (nothing(int64_t(count), recipe.name)) return;
+  uint64_t bytes = count * sizeof(T);
+  recipeCost<T>(recipe, count, scratchBytes);
+  source(V, one, bytes, recipe.name);
+  source(V, other, bytes, recipe.name);
+  target(V, dst, bytes, recipe.name);
+  apart(dst, bytes, one, bytes, !recipe.rereads, recipe.name);
+  apart(dst, bytes, other, bytes, !recipe.rereads, recipe.name);
+  T* to = dst.data();
+  const T* a = one.data();
+  const T* b = other.data();
+  for (uint64_t i = 0; i < count; i++) to[i] = T(f(a[i], b[i]));
+}
+
+struct NoConfig {};  // some functions can be configured; the formula stays the same
+constexpr NoConfig NO_CONFIG{};
+
+}  // namespace twin
+
+// The public forms of a function of one tensor: with or without a temporary buffer, on a count or on the whole source.
+#define TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                               \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                   \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) { \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                      \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                            \
+    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                                \
+    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                                      \
+  }                                                                                                                                         \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                   \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {                                            \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                      \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                            \
+    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                                                 \
+    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                                      \
+  }
+#define TWIN_LIBRARY(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                     \
+  TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                     \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                   \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer) {     \
+    NAME<T, isReuseSource, config>(dst, src, sharedTmpBuffer, src.GetSize());                                               \
+  }                                                                                                                         \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                   \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src) {                                                  \
+    NAME<T, isReuseSource, config>(dst, src, src.GetSize());                                                                \
+  }
+// Functions that need no scratch memory have no form for it.
+#define TWIN_LIBRARY_PLAIN(NAME, TYPES, CYCLES, INSTRUCTIONS, REREADS, FORMULA)                                              \
+  template <typename T, bool isReuseSource = false>                                                                          \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count) {                                   \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, 0, 0, REREADS};                                               \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                             \
+    twin::element1(recipe, dst, src, 0, count, [](float x) { return FORMULA; });                                             \
+  }                                                                                                                          \
+  template <typename T, bool isReuseSource = false> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src) { \
+    NAME<T, isReuseSource>(dst, src, src.GetSize());                                                                         \
+  }
+// Functions of two tensors.
+#define TWIN_LIBRARY_TWO(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                               \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer, \
+                   const uint32_t count) {                                                                                                \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                    \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                              \
+    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                            \
+  }                                                                                                                                       \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const uint32_t count) {             \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                    \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                                               \
+    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                            \
+  }                                                                                                                                       \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer) { \
+    NAME<T, isReuseSource, config>(dst, src0, src1, sharedTmpBuffer, src0.GetSize());                                                     \
+  }                                                                                                                                       \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1) {                                   \
+    NAME<T, isReuseSource, config>(dst, src0, src1, src0.GetSize());                                                                      \
+  }

@@ -1,0 +1,189 @@
+// The private part of MatmulImpl, included in its class: operands, products, results and their cost.
+
+void restart() { step = -1; }
+void take(Side& side, Where from, bool transposed) {
+  side.from = from;
+  side.transposed = transposed;
+  restart();
+}
+
+void begin(const char* what) {
+  if (!ready) twin::stop("E-MM-REGIST", "%s before REGIST_MATMUL_OBJ or Init gave the object its tiling", what);
+  if (left.from == NOWHERE || right.from == NOWHERE) twin::stop("E-MM-TENSOR", "%s: SetTensor%s was not called", what, left.from == NOWHERE ? "A" : "B");
+  if (shape.isBias && bias == NOWHERE && !noBias) twin::broken("E-MM-BIAS", "%s: the tiling has a bias, and SetBias was not called", what);
+  if (!shape.isBias && bias != NOWHERE) twin::broken("E-MM-BIAS", "%s: SetBias was called, and the tiling has none: EnableBias on the host", what);
+}
+void hasTile(const char* what) const {
+  if (step < 0) twin::stop("E-MM-TILE", "%s without an Iterate() before it that returned true", what);
+}
+
+// ---- operands
+
+twin::Layout operandLayout(const Side& side, CubeFormat format, int64_t rows, int64_t columns, int64_t strip) const {
+  twin::Layout at;
+  at.transposed = side.transposed;
+  at.fractal = format == CubeFormat::NZ;
+  at.strip = strip;
+  if (side.transposed) std::swap(rows, columns);  // as it lies in memory
+  at.stride = at.fractal ? twin::roundUp(rows, 16) : columns;
+  if (side.from == LOCAL && !at.fractal) at.stride = twin::roundUp(columns, strip);
+  at.single = side.from == SCALAR;
+  return at;
+}
+twin::Layout leftLayout() const {
+  bool local = left.from == LOCAL;
+  return operandLayout(left, A_TYPE::format, local ? m : wholeM, local ? k : wholeKa, 32 / int64_t(sizeof(SrcAT)));
+}
+twin::Layout rightLayout() const {
+  bool local = right.from == LOCAL;
+  return operandLayout(right, B_TYPE::format, local ? k : wholeKb, local ? n : wholeN, 32 / int64_t(sizeof(SrcBT)));
+}
+twin::Layout outputLayout() const {
+  twin::Layout to;
+  to.fractal = C_TYPE::format == CubeFormat::NZ;
+  to.stride = to.fractal ? twin::roundUp(wholeM, 16) : wholeNc;
+  return to;
+}
+twin::Layout localLayout(int64_t rows, int64_t columns) const {
+  twin::Layout to;
+  to.fractal = C_TYPE::format == CubeFormat::NZ;
+  to.stride = to.fractal ? twin::roundUp(rows, 16) : twin::roundUp(columns, 32 / int64_t(sizeof(DstT)));
+  return to;
+}
+
+template <typename T>
+const T* readable(const Side& side, const GlobalTensor<T>& gm, const LocalTensor<T>& local, const T& scalar, uint64_t elements, const char* what) const {
+  if (side.from == SCALAR) return &scalar;
+  if (side.from == GM) {
+    gm.check(0, elements * sizeof(T), what);
+    return gm.data();
+  }
+  twin::source(twin::S, local, elements * sizeof(T), what);  // the library orders its copy to the cube itself
+  return local.data();
+}
+
+// ---- products
+
+void work(int row, int column, int rows, int columns, bool onTop) {
+  twin::Layout leftAt = leftLayout(), rightAt = rightLayout();
+  uint64_t leftElements = uint64_t(leftAt.elements(row + rows, k)), rightElements = uint64_t(rightAt.elements(k, column + columns));
+  const SrcAT* a = readable(left, leftGm, leftLocal, leftScalar, leftElements, "Matmul reads A");
+  const SrcBT* b = readable(right, rightGm, rightLocal, rightScalar, rightElements, "Matmul reads B");
+  int64_t wide = twin::packedColumns(columns);
+  size_t needed = size_t(twin::packedRows(rows) * wide);
+  if (!onTop || sums.size() != needed) {
+    sums.assign(needed, Sum(0));
+    addBias(column, rows, columns, wide);
+  }
+  // parts of the result that fit the host's caches
+  constexpr int PART_ROWS = 512, PART_COLUMNS = 1024;
+  std::vector<Sum> part;
+  for (int i = 0; i < rows; i += PART_ROWS)
+    for (int j = 0; j < columns; j += PART_COLUMNS) {
+      int height = std::min(PART_ROWS, rows - i), width = std::min(PART_COLUMNS, columns - j);
+      int64_t packed = twin::packedColumns(width);
+      part.assign(size_t(twin::packedRows(height) * packed), Sum(0));
+      twin::product(a, shifted(leftAt, row + i, 0), b, shifted(rightAt, 0, column + j), part.data(), height, width, k);
+      for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) sums[size_t((i + y) * wide + j + x)] += part[size_t(y * packed + x)];
+    }
+}
+
+struct Shifted {  // a layout seen from another corner
+  twin::Layout layout;
+  int64_t row, column;
+  int64_t at(int64_t y, int64_t x) const { return layout.at(row + y, column + x); }
+};
+static Shifted shifted(const twin::Layout& layout, int64_t row, int64_t column) { return {layout, row, column}; }
+
+void addBias(int column, int rows, int columns, int64_t wide) {
+  if (bias == NOWHERE) return;
+  if (bias == GM) biasGm.check(int64_t(column) * int64_t(sizeof(BiasT)), uint64_t(columns) * sizeof(BiasT), "Matmul reads the bias");
+  if (bias == LOCAL) twin::source(twin::S, biasLocal[column], uint64_t(columns) * sizeof(BiasT), "Matmul reads the bias", sizeof(BiasT));
+  const BiasT* values = bias == GM ? biasGm.data() : biasLocal.data();
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) sums[size_t(i * wide + j)] = Sum(values[column + j]);
+}
+
+// ---- results
+
+// A scale for the way out of the cube is a float in the low half of 64 bits.
+float scaleAt(int column) const {
+  if (quant == NOWHERE) return 1.0f;
+  uint64_t bits = quant == SCALAR ? quantBits : quant == GM ? quantGm.data()[column] : quantLocal.data()[column];
+  uint32_t low = uint32_t(bits);
+  float scale;
+  memcpy(&scale, &low, sizeof scale);
+  return scale;
+}
+DstT result(int row, int column, int firstColumn, int64_t wide) const {
+  Sum sum = sums[size_t(row * wide + column)];
+  if (quant == NOWHERE) return DstT(sum);
+  float scaled = float(sum) * scaleAt(firstColumn + column);
+  if constexpr (std::is_same<DstT, int8_t>::value || std::is_same<DstT, uint8_t>::value) {
+    float low = std::is_signed<DstT>::value ? -128.0f : 0.0f, high = std::is_signed<DstT>::value ? 127.0f : 255.0f;
+    return DstT(std::min(std::max(std::nearbyint(scaled), low), high));
+  } else {
+    return DstT(scaled);
+  }
+}
+static DstT combined(DstT was, DstT is, uint8_t atomic) {
+  if (atomic == 1) return DstT(was + is);
+  if (atomic == 2) return was > is ? was : is;
+  if (atomic == 3) return was < is ? was : is;
+  return is;
+}
+uint8_t atomicMode(uint8_t asked) const {
+  if (asked) return asked;
+  return twin::core->atomic == twin::Atomic::NONE ? 0 : uint8_t(twin::core->atomic);
+}
+void storeGm(const GlobalTensor<DstT>& gm, const twin::Layout& to, int row, int column, int rows, int columns, uint8_t enAtomic, const char* what) {
+  gm.writes(what);
+  gm.check(0, uint64_t(to.elements(row + rows, column + columns)) * sizeof(DstT), what);
+  put(gm.data(), to, row, column, rows, columns, atomicMode(enAtomic));
+}
+void storeLocal(const LocalTensor<DstT>& local, const twin::Layout& to, int rows, int columns, uint8_t enAtomic, const char* what) {
+  twin::core->move(twin::MTE2, double(rows) * columns * sizeof(DstT));  // through global memory
+  twin::target(twin::S, local, uint64_t(to.elements(rows, columns)) * sizeof(DstT), what);
+  put(local.data(), to, 0, 0, rows, columns, enAtomic);
+}
+void put(DstT* into, const twin::Layout& to, int row, int column, int rows, int columns, uint8_t atomic) {
+  int64_t wide = twin::packedColumns(columns);
+  int firstColumn = step >= 0 ? tile.col : 0;
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      DstT& place = into[to.at(row + i, column + j)];
+      place = combined(place, result(i, j, firstColumn, wide), atomic);
+    }
+}
+
+// ---- cost
+
+// Multiplications at the cube's rate or the traffic of the tiles, whichever is longer; then the way out. Two vector cores share one cube.
+void charge(int rows, int columns, bool wait) {
+  const twin::Chip& chip = twin::chip();
+  double sharing = twin::run.isMix ? 2 : 1;
+  double macs = double(rows) * columns * k;
+  double rate = sizeof(SrcAT) == 4 ? chip.cube_macs_float : chip.cube_macs_half;
+  double mac = macs / rate * sharing;
+  double tilesM = (rows + shape.baseM - 1) / shape.baseM, tilesN = (columns + shape.baseN - 1) / shape.baseN;
+  double in = sizeof(SrcAT) * double(rows) * k * tilesN + sizeof(SrcBT) * double(columns) * k * tilesM;
+  double out = double(rows) * columns * sizeof(DstT);
+  double share = 2 * twin::run.coreRate / sharing;
+  double moving = in / std::min(128.0, share), leaving = out / std::min(chip.fixpipe_bytes_per_cycle, share);
+  twin::Core& core = *twin::core;
+  core.scalar(chip.issue);
+  double start = std::max(core.time[twin::M], core.time[twin::S]);
+  done = start + std::max(mac, moving + 64) + leaving;
+  core.time[twin::M] = done;
+  core.counts.macs += uint64_t(macs);
+  core.counts.bytesIn += uint64_t(in);
+  core.counts.bytesOut += uint64_t(out);
+  core.counts.busy[twin::M] += mac;
+  core.counts.busy[twin::MTE2] += moving;
+  core.counts.busy[twin::FIX] += leaving;
+  if (wait) waitFor();
+}
+void waitFor() {
+  if (twin::core) twin::core->time[twin::S] = std::max(twin::core->time[twin::S], done);
+}
