@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 BASIC = ["Op Name", "Op Type", "Task Duration(us)", "Block Dim", "Mix Block Dim", "Device Id", "Pid", "Current Freq", "Rated Freq"]
 
 

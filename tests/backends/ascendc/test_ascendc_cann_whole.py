@@ -1,0 +1,108 @@
+"""A real candidate through the whole of the fake toolkit: what its tools would compile, install, call and measure, the twin does."""
+
+import json
+import os
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from cann_toolkit import DESCRIPTION, FAKE, Toolkit, pair
+
+from evokernel.backends.ascendc.build import build as build_twin
+from evokernel.backends.ascendc.cann.call import BUILT
+from evokernel.backends.ascendc.cann.detect import CARD, TOOLCHAIN
+from evokernel.backends.ascendc.cann.path import Cann
+from evokernel.backends.ascendc.project import read
+from evokernel.core import folders
+from evokernel.core.errors import CandidateError
+from evokernel.core.records import Number, Signature, Tensor
+
+TEXT = (FAKE.parent / "cann_add.asc").read_text()
+SHAPE = (2048,)
+SIGNATURE = Signature(
+    inputs=(Tensor(name="x", dtype="float32", shape=SHAPE), Tensor(name="y", dtype="float32", shape=SHAPE)),
+    scalars=(Number(name="alpha", kind="float", value=0.5),),
+    outputs=(Tensor(name="out", dtype="float32", shape=SHAPE),),
+)
+
+
+def project(text=TEXT):
+    return read({"kernel.asc": text}, SIGNATURE)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """The fake runtime's libraries; and the twin, compiled before anything is jailed."""
+    folder = tmp_path_factory.mktemp("whole")
+    native = FAKE / "native"
+    for source, name in (("acl.cpp", "libascendcl.so"), ("tensors.cpp", "libnnopbase.so")):
+        subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", str(native / source), "-o", str(folder / name)], check=True)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("EVOKERNEL_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))  # as for every single test
+        build_twin(project(), tmp_path_factory.mktemp("twin"))
+    return folder
+
+
+@pytest.fixture
+def toolkit(tmp_path, monkeypatch, prepared):
+    made = Toolkit(tmp_path / "cann", monkeypatch)
+    (made.home / "lib64").mkdir()
+    for library in prepared.iterdir():
+        os.link(library, made.home / "lib64" / library.name)
+    (made.home / "cache.txt").write_text(str(folders.cache()))
+    monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(made.home / "lib64"), str(folders.cache())]))
+    return made
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def test_built_called_and_measured(toolkit, workdir):
+    cann = Cann(toolkit.found()._replace(level=CARD), "Ascend910B2")
+    began = time.monotonic()
+    cann.build(project(), json.dumps([DESCRIPTION]), workdir)
+    assert time.monotonic() - began < 60
+    arguments = pair(SHAPE[0])
+    cann.run(workdir, arguments)
+    x, y = (tensor.data for tensor in arguments.inputs)
+    assert np.array_equal(arguments.outputs[0].data, x + np.float32(0.5) * y)
+    measured = cann.timed(workdir, arguments)
+    assert measured.us > 0
+    assert measured.block_dim == 4
+    assert 0 < measured.figures["aiv_vec_ratio"] < 1
+    vendor = json.loads((workdir / BUILT).read_text())["variables"]["ASCEND_CUSTOM_OPP_PATH"]
+    assert os.path.isfile(os.path.join(vendor, "bin", "set_env.bash"))
+
+
+def test_bisheng_alone_sees_a_wrong_name(toolkit, workdir):
+    cann = Cann(toolkit.found()._replace(level=TOOLCHAIN), "Ascend910B2")
+    wrong = TEXT.replace("Muls(more", "Mults(more")
+    with pytest.raises(CandidateError) as caught:
+        cann.build(project(wrong), json.dumps([DESCRIPTION]), workdir)
+    assert caught.value.reason == "compile_error"
+    kernel = wrong[wrong.index("// file: op_kernel.cpp") :].splitlines()[1:]
+    line = next(number for number, text in enumerate(kernel, 1) if "Mults" in text)
+    assert f"op_kernel.cpp:{line}:" in caught.value.detail
+    assert str(workdir) not in caught.value.detail
+
+
+def test_bisheng_alone_takes_a_good_kernel(toolkit, workdir):
+    Cann(toolkit.found()._replace(level=TOOLCHAIN), "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
+    assert not (workdir / BUILT).exists()
+
+
+def test_a_rule_that_is_broken_on_the_card(toolkit, workdir):
+    cann = Cann(toolkit.found()._replace(level=CARD), "Ascend910B2")
+    cann.build(
+        project(TEXT.replace("DataCopy(c, result, told.perBlock)", "DataCopy(c[8], result, told.perBlock)")),
+        json.dumps([DESCRIPTION]),
+        workdir,
+    )
+    with pytest.raises(CandidateError) as caught:
+        cann.run(workdir, pair(SHAPE[0]))
+    assert "507035" in caught.value.detail
