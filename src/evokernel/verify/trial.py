@@ -94,7 +94,10 @@ class Trial:
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The sizes at which this candidate is run, in order."""
-        wanted = (*self.backend.tried(self.job.candidate), *LATER) if isinstance(self.backend, PricedBackend) else SIZES
+        wanted: tuple[str, ...] = SIZES
+        if isinstance(self.backend, PricedBackend):
+            tried = self.backend.tried(self.job.candidate)
+            wanted = tried if tried == ("bench",) else (*tried, *LATER)  # one written for a single size is tried at no other
         return tuple(size for size in SIZES if size in wanted and self.plan.get(size) and self.cases.has(size))
 
     @property

@@ -1,0 +1,122 @@
+"""Published Ascend C kernels on the twin: how many compile unchanged, how many are right, and what stops the others.
+
+    python benchmarks/ascendc_published.py KERNELS REFERENCES [--names relu,softmax] [--level hardware] [--out FOLDER]
+
+KERNELS is a folder of six-part texts (`<name>.txt`), REFERENCES one of KernelBench files (`**/<name>.py`) with the arguments that the kernels
+take; both are read from wherever their checkout is. Where the inputs of a reference are larger than `--most-mb`, its batch is made smaller;
+a kernel that was written for the full batch alone says so, and is listed as too large. Writes published.md and published.json, and goes on
+with what is there when it is called again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.core.records import Candidate, Job, Task
+from evokernel.tasks.loader import load
+from evokernel.verify import verify
+
+BATCH = re.compile(r"^(batch_size|batch|N|B)(\s*=\s*)(\d+)", re.MULTILINE)
+FIXED = re.compile(r"E-BIND-CHECK|E-TILING-FAIL")
+"""How a kernel that takes one shape only refuses another."""
+
+
+def fitted(source: Path, most_bytes: float, folder: Path) -> tuple[Task | None, str]:
+    """The reference as a task whose tensors fit, and what was changed for that."""
+    text = source.read_text()
+    found = BATCH.search(text)
+    factors = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096] if found else [1]
+    for factor in factors:
+        batch = int(found[3]) // factor if found else 1
+        if found and batch < 1:
+            break
+        made = BATCH.sub(lambda match: f"{match[1]}{match[2]}{batch}", text, count=1) if found and factor > 1 else text
+        if (estimate := bytes_of(made)) and estimate > most_bytes:
+            continue
+        file = folder / f"{source.stem}.py"
+        file.write_text(made)
+        task = load(str(file))[0]
+        return task, f"{found[1]} {found[3]} -> {batch}" if found and factor > 1 else ""
+    return None, "its tensors do not fit, whatever the batch"
+
+
+def bytes_of(source: str) -> float:
+    """Of the inputs, without making any."""
+    import torch
+
+    scope: dict[str, Any] = {}
+    exec(source, scope)  # noqa: S102 - a reference is trusted, here as everywhere
+    with torch.device("meta"):
+        given = scope["get_inputs"]()
+    return float(sum(one.numel() * one.element_size() for one in given if isinstance(one, torch.Tensor)))
+
+
+def judged(name: str, kernel: Path, source: Path, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """One kernel's row."""
+    task, changed = fitted(source, given.most_mb * 1e6, folder)
+    row: dict[str, Any] = {"name": name, "changed": changed, "compiled": None, "feasible": False, "reason": "too_large", "detail": changed}
+    if task is None:
+        return row
+    settings: dict[str, Any] = {"level": given.level, "run_s": given.timeout_s}
+    candidate = Candidate(backend="ascendc", files={"kernel.txt": kernel.read_text()})
+    job = Job(backend="ascendc", settings=settings, task=task, candidate=candidate, timeout_s=given.timeout_s, protocol="paper")
+    outcome = verify(job)
+    failure = outcome.failure
+    row |= {"compiled": outcome.compiled, "feasible": outcome.feasible, "reason": failure.reason if failure else "", "us": outcome.latency_us}
+    row["detail"] = failure.detail if failure else ""
+    checked = any(gate.gate == "check" and gate.passed for gate in outcome.gates)
+    row["right"] = checked
+    if changed and failure and FIXED.search(failure.detail):
+        row["reason"] = "too_large"
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """All of them, in words."""
+    right = sum(bool(row.get("right")) for row in rows)
+    lines = [f"{len(rows)} kernels: {sum(bool(row['compiled']) for row in rows)} compile unchanged, {right} run to a right result.", ""]
+    lines += [f"- {count} {reason or 'right'}" for reason, count in Counter("" if r.get("right") else r["reason"] for r in rows).most_common()]
+    lines += ["", "| kernel | stopped by | where |", "|---|---|---|"]
+    lines += [f"| {r['name']} | {r['reason']} | {(r['detail'] or '').splitlines()[0][:160] if r['detail'] else ''} |" for r in rows if not r.get("right")]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", type=Path)
+    parser.add_argument("references", type=Path)
+    parser.add_argument("--names", default="")
+    parser.add_argument("--level", default="strict")
+    parser.add_argument("--most-mb", type=float, default=64)
+    parser.add_argument("--timeout-s", type=float, default=120)
+    parser.add_argument("--out", type=Path, default=Path("published"))
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    kept = given.out / "published.json"
+    rows: list[dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else []
+    references = {path.stem: path for path in given.references.rglob("*.py")}
+    kernels = {path.stem: path for path in sorted(given.kernels.glob("*.txt")) if path.stem in references}
+    wanted = [name for name in kernels if not given.names or name in given.names.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in wanted:
+            if not any(row["name"] == name for row in rows):
+                try:
+                    rows.append(judged(name, kernels[name], references[name], given, Path(folder)))
+                except (UserError, InfraError, CandidateError, MemoryError) as error:
+                    rows.append({"name": name, "compiled": None, "feasible": False, "reason": type(error).__name__, "detail": str(error)})
+                kept.write_text(json.dumps(rows, indent=1))
+            print(f"{name}: {rows[-1]['reason'] or 'right'}", file=sys.stderr, flush=True)
+    (given.out / "published.md").write_text(table(rows))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
