@@ -29,6 +29,7 @@ def project(**changes):
         "header": "tiling.h",
         "tiling": "optiling::KernelCustomTilingData",
         "dtypes": {"X": "float"},
+        "bind": "",
     }
     return SimpleNamespace(**fields | changes)
 
@@ -180,6 +181,11 @@ def test_a_tool_that_is_gone(toolkit, workdir):
     gone = found._replace(level=CARD, tools=found.tools | {"msopgen": str(workdir / "msopgen")})
     with pytest.raises(InfraError, match="cannot start"):
         Cann(gone, "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
+
+
+def test_a_binding_of_its_own(toolkit, workdir):
+    with pytest.raises(UserError, match="toolchain=twin"):
+        build(toolkit, workdir, project(bind="PYBIND11_MODULE"))
 
 
 def test_no_toolkit_at_all():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import time
 
@@ -13,6 +14,8 @@ from evokernel.backends.ascendc.build import build as build_twin
 from evokernel.backends.ascendc.cann.call import BUILT
 from evokernel.backends.ascendc.cann.detect import CARD, TOOLCHAIN
 from evokernel.backends.ascendc.cann.path import Cann
+from evokernel.backends.ascendc.cann.tiled import tiled
+from evokernel.backends.ascendc.chips import chip
 from evokernel.backends.ascendc.project import read
 from evokernel.core import folders
 from evokernel.core.errors import CandidateError
@@ -32,7 +35,12 @@ def project(text=TEXT):
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
+def twin_built(tmp_path_factory):
+    return tmp_path_factory.mktemp("twin")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory, twin_built):
     """The fake runtime's libraries; and the twin, compiled before anything is jailed."""
     folder = tmp_path_factory.mktemp("whole")
     native = FAKE / "native"
@@ -40,7 +48,8 @@ def prepared(tmp_path_factory):
         subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", str(native / source), "-o", str(folder / name)], check=True)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("EVOKERNEL_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))  # as for every single test
-        build_twin(project(), tmp_path_factory.mktemp("twin"))
+        build_twin(project(), twin_built)
+    (twin_built / "plan.json").write_text(json.dumps({"op": "KernelCustom", "function": "", "call": []}))
     return folder
 
 
@@ -106,3 +115,16 @@ def test_a_rule_that_is_broken_on_the_card(toolkit, workdir):
     with pytest.raises(CandidateError) as caught:
         cann.run(workdir, pair(SHAPE[0]))
     assert "507035" in caught.value.detail
+
+
+def test_what_the_host_code_asks_for(prepared, twin_built):
+    found = tiled(twin_built, pair(SHAPE[0]), chip("910B2").as_lines())
+    assert (found.block_dim, found.key) == (4, 0)
+    assert struct.unpack_from("<If", found.data) == (SHAPE[0] // 4, 0.5)
+
+
+def test_host_code_that_refuses(prepared, twin_built):
+    without = pair(SHAPE[0])._replace(scalars=())
+    with pytest.raises(CandidateError) as caught:
+        tiled(twin_built, without, chip("910B2").as_lines())
+    assert caught.value.reason == "tiling"

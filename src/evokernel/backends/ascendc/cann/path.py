@@ -37,12 +37,20 @@ class Cann:
         self.found, self.home, self.soc, self.device = found, found.home, soc, device
         self.build_timeout_s, self.jailed = build_timeout_s, jailed
 
+    def refused(self, project: Project) -> str:
+        """Why a project cannot go this way; "" when it can. An operator is called by its own interface, not through a model's binding."""
+        if project.bind and self.found.level == CARD:
+            return f"{project.op} is called through a binding of its own, which only the twin runs: set backend.toolchain=twin"
+        return ""
+
     def build(self, project: Project, description: str, workdir: Path) -> None:
         """With the judge: leaves in `workdir` what `load` needs. `description` is msopgen's json.
 
         Bisheng alone looks at the kernel first, in seconds. Without a card that is all; a package is built where it can be run, or where
         this toolkit's bisheng cannot compile a kernel by itself.
         """
+        if why := self.refused(project):
+            raise UserError(why)
         variables = for_building(workdir, self.home)
         checked = direct.check(project, self.found.tools["bisheng"], workdir, variables)
         if checked and self.found.level != CARD:

@@ -17,6 +17,7 @@ from evokernel.backends.ascendc.cann.direct import OURS, Tiled
 from evokernel.backends.ascendc.cann.environment import simulated
 from evokernel.backends.ascendc.cann.profiler import Measured, number, rows
 from evokernel.backends.ascendc.cann.tools import run
+from evokernel.backends.native.toolchain import find, missing
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.protocols import Arguments
 
@@ -36,17 +37,20 @@ def debugged(
     workdir: Path,
     environment: Mapping[str, str],
     timeout_s: float,
-    compiler: str = "g++",
+    compiler: str = "",
 ) -> None:
     """Runs the kernel in CPU debug mode and fills the outputs. The toolkit's checks end it with a message: a CandidateError."""
     home = home_of(found)
     library = home / LIBRARY
     if not library.is_dir():
         raise UserError(f"CANN at {home} has no CPU debug mode ({LIBRARY} is missing): install the full toolkit")
+    path = find(compiler)
+    if path is None:
+        raise UserError(missing(compiler) or "no C++ compiler")
     places = [library, library / soc]
     folder = direct.write(project, workdir, tiled.key)
     command = [
-        *(compiler, "-std=c++17", "-g", "-DASCENDC_CPU_DEBUG=1", "-D__CCE_KT_TEST__=1", f"-I{OURS}", "-I.", "-Iop_kernel", "-Iop_host"),
+        *(path, "-std=c++17", "-g", "-DASCENDC_CPU_DEBUG=1", "-D__CCE_KT_TEST__=1", f"-I{OURS}", "-I.", "-Iop_kernel", "-Iop_host"),
         *(f"-I{library / 'include'}", f"-I{home / 'include'}", str(OURS / "cpu_main.cpp"), "-o", "cpu"),
         *(word for place in places for word in (f"-L{place}", f"-Wl,-rpath,{place}")),
         *(f"-l{name}" for name in MODELS),

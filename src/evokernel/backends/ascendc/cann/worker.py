@@ -39,6 +39,15 @@ def write_order(folder: Path, workdir: Path, arguments: Arguments, calls: int) -
     return path
 
 
+def arguments_in(order: dict[str, Any], folder: Path) -> Arguments:
+    """What an order names, read from its folder."""
+    return Arguments(
+        inputs=tuple(Array(name, dtype, np.load(folder / file)) for name, dtype, file in order["inputs"]),
+        scalars=tuple((name, kind, value) for name, kind, value in order["scalars"]),
+        outputs=tuple(Array(name, dtype, np.load(folder / file)) for name, dtype, file in order["outputs"]),
+    )
+
+
 def read_outputs(folder: Path, arguments: Arguments) -> None:
     """Puts what the worker computed where the caller wants it."""
     for index, array in enumerate(arguments.outputs):
@@ -67,13 +76,8 @@ def main() -> None:
 
 def work(order: dict[str, Any], folder: Path) -> None:
     """Loads, runs, and leaves the outputs in the files they came from."""
-    kernel = load(Path(order["workdir"]))
-    arguments = Arguments(
-        inputs=tuple(Array(name, dtype, np.load(folder / file)) for name, dtype, file in order["inputs"]),
-        scalars=tuple((name, kind, value) for name, kind, value in order["scalars"]),
-        outputs=tuple(Array(name, dtype, np.load(folder / file)) for name, dtype, file in order["outputs"]),
-    )
-    call = kernel.bind(arguments)
+    arguments = arguments_in(order, folder)
+    call = load(Path(order["workdir"])).bind(arguments)
     for _ in range(order["calls"]):
         call()
     for (_, _, file), array in zip(order["outputs"], arguments.outputs):

@@ -1,0 +1,2 @@
+// Structures of the library; none is needed here.
+#pragma once

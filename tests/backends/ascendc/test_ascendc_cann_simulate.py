@@ -1,0 +1,139 @@
+"""Without a card: kernels that a program of ours launches, in the toolkit's CPU debug mode and on its simulator."""
+
+import os
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from cann_toolkit import FAKE, Toolkit, pair
+
+from evokernel.backends.ascendc.cann import simulate
+from evokernel.backends.ascendc.cann.direct import FOLDER, Tiled
+from evokernel.backends.ascendc.cann.environment import for_building
+from evokernel.backends.ascendc.project import read
+from evokernel.core.errors import CandidateError, UserError
+from evokernel.core.records import Number, Signature, Tensor
+
+KERNEL = """// file: op_kernel.cpp
+#include "kernel_operator.h"
+
+extern "C" __global__ __aicore__ void kernel_custom(GM_ADDR x, GM_ADDR y, GM_ADDR out, GM_ADDR workspace, GM_ADDR tiling) {
+  GET_TILING_DATA(told, tiling);
+  DTYPE_X* a = (__gm__ float*)x;
+  for (uint32_t i = 0; i < told.perBlock; ++i) {
+    const uint32_t at = AscendC::GetBlockIdx() * told.perBlock + i;
+    ((__gm__ float*)out)[at] = a[at] + told.alpha * ((__gm__ float*)y)[at];
+  }
+  if (TILING_KEY_IS(7)) ((__gm__ float*)workspace)[0] = 1;
+}
+"""
+SIGNATURE = Signature(
+    inputs=tuple(Tensor(name=name, dtype="float32", shape=(64,)) for name in "xy"),
+    scalars=(Number(name="alpha", kind="float", value=0.5),),
+    outputs=(Tensor(name="out", dtype="float32", shape=(64,)),),
+)
+TILED = Tiled(block_dim=4, key=7, workspace_bytes=4096, data=struct.pack("<If", 16, 0.5))
+SOC = "Ascend910B1"
+
+
+def project(kernel=KERNEL):
+    text = (FAKE.parent / "cann_add.asc").read_text()
+    return read({"kernel.asc": text[: text.index("// file: op_kernel.cpp")] + kernel}, SIGNATURE)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("libraries")
+    native = FAKE / "native"
+    subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", str(native / "acl.cpp"), "-o", str(folder / "libascendcl.so")], check=True)
+    for name in simulate.MODELS:
+        subprocess.run(["g++", "-shared", "-fPIC", "-x", "c++", "/dev/null", "-o", str(folder / f"lib{name}.so")], check=True)
+    return folder
+
+
+@pytest.fixture
+def toolkit(tmp_path, monkeypatch, libraries):
+    made = Toolkit(tmp_path / "cann", monkeypatch)
+    made.modes(bisheng="plain")
+    (made.home / "lib64").mkdir()
+    os.link(libraries / "libascendcl.so", made.home / "lib64" / "libascendcl.so")
+    for name in simulate.MODELS:
+        os.link(libraries / f"lib{name}.so", made.home / simulate.LIBRARY / f"lib{name}.so")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(made.home / "lib64"))
+    return made
+
+
+@pytest.fixture
+def run(toolkit, tmp_path):
+    """Runs one of the two, on tensors that it gives back."""
+    workdir = tmp_path / "work"
+    workdir.mkdir()
+
+    def run(how, kernel=KERNEL, timeout_s=60.0, **tools):
+        arguments, found = pair(), toolkit.found()
+        variables = for_building(workdir, toolkit.home)
+        found = found._replace(tools=found.tools | tools)
+        return how(project(kernel), found, SOC, arguments, TILED, workdir, variables, timeout_s), arguments
+
+    return run
+
+
+def expected(arguments):
+    return arguments.inputs[0].data + np.float32(0.5) * arguments.inputs[1].data
+
+
+def test_debug_mode(run):
+    _, arguments = run(simulate.debugged)
+    assert np.array_equal(arguments.outputs[0].data, expected(arguments))
+
+
+@pytest.mark.parametrize("tools", [{}, {"msopprof": None}], ids=["msopprof", "msprof"])
+def test_simulator(tools, run, tmp_path):
+    measured, arguments = run(simulate.timed, **tools)
+    assert np.array_equal(arguments.outputs[0].data, expected(arguments))
+    assert measured.duration_us == (3.5,)
+    assert measured.block_dim == 4
+
+
+@pytest.mark.parametrize("how", [simulate.debugged, simulate.timed])
+def test_a_kernel_that_does_not_compile(how, run):
+    with pytest.raises(CandidateError) as caught:
+        run(how, KERNEL.replace("told.alpha *", "told.beta *"))
+    assert caught.value.reason == "compile_error"
+    assert "op_kernel.cpp:8:" in caught.value.detail
+
+
+@pytest.mark.parametrize("how", [simulate.debugged, simulate.timed])
+def test_a_kernel_that_dies(how, run):
+    with pytest.raises(CandidateError) as caught:
+        run(how, KERNEL.replace("GET_TILING_DATA(told, tiling);", "GET_TILING_DATA(told, tiling); __builtin_trap();"))
+    assert caught.value.reason == "crash"
+
+
+@pytest.mark.parametrize("how", [simulate.debugged, simulate.timed])
+def test_a_kernel_that_never_ends(how, run):
+    with pytest.raises(CandidateError) as caught:
+        run(how, KERNEL.replace("++i)", "i += 0)").replace("const uint32_t at", 'asm volatile(""); const uint32_t at'), timeout_s=5.0)
+    assert caught.value.reason == "timeout"
+
+
+def test_no_debug_mode(run, toolkit):
+    (toolkit.home / simulate.LIBRARY).rename(toolkit.home / "gone")
+    with pytest.raises(UserError, match="CPU debug mode"):
+        run(simulate.debugged)
+
+
+def test_no_simulator(run, toolkit):
+    with pytest.raises(UserError, match="no simulator"):
+        run(simulate.timed, msprof=None, msopprof=None)
+    toolkit.modes(bisheng="old")
+    with pytest.raises(UserError, match="toolchain=twin"):
+        run(simulate.timed)
+
+
+def test_the_simulators_libraries_come_first(run, toolkit, tmp_path):
+    run(simulate.timed)
+    called = (tmp_path / "work" / FOLDER / "msprof.called.json").read_text()
+    assert f'"LD_LIBRARY_PATH": "{toolkit.home}/tools/simulator/{SOC}/lib:' in called
+    assert f"--soc-version={SOC}" in called
