@@ -118,6 +118,8 @@ template <typename D, typename S> inline D convert(S x, RoundMode mode) {
     return D(x);
   } else if constexpr (toWhole) {
     return saturated<D>(wholeNumber(double(float(x)), mode));
+  } else if constexpr (std::is_same<S, int32_t>::value && std::is_same<D, half>::value) {
+    return half(float(x) * core->registers.deqScale);  // as SetDeqScale left it; the rounding has no effect
   } else if constexpr (fromWhole && sizeof(S) == 8) {
     return fewerDigits<D>(static_cast<long double>(x), mode);
   } else if constexpr (fromWhole) {
@@ -137,6 +139,30 @@ template <typename D, typename S> inline bool castable(RoundMode mode) {
   return known != 0;
 }
 
+// Two numbers of four bits share a byte, the first in its lower half.
+template <typename D, typename S> inline void castFourBits(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<S>& src, RoundMode mode, uint32_t count) {
+  const char* what = "Cast";
+  forgetMask();
+  if (nothing(count, what)) return;
+  if (count % 2) broken("E-COUNT", "Cast of int4b_t: a count of %u is odd, and a byte holds two", count);
+  vectorCost(uint64_t(count) * 2, 1);
+  constexpr bool packs = std::is_same<D, int4b_t>::value;
+  source(V, src, packs ? uint64_t(count) * 2 : (count + 1) / 2, what);
+  target(V, dst, packs ? (count + 1) / 2 : uint64_t(count) * 2, what);
+  for (uint32_t i = 0; i < count; i++) {
+    int shift = i % 2 * 4;
+    if constexpr (packs) {
+      uint8_t& byte = dst.data()[i / 2].bits;
+      int value = std::min(7, std::max(-8, int(saturated<int8_t>(wholeNumber(float(src.data()[i]), mode)))));
+      byte = uint8_t((byte & ~(15 << shift)) | ((value & 15) << shift));
+    } else {
+      int value = (src.data()[i / 2].bits >> shift) & 15;
+      dst.data()[i] = D(value < 8 ? value : value - 16);
+    }
+  }
+}
+template <typename D, typename S> constexpr bool fourBits = std::is_same<D, int4b_t>::value || std::is_same<S, int4b_t>::value;
+
 }  // namespace twin
 
 namespace AscendC {
@@ -144,7 +170,8 @@ namespace AscendC {
 template <typename T, typename U> inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count) {
   if (!twin::castable<T, U>(roundMode)) return;
   const RoundMode mode = roundMode;
-  twin::unary("Cast", dst, src, count, 1, [mode](U x) { return twin::convert<T>(x, mode); });
+  if constexpr (twin::fourBits<T, U>) twin::castFourBits(dst, src, mode, count);
+  else twin::unary("Cast", dst, src, count, 1, [mode](U x) { return twin::convert<T>(x, mode); });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask, const uint8_t repeatTime,

@@ -1,6 +1,26 @@
 // Filling local memory: one value everywhere, a value per block, a run of numbers.
 #pragma once
+#include "copy.h"
 #include "vector.h"
+
+namespace AscendC {
+
+struct BrcbRepeatParams {
+  uint32_t blockNumber = DEFAULT_BLK_NUM;
+  uint16_t dstRepStride = DEFAULT_REPEAT_STRIDE, dstBlkStride = DEFAULT_BLK_STRIDE;
+  uint8_t src0BlkStride = 1, src1BlkStride = 1, src0RepStride = 8, src1RepStride = 8;
+  bool repeatStrideMode = false, strideSizeMode = false;
+  BrcbRepeatParams() {}
+  BrcbRepeatParams(const uint16_t dstBlk, const uint16_t dstRep) : dstRepStride(dstRep), dstBlkStride(dstBlk) {}
+};
+struct CopyRepeatParams {
+  uint16_t dstStride = 1, srcStride = 1, dstRepeatSize = 8, srcRepeatSize = 8;
+  CopyRepeatParams() {}
+  CopyRepeatParams(const uint16_t dst, const uint16_t src, uint16_t dstRepeat, uint16_t srcRepeat)
+      : dstStride(dst), srcStride(src), dstRepeatSize(dstRepeat), srcRepeatSize(srcRepeat) {}
+};
+
+}  // namespace AscendC
 
 namespace twin {
 
@@ -50,6 +70,80 @@ inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t 
   const T value = scalarValue;
   twin::fillRepeat("Duplicate", dst, twin::maskOf<T, isSetMask>(mask, "Duplicate"), repeatTime, {dstBlockStride, dstRepeatStride},
                    [value](int64_t) { return value; });
+}
+
+// first, first + 1, first + 2, ... The scalar pipe prepares a first run, so it is no cheaper than one instruction.
+template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count) {
+  twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
+  const T first = firstValue;
+  twin::fill("CreateVecIndex", dst, count, [first](int64_t i) { return T(first + T(i)); });
+}
+template <typename T>
+inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, uint8_t repeatTime, uint16_t dstBlkStride, uint8_t dstRepStride) {
+  twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
+  const T first = firstValue;
+  twin::fillRepeat("CreateVecIndex", dst, twin::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
+                   [first](int64_t i) { return T(first + T(i)); });
+}
+template <typename T>
+inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], uint8_t repeatTime, uint16_t dstBlkStride, uint8_t dstRepStride) {
+  twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
+  const T first = firstValue;
+  twin::fillRepeat("CreateVecIndex", dst, twin::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
+                   [first](int64_t i) { return T(first + T(i)); });
+}
+
+// Each of eight elements per repeat fills a block of 32 bytes.
+template <typename T> inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTime, const BrcbRepeatParams& by) {
+  const char* what = "Brcb";
+  twin::takes<twin::fills<T>, T>(what);
+  twin::repeats(repeatTime, what);
+  if (!by.dstBlkStride) twin::broken("E-STRIDE", "Brcb: dstBlkStride may not be 0");
+  twin::vectorCost(256ull * repeatTime, 1);
+  twin::source(twin::V, src, repeatTime * 8ull * sizeof(T), what);
+  LocalTensor<T> part = dst;
+  for (uint32_t r = 0; r < repeatTime; r++)
+    for (uint32_t block = 0; block < 8; block++) {
+      const T value = src.data()[r * 8 + block];
+      part.address = dst.address + (r * by.dstRepStride + block * by.dstBlkStride) * 32;
+      twin::target(twin::V, part, 32, what);
+      std::fill_n(part.data(), 32 / sizeof(T), value);
+    }
+}
+
+// Within UB, by mask and repeats.
+template <typename T, bool isSetMask = true>
+inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const uint8_t repeatTime, const CopyRepeatParams& by) {
+  twin::takes<twin::fills<T>, T>("Copy");
+  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize}, {by.srcStride, by.srcRepeatSize}, 1,
+                    [](T x) { return x; });
+}
+template <typename T, bool isSetMask = true>
+inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const uint8_t repeatTime, const CopyRepeatParams& by) {
+  twin::takes<twin::fills<T>, T>("Copy");
+  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize}, {by.srcStride, by.srcRepeatSize}, 1,
+                    [](T x) { return x; });
+}
+
+// Global memory, through a part of UB that the API has for itself; it ends when the writing has begun, so others must still wait.
+template <typename T> inline void InitOutput(GlobalTensor<T> gmWorkspaceAddr, uint32_t size, T value = 0) {
+  const char* what = "InitOutput";
+  if (!size) return;
+  gmWorkspaceAddr.writes(what);
+  gmWorkspaceAddr.check(0, uint64_t(size) * sizeof(T), what);
+  uint64_t bytes = uint64_t(size) * sizeof(T), piece = uint64_t(TOTAL_VEC_LOCAL_SIZE);
+  twin::vectorCost(std::min(bytes, piece), 1);
+  twin::Event filled;
+  twin::core->raise(filled, twin::V);
+  twin::core->wait(filled, twin::MTE3);
+  for (uint64_t done = 0; done < bytes; done += piece) twin::core->move(twin::MTE3, double(std::min(piece, bytes - done)), gmWorkspaceAddr.aligned());
+  std::fill_n(gmWorkspaceAddr.data(), size, value);
+}
+template <typename T> inline void InitGlobalMemory(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value) {
+  InitOutput<T>(gmWorkspaceAddr, uint32_t(size), value);
+}
+template <typename T> inline void Fill(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value) {
+  InitOutput<T>(gmWorkspaceAddr, uint32_t(size), value);
 }
 
 }  // namespace AscendC

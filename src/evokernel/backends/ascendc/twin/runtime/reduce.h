@@ -60,9 +60,12 @@ template <typename T> inline uint64_t workBuffer(const AscendC::LocalTensor<T>& 
   return std::min(bytes, has) / sizeof(T);
 }
 
+// The scalar pipe waits for what the vector pipe has in hand.
+inline void scalarWaits() { core->time[S] = std::max(core->time[S], core->time[V]) + chip().handshake; }
+
 // The result is written by the scalar pipe, which first waits for the vector pipe.
 template <typename T> inline void scalarResult(const AscendC::LocalTensor<T>& dst, const T* values, int count, const char* what) {
-  core->time[S] = std::max(core->time[S], core->time[V]) + chip().handshake;
+  scalarWaits();
   operand(S, dst, uint64_t(count) * sizeof(T), true, what, uint32_t(sizeof(T)));
   memcpy(static_cast<void*>(dst.data()), values, uint64_t(count) * sizeof(T));
   core->time[V] = std::max(core->time[V], core->time[S]);
@@ -88,6 +91,8 @@ template <typename T> inline void extreme(const AscendC::LocalTensor<T>& dst, co
     }
   }
   const T results[2] = {from[best], asBits<T>(index)};
+  memcpy(&core->registers.extreme, results, sizeof(T));
+  core->registers.extremeIndex = index;
   uint64_t room = workBuffer(tmp, workElements<T>(uint64_t(work.repeats), calIndex), what);
   std::copy_n(round.begin(), std::min<uint64_t>(room, round.size()), tmp.data());
   scalarResult(dst, results, calIndex ? 2 : 1, what);
@@ -99,6 +104,150 @@ template <typename T> inline void extremeOfAll(const AscendC::LocalTensor<T>& ds
   if (calIndex && sizeof(T) == 2 && count > 65536) broken("E-RED-INDEX", "%s: an index of half ends at 65535, and there are %ld elements", what, long(count));
   Work work = workOf({Mask(), uint64_t(count), true}, 1, int(256 / sizeof(T)), what);
   extreme(dst, src, tmp, work, {1, 8}, calIndex, largest, what);
+}
+
+// ---- one result per repeat, per block or per pair
+
+inline void fieldOf(const char* name, int64_t value, int64_t most, const char* what) {
+  if (value < 0 || value > most) broken("E-STRIDE", "%s: %s %ld is outside 0..%ld", what, name, long(value), long(most));
+}
+struct Strides {  // as the reductions take them
+  int32_t dstRep, srcBlk, srcRep;
+  Stride check(const char* what) const {
+    fieldOf("dstRepStride", dstRep, 65535, what);
+    fieldOf("srcBlkStride", srcBlk, 65535, what);
+    fieldOf("srcRepStride", srcRep, 65535, what);
+    return {uint32_t(srcBlk), uint32_t(srcRep)};
+  }
+};
+// One result: a stretch of the destination that need not begin at a block.
+template <typename T> inline void put(const AscendC::LocalTensor<T>& dst, uint64_t skip, const void* bytes, uint64_t count, uint32_t align, const char* what) {
+  AscendC::LocalTensor<T> part = dst;
+  part.address += uint32_t(skip);
+  target(V, part, count, what, align);
+  memcpy(static_cast<void*>(part.data()), bytes, count);
+}
+template <typename T> inline uint64_t bitsOf(T value) {
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof(T));
+  return bits;
+}
+
+template <typename T> inline void sumRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
+                                             const char* what) {
+  takes<Kind<T>::floats, T>(what);
+  Stride from = by.check(what);
+  Work work = workOf(given, count, int(256 / sizeof(T)), what);
+  vectorCost(256ull * uint64_t(work.repeats), ACROSS);
+  lanesOperand(src, work, from, false, what);
+  for (int r = 0; r < work.repeats; r++) {
+    const T sum = T(treeSum(src.data(), work.of(r), r, from));
+    put(dst, uint64_t(r) * uint64_t(by.dstRep) * sizeof(T), &sum, sizeof(T), sizeof(T), what);
+  }
+}
+
+template <typename T> inline void extremeRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
+                                                 AscendC::ReduceOrder order, bool largest, const char* what) {
+  using AscendC::ReduceOrder;
+  takes<Kind<T>::floats, T>(what);
+  Stride from = by.check(what);
+  constexpr int width = int(256 / sizeof(T));
+  Work work = workOf(given, count, width, what);
+  vectorCost(256ull * uint64_t(work.repeats), ACROSS);
+  lanesOperand(src, work, from, false, what);
+  T best = T(0);
+  for (int r = 0; r < work.repeats; r++) {
+    int lane = extremeLane(src.data(), work.of(r), r, from, largest);
+    if (lane < 0) continue;
+    const T value = src.data()[element<T>(r, lane, from)], index = asBits<T>(uint64_t(lane));
+    const T pair[2] = {order == ReduceOrder::ORDER_INDEX_VALUE ? index : value, order == ReduceOrder::ORDER_INDEX_VALUE ? value : index};
+    const uint32_t alone = uint32_t(lane);
+    uint64_t at = uint64_t(r) * uint64_t(by.dstRep);
+    if (order == ReduceOrder::ORDER_ONLY_VALUE) put(dst, at * sizeof(T), &value, sizeof(T), sizeof(T), what);
+    else if (order == ReduceOrder::ORDER_ONLY_INDEX) put(dst, at * 4, &alone, 4, 4, what);
+    else put(dst, at * 2 * sizeof(T), pair, 2 * sizeof(T), 2 * sizeof(T), what);
+    if (r == 0 || (largest ? value > best : value < best)) {
+      best = value;
+      core->registers.extreme = bitsOf(value);
+      core->registers.extremeIndex = uint64_t(r) * width + uint64_t(lane);
+    }
+  }
+}
+
+enum class Kept { SUM, LARGEST, SMALLEST };
+template <typename T> inline bool blockResult(const T* from, const Mask& mask, int first, int repeat, Stride by, Kept kept, T& result) {
+  constexpr int perBlock = int(32 / sizeof(T));
+  Mask own;
+  own.low = own.high = 0;
+  for (int lane = first; lane < first + perBlock; lane++)
+    if (mask.on(lane)) (lane < 64 ? own.low : own.high) |= 1ull << (lane % 64);
+  if (!own.low && !own.high) return false;
+  if (kept == Kept::SUM) result = T(treeSum(from, own, repeat, by));
+  else result = from[element<T>(repeat, extremeLane(from, own, repeat, by, kept == Kept::LARGEST), by)];
+  return true;
+}
+// A block without a lane that is on leaves its destination as it was.
+template <typename T> inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
+                                               Kept kept, const char* what) {
+  takes<Kind<T>::floats, T>(what);
+  Stride from = by.check(what);
+  constexpr int perBlock = int(32 / sizeof(T));
+  Work work = workOf(given, count, int(256 / sizeof(T)), what);
+  vectorCost(256ull * uint64_t(work.repeats), ACROSS);
+  lanesOperand(src, work, from, false, what);
+  if (dst.address % (8 * sizeof(T)))
+    broken("E-UB-ALIGN", "%s: destination address %u is no multiple of %zu bytes", what, inSpace(dst.address), 8 * sizeof(T));
+  for (int r = 0; r < work.repeats; r++)
+    for (int block = 0; block < 8; block++) {
+      T result;
+      if (!blockResult(src.data(), work.of(r), block * perBlock, r, from, kept, result)) continue;
+      put(dst, (uint64_t(r) * uint64_t(by.dstRep) * 8 + uint64_t(block)) * sizeof(T), &result, sizeof(T), sizeof(T), what);
+    }
+}
+// Neighbours; cpadd is measured at one cycle.
+template <typename T> inline void sumPairs(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
+                                           const char* what) {
+  takes<Kind<T>::floats, T>(what);
+  Stride from = by.check(what);
+  constexpr int width = int(256 / sizeof(T));
+  Work work = workOf(given, count, width, what);
+  vectorCost(256ull * uint64_t(work.repeats), 1);
+  lanesOperand(src, work, from, false, what);
+  for (int r = 0; r < work.repeats; r++)
+    for (int pair = 0; pair < width / 2; pair++) {
+      bool left = work.of(r).on(2 * pair), right = work.of(r).on(2 * pair + 1);
+      if (!left && !right) continue;
+      const T* at = src.data();
+      float sum = (left ? float(at[element<T>(r, 2 * pair, from)]) : 0) + (right ? float(at[element<T>(r, 2 * pair + 1, from)]) : 0);
+      const T result = T(sum);
+      put(dst, uint64_t(r) * uint64_t(by.dstRep) * 128 + uint64_t(pair) * sizeof(T), &result, sizeof(T), sizeof(T), what);
+    }
+}
+
+// All of several repeats, with a work buffer for the sums of each; those are added as a tree too.
+template <typename T> inline void sumOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
+                                           const Lanes& given, int count, int32_t srcRepStride, const char* what) {
+  takes<Kind<T>::floats, T>(what);
+  Stride from = Strides{1, 1, srcRepStride}.check(what);
+  Work work = given.counted ? workOf(given, 1, int(256 / sizeof(T)), what) : Work{given.mask, given.mask, count};
+  vectorCost(256ull * uint64_t(work.repeats), ACROSS, work.repeats > 1 ? 2 : 1);
+  lanesOperand(src, work, from, false, what);
+  std::vector<T> sums;
+  for (int r = 0; r < work.repeats; r++) sums.push_back(T(treeSum(src.data(), work.of(r), r, from)));
+  uint64_t room = workBuffer(tmp, upTo(uint64_t(work.repeats), 32 / sizeof(T)), what);
+  std::copy_n(sums.begin(), std::min<uint64_t>(room, sums.size()), tmp.data());
+  while (sums.size() > 1) {
+    for (size_t i = 0; i < sums.size() / 2; i++) sums[i] = T(sums[2 * i] + sums[2 * i + 1]);
+    if (sums.size() % 2) sums[sums.size() / 2] = sums.back();
+    sums.resize((sums.size() + 1) / 2);
+  }
+  scalarResult(dst, sums.data(), 1, what);
+}
+template <typename T> inline void extremeOfRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
+                                                   const Lanes& given, int count, int32_t srcRepStride, bool calIndex, bool largest, const char* what) {
+  Stride from = Strides{1, 1, srcRepStride}.check(what);
+  Work work = given.counted ? workOf(given, 1, int(256 / sizeof(T)), what) : Work{given.mask, given.mask, count};
+  extreme(dst, src, tmp, work, from, calIndex, largest, what);
 }
 
 }  // namespace twin
@@ -122,6 +271,7 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
   float sum = 0;
   for (int r = 0; r < work.repeats; r++) sum += twin::treeSum(src.data(), work.of(r), r, {1, 8});
   const T result = T(sum);
+  twin::core->registers.sum = twin::bitsOf(result);
   twin::scalarResult(dst, &result, 1, what);
 }
 template <typename T>

@@ -97,6 +97,7 @@ template <typename T> constexpr const char* typeName() {
   if (std::is_same<T, bfloat16_t>::value) return "bfloat16_t";
   if (std::is_same<T, double>::value) return "double";
   if (std::is_same<T, bool>::value) return "bool";
+  if (std::is_same<T, int4b_t>::value) return "int4b_t";
   constexpr const char* with[] = {"?", "int8_t", "int16_t", "?", "int32_t", "?", "?", "?", "int64_t"};
   constexpr const char* without[] = {"?", "uint8_t", "uint16_t", "?", "uint32_t", "?", "?", "?", "uint64_t"};
   return sizeof(T) > 8 ? "?" : std::is_signed<T>::value ? with[sizeof(T)] : without[sizeof(T)];

@@ -1,0 +1,300 @@
+// Comparing, and choosing by what was found. A result is one bit per element, the first element in the lowest bit.
+#pragma once
+#include "vector.h"
+
+namespace twin {
+
+using AscendC::CMPMODE;
+using AscendC::SELMODE;
+
+template <typename T> inline bool holds(T x, T y, CMPMODE mode) {
+  switch (mode) {
+    case CMPMODE::LT: return x < y;
+    case CMPMODE::GT: return x > y;
+    case CMPMODE::EQ: return x == y;
+    case CMPMODE::LE: return x <= y;
+    case CMPMODE::GE: return x >= y;
+    default: return x != y;
+  }
+}
+
+template <typename U> inline bool bitOf(const AscendC::LocalTensor<U>& bits, uint64_t index) {
+  return (reinterpret_cast<const uint8_t*>(bits.data())[index / 8] >> (index % 8)) & 1;
+}
+template <typename T, typename U> inline void comparable(CMPMODE mode, const char* what) {
+  takes<Kind<T>::floats || Kind<T>::i32, T>(what);
+  if (Kind<T>::i32 && mode != CMPMODE::EQ) broken("E-DTYPE", "%s takes int32_t with CMPMODE::EQ only on this chip", what);
+  takes<sizeof(U) == 1, U>(what);
+}
+
+// F gives the bit of an element. Whole repeats only: the rest of a count is left out.
+template <typename T, typename U, typename F> inline void compare(const AscendC::LocalTensor<U>& dst, uint64_t count, const char* what, F f) {
+  uint64_t bytes = count * sizeof(T);
+  if (bytes % 256)
+    broken("E-CMP-256", "%s: %llu elements of %s are %llu bytes, which is no multiple of 256", what, (unsigned long long)count, typeName<T>(),
+           (unsigned long long)bytes);
+  uint64_t whole = bytes / 256 * (256 / sizeof(T));
+  if (!whole) return;
+  target(V, dst, whole / 8, what);
+  std::vector<uint8_t> bits(whole / 8);  // dst may be one of the sources
+  for (uint64_t i = 0; i < whole; i++) bits[i / 8] = uint8_t(bits[i / 8] | (f(i) << (i % 8)));
+  memcpy(static_cast<void*>(dst.data()), bits.data(), bits.size());
+}
+
+// By repeats: on this chip the mask has no effect, and the results lie one after the other.
+template <typename T, typename U, typename F> inline void compareRepeat(const AscendC::LocalTensor<U>& dst, int count, const char* what, F f) {
+  repeats(count, what);
+  constexpr int width = int(256 / sizeof(T));
+  std::vector<uint8_t> bits(size_t(count) * width / 8);
+  for (int r = 0; r < count; r++)
+    for (int lane = 0; lane < width; lane++) {
+      size_t at = size_t(r) * width + size_t(lane);
+      bits[at / 8] = uint8_t(bits[at / 8] | (f(r, lane) << (at % 8)));
+    }
+  target(V, dst, bits.size(), what);
+  memcpy(static_cast<void*>(dst.data()), bits.data(), bits.size());
+}
+template <typename T, typename U> inline void compareTensors(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
+                                                             CMPMODE mode, int count, const AscendC::BinaryRepeatParams& by) {
+  const char* what = "Compare";
+  comparable<T, U>(mode, what);
+  Stride a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
+  Mask all = lanes(256 / sizeof(T));
+  vectorCost(256ull * uint64_t(count), 2);
+  lanesOperand(one, all, count, a, false, what);
+  lanesOperand(other, all, count, b, false, what);
+  compareRepeat<T>(dst, count, what, [&](int r, int lane) { return holds(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)], mode); });
+}
+template <typename T, typename U> inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode, int count,
+                                                            const AscendC::UnaryRepeatParams& by, const char* what) {
+  comparable<T, U>(mode, what);
+  Stride a{by.srcBlkStride, by.srcRepStride};
+  vectorCost(256ull * uint64_t(count), 1);
+  lanesOperand(src, lanes(256 / sizeof(T)), count, a, false, what);
+  compareRepeat<T>(dst, count, what, [&](int r, int lane) { return holds(src.data()[element<T>(r, lane, a)], scalar, mode); });
+}
+template <typename T, typename U> inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode,
+                                                            uint32_t count, const char* what) {
+  forgetMask();
+  comparable<T, U>(mode, what);
+  if (nothing(count, what)) return;
+  vectorCost(uint64_t(count) * sizeof(T), 1);
+  source(V, src, uint64_t(count) * sizeof(T), what);
+  compare<T>(dst, count, what, [&](uint64_t i) { return holds(src.data()[i], scalar, mode); });
+}
+template <typename T> inline void compareToRegister(const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other, CMPMODE mode, const Lanes& given,
+                                                    const AscendC::BinaryRepeatParams& by) {
+  const char* what = "Compare";
+  takes<Kind<T>::floats, T>(what);
+  Work work = workOf(given, 1, int(256 / sizeof(T)), what);
+  Stride a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
+  vectorCost(256, 2);
+  lanesOperand(one, work.of(0), 1, a, false, what);
+  lanesOperand(other, work.of(0), 1, b, false, what);
+  core->compared.low = core->compared.high = 0;
+  for (int lane = 0; lane < int(256 / sizeof(T)); lane++)
+    if (work.of(0).on(lane) && holds(one.data()[element<T>(0, lane, a)], other.data()[element<T>(0, lane, b)], mode))
+      (lane < 64 ? core->compared.low : core->compared.high) |= 1ull << (lane % 64);
+}
+
+// ---- choosing
+
+inline void selects(SELMODE mode, bool withScalar) {
+  if (withScalar != (mode == SELMODE::VSEL_TENSOR_SCALAR_MODE))
+    broken("E-SEL-MODE", "Select %s takes %s", withScalar ? "with a scalar" : "of two tensors",
+           withScalar ? "VSEL_TENSOR_SCALAR_MODE" : "VSEL_CMPMASK_SPR or VSEL_TENSOR_TENSOR_MODE");
+}
+template <typename T, typename U> inline void selectable() {
+  takes<Kind<T>::floats, T>("Select");
+  takes<std::is_unsigned<U>::value, U>("Select with a mask of type");
+}
+// In VSEL_CMPMASK_SPR all repeats use the same bits; otherwise bits go on from repeat to repeat.
+template <typename T> inline uint64_t selectBit(SELMODE mode, int repeat, int lane) {
+  constexpr uint64_t width = 256 / sizeof(T);
+  return mode == SELMODE::VSEL_CMPMASK_SPR ? uint64_t(lane) : uint64_t(repeat) * width + uint64_t(lane);
+}
+// The price of a comparison: none is published for a selection. G gives what is taken where a bit is 0.
+template <typename T, typename U, typename G> inline void select(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& bits,
+                                                                 const AscendC::LocalTensor<T>& one, SELMODE mode, uint32_t count, G other) {
+  const char* what = "Select";
+  forgetMask();
+  selectable<T, U>();
+  if (nothing(count, what)) return;
+  constexpr uint64_t width = 256 / sizeof(T);
+  vectorCost(uint64_t(count) * sizeof(T), 2);
+  uint64_t used = mode == SELMODE::VSEL_CMPMASK_SPR ? std::min<uint64_t>(count, width) : count;
+  source(V, bits, (used + 7) / 8, what);
+  source(V, one, uint64_t(count) * sizeof(T), what);
+  std::vector<T> chosen(count);
+  for (uint64_t i = 0; i < count; i++) chosen[i] = bitOf(bits, selectBit<T>(mode, int(i / width), int(i % width))) ? one.data()[i] : other(i);
+  target(V, dst, uint64_t(count) * sizeof(T), what);
+  std::copy(chosen.begin(), chosen.end(), dst.data());
+}
+template <typename T, typename B, typename G> inline void selectRepeat(const AscendC::LocalTensor<T>& dst, B bitAt, const AscendC::LocalTensor<T>& one, const Lanes& given,
+                                                                       int count, const AscendC::BinaryRepeatParams& by, G other) {
+  const char* what = "Select";
+  takes<Kind<T>::floats, T>(what);
+  constexpr int width = int(256 / sizeof(T));
+  Work work = workOf(given, count, width, what);
+  Stride to{by.dstBlkStride, by.dstRepStride}, a{by.src0BlkStride, by.src0RepStride};
+  vectorCost(256ull * uint64_t(work.repeats), 2);
+  lanesOperand(one, work, a, false, what);
+  lanesOperand(dst, work, to, true, what);
+  for (int r = 0; r < work.repeats; r++)
+    for (int lane = 0; lane < width; lane++)
+      if (work.of(r).on(lane)) dst.data()[element<T>(r, lane, to)] = bitAt(r, lane) ? one.data()[element<T>(r, lane, a)] : other(r, lane);
+}
+template <typename T, typename U> inline auto bitsFrom(const AscendC::LocalTensor<U>& bits, SELMODE mode, int count) {
+  uint64_t width = 256 / sizeof(T), used = mode == SELMODE::VSEL_CMPMASK_SPR ? width : width * uint64_t(std::max(count, 1));
+  source(V, bits, used / 8, "Select");
+  return [bits, mode](int r, int lane) { return bitOf(bits, selectBit<T>(mode, r, lane)); };
+}
+template <typename T> inline auto secondSource(const AscendC::LocalTensor<T>& other, const Lanes& given, int count, const AscendC::BinaryRepeatParams& by) {
+  Stride b{by.src1BlkStride, by.src1RepStride};
+  lanesOperand(other, workOf(given, count, int(256 / sizeof(T)), "Select"), b, false, "Select");
+  return [other, b](int r, int lane) { return other.data()[element<T>(r, lane, b)]; };
+}
+
+}  // namespace twin
+
+namespace AscendC {
+
+template <typename T, typename U>
+inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, uint32_t count) {
+  const char* what = "Compare";
+  twin::forgetMask();
+  twin::comparable<T, U>(cmpMode, what);
+  if (twin::nothing(count, what)) return;
+  twin::vectorCost(uint64_t(count) * sizeof(T), 2);
+  twin::source(twin::V, src0, uint64_t(count) * sizeof(T), what);
+  twin::source(twin::V, src1, uint64_t(count) * sizeof(T), what);
+  twin::compare<T>(dst, count, what, [&](uint64_t i) { return twin::holds(src0.data()[i], src1.data()[i], cmpMode); });
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask, uint8_t repeatTime,
+                    const BinaryRepeatParams& by) {
+  (void)mask;
+  twin::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
+}
+template <typename T, bool isSetMask = true>
+inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask, const BinaryRepeatParams& by) {
+  twin::compareToRegister(src0, src1, cmpMode, twin::maskOf<T, isSetMask>(mask, "Compare"), by);
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[], uint8_t repeatTime,
+                    const BinaryRepeatParams& by) {
+  (void)mask;
+  twin::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
+}
+template <typename T, bool isSetMask = true>
+inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[], const BinaryRepeatParams& by) {
+  twin::compareToRegister(src0, src1, cmpMode, twin::maskOf<T, isSetMask>(mask, "Compare"), by);
+}
+
+template <typename T, typename U>
+inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, uint32_t count) {
+  twin::compareScalar(dst, src0, src1Scalar, cmpMode, count, "CompareScalar");
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask, uint8_t repeatTime,
+                          const UnaryRepeatParams& by) {
+  (void)mask;
+  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[], uint8_t repeatTime,
+                          const UnaryRepeatParams& by) {
+  (void)mask;
+  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
+}
+
+template <typename T, typename U>
+inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, uint32_t count) {
+  twin::compareScalar(dst, src0, src1Scalar, cmpMode, count, "Compares");
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask, uint8_t repeatTime,
+                          const UnaryRepeatParams& by) {
+  (void)mask;
+  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[], uint8_t repeatTime,
+                          const UnaryRepeatParams& by) {
+  (void)mask;
+  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
+}
+
+// The register of 128 bits that a Compare without a destination fills, and a Select without a mask reads.
+template <typename T> inline void GetCmpMask(const LocalTensor<T>& dst) {
+  twin::vectorCost(16, 1);
+  twin::target(twin::V, dst, 16, "GetCmpMask", 16);
+  memcpy(static_cast<void*>(dst.data()), &twin::core->compared, 16);
+}
+template <typename T> inline void SetCmpMask(const LocalTensor<T>& src) {
+  twin::vectorCost(16, 1);
+  twin::source(twin::V, src, 16, "SetCmpMask", 16);
+  memcpy(static_cast<void*>(&twin::core->compared), src.data(), 16);
+}
+
+template <typename T, typename U>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE selMode, uint32_t count) {
+  twin::selects(selMode, false);
+  twin::source(twin::V, src1, uint64_t(count) * sizeof(T), "Select");
+  twin::select(dst, selMask, src0, selMode, count, [src1](uint64_t i) { return src1.data()[i]; });
+}
+template <typename T, typename U>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode, uint32_t count) {
+  twin::selects(selMode, true);
+  twin::select(dst, selMask, src0, selMode, count, [src1](uint64_t) { return src1; });
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask,
+                   uint8_t repeatTime, const BinaryRepeatParams& by) {
+  twin::selects(selMode, false);
+  twin::selectable<T, U>();
+  twin::Lanes given = twin::maskOf<T, isSetMask>(mask, "Select");
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by, twin::secondSource(src1, given, repeatTime, by));
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode, uint64_t mask, uint8_t repeatTime,
+                   const BinaryRepeatParams& by) {
+  twin::selects(selMode, true);
+  twin::selectable<T, U>();
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, twin::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
+                     [src1](int, int) { return src1; });
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask[],
+                   uint8_t repeatTime, const BinaryRepeatParams& by) {
+  twin::selects(selMode, false);
+  twin::selectable<T, U>();
+  twin::Lanes given = twin::maskOf<T, isSetMask>(mask, "Select");
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by, twin::secondSource(src1, given, repeatTime, by));
+}
+template <typename T, typename U, bool isSetMask = true>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode, uint64_t mask[], uint8_t repeatTime,
+                   const BinaryRepeatParams& by) {
+  twin::selects(selMode, true);
+  twin::selectable<T, U>();
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, twin::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
+                     [src1](int, int) { return src1; });
+}
+// With the bits that SetCmpMask or a Compare left, on the lanes that SetVectorMask left.
+template <typename T, SELMODE selMode>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint8_t repeatTime, const BinaryRepeatParams& by) {
+  if (selMode != SELMODE::VSEL_CMPMASK_SPR) twin::broken("E-SEL-MODE", "Select without a mask tensor takes VSEL_CMPMASK_SPR on the twin");
+  twin::Lanes given = twin::maskOf<T, false>(uint64_t(0), "Select");
+  twin::selectRepeat(dst, [](int, int lane) { return twin::core->compared.on(lane); }, src0, given, repeatTime, by, twin::secondSource(src1, given, repeatTime, by));
+}
+// The same where a bit is 0 with the number that SetCmpMask left.
+template <typename T, typename U>
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, uint8_t repeatTime, const BinaryRepeatParams& by) {
+  twin::selectable<T, U>();
+  T scalar;
+  memcpy(static_cast<void*>(&scalar), &twin::core->compared, sizeof(T));
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, SELMODE::VSEL_TENSOR_SCALAR_MODE, repeatTime), src0, twin::maskOf<T, false>(uint64_t(0), "Select"), repeatTime,
+                     by, [scalar](int, int) { return scalar; });
+}
+
+}  // namespace AscendC

@@ -1,0 +1,147 @@
+// Casts with a scale that a register holds, as quantised numbers need them.
+#pragma once
+#include "fused.h"
+
+namespace AscendC {
+
+constexpr int32_t VDEQ_TENSOR_SIZE = 16;
+struct VdeqInfo {
+  float vdeqScale[VDEQ_TENSOR_SIZE] = {0};
+  int16_t vdeqOffset[VDEQ_TENSOR_SIZE] = {0};
+  bool vdeqSignMode[VDEQ_TENSOR_SIZE] = {0};
+  VdeqInfo() {}
+  VdeqInfo(const float scales[VDEQ_TENSOR_SIZE], const int16_t offsets[VDEQ_TENSOR_SIZE], const bool signs[VDEQ_TENSOR_SIZE]) {
+    for (int i = 0; i < VDEQ_TENSOR_SIZE; i++) {
+      vdeqScale[i] = scales[i];
+      vdeqOffset[i] = offsets[i];
+      vdeqSignMode[i] = signs[i];
+    }
+  }
+};
+
+}  // namespace AscendC
+
+namespace twin {
+
+// How one element is scaled, as the hardware packs it into 64 bits.
+struct Scale {
+  float scale;
+  int16_t offset;
+  bool isSigned;
+  uint64_t packed() const {
+    uint32_t bits;
+    memcpy(&bits, &scale, 4);
+    return uint64_t(bits) | (uint64_t(offset & 0x1ff) << 37) | (uint64_t(isSigned) << 46);
+  }
+  static Scale from(uint64_t packed) {
+    uint32_t bits = uint32_t(packed);
+    Scale made;
+    memcpy(&made.scale, &bits, 4);
+    made.offset = int16_t((packed >> 37) & 0x1ff);
+    if (made.offset & 0x100) made.offset = int16_t(made.offset - 0x200);
+    made.isSigned = (packed >> 46) & 1;
+    return made;
+  }
+};
+
+template <typename T> inline T scaled(int16_t x, const Scale& by) {
+  double value = wholeNumber(double(x) * double(by.scale), RoundMode::CAST_RINT) + by.offset;
+  if (by.isSigned != std::is_signed<T>::value) broken("E-DTYPE", "CastDeq: SetDeqScale's signMode says %s, the destination is %s", by.isSigned ? "int8_t" : "uint8_t", typeName<T>());
+  return saturated<T>(value);
+}
+
+// 16 numbers of 16 bits make half a block: the lower half, or the upper one.
+template <typename T> inline void castDeq(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<int16_t>& src, const Work& work, Stride to, Stride from,
+                                          bool isVector, bool upper, const char* what) {
+  constexpr int width = 128, perBlock = 16;
+  vectorCost(256ull * uint64_t(work.repeats), 1);
+  lanesOperand(src, work, from, false, what);
+  Scale scales[perBlock];
+  for (Scale& scale : scales) scale = {core->registers.deqScale, core->registers.deqOffset, core->registers.deqSigned};
+  if (isVector) {
+    core->reads(core->registers.deqTable, 128, what);
+    for (int i = 0; i < perBlock; i++) {
+      uint64_t packed;
+      memcpy(&packed, core->local + core->registers.deqTable + i * 8, 8);
+      scales[i] = Scale::from(packed);
+    }
+  }
+  for (int r = 0; r < work.repeats; r++)
+    for (int lane = 0; lane < width; lane++) {
+      if (!work.of(r).on(lane)) continue;
+      AscendC::LocalTensor<T> part = dst;
+      part.address += (uint32_t(r) * to.repeat + uint32_t(lane / perBlock) * to.block) * BLOCK + uint32_t(upper ? 16 : 0) + uint32_t(lane % perBlock);
+      target(V, part, 1, what, 1);
+      *part.data() = scaled<T>(src.data()[element<int16_t>(r, lane, from)], scales[lane % perBlock]);
+    }
+}
+template <typename T, typename U> constexpr bool dequantised =
+    (Kind<U>::i16 && (std::is_same<T, int8_t>::value || std::is_same<T, uint8_t>::value)) || (Kind<U>::i32 && Kind<T>::f16);
+
+}  // namespace twin
+
+namespace AscendC {
+
+inline void SetDeqScale(half scale) { twin::core->registers.deqScale = float(scale); }
+inline void SetDeqScale(float scale, int16_t offset, bool signMode) {
+  twin::core->registers.deqScale = scale;
+  twin::core->registers.deqOffset = offset;
+  twin::core->registers.deqSigned = signMode;
+}
+template <typename T> inline void SetDeqScale(const LocalTensor<T>& vdeq, const VdeqInfo& vdeqInfo) {
+  for (int i = 0; i < VDEQ_TENSOR_SIZE; i++)
+    vdeq.SetValue(i, T(twin::Scale{vdeqInfo.vdeqScale[i], vdeqInfo.vdeqOffset[i], vdeqInfo.vdeqSignMode[i]}.packed()));
+  twin::core->registers.deqTable = vdeq.address;
+}
+
+template <typename T, typename U, bool isVecDeq = true, bool halfBlock = true>
+inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint32_t count) {
+  twin::takes<twin::dequantised<T, U>, U>("CastDeq");
+  if constexpr (std::is_same<U, int32_t>::value) {
+    Cast(dst, src, RoundMode::CAST_RINT, count);
+  } else {
+    twin::forgetMask();
+    if (twin::nothing(count, "CastDeq")) return;
+    twin::castDeq(dst, src, twin::workOf({twin::Mask(), count, true}, 1, 128, "CastDeq"), {1, 8}, {1, 8}, isVecDeq, halfBlock, "CastDeq");
+  }
+}
+template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>
+inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const int32_t mask, uint8_t repeatTime, const UnaryRepeatParams& by) {
+  twin::takes<twin::dequantised<T, U>, U>("CastDeq");
+  if constexpr (std::is_same<U, int32_t>::value)
+    Cast<T, U, isSetMask>(dst, src, RoundMode::CAST_RINT, uint64_t(mask), repeatTime, by);
+  else
+    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(uint64_t(mask), "CastDeq"), repeatTime, 128, "CastDeq"), {by.dstBlkStride, by.dstRepStride},
+                  {by.srcBlkStride, by.srcRepStride}, isVecDeq, halfBlock, "CastDeq");
+}
+template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>
+inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint64_t mask[], uint8_t repeatTime, const UnaryRepeatParams& by) {
+  twin::takes<twin::dequantised<T, U>, U>("CastDeq");
+  if constexpr (std::is_same<U, int32_t>::value)
+    Cast<T, U, isSetMask>(dst, src, RoundMode::CAST_RINT, mask, repeatTime, by);
+  else
+    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(mask, "CastDeq"), repeatTime, 128, "CastDeq"), {by.dstBlkStride, by.dstRepStride},
+                  {by.srcBlkStride, by.srcRepStride}, isVecDeq, halfBlock, "CastDeq");
+}
+
+// max(0, (src0 + src1) * scale), from int32_t to half.
+inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, const int32_t& count) {
+  const float scale = twin::core->registers.deqScale;
+  twin::binary("AddDeqRelu", dst, src0, src1, count, 0, [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
+}
+template <bool isSetMask = true>
+inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask, const uint8_t repeatTime,
+                       const BinaryRepeatParams& by) {
+  const float scale = twin::core->registers.deqScale;
+  twin::binaryRepeat("AddDeqRelu", dst, src0, src1, twin::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
+                     [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
+}
+template <bool isSetMask = true>
+inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask[], const uint8_t repeatTime,
+                       const BinaryRepeatParams& by) {
+  const float scale = twin::core->registers.deqScale;
+  twin::binaryRepeat("AddDeqRelu", dst, src0, src1, twin::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
+                     [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
+}
+
+}  // namespace AscendC
