@@ -21,3 +21,6 @@
 #include "../runtime/builtins.h"
 #include "../runtime/activation.h"
 #include "../runtime/mathematics.h"
+#include "../runtime/softmax.h"
+#include "../runtime/normalise.h"
+#include "../runtime/reductions.h"

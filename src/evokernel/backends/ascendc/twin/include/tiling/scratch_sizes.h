@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "../../runtime/choices.h"
 #include "graph/tensor.h"
 #include "tiling/platform/platform_ascendc.h"
 
@@ -11,8 +12,6 @@ namespace AscendC {
 
 using TensorShape = ge::Shape;
 using TensorDataType = ge::DataType;
-enum class ReducePattern : uint32_t { AR = 0, RA = 1, R, ARA, ARAR, ARARA, ARARAR, ARARARA, ARARARAR, RAR, RARA, RARAR, RARARA, RARARAR };
-enum class TopKMode { TOPK_NORMAL, TOPK_NSMALL };
 
 namespace twinScratch {
 
