@@ -24,11 +24,18 @@ RUNTIME_S = 300.0
 LANGUAGE = ("-std=c++17", "-fPIC", "-w", "-fdiagnostics-color=never", "-fmax-errors=8")
 UNWINDING = ("-fnon-call-exceptions", "-fasynchronous-unwind-tables")
 """An access to memory that is not there ends a kernel by an exception, thrown where it happened."""
-KERNEL = (*LANGUAGE, *UNWINDING, "-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math", "-g1", "-DTWIN_KERNEL_TU")
-HOST = (*LANGUAGE, "-O1")
+DIVISION = ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-trap-on-error")
+"""Some processors divide by zero without a word."""
+OPTIMISED = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
+PLACED = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping")
+"""Each broken rule has a line of its own: equal ends of two branches stay two. addr2line mistakes the files of DWARF 5."""
+KERNEL = (*LANGUAGE, *UNWINDING, *DIVISION, *OPTIMISED, *PLACED, "-DTWIN_KERNEL_TU")
+HOST = (*LANGUAGE, *UNWINDING, *DIVISION, "-O1")
 MIXED = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
 CUBE = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
-MEETING = re.compile(r"\b(SyncAll|CrossCoreSetFlag|CrossCoreWaitFlag|IBSet|IBWait|ffts_cross_core_sync|wait_flag_dev|NotifyNextBlock|WaitPreBlock)\b")
+MEETING = re.compile(
+    r"\b(SyncAll|CrossCoreSetFlag|CrossCoreWaitFlag|IBSet|IBWait|ffts_cross_core_sync|wait_flag_dev|NotifyNextBlock|WaitPreBlock)\b"
+)
 QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
 """How CANN's own compiler lets `__aicore__` be written; no other does."""
 

@@ -111,8 +111,10 @@ void callBound(const std::string& name, std::vector<Operand> arguments, const st
 template <class Body>
 int told(Body body) {
   lastError.clear();
+  startAnew();
   try {
     body();
+    remember();
     return 0;
   } catch (const Stop& stopped) {
     lastError = stopped.what();
@@ -120,6 +122,8 @@ int told(Body body) {
     lastError = std::string("E-BIND-CHECK\t\tTORCH_CHECK failed: ") + error.what();
   } catch (const std::exception& error) {
     lastError = std::string("E-HOST-RAISED\t\tthe host code raised ") + error.what();
+  } catch (...) {
+    lastError = "E-HOST-RAISED\t\tthe host code raised something that is no std::exception";
   }
   return 1;
 }

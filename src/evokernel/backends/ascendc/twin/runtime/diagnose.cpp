@@ -14,6 +14,7 @@
 namespace twin {
 
 Level level = STRICT;
+bool atFault = false;
 
 std::vector<Note>& notes() {
   static std::vector<Note> all;
@@ -21,6 +22,9 @@ std::vector<Note>& notes() {
 }
 
 namespace {
+
+std::string ended;
+std::map<std::pair<const void*, const char*>, size_t> seen;  // notes by where they were called from: in a loop, the stack is walked once
 
 constexpr int FRAMES = 24;
 constexpr size_t MOST_NOTES = 64;
@@ -37,10 +41,12 @@ std::string addresses() {
     if (!dladdr(frames[i], &info) || info.dli_fbase == own.dli_fbase || !info.dli_fname) continue;
     if (!strstr(info.dli_fname, "operator.so")) continue;
     char text[32];
-    auto offset = reinterpret_cast<uintptr_t>(frames[i]) - reinterpret_cast<uintptr_t>(info.dli_fbase) - 1;
+    auto offset = reinterpret_cast<uintptr_t>(frames[i]) - reinterpret_cast<uintptr_t>(info.dli_fbase) - (atFault ? 0 : 1);
+    atFault = false;
     snprintf(text, sizeof text, "%s%zx", found.empty() ? "" : ",", size_t(offset));
     found += text;
   }
+  atFault = false;
   return found;
 }
 
@@ -53,10 +59,22 @@ std::string words(const char* format, va_list given) {
 }
 
 [[noreturn]] void end(const std::string& code, const std::string& text) {
-  throw Stop(code + "\t" + addresses() + "\t" + text);
+  std::string why = code + "\t" + addresses() + "\t" + text;
+  if (ended.empty()) ended = why;
+  throw Stop(why);
 }
 
 }  // namespace
+
+void remember() {
+  if (!ended.empty()) throw Stop(ended);
+}
+
+void startAnew() {
+  ended.clear();
+  seen.clear();
+  notes().clear();
+}
 
 void stop(const char* code, const char* format, ...) {
   va_list given;
@@ -68,9 +86,8 @@ void stop(const char* code, const char* format, ...) {
 
 void broken(const char* code, const char* format, ...) {
   if (level == FAST) return;
-  static std::map<std::pair<const void*, const char*>, size_t> seen;  // by where it was called from: in a loop, the stack is walked once
   auto here = std::make_pair(static_cast<const void*>(__builtin_return_address(0)), code);
-  if (level == HARDWARE && seen.count(here) && seen[here] < notes().size()) {
+  if (level == HARDWARE && seen.count(here)) {
     notes()[seen[here]].count++;
     return;
   }

@@ -26,7 +26,16 @@ extern Level level;
 // strict: ends the run; hardware: is noted, once per code and place, and the run goes on as silicon would; fast: nothing.
 void broken(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
 
+// A signal has stopped the code: its place is where it stopped, not where it would return to.
+extern bool atFault;
+
 std::vector<Note>& notes();
+
+// What ended the run, whoever caught it since: code that swallows the exception does not get away with it.
+// Throws it again.
+void remember();
+// Before a call: nothing is noted, and nothing has ended.
+void startAnew();
 
 }  // namespace twin
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t STACK_BYTES = 1 << 20, SYSTEM_WORKSPACE = 16u << 20;
 double budgetSeconds = 20;
-std::string report = "[]";
+std::string report = "[]", mark;
 
 struct Block {  // one core's run of one block
   std::unique_ptr<Core> own;
@@ -44,10 +44,30 @@ ucontext_t scheduler;
 
 void callEntry(void*) { entry().call(given.data()); }
 
+// A kernel that throws something of its own ends as one that breaks a rule does.
+void callKernel() {
+  try {
+    guarded(callEntry, nullptr);
+  } catch (const Stop&) {
+    throw;
+  } catch (const std::exception& error) {
+    stop("E-RAISED", "the kernel raised %s", error.what());
+  } catch (...) {
+    stop("E-RAISED", "the kernel raised something that is no std::exception");
+  }
+}
+
+struct Running {  // whose messages name the block
+  Running() { core->running = true; }
+  ~Running() { core->running = false; }
+};
+
 void runBlock() {
-  core->running = true;
-  guarded(callEntry, nullptr);
-  core->running = false;
+  {
+    Running now;
+    callKernel();
+  }
+  remember();
   core->finish();
 }
 
@@ -57,8 +77,6 @@ void fiber() {
     runBlock();
   } catch (const Stop& stopped) {
     mine->error = stopped.what();
-  } catch (const std::exception& error) {
-    mine->error = std::string("E-RAISED\t\tthe kernel raised ") + error.what();
   }
   mine->done = true;
   swapcontext(&mine->context, &scheduler);
@@ -135,8 +153,15 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
     if (!block.done) stop("E-SYNC-LOST", "some blocks wait for others that never come: all must meet equally often");
     totals.add(*block.own);
   }
-  blocks = nullptr;
 }
+
+struct Over {  // however a launch ends, nobody's turn it is then
+  ~Over() {
+    core = nullptr;
+    current = nullptr;
+    blocks = nullptr;
+  }
+};
 
 // One block after the other on one core; all of them, or as many as the time allows, spread evenly.
 void runInTurn(int64_t count, bool isCube, Totals& totals) {
@@ -156,6 +181,16 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
       step = std::max<int64_t>(step, (count - 1 + affordable - 1) / affordable);
       if (spent > budgetSeconds && totals.ran >= 2) break;
     }
+  }
+}
+
+void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
+  if (entry().meets || cubeBlocks) {
+    if (double(wanted.blockDim) > (entry().isMix ? chip().aic_cores : chip().aiv_cores))
+      stop("E-SYNC-CORES", "blocks that wait for each other must all have a core: %u blocks, %d cores", wanted.blockDim, int(entry().isMix ? chip().aic_cores : chip().aiv_cores));
+    runTogether(vectorBlocks, cubeBlocks, totals);
+  } else {
+    runInTurn(vectorBlocks, false, totals);
   }
 }
 
@@ -197,14 +232,18 @@ void tell(const Launch& wanted, const Totals& totals, int64_t blocksInAll, doubl
     out += (i ? ",[" : "[") + quoted(note.code) + "," + quoted(note.addresses) + "," + quoted(note.text) + "," + std::to_string(note.count) + "]";
   }
   report = out + "]}";
-  std::string line = "twin-report " + report + "\n";
+  std::string line = "twin-report " + mark + " " + report + "\n";
   if (write(2, line.data(), line.size()) < 0) report += " ";
 }
 
 }  // namespace
 
-void pauseUntil(std::function<bool()> ready) {
+void mustRunTogether() {
   if (!current || !blocks) stop("E-SYNC-ALONE", "a wait for other cores in a launch that runs its blocks one after the other");
+}
+
+void pauseUntil(std::function<bool()> ready) {
+  mustRunTogether();
   Block* mine = current;
   mine->ready = std::move(ready);
   swapcontext(&mine->context, &scheduler);
@@ -214,7 +253,6 @@ void launch(const Launch& wanted) {
   bool isMix = entry().isMix;
   int64_t vectorBlocks = int64_t(wanted.blockDim) * (isMix ? 2 : 1), cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
   Arguments arguments(wanted, SYSTEM_WORKSPACE);
-  notes().clear();
   run.blockCount = wanted.blockDim;
   run.tilingKey = wanted.tilingKey;
   run.isMix = isMix;
@@ -227,18 +265,15 @@ void launch(const Launch& wanted) {
   if (int(given.size()) != entry().parameters)
     stop("E-KERNEL-ARGS", "the kernel takes %d parameters, and the operator has %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());
   Totals totals;
-  if (entry().meets || cubeBlocks) {
-    if (double(wanted.blockDim) > (isMix ? chip().aic_cores : chip().aiv_cores))
-      stop("E-SYNC-CORES", "blocks that wait for each other must all have a core: %u blocks, %d cores", wanted.blockDim, int(isMix ? chip().aic_cores : chip().aiv_cores));
-    runTogether(vectorBlocks, cubeBlocks, totals);
-  } else {
-    runInTurn(vectorBlocks, false, totals);
+  {
+    Over over;
+    runAll(wanted, vectorBlocks, cubeBlocks, totals);
   }
-  core = nullptr;
   tell(wanted, totals, vectorBlocks + cubeBlocks, totals.cycles(vectorBlocks + cubeBlocks));
 }
 
 }  // namespace twin
 
 void twin_budget(double seconds) { twin::budgetSeconds = seconds; }
+void twin_mark(const char* word) { twin::mark = word; }
 const char* twin_report() { return twin::report.c_str(); }

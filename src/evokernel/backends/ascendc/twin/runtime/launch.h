@@ -45,4 +45,6 @@ void twin_open();
 // At most so many seconds for a launch; beyond that only some of its blocks are run.
 void twin_budget(double seconds);
 const char* twin_report();
+// What every line of a report begins with, so that nobody else can write one.
+void twin_mark(const char* word);
 }

@@ -25,6 +25,7 @@ void startMeetings(int64_t vectorBlocks, int64_t cubeBlocks) {
 }
 
 void meet(bool aivOnly) {
+  mustRunTogether();
   Meeting& meeting = meetings[aivOnly ? 0 : 1];
   core->barrier();
   meeting.there.push_back(core);

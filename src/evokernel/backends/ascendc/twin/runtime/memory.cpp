@@ -46,9 +46,10 @@ void onFault(int number, siginfo_t* info, void*) {
     }
   }
   if (!isGuarded) abort();
+  atFault = true;
   // What follows unwinds the kernel's frames from here: it is compiled for that, with -fnon-call-exceptions.
   if (where[0]) stop("E-GM-GUARD", "a raw pointer reads or writes %s", where);
-  if (number == SIGFPE) stop("E-DIVIDE", "an integer division by zero");
+  if (number == SIGFPE || number == SIGTRAP || number == SIGILL) stop("E-DIVIDE", "an integer division by zero");
   stop("E-CRASH", "the kernel reads or writes memory that is none of its own");
 }
 
@@ -110,5 +111,5 @@ void twin_open() {
   struct sigaction action {};
   action.sa_sigaction = twin::onFault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
-  for (int number : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(number, &action, nullptr);
+  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGTRAP, SIGILL}) sigaction(number, &action, nullptr);
 }

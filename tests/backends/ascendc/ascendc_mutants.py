@@ -1,0 +1,154 @@
+"""Small kernels with one thing wrong each, from `mutants/`: many of them in one library, because compiling takes longest.
+
+Run as a program it is the process that calls them: the library's folder, a level and the calls on stdin, what became of each on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent / "mutants"
+LENGTH, TILE, BLOCKS = 1000, 256, 2
+PRELUDE = f"""#include "kernel_operator.h"
+using namespace AscendC;
+constexpr uint32_t LENGTH = {LENGTH}, TILE = {TILE}, BLOCKS = {BLOCKS};
+struct Larger {{ uint32_t length, more[15]; }};
+"""
+KERNEL = "op_kernel.cpp"
+SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A base, one place of it changed, and the rule that this breaks."""
+
+    code: str
+    base: str
+    old: str
+    new: str
+    at: str | None = None
+    """The line that is named, or "" for none; where nothing is said, the first that was changed."""
+    then: str = ""
+    """What ends a run in which the broken rule is only noted."""
+    blocks: int = BLOCKS
+    function: str = ""
+    """Of a bind: what is called."""
+
+    def text(self) -> str:
+        """The base with the change."""
+        text = base(self.base)
+        assert text.count(self.old) == 1, f"{self.code}: {self.old!r} is {text.count(self.old)} times in {self.base}"
+        return text.replace(self.old, self.new)
+
+    def line(self) -> int:
+        """The number of the line that is named; 0 for none."""
+        if self.at == "":
+            return 0
+        text = self.text()
+        place = text.index(self.at) if self.at else base(self.base).index(self.old)
+        return text.count("\n", 0, place) + 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a call."""
+
+    code: str
+    """Of the rule that ended it; "" when nothing did."""
+    addresses: str
+    text: str
+    notes: tuple[str, ...]
+    """Codes of the rules that were noted."""
+
+
+def base(name: str) -> str:
+    return (HERE / (name if "." in name else f"{name}.cpp")).read_text()
+
+
+def mutants(name: str) -> list[Mutant]:
+    """Those of a file."""
+    return [Mutant(**table) for table in tomllib.loads((HERE / f"{name}.toml").read_text())["mutant"]]
+
+
+def combined(texts: Iterable[str]) -> tuple[str, list[int]]:
+    """One kernel that is any of these, and before which line each begins."""
+    source, starts = PRELUDE, []
+    for number, text in enumerate(texts):
+        source += f"namespace alternative{number} {{\n"
+        starts.append(source.count("\n"))
+        source += text + "}\n"
+    source += 'extern "C" __global__ __aicore__ void kernel_custom(GM_ADDR x, GM_ADDR y, GM_ADDR out, GM_ADDR workspace, GM_ADDR tiling) {\n'
+    source += "  GET_TILING_DATA(t, tiling);\n"
+    for number in range(len(starts)):
+        source += f"  if (t.which == {number}) {{\n    alternative{number}::Kernel op;\n    op.Run(x, y, out, workspace, tiling);\n  }}\n"
+    return source + "}\n", starts
+
+
+def build(files: dict[str, str], workdir: Path, bind: str = "") -> None:
+    """A library of a kernel, its host side and perhaps a bind."""
+    from evokernel.backends.ascendc.build import build as compile_project
+    from evokernel.backends.ascendc.project import Project
+
+    parameters = len(re.findall(r"GM_ADDR", files[KERNEL].partition("void kernel_custom(")[2].partition(")")[0]))
+    project = Project(
+        op="KernelCustom",
+        entry="kernel_custom",
+        parameters=parameters,
+        files=files,
+        kernel=KERNEL,
+        hosts=("op_host.cpp",),
+        header="tiling.h",
+        tiling="optiling::KernelCustomTilingData",
+        dtypes={"X": "float", "Y": "float", "OUT": "float"},
+        bind=bind,
+    )
+    compile_project(project, workdir)
+
+
+def called(workdir: Path, level: str, calls: Sequence[dict[str, Any]]) -> list[Result]:
+    """What becomes of these calls, in a process of their own."""
+    order = json.dumps({"workdir": str(workdir), "level": level, "calls": calls})
+    done = subprocess.run([sys.executable, __file__], input=order, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, f"{done.stdout[-500:]}\n{done.stderr[-2000:]}"
+    return [Result(*row[:3], notes=tuple(row[3])) for row in map(json.loads, done.stdout.splitlines())]
+
+
+def serve() -> None:
+    """The process that calls them."""
+    import numpy as np
+
+    from evokernel.backends.ascendc.chips import chip
+    from evokernel.backends.ascendc.loader import AscendcKernel, open_twin
+    from evokernel.core.errors import CandidateError
+    from evokernel.core.protocols import Arguments, Array
+
+    order = json.loads(sys.stdin.read())
+    workdir = Path(order["workdir"])
+    open_twin(workdir / "libtwin.so")
+    (workdir / "plan.json").write_text("{}")
+    kernel = AscendcKernel(workdir, "libtwin.so", "operator.so", order["level"], chip("910B2").as_lines(), 15)
+    for call in order["calls"]:
+        arrays = [Array(name, "float32", np.full((BLOCKS, LENGTH), 2.5, np.float32)) for name in call.get("inputs", ["x", "y"])]
+        scalars = tuple((name, "int", value) for name, value in call["numbers"])
+        out = Array("out", "float32", np.zeros((BLOCKS, LENGTH), np.float32))
+        kernel.plan = {"op": call.get("op", "KernelCustom"), "function": call.get("function", ""), "call": call.get("call", [])}
+        said = ["", "", ""]
+        try:
+            kernel.bind(Arguments(tuple(arrays), scalars, (out,)))()
+        except CandidateError as error:
+            said = error.detail.split("\t")[1:]
+        notes = [] if said[0] else [note[0] for note in json.loads(kernel.twin.twin_report())["notes"]]
+        sys.stdout.write(json.dumps([*said, notes]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    serve()
