@@ -27,19 +27,21 @@ from evokernel.verify import verify
 BATCH = re.compile(r"^(batch_size|batch|N|B)(\s*=\s*)(\d+)", re.MULTILINE)
 FIXED = re.compile(r"E-BIND-CHECK|E-TILING-FAIL")
 """How a kernel that takes one shape only refuses another."""
+LARGEST_BYTES = 1.2e9
+"""For a batch of one, where no smaller one is left."""
 
 
 def fitted(source: Path, most_bytes: float, folder: Path) -> tuple[Task | None, str]:
     """The reference as a task whose tensors fit, and what was changed for that."""
     text = source.read_text()
     found = BATCH.search(text)
-    factors = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096] if found else [1]
+    whole = int(found[3]) if found else 1
+    factors = [2**power for power in range(16) if 2**power <= whole]
     for factor in factors:
-        batch = int(found[3]) // factor if found else 1
-        if found and batch < 1:
-            break
+        batch = whole // factor
         made = BATCH.sub(lambda match: f"{match[1]}{match[2]}{batch}", text, count=1) if found and factor > 1 else text
-        if (estimate := bytes_of(made)) and estimate > most_bytes:
+        needed = bytes_of(made)
+        if needed > (LARGEST_BYTES if batch == 1 else most_bytes):
             continue
         file = folder / f"{source.stem}.py"
         file.write_text(made)
@@ -70,7 +72,12 @@ def judged(name: str, kernel: Path, source: Path, given: argparse.Namespace, fol
     job = Job(backend="ascendc", settings=settings, task=task, candidate=candidate, timeout_s=given.timeout_s, protocol="paper")
     outcome = verify(job)
     failure = outcome.failure
-    row |= {"compiled": outcome.compiled, "feasible": outcome.feasible, "reason": failure.reason if failure else "", "us": outcome.latency_us}
+    row |= {
+        "compiled": outcome.compiled,
+        "feasible": outcome.feasible,
+        "reason": failure.reason if failure else "",
+        "us": outcome.latency_us,
+    }
     row["detail"] = failure.detail if failure else ""
     checked = any(gate.gate == "check" and gate.passed for gate in outcome.gates)
     row["right"] = checked
@@ -83,9 +90,15 @@ def table(rows: list[dict[str, Any]]) -> str:
     """All of them, in words."""
     right = sum(bool(row.get("right")) for row in rows)
     lines = [f"{len(rows)} kernels: {sum(bool(row['compiled']) for row in rows)} compile unchanged, {right} run to a right result.", ""]
-    lines += [f"- {count} {reason or 'right'}" for reason, count in Counter("" if r.get("right") else r["reason"] for r in rows).most_common()]
+    lines += [
+        f"- {count} {reason or 'right'}" for reason, count in Counter("" if r.get("right") else r["reason"] for r in rows).most_common()
+    ]
     lines += ["", "| kernel | stopped by | where |", "|---|---|---|"]
-    lines += [f"| {r['name']} | {r['reason']} | {(r['detail'] or '').splitlines()[0][:160] if r['detail'] else ''} |" for r in rows if not r.get("right")]
+    lines += [
+        f"| {r['name']} | {r['reason']} | {(r['detail'] or '').splitlines()[0][:160] if r['detail'] else ''} |"
+        for r in rows
+        if not r.get("right")
+    ]
     return "\n".join(lines) + "\n"
 
 

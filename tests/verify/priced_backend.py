@@ -77,7 +77,7 @@ class Priced:
     def opened(self, workdir):
         pass
 
-    def sampled(self, said):
+    def sampled(self, workdir, said):
         (blocks,) = re.findall(r"report (\d) of 4", said)
         return "" if blocks == "4" else f"{blocks} of 4 blocks were run"
 

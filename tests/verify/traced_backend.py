@@ -82,7 +82,7 @@ class Traced:
     def opened(self, workdir):
         pass
 
-    def sampled(self, said):
+    def sampled(self, workdir, said):
         return ""
 
     def timed(self, task, workdir: Path, said):

@@ -128,7 +128,7 @@ class PricedBackend(Protocol):
     def opened(self, workdir: Path) -> None:
         """In the child, before it is closed in: loads what needs more of the system than a kernel may ask for. Nothing of the candidate's."""
 
-    def sampled(self, said: str) -> str:
+    def sampled(self, workdir: Path, said: str) -> str:
         """After a run, of what was written during it: how much of the kernel was run, when that was not all of it; else nothing."""
 
 

@@ -61,7 +61,7 @@ class Prompts:
 
     def candidate(self, text: str, task: Task, usage: Usage) -> Candidate:
         """The candidate a reply holds; without any code, an empty one whose notes say what was wrong with the reply."""
-        found = read_reply(text, self.file, symbol(self.plugin.entry(task)))
+        found = read_reply(text, self.file, symbol(self.plugin.entry(task)), getattr(self.plugin, "parts", ()))
         return Candidate(backend=self.backend, files=found.files, notes=found.note, usage=usage)
 
     def task_values(self, task: Task) -> dict[str, object]:

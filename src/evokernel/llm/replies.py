@@ -10,6 +10,7 @@ the file taken includes another named block (`#include "tile.h"`), that block is
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 REPLY_CHARS = 1_000_000
@@ -42,12 +43,15 @@ class Found(NamedTuple):
     note: str
 
 
-def read_reply(text: str, file: str, symbol: str) -> Found:
-    """The wanted file out of a reply. `symbol` is the name its entry point defines. Never raises."""
+def read_reply(text: str, file: str, symbol: str, parts: Sequence[str] = ()) -> Found:
+    """The wanted file out of a reply. `symbol` is the name its entry point defines. Never raises.
+
+    Where a file has `parts`, each after a line `// file: NAME`, a reply that gives them as blocks of those names is put together.
+    """
     whole = text[:REPLY_CHARS]
     answer = plain_text(whole)
     blocks, prose = split(answer)
-    chosen = choose(blocks, file, symbol)
+    chosen = put_together(blocks, parts) or choose(blocks, file, symbol)
     if chosen is None and not blocks:
         chosen = unfenced(answer, symbol)
         prose = "" if chosen else prose
@@ -144,6 +148,17 @@ def choose(blocks: list[Block], file: str, symbol: str) -> Block | None:
         or [b for b in likely if CODE_LINE.search(b.text)]
     )
     return rest[-1] if rest else None
+
+
+def put_together(blocks: list[Block], parts: Sequence[str]) -> Block | None:
+    """The last block of each part's name as one; None when one is missing, or a block holds several parts itself."""
+    if not parts or any(block.text.count("// file:") > 1 for block in blocks):
+        return None
+    named = {block.name: block for block in blocks}
+    if not all(part in named for part in parts):
+        return None
+    texts = [f"// file: {part}\n{named[part].text.removeprefix(f'// file: {part}').lstrip()}" for part in parts]
+    return Block("", "", "".join(texts), all(named[part].closed for part in parts))
 
 
 def defines(text: str, symbol: str) -> bool:

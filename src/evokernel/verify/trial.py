@@ -191,7 +191,7 @@ class Trial:
 
     def is_sampled(self, case: Case, since: int) -> bool:
         """Whether the last run left out a part of the kernel, which is noted: its values say nothing then."""
-        line = self.backend.sampled(self.said(since)) if isinstance(self.backend, PricedBackend) else ""
+        line = self.backend.sampled(self.workdir, self.said(since)) if isinstance(self.backend, PricedBackend) else ""
         if line and case.size not in self.sampled:
             self.sampled.add(case.size)
             self.without.append(f"at size {case.size} {line}, for the estimate alone: values were checked at smaller sizes")

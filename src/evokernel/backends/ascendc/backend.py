@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,10 @@ SIZES = ("small", "held_out", "bench")
 SIX_PARTS = ("kernel_src", "host_tiling_src")
 
 
+PLAN = "plan.json"
+"""How a built candidate is called, and what the twin marks its reports with."""
+
+
 class AscendcBackend:
     """`chip` is what kernels are priced for: 910B1, 910B2, 910B3 or 910B4.
 
@@ -32,6 +37,7 @@ class AscendcBackend:
 
     file = "kernel.asc"
     takes = (".txt", ".cpp", ".h")
+    parts = ("tiling.h", "op_host.cpp", "op_kernel.cpp")
 
     def __init__(
         self,
@@ -107,7 +113,8 @@ class AscendcBackend:
 
         project = self.project(task, candidate)
         build(project, workdir, self.compiler, self.build_timeout_s)
-        (workdir / "plan.json").write_text(json.dumps({"op": project.op, "function": project.function, "call": project.call}))
+        written = {"op": project.op, "function": project.function, "call": project.call, "mark": secrets.token_hex(8)}
+        (workdir / PLAN).write_text(json.dumps(written))
 
     def opened(self, workdir: Path) -> None:
         """In the child, before it is closed in."""
@@ -129,10 +136,10 @@ class AscendcBackend:
 
         return told(workdir, sources(workdir), error)
 
-    def sampled(self, said: str) -> str:
+    def sampled(self, workdir: Path, said: str) -> str:
         from evokernel.backends.ascendc.report import reports
 
-        found = reports(said)
+        found = reports(said, plan(workdir)["mark"])
         return f"{found[-1].ran} of {found[-1].blocks} blocks were run" if found and found[-1].ran < found[-1].blocks else ""
 
     def sanitizer(self) -> Equipment | None:
@@ -150,9 +157,15 @@ class AscendcBackend:
         from evokernel.backends.ascendc.report import at_size, reports
 
         tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
-        found = at_size(reports(said), [tensor.nbytes for tensor in tensors])
+        found = at_size(reports(said, plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
         base = baseline_us(task, self.chip)
         return Timed(CLOCK, (found.us,), {"torch": (base.us,)} if base.us else {}, profile(task, found, self.chip))
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None
+
+
+def plan(workdir: Path) -> dict[str, str]:
+    """As `build` left it."""
+    found: dict[str, str] = json.loads((workdir / PLAN).read_text())
+    return found

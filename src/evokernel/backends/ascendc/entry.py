@@ -25,9 +25,9 @@ def described(signature: Signature) -> str:
     """Shown to whoever writes a candidate."""
     given = (*signature.inputs, *signature.params)
     parts = [declaration(signature), "", f"// op_host.cpp: class {OP} : public OpDef has, in this order,"]
-    parts += [f"//   Input(\"{t.name}\") {TYPES[t.dtype][0]}{noted(t)}" for t in given]
-    parts += [f"//   Attr(\"{s.name}\").{ATTRIBUTES[s.kind]}(), {s.value:g} at bench size" for s in signature.scalars]
-    parts += [f"//   Output(\"{t.name}\") {TYPES[t.dtype][0]}{noted(t)}" for t in signature.outputs]
+    parts += [f'//   Input("{t.name}") {TYPES[t.dtype][0]}{noted(t)}' for t in given]
+    parts += [f'//   Attr("{s.name}").{ATTRIBUTES[s.kind]}(), {s.value:g} at bench size' for s in signature.scalars]
+    parts += [f'//   Output("{t.name}") {TYPES[t.dtype][0]}{noted(t)}' for t in signature.outputs]
     return "\n".join(parts)
 
 

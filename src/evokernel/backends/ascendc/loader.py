@@ -54,6 +54,7 @@ class AscendcKernel:
         except OSError as error:
             raise CandidateError("symbol", f"the built operator cannot be loaded: {str(error).replace(str(workdir) + '/', '')}") from error
         self.plan = json.loads((workdir / "plan.json").read_text())
+        self.twin.twin_mark(self.plan.get("mark", "").encode())
         self.kept: list[object] = []
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:

@@ -14,7 +14,8 @@ UNKNOWN = re.compile(
     r"'(?P<name>\w+)' (?:is not a member of|was not declared in|does not name a type|has not been declared)|has no member named '(?P<member>\w+)'"
 )
 DECLARED = re.compile(
-    r"^\s*(?:template <[^;{]*?>\s*)?(?:inline |constexpr |static )*[\w:<>*&, ]+?\b([A-Z]\w+)\(|\b(?:class|struct|using) ([A-Z]\w+)|^TWIN_\w+\((\w+),", re.M
+    r"^\s*(?:template <[^;{]*?>\s*)?(?:inline |constexpr |static )*[\w:<>*&, ]+?\b([A-Z]\w+)\(|\b(?:class|struct|using) ([A-Z]\w+)|^TWIN_\w+\((\w+),",
+    re.M,
 )
 CLOSE, MOST = 0.72, 3
 

@@ -80,9 +80,12 @@ class Report:
         return counted * self.blocks / self.ran
 
 
-def reports(said: str) -> list[Report]:
-    """Those of all launches, in order; CandidateError when a line is not one the twin would write."""
-    return [parsed(line.removeprefix(PREFIX)) for line in said.splitlines() if line.startswith(PREFIX)]
+def reports(said: str, mark: str = "") -> list[Report]:
+    """Those of all launches, in order; CandidateError when a line is not one the twin would write. `mark` is what only the twin was told."""
+    lines = [line.removeprefix(PREFIX).partition(" ") for line in said.splitlines() if line.startswith(PREFIX)]
+    if forged := [text for found, _, text in lines if found != mark]:
+        refuse(forged[0], "it was not written by the twin")
+    return [parsed(text) for _, _, text in lines]
 
 
 def at_size(found: Iterable[Report], sizes: Sequence[int]) -> Report:

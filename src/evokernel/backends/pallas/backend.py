@@ -125,7 +125,7 @@ class PallasBackend:
     def opened(self, workdir: Path) -> None:
         pass  # interpreting needs nothing more
 
-    def sampled(self, said: str) -> str:
+    def sampled(self, workdir: Path, said: str) -> str:
         return ""
 
     def timed(self, task: Task, workdir: Path, said: str) -> Timed:
