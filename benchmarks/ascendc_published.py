@@ -2,7 +2,7 @@
 
     python benchmarks/ascendc_published.py KERNELS REFERENCES [--names relu,softmax] [--level hardware] [--out FOLDER]
 
-KERNELS is a folder of six-part texts (`<name>.txt`), REFERENCES one of KernelBench files (`**/<name>.py`) with the arguments that the kernels
+KERNELS is a folder of six-part texts (`<name>.txt`), REFERENCES one of KernelBench files (`**/<name>.py`) with the arguments the kernels
 take; both are read from wherever their checkout is. Where the inputs of a reference are larger than `--most-mb`, its batch is made smaller;
 a kernel that was written for the full batch alone says so, and is listed as too large. Writes published.md and published.json, and goes on
 with what is there when it is called again.
@@ -39,7 +39,7 @@ def fitted(source: Path, most_bytes: float, folder: Path) -> tuple[Task | None, 
     factors = [2**power for power in range(16) if 2**power <= whole]
     for factor in factors:
         batch = whole // factor
-        made = BATCH.sub(lambda match: f"{match[1]}{match[2]}{batch}", text, count=1) if found and factor > 1 else text
+        made = BATCH.sub(rf"\g<1>\g<2>{batch}", text, count=1) if found and factor > 1 else text
         needed = bytes_of(made)
         if needed > (LARGEST_BYTES if batch == 1 else most_bytes):
             continue
@@ -55,7 +55,7 @@ def bytes_of(source: str) -> float:
     import torch
 
     scope: dict[str, Any] = {}
-    exec(source, scope)  # noqa: S102 - a reference is trusted, here as everywhere
+    exec(source, scope)  # a reference is trusted, here as everywhere
     with torch.device("meta"):
         given = scope["get_inputs"]()
     return float(sum(one.numel() * one.element_size() for one in given if isinstance(one, torch.Tensor)))

@@ -30,8 +30,8 @@ class AscendcBackend:
     """`chip` is what kernels are priced for: 910B1, 910B2, 910B3 or 910B4.
 
     `level` says what becomes of a broken rule of the hardware: it fails the kernel ("strict"), silicon's behaviour is reproduced and noted
-    ("hardware"), or nobody looks ("fast"). `toolchain` is "twin" (our own, on any machine), "cann" (the real one) or "auto" (cann where there
-    is a card). `run_s` is what one launch on the twin may take before only some of its blocks are run, `build_timeout_s` what compiling may
+    ("hardware"), or nobody looks ("fast"). `toolchain` is "twin" (our own, on any machine), "cann" (the real one) or "auto" (cann where
+    there is a card). `run_s` is what one launch on the twin may take before only some of its blocks are run, `build_timeout_s` what compiling may
     take, `compiler` the C++ compiler ("" for $CXX, else g++), `device` the number of the card.
     """
 

@@ -99,7 +99,7 @@ def number(kind: str, value: float) -> Argument:
 
 
 def chosen(wanted: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
-    """An argument of a bound function: `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]` or `["absent"]`."""
+    """An argument of a bound function: `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]`, `["absent"]`."""
     kind, *rest = wanted
     if kind == "tensor":
         return tensors[rest[0]]

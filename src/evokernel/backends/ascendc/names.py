@@ -11,10 +11,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 UNKNOWN = re.compile(
-    r"'(?P<name>\w+)' (?:is not a member of|was not declared in|does not name a type|has not been declared)|has no member named '(?P<member>\w+)'"
+    r"'(?P<name>\w+)' (?:is not a member of|was not declared in|does not name a type|has not been declared)"
+    r"|has no member named '(?P<member>\w+)'"
 )
 DECLARED = re.compile(
-    r"^\s*(?:template <[^;{]*?>\s*)?(?:inline |constexpr |static )*[\w:<>*&, ]+?\b([A-Z]\w+)\(|\b(?:class|struct|using) ([A-Z]\w+)|^TWIN_\w+\((\w+),",
+    r"^\s*(?:template <[^;{]*?>\s*)?(?:inline |constexpr |static )*[\w:<>*&, ]+?\b([A-Z]\w+)\("
+    r"|\b(?:class|struct|using) ([A-Z]\w+)|^TWIN_\w+\((\w+),",
     re.M,
 )
 CLOSE, MOST = 0.72, 3

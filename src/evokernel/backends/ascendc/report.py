@@ -81,7 +81,7 @@ class Report:
 
 
 def reports(said: str, mark: str = "") -> list[Report]:
-    """Those of all launches, in order; CandidateError when a line is not one the twin would write. `mark` is what only the twin was told."""
+    """Those of all launches, in order; CandidateError when a line is not the twin's. `mark` is what only the twin was told."""
     lines = [line.removeprefix(PREFIX).partition(" ") for line in said.splitlines() if line.startswith(PREFIX)]
     if forged := [text for found, _, text in lines if found != mark]:
         refuse(forged[0], "it was not written by the twin")
