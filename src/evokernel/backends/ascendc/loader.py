@@ -101,8 +101,6 @@ def number(kind: str, value: float) -> Argument:
 def chosen(wanted: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
     """An argument of a bound function: `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]`, `["absent"]`."""
     kind, *rest = wanted
-    if kind == "tensor":
-        return tensors[rest[0]]
-    if kind == "number":
-        return numbers[rest[0]]
+    if kind in ("tensor", "number"):
+        return (tensors if kind == "tensor" else numbers)[int(rest[0])]
     return number(kind, rest[0]) if rest else Argument(kind=ABSENT)

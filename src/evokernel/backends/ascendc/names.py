@@ -41,7 +41,8 @@ def advice(name: str) -> str:
 @lru_cache
 def invented() -> dict[str, str]:
     """Names that models like to invent, with what is there instead."""
-    return tomllib.loads((HERE / "names.toml").read_text())["names"]
+    found: dict[str, str] = tomllib.loads((HERE / "names.toml").read_text())["names"]
+    return found
 
 
 @lru_cache
