@@ -22,7 +22,7 @@ using namespace AscendC;
 constexpr uint32_t LENGTH = {LENGTH}, TILE = {TILE}, BLOCKS = {BLOCKS};
 struct Larger {{ uint32_t length, more[15]; }};
 """
-KERNEL = "op_kernel.cpp"
+KERNEL, HOST = "op_kernel.cpp", "op_host.cpp"
 SECONDS = 120
 
 
@@ -39,8 +39,9 @@ class Mutant:
     then: str = ""
     """What ends a run in which the broken rule is only noted."""
     blocks: int = BLOCKS
+    inputs: tuple[str, ...] = ("x", "y")
     function: str = ""
-    """Of a bind: what is called."""
+    """Of a bind: what is called, where that is not the function in it."""
 
     def text(self) -> str:
         """The base with the change."""
@@ -75,21 +76,95 @@ def base(name: str) -> str:
 
 def mutants(name: str) -> list[Mutant]:
     """Those of a file."""
-    return [Mutant(**table) for table in tomllib.loads((HERE / f"{name}.toml").read_text())["mutant"]]
+    return [
+        Mutant(**(table | {"inputs": tuple(table.get("inputs", ("x", "y")))}))
+        for table in tomllib.loads((HERE / f"{name}.toml").read_text())["mutant"]
+    ]
 
 
-def combined(texts: Iterable[str]) -> tuple[str, list[int]]:
-    """One kernel that is any of these, and before which line each begins."""
+class Group:
+    """Mutants that are compiled together. The unchanged base is the first of the alternatives."""
+
+    def __init__(self, mutants: Sequence[Mutant]) -> None:
+        self.mutants = list(mutants)
+        self.kind = self.mutants[0].base if self.mutants[0].base in ("operator", "bind") else "kernel"
+        texts = [base(self.mutants[0].base), *(mutant.text() for mutant in self.mutants)]
+        self.source, self.starts = {"kernel": kernels, "operator": operators, "bind": binds}[self.kind](texts)
+
+    @property
+    def file(self) -> str:
+        """The one that is mutated."""
+        return {"kernel": KERNEL, "operator": HOST, "bind": "bind.cpp"}[self.kind]
+
+    def build(self, workdir: Path) -> None:
+        files = {"tiling.h": base("tiling.h"), HOST: base("host"), KERNEL: kernels([base("scalar")])[0]}
+        if self.kind != "bind":
+            files[self.file] = self.source
+        build(files, workdir, self.source if self.kind == "bind" else "")
+
+    def calls(self) -> list[dict[str, Any]]:
+        """One of each alternative."""
+        return [self.call(number, mutant) for number, mutant in enumerate([None, *self.mutants])]
+
+    def call(self, number: int, mutant: Mutant | None) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "numbers": [["which", number if self.kind == "kernel" else 0], ["blocks", mutant.blocks if mutant else BLOCKS]]
+        }
+        found["inputs"] = mutant.inputs if mutant else ["x", "y"]
+        if self.kind == "operator":
+            found["op"] = f"Alternative{number}Custom"
+        elif self.kind == "bind":
+            found["function"] = mutant.function if mutant and mutant.function else f"run{number}"
+            found["call"] = [["tensor", 0], ["tensor", 1], ["number", 0], ["number", 1]]
+        return found
+
+    def line(self, index: int) -> int:
+        """Of the whole source, the line that the index-th mutant's rule names; 0 for none."""
+        line = self.mutants[index].line()
+        return line and self.starts[index + 1] + line
+
+
+def groups(of: str) -> list[Group]:
+    """The mutants of a file by their bases."""
+    found: dict[str, list[Mutant]] = {}
+    for mutant in mutants(of):
+        found.setdefault(mutant.base, []).append(mutant)
+    return [Group(alike) for alike in found.values()]
+
+
+def kernels(texts: Iterable[str]) -> tuple[str, list[int]]:
+    """One kernel that is any of these, and after which line each begins."""
     source, starts = PRELUDE, []
     for number, text in enumerate(texts):
         source += f"namespace alternative{number} {{\n"
         starts.append(source.count("\n"))
         source += text + "}\n"
-    source += 'extern "C" __global__ __aicore__ void kernel_custom(GM_ADDR x, GM_ADDR y, GM_ADDR out, GM_ADDR workspace, GM_ADDR tiling) {\n'
+    source += (
+        'extern "C" __global__ __aicore__ void kernel_custom(GM_ADDR x, GM_ADDR y, GM_ADDR out, GM_ADDR workspace, GM_ADDR tiling) {\n'
+    )
     source += "  GET_TILING_DATA(t, tiling);\n"
     for number in range(len(starts)):
         source += f"  if (t.which == {number}) {{\n    alternative{number}::Kernel op;\n    op.Run(x, y, out, workspace, tiling);\n  }}\n"
     return source + "}\n", starts
+
+
+def operators(texts: Iterable[str]) -> tuple[str, list[int]]:
+    """One host side with an operator for each of these."""
+    source, starts = '#include "tiling.h"\n#include "register/op_def_registry.h"\n#include <stdexcept>\n', []
+    for number, text in enumerate(texts):
+        starts.append(source.count("\n"))
+        source += re.sub(r"\bTilingFunc\b", f"TilingFunc{number}", re.sub(r"\bKernelCustom\b", f"Alternative{number}Custom", text))
+    return source, starts
+
+
+def binds(texts: Iterable[str]) -> tuple[str, list[int]]:
+    """One bind with a function for each of these."""
+    source, starts = '#include <torch/extension.h>\n#include "pytorch_npu_helper.hpp"\n#include <vector>\n', []
+    for number, text in enumerate(texts):
+        starts.append(source.count("\n"))
+        source += re.sub(r"\brun\b", f"run{number}", text)
+    defined = "".join(f'  m.def("run{number}", &run{number});\n' for number in range(len(starts)))
+    return source + f"PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{\n{defined}}}\n", starts
 
 
 def build(files: dict[str, str], workdir: Path, bind: str = "") -> None:
@@ -104,7 +179,7 @@ def build(files: dict[str, str], workdir: Path, bind: str = "") -> None:
         parameters=parameters,
         files=files,
         kernel=KERNEL,
-        hosts=("op_host.cpp",),
+        hosts=(HOST,),
         header="tiling.h",
         tiling="optiling::KernelCustomTilingData",
         dtypes={"X": "float", "Y": "float", "OUT": "float"},
@@ -136,7 +211,7 @@ def serve() -> None:
     (workdir / "plan.json").write_text("{}")
     kernel = AscendcKernel(workdir, "libtwin.so", "operator.so", order["level"], chip("910B2").as_lines(), 15)
     for call in order["calls"]:
-        arrays = [Array(name, "float32", np.full((BLOCKS, LENGTH), 2.5, np.float32)) for name in call.get("inputs", ["x", "y"])]
+        arrays = [Array(name, "float32", np.full((BLOCKS, LENGTH), 2.5, np.float32)) for name in call["inputs"]]
         scalars = tuple((name, "int", value) for name, value in call["numbers"])
         out = Array("out", "float32", np.zeros((BLOCKS, LENGTH), np.float32))
         kernel.plan = {"op": call.get("op", "KernelCustom"), "function": call.get("function", ""), "call": call.get("call", [])}

@@ -1,4 +1,4 @@
-"""An operator project to one library for the twin: host side and kernel are compiled apart, as CANN does it, against headers of the same names."""
+"""An operator project to one library for the twin: host side and kernel are compiled apart, as with CANN, against headers of its names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evokernel.core import folders
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 TWIN = Path(__file__).parent / "twin"
-LIBRARY, RUNTIME, SOURCES = "operator.so", "libtwin.so", "project"
+LIBRARY, RUNTIME, SOURCES, BIND = "operator.so", "libtwin.so", "project", "bind.cpp"
 RUNTIME_S = 300.0
 LANGUAGE = ("-std=c++17", "-fPIC", "-w", "-fdiagnostics-color=never", "-fmax-errors=8")
 UNWINDING = ("-fnon-call-exceptions", "-fasynchronous-unwind-tables")
@@ -30,7 +30,7 @@ OPTIMISED = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
 PLACED = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping")
 """Each broken rule has a line of its own: equal ends of two branches stay two. addr2line mistakes the files of DWARF 5."""
 KERNEL = (*LANGUAGE, *UNWINDING, *DIVISION, *OPTIMISED, *PLACED, "-DTWIN_KERNEL_TU")
-HOST = (*LANGUAGE, *UNWINDING, *DIVISION, "-O1")
+HOST = (*LANGUAGE, *UNWINDING, *DIVISION, *PLACED, "-O1")
 MIXED = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
 CUBE = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
 MEETING = re.compile(
@@ -53,7 +53,7 @@ def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float 
             (root / name).write_text(QUALIFIER.sub("", text) if name not in project.hosts else text)
         (workdir / "glue.cpp").write_text(glue(project))
         if project.bind:
-            (workdir / "bind.cpp").write_text(project.bind)
+            (root / BIND).write_text(project.bind)
         shutil.copy(runtime, workdir / RUNTIME)
     except OSError as error:
         raise InfraError(f"cannot write to {workdir}: {error}") from error
@@ -68,8 +68,8 @@ def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) ->
     jobs = [(f"{SOURCES}/{project.kernel}", "kernel.o", kernel_options(path, project, places))]
     jobs += [(f"{SOURCES}/{name}", f"host{number}.o", [*HOST, *places]) for number, name in enumerate(project.hosts)]
     jobs += [("glue.cpp", "glue.o", [*HOST, *places])]
-    jobs += [("bind.cpp", "bind.o", [*HOST, *places])] if project.bind else []
-    sources = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {"bind.cpp": project.bind}
+    jobs += [(f"{SOURCES}/{BIND}", "bind.o", [*HOST, *places])] if project.bind else []
+    sources = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {f"{SOURCES}/{BIND}": project.bind}
 
     def one(job: tuple[str, str, list[str]]) -> None:
         source, made, options = job

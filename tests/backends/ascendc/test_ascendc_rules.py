@@ -1,0 +1,86 @@
+"""Every rule of the twin breaks where it should and only there, and is told with its line, what happened, the rule and what helps."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from ascendc_mutants import Group, called, groups, mutants
+
+from evokernel.backends.ascendc.located import rules, told, where
+from evokernel.backends.native.toolchain import missing
+from evokernel.core.errors import CandidateError
+from evokernel.core.plugins import folder
+from evokernel.verify.reasons import REASONS
+
+HOME = folder("backend", "ascendc")
+FILES = ("kernel", "host", "bind")
+GROUPS = [group for name in FILES for group in groups(name)]
+CODE = re.compile(r'"(E-[A-Z0-9-]+)')
+needs_compiler = pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
+
+
+@cache
+def sources() -> str:
+    return "".join(path.read_text() for path in sorted((HOME / "twin").rglob("*")) if path.suffix in (".h", ".hpp", ".cpp"))
+
+
+def test_every_code_has_a_rule_and_a_mutant():
+    raised, written = set(CODE.findall(sources())), set(rules())
+    covered = {mutant.code for name in FILES for mutant in mutants(name)}
+    assert not raised - written, "raised by the twin and not in rules.toml"
+    assert not written - raised, "in rules.toml and never raised: delete them"
+    assert not raised - covered, "without a mutant that breaks them"
+    assert sum(len(mutants(name)) for name in FILES) >= 40
+
+
+@pytest.mark.parametrize("code", rules())
+def test_a_rule_says_what_helps(code):
+    rule = rules()[code]
+    assert set(rule) == {"reason", "rule", "hint"}
+    assert rule["reason"] in REASONS
+    assert all(len(rule[part]) > 20 and rule[part].endswith((".", ";")) for part in ("rule", "hint"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("group", GROUPS, ids=[group.mutants[0].base for group in GROUPS])
+def test_mutants_break_their_rule_and_no_other(group: Group, tmp_path: Path):
+    group.build(tmp_path)
+    strict, hardware = called(tmp_path, "strict", group.calls()), called(tmp_path, "hardware", group.calls())
+    for base in (strict[0], hardware[0]):
+        assert (base.code, base.text, base.notes) == ("", "", ()), "the base breaks a rule"
+    wrong = []
+    for index, mutant in enumerate(group.mutants):
+        found, noted = strict[index + 1], hardware[index + 1]
+        place = where(tmp_path, {group.file: group.source}, found.addresses)
+        line = group.line(index)
+        if found.code != mutant.code:
+            wrong.append(f"{mutant.code} ({mutant.new}): {found.code or 'nothing'} {found.text}")
+        elif not (place.startswith(f"{group.file} line {line} ") if line else not place):
+            wrong.append(f"{mutant.code} ({mutant.new}): at {place or 'no line'}, not line {line}")
+        elif {*noted.notes, noted.code} - {"", mutant.then} != {mutant.code} and noted.code != (mutant.then or mutant.code):
+            wrong.append(f"{mutant.code} ({mutant.new}): hardware has {noted}")
+        elif is_noted(mutant.code) and mutant.code not in noted.notes and noted.code != mutant.then:
+            wrong.append(f"{mutant.code} ({mutant.new}): is not noted on hardware: {noted}")
+    assert not wrong, "\n".join(wrong)
+
+
+def is_noted(code: str) -> bool:
+    """Whether all places that raise a code let hardware go on."""
+    raised = re.findall(rf'(\w+)\(\s*(?:[^"();]*\? *)?"{code}["\\]', sources())
+    return set(raised) == {"broken"}
+
+
+@needs_compiler
+def test_a_broken_rule_is_told_in_words(tmp_path):
+    group = groups("kernel")[0]
+    group.build(tmp_path)
+    result = called(tmp_path, "strict", group.calls()[1:2])[0]
+    error = told(tmp_path, {group.file: group.source}, CandidateError("raised", f"twin\t{result.code}\t{result.addresses}\t{result.text}"))
+    assert error.reason == "local_memory"
+    first, rule, hint = error.detail.splitlines()
+    assert first.startswith(
+        f"E-UB-FULL at op_kernel.cpp line {group.line(0)} `pipe.InitBuffer(xQueue, 2, 100 * 1024);`: InitBuffer: 2 x 102400 bytes"
+    )
+    assert rule.startswith("Rule: ")
+    assert hint.startswith("Hint: ")
