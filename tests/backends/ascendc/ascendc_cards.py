@@ -1,4 +1,4 @@
-"""What each card of the ascendc backend claims, as code: cases in `cards/*.cpp`, wrapped into operators, run on the twin in a child process."""
+"""What each card of the ascendc backend claims, as code: cases in `cards/*.cpp`, wrapped into operators and run on the twin."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ TENSORS = {"x": "float32", "w": "float32", "h": "float16", "i": "int32", "b": "u
 RESULTS = {"y": "float32", "yh": "float16", "yi": "int32"}
 ATTRIBUTES = ("which", "blocks", "key")
 GROUPS = 3
+Job = tuple[dict[str, np.ndarray], dict[str, float], dict[str, np.ndarray]]
+"""Inputs, scalars, outputs."""
 SEED = 7
 
 
@@ -164,7 +166,7 @@ def build(text: str, task: Task, workdir: Path, file: str = "kernel.asc") -> Non
     AscendcBackend().build(task, candidate, workdir)
 
 
-def run(workdir: Path, jobs: list[tuple[dict[str, np.ndarray], dict[str, float], dict[str, np.ndarray]]]) -> list[Ran]:
+def run(workdir: Path, jobs: list[Job]) -> list[Ran]:
     """Every job in one child process, since a kernel might take it down."""
     (workdir / "jobs.pickle").write_bytes(pickle.dumps(jobs))
     done = subprocess.run([sys.executable, __file__, str(workdir)], capture_output=True, text=True, timeout=300)
@@ -173,9 +175,20 @@ def run(workdir: Path, jobs: list[tuple[dict[str, np.ndarray], dict[str, float],
     return found
 
 
+def outcome(text: str, job: Job, workdir: Path, file: str = "kernel.asc") -> Ran:
+    """Of one job; a text that is not even built says so in place of a rule's code."""
+    from evokernel.core.errors import CandidateError
+
+    try:
+        build(text, task_of(*job), workdir, file)
+    except CandidateError as error:
+        return Ran(error.detail, "", {}, 0.0)
+    return run(workdir, [job])[0]
+
+
 def ran_cases(chosen: list[Case], workdir: Path) -> dict[int, Ran]:
     """Builds the operator of these cases and runs each."""
-    numbers = {name: 0 for name in ATTRIBUTES}
+    numbers: dict[str, float] = dict.fromkeys(ATTRIBUTES, 0)
     build(operator(chosen), task_of(given(8), numbers, poisoned(8)), workdir)
     jobs = [(given(case.n), {"which": case.number, "blocks": case.blocks, "key": case.key}, poisoned(case.n)) for case in chosen]
     return dict(zip((case.number for case in chosen), run(workdir, jobs), strict=True))

@@ -31,9 +31,6 @@ Square(t, u, 8);
 //! invented-names refused Rec
 Rec(t, u, 8);
 
-//! invented-names refused Inv
-Inv(t, u, 8);
-
 //! invented-names refused Clip
 Clip(t, u, 0.0f, 1.0f, 8);
 

@@ -423,6 +423,12 @@ LocalTensor<float> a = s.Load(s.first, g.x, g.n), y = s.Result();
 Bend(y, a, s.Scratch<uint8_t>(0), 0.5f, 0.25f, g.n);
 s.Store(g.y, y, g.n);
 
+//! select-modes breaks E-SEL-MODE n=64
+Stage s(g, g.n);
+LocalTensor<float> a = s.Load(s.first, g.x, g.n), y = s.Result();
+CompareScalar(s.Scratch<uint8_t>(0), a, 0.0f, CMPMODE::GT, 64);
+Select(y, s.Scratch<uint8_t>(0), a, 0.0f, SELMODE::VSEL_TENSOR_TENSOR_MODE, 64);
+
 //! reduce-sum works sum n=1003
 Stage s(g, g.n);
 LocalTensor<float> a = s.Load(s.first, g.x, g.n), y = s.Result();
@@ -474,7 +480,7 @@ LocalTensor<float> y = s.Result();
 Reverse(y, s.Load(s.first, g.x, g.n), s.Scratch<int32_t>(0), g.n);
 s.Store(g.y, y, g.n);
 
-//! gather-offsets breaks E-UB-OOB n=128
+//! gather-offsets breaks E-GATHER-OFFSET n=128
 Stage s(g, g.n);
 LocalTensor<uint32_t> offsets = s.Scratch<uint32_t>(0);
 Duplicate(offsets, uint32_t(4 * g.n), g.n);
