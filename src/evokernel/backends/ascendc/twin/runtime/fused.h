@@ -143,8 +143,8 @@ template <typename D, typename S> constexpr bool multipliesAndCasts = Kind<S>::f
 namespace AscendC {
 
 TWIN_UPDATE(FusedMulAdd, x * was + y)
-TWIN_UPDATE(FusedMulAddRelu, x * was + y > 0 ? x * was + y : T(0))
-TWIN_UPDATE(MulAddRelu, x * was + y > 0 ? x * was + y : T(0))
+TWIN_UPDATE(FusedMulAddRelu, std::max(0.0f, float(x * was + y)))
+TWIN_UPDATE(MulAddRelu, std::max(0.0f, float(x * was + y)))
 TWIN_BINARY_CAST(AddReluCast, (twin::clipsAndCasts<T, U>), 0, x + y > U(0) ? U(x + y) : U(0))
 TWIN_BINARY_CAST(SubReluCast, (twin::clipsAndCasts<T, U>), 0, x - y > U(0) ? U(x - y) : U(0))
 TWIN_BINARY_CAST(MulCast, (twin::multipliesAndCasts<T, U>), 2, x * y)

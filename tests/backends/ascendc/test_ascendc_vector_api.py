@@ -1,0 +1,647 @@
+"""Vector instructions of the twin against numpy: values, tails, masks, strides, and the rules they enforce."""
+
+import tomllib
+
+import numpy as np
+import pytest
+
+from evokernel.backends.ascendc import build
+from tests.backends.ascendc.vector_bench import HARDWARE, Bench
+
+FLOATS = ("float32", "float16")
+COUNTS = (1, 7, 64, 100, 129, 1000)
+NONE, RINT, FLOOR, CEIL, ROUND, TRUNC, ODD = range(7)
+LT, GT, EQ, LE, GE, NE = range(6)
+ALL_BITS = 2**64 - 1
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    return Bench()
+
+
+def numbers(count: int, dtype: str, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-4, 4, count).astype(dtype)
+
+
+def whole(count: int, dtype: str, low: int = -100, high: int = 100, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(low, high, count).astype(dtype)
+
+
+def up(count: int, to: int = 16) -> int:
+    return (count + to - 1) // to * to
+
+
+def width(dtype: str) -> int:
+    return 256 // np.dtype(dtype).itemsize
+
+
+def unit(dtype: str) -> float:
+    return 2e-3 if dtype == "float16" else 1e-6
+
+
+# ---- by count
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("count", COUNTS)
+def test_arithmetic_by_count(bench: Bench, dtype: str, count: int) -> None:
+    a, b, d = (numbers(up(count), dtype, seed) for seed in range(3))
+    f = [x.astype("float32")[:count] for x in (a, b, d)]
+    expected = {
+        "add": f[0] + f[1],
+        "add_relu": np.maximum(f[0] + f[1], 0),
+        "sub_relu": np.maximum(f[0] - f[1], 0),
+        "muls": f[0] * 3,
+        "leaky": np.where(f[0] > 0, f[0], f[0] / 4),
+        "dup": np.full(count, 2.5, dtype),
+        "index": 5 + np.arange(count, dtype="float32"),
+    }
+    for case, wanted in expected.items():
+        got = bench.run(f"{case}:{dtype}", [a, b], [count], dtype, count)
+        np.testing.assert_allclose(got, wanted.astype(dtype), rtol=unit(dtype), err_msg=case)
+        assert not bench.run(f"{case}:{dtype}", [a, b], [count], dtype, count + 8)[count:].any()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("count", (16, 64, 208, 1008))
+def test_fused_by_count(bench: Bench, dtype: str, count: int) -> None:
+    a, b, d = (numbers(count, dtype, seed) for seed in range(3))
+    x, y, was = (v.astype("float32") for v in (a, b, d))
+    expected = {
+        "axpy": (y + x / 2, [a, b]),
+        "mul_add_dst": (was + x * y, [a, b, d]),
+        "fused_mul_add": (x * was + y, [a, b, d]),
+        "mul_add_relu": (np.maximum(x * was + y, 0), [a, b, d]),
+    }
+    for case, (wanted, inputs) in expected.items():
+        got = bench.run(f"{case}:{dtype}", inputs, [count], dtype, count)
+        np.testing.assert_allclose(got, wanted.astype(dtype), rtol=unit(dtype), atol=unit(dtype) * 20, err_msg=case)
+
+
+def test_mixed_types(bench: Bench) -> None:
+    x, base = numbers(96, "float16"), numbers(96, "float32", 1)
+    np.testing.assert_allclose(bench.run("axpy_mixed", [x, base], [96], "float32", 96), base + x.astype("float32") / 2, rtol=1e-6)
+    y = numbers(96, "float32", 2)
+    np.testing.assert_array_equal(bench.run("add_relu_cast", [base, y], [96], "float16", 96), np.maximum(base + y, 0).astype("float16"))
+    a, b = (numbers(96, "float16", seed) * np.float16(10) for seed in (3, 4))
+    product = (a.astype("float32") * b.astype("float32")).astype("float16")
+    np.testing.assert_array_equal(bench.run("mul_cast", [a, b], [96], "int8", 96), np.clip(np.rint(product.astype("float32")), -128, 127))
+
+
+def test_scaled_casts(bench: Bench) -> None:
+    a, b = whole(64, "int32"), whole(64, "int32", seed=1)
+    np.testing.assert_array_equal(bench.run("add_deq_relu", [a, b], [64], "float16", 64), np.maximum((a + b) * 0.5, 0).astype("float16"))
+    np.testing.assert_array_equal(bench.run("cast_deq", [a], [64], "float16", 64), (a * 0.25).astype("float16"))
+    s = whole(64, "int16", -400, 400)
+    got = bench.run("cast_deq_bytes", [s], [64], "int8", 128).reshape(4, 2, 16)
+    np.testing.assert_array_equal(got[:, 0].ravel(), np.clip(np.rint(s * 0.5) + 3, -128, 127))
+    assert not got[:, 1].any()
+
+
+def test_bits_and_shifts(bench: Bench) -> None:
+    a, b = whole(128, "uint16", 0, 65536), whole(128, "uint16", 0, 65536, 1)
+    np.testing.assert_array_equal(bench.run("and16", [a, b], [128], "uint16", 128), a & b)
+    s, i = whole(128, "int16", -30000, 30000), whole(128, "int32", -(10**9), 10**9)
+    np.testing.assert_array_equal(bench.run("not16", [s], [128], "int16", 128), ~s)
+    np.testing.assert_array_equal(bench.run("shift_left", [s], [128], "int16", 128), s << 3)
+    np.testing.assert_array_equal(bench.run("shift_right", [i], [128], "int32", 128), i >> 4)
+    np.testing.assert_array_equal(bench.run("shift_right_round", [i], [128], "int32", 128), (i >> 4) + ((i >> 3) & 1))
+
+
+def test_forms_can_be_passed_on(bench: Bench) -> None:
+    a, b = numbers(64, "float32"), numbers(64, "float32", 1)
+    np.testing.assert_allclose(bench.run("passed_on", [a, b], [64], "float32", 64), np.maximum(a / b, 0), rtol=1e-6)
+
+
+# ---- by mask and repeats
+
+
+def elements(dtype: str, mask: np.ndarray, repeats: int, block: int, repeat: int) -> np.ndarray:
+    """Where the lanes of a mask lie, repeat by repeat."""
+    per_block = 32 // np.dtype(dtype).itemsize
+    lanes = np.flatnonzero(mask)
+    return np.concatenate([(r * repeat + lanes // per_block * block) * per_block + lanes % per_block for r in range(repeats)])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("strides", [(1, 1, 1, 8, 8, 8), (1, 2, 1, 8, 16, 0), (2, 1, 1, 16, 8, 8)])
+@pytest.mark.parametrize(("mask", "repeats"), [(64, 3), (33, 2), (1, 5)])
+def test_masked_forms(bench: Bench, dtype: str, strides: tuple[int, ...], mask: int, repeats: int) -> None:
+    a, b = numbers(4096, dtype), numbers(4096, dtype, 1)
+    lanes = np.arange(width(dtype)) < mask
+    to, one, other = (elements(dtype, lanes, repeats, strides[i], strides[i + 3]) for i in range(3))
+    wanted = np.zeros(4096, dtype)
+    wanted[to] = a[one] + b[other]
+    np.testing.assert_array_equal(bench.run(f"add_mask:{dtype}", [a, b], [mask, repeats, *strides], dtype, 4096), wanted)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_masks_of_bits(bench: Bench, dtype: str) -> None:
+    a, b = numbers(512, dtype), numbers(512, dtype, 1)
+    low, high = 0xF0F0_0000_1234_8001, 0 if dtype == "float32" else 0x8000_0000_0000_0101
+    lanes = np.array([(low if i < 64 else high) >> (i % 64) & 1 for i in range(width(dtype))], bool)
+    where = elements(dtype, lanes, 3, 1, 8)
+    for case, values in (
+        ("add_bits", a + b),
+        ("dup_bits", np.full(512, 7, dtype)),
+        ("exp_bits", np.exp(a.astype("float32")).astype(dtype)),
+    ):
+        wanted = np.zeros(512, dtype)
+        wanted[where] = values[where]
+        np.testing.assert_allclose(bench.run(f"{case}:{dtype}", [a, b], [low, high, 3], dtype, 512), wanted, rtol=unit(dtype), err_msg=case)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_fills_and_copies_by_mask(bench: Bench, dtype: str) -> None:
+    a = numbers(1024, dtype)
+    lanes = np.arange(width(dtype)) < 40
+    wanted = np.zeros(1024, dtype)
+    wanted[elements(dtype, lanes, 2, 2, 16)] = 7
+    np.testing.assert_array_equal(bench.run(f"dup_mask:{dtype}", [], [40, 2, 2, 16], dtype, 1024), wanted)
+    wanted = np.zeros(1024, dtype)
+    wanted[elements(dtype, lanes, 3, 1, 8)] = a[elements(dtype, lanes, 3, 1, 5)]
+    np.testing.assert_array_equal(bench.run(f"copy_mask:{dtype}", [a], [40, 3, 1, 1, 8, 5], dtype, 1024), wanted)
+    per_block = 32 // np.dtype(dtype).itemsize
+    np.testing.assert_array_equal(bench.run(f"brcb:{dtype}", [a], [2, 1, 8], dtype, 16 * per_block), np.repeat(a[:16], per_block))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_accumulating_into_the_second_source(bench: Bench, dtype: str) -> None:
+    a = whole(width(dtype) * 5, dtype)
+    got = bench.run(f"accumulate:{dtype}", [a], [5], dtype, width(dtype), level=HARDWARE)
+    np.testing.assert_array_equal(got, a.reshape(5, -1).sum(0))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("count", (1, 63, 64, 65, 500))
+def test_counter_mode(bench: Bench, dtype: str, count: int) -> None:
+    a, b = numbers(512, dtype), numbers(512, dtype, 1)
+    wanted = np.zeros(512, dtype)
+    wanted[:count] = (a + b)[:count]
+    np.testing.assert_array_equal(bench.run(f"counter:{dtype}", [a, b], [count], dtype, 512), wanted)
+    wanted[:count] = (a * dtype_of(dtype, 2))[:count]
+    np.testing.assert_array_equal(bench.run(f"counter_mask:{dtype}", [a], [count], dtype, 512), wanted)
+
+
+def dtype_of(dtype: str, value: float) -> np.generic:
+    return np.dtype(dtype).type(value)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_mask_register(bench: Bench, dtype: str) -> None:
+    a = numbers(256, dtype)
+    lanes = np.zeros(width(dtype), bool)
+    lanes[[0, 2, 5]] = True
+    where = elements(dtype, lanes, 2, 1, 8)
+    wanted = np.zeros(256, dtype)
+    wanted[where] = a[where] + dtype_of(dtype, 1)
+    np.testing.assert_array_equal(bench.run(f"register_bits:{dtype}", [a], [0b100101, 0, 2], dtype, 256), wanted)
+    full = bench.run(f"register_forgotten:{dtype}", [a], [], dtype, width(dtype))
+    np.testing.assert_array_equal(full, a[: width(dtype)] + dtype_of(dtype, 1))
+
+
+# ---- casts
+
+ROUNDED = {RINT: np.rint, FLOOR: np.floor, CEIL: np.ceil, TRUNC: np.trunc, ROUND: lambda x: np.trunc(x + np.copysign(0.5, x))}
+HALVES = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.51, 3.0, 1e6, -1e6, 7.25], "float32")
+
+
+@pytest.mark.parametrize("mode", ROUNDED)
+@pytest.mark.parametrize(
+    ("source", "target"), [("f32", "i32"), ("f32", "i16"), ("f32", "i64"), ("f32", "f32"), ("f16", "i32"), ("f16", "i8"), ("f16", "u8")]
+)
+def test_casts_to_whole_numbers(bench: Bench, mode: int, source: str, target: str) -> None:
+    types = {"f32": "float32", "f16": "float16", "i32": "int32", "i16": "int16", "i64": "int64", "i8": "int8", "u8": "uint8"}
+    x = np.resize(np.clip(HALVES, -60000, 60000).astype(types[source]), 48)
+    wanted = ROUNDED[mode](x.astype("float64"))
+    if target != "f32":
+        limits = np.iinfo(types[target])
+        wanted = np.clip(wanted, limits.min, limits.max)
+    got = bench.run(f"cast_{source}_{target}", [x], [48, mode], types[target], 48)
+    np.testing.assert_array_equal(got, wanted.astype(types[target]))
+
+
+def brain(x: np.ndarray) -> np.ndarray:
+    return (x.astype("uint32") << 16).view("float32")
+
+
+@pytest.mark.parametrize("mode", (RINT, FLOOR, CEIL, ROUND, TRUNC))
+@pytest.mark.parametrize("target", ("f16", "bf16"))
+def test_casts_to_fewer_digits(bench: Bench, mode: int, target: str) -> None:
+    x = np.concatenate([numbers(500, "float32"), np.float32([1 + 2**-11, 1 + 3 * 2**-11, -1 - 2**-11, 1 + 2**-8, 1e-6, -1e-7, 0, 65504])])
+    raw = bench.run(f"cast_f32_{target}", [x], [x.size, mode], "uint16", x.size)
+    got = raw.view("float16").astype("float64") if target == "f16" else brain(raw).astype("float64")
+    step = np.abs(x.astype("float64")) * 2.0 ** (-10 if target == "f16" else -7) + 2.0 ** (-24 if target == "f16" else -130)
+    error = got - x
+    bounds = {FLOOR: (-1.0, 0.0), CEIL: (0.0, 1.0), RINT: (-0.5, 0.5), ROUND: (-0.5, 0.5)}
+    if mode == TRUNC:
+        assert (np.abs(got) <= np.abs(x)).all() and (np.abs(error) <= step).all()
+        return
+    low, high = bounds[mode]
+    assert (error >= low * step).all() and (error <= high * step).all()
+    if target == "f16" and mode == RINT:
+        np.testing.assert_array_equal(raw.view("float16"), x.astype("float16"))
+    if target == "f16" and mode == ROUND:
+        assert got[500] == 1 + 2**-10 and got[502] == -1 - 2**-10  # ties go away from zero
+
+
+def test_cast_to_odd(bench: Bench) -> None:
+    x = numbers(300, "float32")
+    got = bench.run("cast_f32_f16", [x], [300, ODD], "uint16", 300)
+    exact = got.view("float16").astype("float32") == x
+    assert ((got & 1 == 1) | exact).all()
+    assert (np.abs(got.view("float16").astype("float64") - x) <= np.abs(x) * 2**-10 + 2**-24).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "source", "target"),
+    [
+        ("cast_f16_f32", "float16", "float32"),
+        ("cast_i32_f32", "int32", "float32"),
+        ("cast_i32_i64", "int32", "int64"),
+        ("cast_i8_f16", "int8", "float16"),
+        ("cast_u8_f16", "uint8", "float16"),
+        ("cast_i16_f16", "int16", "float16"),
+    ],
+)
+def test_casts_that_keep_the_value(bench: Bench, case: str, source: str, target: str) -> None:
+    x = numbers(300, "float16") if source == "float16" else whole(300, source, 0 if source == "uint8" else -120, 120)
+    np.testing.assert_array_equal(bench.run(case, [x], [300, NONE], target, 300), x.astype(target))
+
+
+def test_casts_between_whole_numbers_and_of_long_ones(bench: Bench) -> None:
+    x = np.array([5, -7, 40000, -40000, 2**31 - 1] * 4, "int32")
+    np.testing.assert_array_equal(bench.run("cast_i32_i16", [x], [20, NONE], "int16", 20), np.clip(x, -32768, 32767))
+    y = np.array([5, -7, 2**40, -(2**40), 2**24 + 1] * 4, "int64")
+    np.testing.assert_array_equal(bench.run("cast_i64_i32", [y], [20, NONE], "int32", 20), np.clip(y, -(2**31), 2**31 - 1))
+    np.testing.assert_array_equal(bench.run("cast_i64_f32", [y], [20, RINT], "float32", 20), y.astype("float32"))
+    up_to = bench.run("cast_i64_f32", [y], [20, CEIL], "float32", 20)
+    assert up_to[4] == 2**24 + 2 and bench.run("cast_i64_f32", [y], [20, FLOOR], "float32", 20)[4] == 2**24
+    b = (numbers(64, "float32").view("uint32") >> 16).astype("uint16")
+    np.testing.assert_array_equal(bench.run("cast_bf16_f32", [b], [64, NONE], "float32", 64), brain(b))
+
+
+def test_four_bits(bench: Bench) -> None:
+    x = whole(64, "float16", -12, 12)
+    packed = bench.run("cast_f16_i4", [x], [64, NONE], "uint8", 32)
+    values = np.stack([packed & 15, packed >> 4], 1).ravel().astype("int8")
+    np.testing.assert_array_equal(np.where(values > 7, values - 16, values), np.clip(x, -8, 7))
+    np.testing.assert_array_equal(bench.run("cast_i4_f16", [packed], [64, NONE], "float16", 64), np.clip(x, -8, 7))
+
+
+def test_casts_by_mask(bench: Bench) -> None:
+    x = numbers(256, "float16")
+    wanted = np.zeros(256, "float32")
+    for r in range(4):
+        wanted[r * 64 : r * 64 + 50] = x[r * 64 : r * 64 + 50]
+    np.testing.assert_array_equal(bench.run("cast_mask", [x], [50, 4], "float32", 256), wanted)
+    y = numbers(256, "float32")
+    np.testing.assert_array_equal(bench.run("cast_narrow", [y], [4], "float16", 256), y.astype("float16"))
+    np.testing.assert_array_equal(bench.run("cast_in_place", [y], [256], "float16", 256), y.astype("float16"))
+
+
+# ---- reductions
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("count", (*COUNTS, 5000))
+def test_reductions_of_all(bench: Bench, dtype: str, count: int) -> None:
+    x = numbers(up(count), dtype)
+    total = x[:count].astype("float64").sum()
+    for case in ("sum", "sum_value"):
+        got = bench.run(f"{case}:{dtype}", [x], [count], dtype, 1)[0]
+        np.testing.assert_allclose(got, total, rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-2 if dtype == "float16" else 1e-4)
+    index = "uint32" if dtype == "float32" else "uint16"
+    for case, best in (("maximum", x[:count].argmax()), ("minimum", x[:count].argmin())):
+        got = bench.run(f"{case}:{dtype}", [x], [count, 1], dtype, 2)
+        assert got[0] == x[best] and got.view(index)[1] == best
+        alone = bench.run(f"{case}:{dtype}", [x], [count, 0], dtype, 2)
+        assert alone[0] == x[best] and not alone.view(index)[1]
+
+
+def test_the_first_of_equals_is_found(bench: Bench) -> None:
+    x = np.zeros(300, "float32")
+    x[[70, 200]] = 9
+    assert bench.run("maximum:float32", [x], [300, 1], "uint32", 2)[1] == 70
+    assert bench.run("maximum_over_source:float32", [x], [300], "uint32", 2)[1] == 70
+
+
+def test_sums_are_trees_within_a_repeat(bench: Bench) -> None:
+    x = numbers(64, "float32") * np.float32(1e4)
+    tree = x.copy()
+    while tree.size > 1:
+        tree = tree[0::2] + tree[1::2]
+    assert bench.run("sum:float32", [x], [64], "float32", 1)[0] == tree[0]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("mask", "repeats"), [(64, 4), (17, 3)])
+def test_reductions_by_repeat(bench: Bench, dtype: str, mask: int, repeats: int) -> None:
+    w, per_block = width(dtype), 32 // np.dtype(dtype).itemsize
+    x = whole(w * repeats, dtype)
+    rows = x.reshape(repeats, w)[:, :mask]
+    index = "uint32" if dtype == "float32" else "uint16"
+    run = bench.run
+    np.testing.assert_array_equal(run(f"whole_sum:{dtype}", [x], [mask, repeats, 1], dtype, repeats), rows.sum(1))
+    np.testing.assert_array_equal(run(f"whole_sum:{dtype}", [x], [mask, repeats, 3], dtype, (repeats, 3))[:, 0], rows.sum(1))
+    np.testing.assert_array_equal(run(f"repeat_sum:{dtype}", [x], [mask, repeats], dtype, repeats), rows.sum(1))
+    assert run(f"sum_mask:{dtype}", [x], [mask, repeats, 8], dtype, 1)[0] == rows.sum()
+    got = run(f"maximum_mask:{dtype}", [x], [mask, repeats, 8], dtype, 2)
+    best = int(rows.argmax())
+    assert got[0] == rows.max() and got.view(index)[1] == best // mask * w + best % mask
+    pairs = run(f"whole_max:{dtype}", [x], [mask, repeats, 0], dtype, (repeats, 2))
+    np.testing.assert_array_equal(pairs[:, 0], rows.max(1))
+    np.testing.assert_array_equal(pairs.view(index)[:, 1], rows.argmax(1))
+    swapped = run(f"whole_min:{dtype}", [x], [mask, repeats, 1], dtype, (repeats, 2))
+    np.testing.assert_array_equal(swapped[:, 1], rows.min(1))
+    np.testing.assert_array_equal(run(f"whole_min:{dtype}", [x], [mask, repeats, 2], dtype, repeats), rows.min(1))
+    np.testing.assert_array_equal(run(f"whole_max:{dtype}", [x], [mask, repeats, 3], "uint32", repeats), rows.argmax(1))
+    value = run(f"whole_max_count:{dtype}", [x], [mask, repeats], dtype, 2)
+    assert value[0] == rows.max()
+    lanes = np.arange(w) < mask
+    for case, reduce in (("block_sum", np.sum), ("block_max", np.max), ("block_min", np.min)):
+        wanted = np.zeros((repeats, 8), dtype)
+        for block in range((mask + per_block - 1) // per_block):
+            wanted[:, block] = reduce(
+                x.reshape(repeats, 8, per_block)[:, block, lanes[block * per_block : (block + 1) * per_block]], axis=1
+            )
+        np.testing.assert_array_equal(run(f"{case}:{dtype}", [x], [mask, repeats], dtype, (repeats, 8)), wanted, err_msg=case)
+    wanted = np.where(lanes, x.reshape(repeats, w), 0).reshape(repeats, w // 2, 2).sum(2)
+    np.testing.assert_array_equal(run(f"pair_sum:{dtype}", [x], [mask, repeats], dtype, (repeats, w // 2)), wanted)
+
+
+def test_sum_by_bits(bench: Bench) -> None:
+    x = whole(128, "float32")
+    wanted = (x.reshape(2, 64) * [(0b1011 >> i) & 1 if i < 4 else 0 for i in range(64)]).sum(1)
+    np.testing.assert_array_equal(bench.run("whole_sum_bits:float32", [x], [0b1011, 0, 2], "float32", 2), wanted)
+
+
+def test_builtins(bench: Bench) -> None:
+    x, y = whole(256, "float32"), whole(256, "float32", seed=1)
+    got = bench.run("raw_sum", [x], [4], "float32", 12)
+    assert got[0] == x.sum()
+    np.testing.assert_array_equal(got[8:], x.reshape(4, 64).sum(1))
+    np.testing.assert_array_equal(bench.run("raw_arithmetic", [x, y], [100], "float32", 128)[:100], np.abs(x * y + 1)[:100])
+    assert not bench.run("raw_arithmetic", [x, y], [100], "float32", 128)[100:].any()
+    assert bench.breaks("raw_outside", [x], []) == "E-UB-NULL"
+
+
+# ---- comparing and choosing
+
+COMPARED = {LT: np.less, GT: np.greater, EQ: np.equal, LE: np.less_equal, GE: np.greater_equal, NE: np.not_equal}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("mode", COMPARED)
+def test_comparisons(bench: Bench, dtype: str, mode: int) -> None:
+    a, b = (np.rint(numbers(256, dtype, seed)).astype(dtype) for seed in (0, 1))
+    a[3] = np.nan
+    bits = np.packbits(COMPARED[mode](a, b), bitorder="little")
+    np.testing.assert_array_equal(bench.run(f"compare:{dtype}", [a, b], [mode, 256], "uint8", 32), bits)
+    np.testing.assert_array_equal(bench.run(f"compare_repeat:{dtype}", [a, b], [mode, 256 // width(dtype)], "uint8", 32), bits)
+    scalar = np.packbits(COMPARED[mode](a, dtype_of(dtype, 0.5)), bitorder="little")
+    np.testing.assert_array_equal(bench.run(f"compare_scalar:{dtype}", [a], [mode, 256], "uint8", 32), scalar)
+    first = np.packbits(COMPARED[mode](a, b)[: width(dtype)], bitorder="little")
+    np.testing.assert_array_equal(bench.run(f"compare_register:{dtype}", [a, b], [mode], "uint8", first.size), first)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_selections(bench: Bench, dtype: str) -> None:
+    w = width(dtype)
+    a, b, bits = numbers(256, dtype), numbers(256, dtype, 1), whole(64, "uint8", 0, 256)
+    flags = np.unpackbits(bits, bitorder="little")[:256].astype(bool)
+    same = np.resize(flags[:w], 256)
+    run = bench.run
+    np.testing.assert_array_equal(run(f"select:{dtype}", [a, b, bits], [2, 250], dtype, 250), np.where(flags, a, b)[:250])
+    np.testing.assert_array_equal(run(f"select:{dtype}", [a, b, bits], [0, 256], dtype, 256), np.where(same, a, b))
+    np.testing.assert_array_equal(
+        run(f"select_scalar:{dtype}", [a, b, bits], [1, 250], dtype, 250), np.where(flags, a, dtype_of(dtype, -1))[:250]
+    )
+    wanted = np.zeros(256, dtype)
+    for r in range(2):
+        wanted[r * w : r * w + 40] = np.where(flags, a, b)[r * w : r * w + 40]
+    np.testing.assert_array_equal(run(f"select_mask:{dtype}", [a, b, bits], [2, 40, 2], dtype, 256), wanted)
+    chosen = np.where(np.resize(a[:w] > b[:w], 2 * w), a[: 2 * w], b[: 2 * w])
+    np.testing.assert_array_equal(run(f"select_register:{dtype}", [a, b], [], dtype, 2 * w), chosen)
+
+
+# ---- gathering
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("count", (1, 65, 300))
+def test_gather(bench: Bench, dtype: str, count: int) -> None:
+    x, size = numbers(1000, dtype), np.dtype(dtype).itemsize
+    places = np.random.default_rng(2).integers(0, 900, up(count, 128)).astype("uint32")
+    got = bench.run(f"gather:{dtype}", [x, places * size], [4 * size, count], dtype, count)
+    np.testing.assert_array_equal(got, x[places[:count] + 4])
+
+
+def test_gather_by_mask_and_by_block(bench: Bench) -> None:
+    x = numbers(1000, "float32")
+    places = np.random.default_rng(2).integers(0, 1000, 128).astype("uint32")
+    wanted = np.zeros(128, "float32")
+    for r in range(2):
+        wanted[r * 64 : r * 64 + 30] = x[places[r * 64 : r * 64 + 30]]
+    np.testing.assert_array_equal(bench.run("gather_mask_form:float32", [x, places * 4], [30, 2], "float32", 128), wanted)
+    blocks = np.random.default_rng(3).integers(0, 100, 16).astype("uint32")
+    values = np.arange(800, dtype="uint32")
+    got = bench.run("gather_blocks", [values, blocks * 32], [2], "uint32", (16, 8))
+    np.testing.assert_array_equal(got, values.reshape(100, 8)[blocks])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("pattern", range(1, 8))
+def test_keeping_by_pattern(bench: Bench, dtype: str, pattern: int) -> None:
+    w = width(dtype)
+    x = numbers(w * 4, dtype)
+    steps = {1: (0, 2), 2: (1, 2), 3: (0, 4), 4: (1, 4), 5: (2, 4), 6: (3, 4), 7: (0, 1)}
+    first, step = steps[pattern]
+    wanted = x.reshape(4, w)[:, first::step].ravel()
+    got = bench.run(f"keep:{dtype}", [x], [pattern, 0, 0, 4], "uint8", 24 * 1024)
+    assert got.view("uint32")[-1] == wanted.size
+    np.testing.assert_array_equal(got.view(dtype)[: wanted.size], wanted)
+    part = x.reshape(4, w)[:2, :50][:, first::step].ravel()
+    got = bench.run(f"keep:{dtype}", [x], [pattern, 1, 50, 2], "uint8", 24 * 1024)
+    assert got.view("uint32")[-1] == part.size
+    np.testing.assert_array_equal(got.view(dtype)[: part.size], part)
+
+
+def test_keeping_by_bits(bench: Bench) -> None:
+    x, bits = numbers(640, "float32"), whole(32, "uint32", 0, 2**32)
+    flags = np.unpackbits(bits.view("uint8"), bitorder="little").astype(bool)
+    got = bench.run("keep_bits", [x, bits], [1, 500, 1, 0], "uint8", 24 * 1024)
+    wanted = x[:500][flags[:500]]
+    assert got.view("uint32")[-1] == wanted.size
+    np.testing.assert_array_equal(got.view("float32")[: wanted.size], wanted)
+    got = bench.run("keep_bits", [x, bits], [0, 0, 3, 1], "uint8", 24 * 1024)
+    wanted = np.concatenate([x[r * 64 : (r + 1) * 64][flags[r * 256 : r * 256 + 64]] for r in range(3)])
+    np.testing.assert_array_equal(got.view("float32")[: wanted.size], wanted)
+
+
+# ---- sorting and turning
+
+
+def records(values: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    made = np.zeros((values.size, 8), np.uint8)
+    made[:, : values.itemsize] = np.ascontiguousarray(values).view(np.uint8).reshape(values.size, values.itemsize)
+    made[:, 4:] = indices.astype("uint32").view(np.uint8).reshape(values.size, 4)
+    return made
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sorting(bench: Bench, dtype: str) -> None:
+    x, order = np.rint(numbers(96, dtype) * dtype_of(dtype, 3)).astype(dtype), np.arange(96, dtype="uint32")
+    wanted = []
+    for r in range(3):
+        places = np.argsort(-x[r * 32 : (r + 1) * 32], kind="stable") + r * 32
+        wanted.append(records(x[places], places))
+    np.testing.assert_array_equal(bench.run(f"sort32:{dtype}", [x, order], [3], "uint8", (96, 8)), np.concatenate(wanted))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("repeats", (1, 3, 4, 5, 17))
+def test_sorting_all(bench: Bench, dtype: str, repeats: int) -> None:
+    count = repeats * 32
+    x = np.random.default_rng(0).permutation(count).astype(dtype)
+    got = bench.run(f"sort_full:{dtype}", [x, np.arange(count, dtype="uint32")], [repeats], "uint8", 24 * 1024)
+    np.testing.assert_array_equal(got.view(dtype)[:count], np.sort(x)[::-1])
+    np.testing.assert_array_equal(got.view("uint32")[2048 : 2048 + count], np.argsort(-x))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("lengths", "valid"), [((40, 30, 20, 10), 15), ((5, 9, 0, 0), 3), ((8, 8, 8, 0), 7)])
+@pytest.mark.parametrize("suspends", (0, 1))
+def test_merging(bench: Bench, dtype: str, lengths: tuple[int, ...], valid: int, suspends: int) -> None:
+    queues = [np.sort(np.random.default_rng(i).permutation(1000)[:n].astype(dtype))[::-1] for i, n in enumerate(lengths)]
+    space = np.zeros((1024, 8), np.uint8)
+    for i, queue in enumerate(queues):
+        space[i * 256 : i * 256 + queue.size] = records(queue, np.full(queue.size, i))
+    got = bench.run(f"merge:{dtype}", [space], [*lengths, suspends, valid], "uint8", 24 * 1024)
+    all_of_them = sorted([(-value, i) for i, queue in enumerate(queues) for value in queue])
+    taken, wanted = [0] * 4, []
+    for value, i in all_of_them:
+        if suspends and any(0 < n == t for n, t in zip(lengths, taken, strict=True)):
+            break
+        wanted.append(-value)
+        taken[i] += 1
+    np.testing.assert_array_equal(got.view(dtype).reshape(-1, 8 // np.dtype(dtype).itemsize)[: len(wanted), 0], wanted)
+    np.testing.assert_array_equal(got.view("uint32")[-4:], taken)
+
+
+def test_transpositions(bench: Bench) -> None:
+    x = numbers(256, "float16").reshape(16, 16)
+    np.testing.assert_array_equal(bench.run("transpose16", [x], [], "float16", (16, 16)), x.T)
+    y = numbers(2 * 3 * 4 * 8, "float32").reshape(2, 3, 4, 8)
+    np.testing.assert_array_equal(bench.run("transpose_channels", [y], [2, 3, 4, 8, 0], "float32", (2, 4, 8, 3)), y.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(
+        bench.run("transpose_channels", [y], [2, 3, 4, 8, 1], "float32", (2, 3, 4, 8)).ravel(),
+        y.reshape(2, 4, 8, 3).transpose(0, 3, 1, 2).ravel(),
+    )
+
+
+def test_blocks_turned(bench: Bench) -> None:
+    x = numbers(256, "float16").reshape(16, 16)
+    np.testing.assert_array_equal(bench.run("blocks16", [x], [1], "float16", (16, 16)), x.T)
+    y = numbers(128, "float32").reshape(16, 8)
+    np.testing.assert_array_equal(bench.run("blocks32", [y], [1], "float32", (8, 16)), y.T)
+    z = numbers(512, "float16").reshape(16, 32)
+    np.testing.assert_array_equal(bench.run("blocks16", [z], [2], "float16", (32, 16)), z.T)
+    b = whole(512, "uint8", 0, 256).reshape(16, 32)
+    np.testing.assert_array_equal(bench.run("blocks8", [b], [0], "uint8", (16, 32))[:, :16], b[:, :16].T)
+    np.testing.assert_array_equal(bench.run("blocks8", [b], [1], "uint8", (16, 32))[:, 16:], b[:, 16:].T)
+
+
+# ---- rules
+
+
+BROKEN = [
+    ("add_bf16", ["uint16", "uint16"], [16], "E-DTYPE"),
+    ("or32", ["int32", "int32"], [16], "E-DTYPE"),
+    ("dup_int8", [], [16], "E-DTYPE"),
+    ("cast_f16_bf16", ["float16"], [16, NONE], "E-CAST-PAIR"),
+    ("cast_i8_f32", ["int8"], [16, NONE], "E-CAST-PAIR"),
+    ("cast_f32_i32", ["float32"], [16, NONE], "E-CAST-PAIR"),
+    ("cast_f16_f32", ["float16"], [16, RINT], "E-CAST-PAIR"),
+    ("add:float32", ["float32", "float32"], [0], "E-COUNT"),
+    ("add_mask:float32", ["float32", "float32"], [65, 1, 1, 1, 1, 8, 8, 8], "E-MASK"),
+    ("add_mask:float32", ["float32", "float32"], [64, 0, 1, 1, 1, 8, 8, 8], "E-REPEAT"),
+    ("add_bits:float32", ["float32", "float32"], [1, 1, 1], "E-MASK-HIGH"),
+    ("add_bits:float16", ["float16", "float16"], [0, 0, 1], "E-MASK"),
+    ("overlap_count", ["float32"], [500], "E-OVERLAP"),
+    ("overlap_behind", ["float32"], [500], ""),
+    ("overlap_count", ["float32"], [64], ""),
+    ("cast_widening_in_place", ["float16"], [512], "E-OVERLAP"),
+    ("maximum_small_work:float32", ["float32"], [640, 0, 16], "E-RED-WORK"),
+    ("maximum_small_work:float32", ["float32"], [640, 0, 24], ""),
+    ("maximum_small_work:float32", ["float32"], [640, 1, 24], "E-RED-WORK"),
+    ("maximum_small_work:float32", ["float32"], [640, 1, 32], ""),
+    ("whole_sum:float32", ["float32"], [64, 2, 70000], "E-STRIDE"),
+    ("brcb:float32", ["float32"], [1, 0, 8], "E-STRIDE"),
+    ("compare:float32", ["float32", "float32"], [LT, 100], "E-CMP-256"),
+    ("compare_scalar:float16", ["float16"], [LT, 64], "E-CMP-256"),
+    ("compare_int", ["int32", "int32"], [EQ, 64], ""),
+    ("compare_int", ["int32", "int32"], [LT, 64], "E-DTYPE"),
+    ("select:float32", ["float32", "float32", "uint8"], [1, 64], "E-SEL-MODE"),
+    ("select_scalar:float32", ["float32", "float32", "uint8"], [2, 64], "E-SEL-MODE"),
+    ("keep:float32", ["float32"], [0, 0, 0, 1], "E-GATHER-PATTERN"),
+    ("scatter", ["float32", "uint32"], [64], "E-API-CHIP"),
+    ("proposals", ["float16"], [], "E-API-CHIP"),
+    ("sort32:float32", ["float32", "uint32"], [256], "E-SORT-COUNT"),
+    ("merge:float32", ["float32"], [4, 4, 4, 4, 0, 5], "E-SORT-QUEUES"),
+    ("transpose_channels", ["float32"], [1, 3, 1, 3, 0], "E-TRANSPOSE-SIZE"),
+    ("transpose_channels", ["float32"], [1, 900, 1, 8, 0], "E-TRANSPOSE-WORK"),
+]
+
+
+@pytest.mark.parametrize(("case", "dtypes", "values", "code"), BROKEN)
+def test_rules(bench: Bench, case: str, dtypes: list[str], values: list[int], code: str) -> None:
+    inputs = [np.zeros(24 * 1024 // np.dtype(dtype).itemsize, dtype) for dtype in dtypes]
+    assert bench.breaks(case, inputs, values) == code
+
+
+def test_gather_offsets(bench: Bench) -> None:
+    x = numbers(64, "float32")
+    fine, odd, far = np.full(64, 252, "uint32"), np.full(64, 3, "uint32"), np.full(64, 256, "uint32")
+    assert bench.breaks("gather_short:float32", [x, fine], [64, 64]) == ""
+    assert bench.breaks("gather_short:float32", [x, odd], [64, 64]) == "E-GATHER-OFFSET"
+    assert bench.breaks("gather_short:float32", [x, far], [64, 64]) == "E-GATHER-OFFSET"
+
+
+def test_uninitialised_lanes_are_noticed(bench: Bench) -> None:
+    assert bench.breaks("add:float32", [numbers(60, "float32"), numbers(64, "float32")], [64]) == "E-UNINIT"
+    assert bench.breaks("add_mask:float32", [numbers(60, "float32"), numbers(64, "float32")], [60, 1, 1, 1, 1, 8, 8, 8]) == ""
+    assert bench.breaks("compare:float32", [numbers(60, "float32"), numbers(64, "float32")], [LT, 64]) == "E-UNINIT"
+
+
+def test_every_rule_here_has_its_words() -> None:
+    rules = tomllib.loads((build.TWIN.parent / "rules.toml").read_text())
+    for code in {case[3] for case in BROKEN} - {""} | {
+        "E-GATHER-OFFSET",
+        "E-UNINIT",
+        "E-RED-INDEX",
+        "E-SORT-WORK",
+        "E-API-TWIN",
+        "E-TRANSPOSE-TYPE",
+    }:
+        assert rules[code].keys() == {"reason", "rule", "hint"}, code
+
+
+def test_cycles(bench: Bench) -> None:
+    """Huawei's cycles per repeat of 256 bytes, on top of what any instruction costs."""
+    x, y, offsets = numbers(640, "float32"), numbers(640, "float32", 1), np.zeros(640, "uint32")
+
+    def per_repeat(case: str, inputs: list[np.ndarray], few: list[int], many: list[int], more: int) -> float:
+        bench.run(case, inputs, few, "uint8", 1)
+        less = bench.cycles()
+        bench.run(case, inputs, many, "uint8", 1)
+        return (bench.cycles() - less) / more
+
+    assert per_repeat("dup:float32", [], [64], [640], 9) == 1
+    assert per_repeat("cast_f32_i32", [x], [64, RINT], [640, RINT], 9) == 1
+    assert per_repeat("compare:float32", [x, y], [LT, 64], [LT, 640], 9) == 2
+    assert per_repeat("compare_scalar:float32", [x], [LT, 64], [LT, 640], 9) == 1
+    assert per_repeat("whole_max:float32", [x], [64, 1, 0], [64, 10, 0], 9) == 7
+    assert per_repeat("gather:float32", [x, offsets], [0, 64], [0, 640], 9) == 12
+    assert per_repeat("keep:float32", [x], [1, 0, 0, 1], [1, 0, 0, 10], 9) == 2
