@@ -90,7 +90,7 @@ def test_the_values_of_a_part_are_not_judged_and_the_verdict_says_so(priced):
     outcome = priced(HONEST, limit=BENCH - 1)
     assert outcome.feasible, outcome.failure
     noted = [line for line in outcome.without if "blocks" in line]
-    assert noted == ["at size bench 1 of 4 blocks were run, for the estimate alone: values were checked at smaller sizes"]
+    assert noted == ["at size bench 1 of 4 blocks were run, for the estimate: values were checked at smaller sizes"]
 
 
 def test_a_part_that_changes_its_inputs_or_writes_outside_is_still_refused(priced):

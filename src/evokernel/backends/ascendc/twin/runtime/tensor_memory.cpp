@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <sys/mman.h>
 
 #include "ATen/ATen.h"
 #include "diagnose.h"
@@ -18,13 +19,14 @@ struct Expected {
 };
 std::vector<Expected> expected;
 
-constexpr size_t ALIGNMENT = 512;
 constexpr int64_t MOST_ON_CPU = 4096;
 
+// Shared, because only such memory can also be seen at the address that a kernel is given.
 std::shared_ptr<void> allocated(size_t bytes) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, ALIGNMENT, std::max<size_t>(bytes, 1))) throw std::bad_alloc();
-  return std::shared_ptr<void>(memory, free);
+  size_t length = std::max<size_t>(bytes, 1);
+  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return std::shared_ptr<void>(memory, [length](void* at) { munmap(at, length); });
 }
 
 double load(const char* at, c10::ScalarType type) {
