@@ -131,8 +131,7 @@ class MatmulImpl {
     m = shape.singleCoreM;
     n = shape.singleCoreN;
     k = shape.singleCoreK;
-    left.from = right.from = NOWHERE;
-    restart();
+    restart();  // the tensors stay: kernels set the one that does not change once, and call End in the loop
   }
 
   // ---- all of it at once
