@@ -64,7 +64,7 @@ def test_arithmetic_by_count(bench: Bench, dtype: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("count", (16, 64, 208, 1008))
+@pytest.mark.parametrize("count", [16, 64, 208, 1008])
 def test_fused_by_count(bench: Bench, dtype: str, count: int) -> None:
     a, b, d = (numbers(count, dtype, seed) for seed in range(3))
     x, y, was = (v.astype("float32") for v in (a, b, d))
@@ -174,7 +174,7 @@ def test_accumulating_into_the_second_source(bench: Bench, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("count", (1, 63, 64, 65, 500))
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 500])
 def test_counter_mode(bench: Bench, dtype: str, count: int) -> None:
     a, b = numbers(512, dtype), numbers(512, dtype, 1)
     wanted = np.zeros(512, dtype)
@@ -226,8 +226,8 @@ def brain(x: np.ndarray) -> np.ndarray:
     return (x.astype("uint32") << 16).view("float32")
 
 
-@pytest.mark.parametrize("mode", (RINT, FLOOR, CEIL, ROUND, TRUNC))
-@pytest.mark.parametrize("target", ("f16", "bf16"))
+@pytest.mark.parametrize("mode", [RINT, FLOOR, CEIL, ROUND, TRUNC])
+@pytest.mark.parametrize("target", ["f16", "bf16"])
 def test_casts_to_fewer_digits(bench: Bench, mode: int, target: str) -> None:
     x = np.concatenate([numbers(500, "float32"), np.float32([1 + 2**-11, 1 + 3 * 2**-11, -1 - 2**-11, 1 + 2**-8, 1e-6, -1e-7, 0, 65504])])
     raw = bench.run(f"cast_f32_{target}", [x], [x.size, mode], "uint16", x.size)
@@ -236,14 +236,17 @@ def test_casts_to_fewer_digits(bench: Bench, mode: int, target: str) -> None:
     error = got - x
     bounds = {FLOOR: (-1.0, 0.0), CEIL: (0.0, 1.0), RINT: (-0.5, 0.5), ROUND: (-0.5, 0.5)}
     if mode == TRUNC:
-        assert (np.abs(got) <= np.abs(x)).all() and (np.abs(error) <= step).all()
+        assert (np.abs(got) <= np.abs(x)).all()
+        assert (np.abs(error) <= step).all()
         return
     low, high = bounds[mode]
-    assert (error >= low * step).all() and (error <= high * step).all()
+    assert (error >= low * step).all()
+    assert (error <= high * step).all()
     if target == "f16" and mode == RINT:
         np.testing.assert_array_equal(raw.view("float16"), x.astype("float16"))
     if target == "f16" and mode == ROUND:
-        assert got[500] == 1 + 2**-10 and got[502] == -1 - 2**-10  # ties go away from zero
+        assert got[500] == 1 + 2**-10
+        assert got[502] == -1 - 2**-10
 
 
 def test_cast_to_odd(bench: Bench) -> None:
@@ -277,7 +280,8 @@ def test_casts_between_whole_numbers_and_of_long_ones(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.run("cast_i64_i32", [y], [20, NONE], "int32", 20), np.clip(y, -(2**31), 2**31 - 1))
     np.testing.assert_array_equal(bench.run("cast_i64_f32", [y], [20, RINT], "float32", 20), y.astype("float32"))
     up_to = bench.run("cast_i64_f32", [y], [20, CEIL], "float32", 20)
-    assert up_to[4] == 2**24 + 2 and bench.run("cast_i64_f32", [y], [20, FLOOR], "float32", 20)[4] == 2**24
+    assert up_to[4] == 2**24 + 2
+    assert bench.run("cast_i64_f32", [y], [20, FLOOR], "float32", 20)[4] == 2**24
     b = (numbers(64, "float32").view("uint32") >> 16).astype("uint16")
     np.testing.assert_array_equal(bench.run("cast_bf16_f32", [b], [64, NONE], "float32", 64), brain(b))
 
@@ -305,7 +309,7 @@ def test_casts_by_mask(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("count", (*COUNTS, 5000))
+@pytest.mark.parametrize("count", [*COUNTS, 5000])
 def test_reductions_of_all(bench: Bench, dtype: str, count: int) -> None:
     x = numbers(up(count), dtype)
     total = x[:count].astype("float64").sum()
@@ -315,9 +319,11 @@ def test_reductions_of_all(bench: Bench, dtype: str, count: int) -> None:
     index = "uint32" if dtype == "float32" else "uint16"
     for case, best in (("maximum", x[:count].argmax()), ("minimum", x[:count].argmin())):
         got = bench.run(f"{case}:{dtype}", [x], [count, 1], dtype, 2)
-        assert got[0] == x[best] and got.view(index)[1] == best
+        assert got[0] == x[best]
+        assert got.view(index)[1] == best
         alone = bench.run(f"{case}:{dtype}", [x], [count, 0], dtype, 2)
-        assert alone[0] == x[best] and not alone.view(index)[1]
+        assert alone[0] == x[best]
+        assert not alone.view(index)[1]
 
 
 def test_the_first_of_equals_is_found(bench: Bench) -> None:
@@ -349,7 +355,8 @@ def test_reductions_by_repeat(bench: Bench, dtype: str, mask: int, repeats: int)
     assert run(f"sum_mask:{dtype}", [x], [mask, repeats, 8], dtype, 1)[0] == rows.sum()
     got = run(f"maximum_mask:{dtype}", [x], [mask, repeats, 8], dtype, 2)
     best = int(rows.argmax())
-    assert got[0] == rows.max() and got.view(index)[1] == best // mask * w + best % mask
+    assert got[0] == rows.max()
+    assert got.view(index)[1] == best // mask * w + best % mask
     pairs = run(f"whole_max:{dtype}", [x], [mask, repeats, 0], dtype, (repeats, 2))
     np.testing.assert_array_equal(pairs[:, 0], rows.max(1))
     np.testing.assert_array_equal(pairs.view(index)[:, 1], rows.argmax(1))
@@ -375,6 +382,14 @@ def test_sum_by_bits(bench: Bench) -> None:
     x = whole(128, "float32")
     wanted = (x.reshape(2, 64) * [(0b1011 >> i) & 1 if i < 4 else 0 for i in range(64)]).sum(1)
     np.testing.assert_array_equal(bench.run("whole_sum_bits:float32", [x], [0b1011, 0, 2], "float32", 2), wanted)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_in_counter_mode(bench: Bench, dtype: str) -> None:
+    w = width(dtype)
+    x, count = whole(w * 3, dtype), 2 * w + 5
+    wanted = [x[:w].sum(), x[w : 2 * w].sum(), x[2 * w : count].sum(), 0]
+    np.testing.assert_array_equal(bench.run(f"whole_sum_counter:{dtype}", [x], [count], dtype, 4), wanted)
 
 
 def test_builtins(bench: Bench) -> None:
@@ -430,7 +445,7 @@ def test_selections(bench: Bench, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("count", (1, 65, 300))
+@pytest.mark.parametrize("count", [1, 65, 300])
 def test_gather(bench: Bench, dtype: str, count: int) -> None:
     x, size = numbers(1000, dtype), np.dtype(dtype).itemsize
     places = np.random.default_rng(2).integers(0, 900, up(count, 128)).astype("uint32")
@@ -501,7 +516,7 @@ def test_sorting(bench: Bench, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("repeats", (1, 3, 4, 5, 17))
+@pytest.mark.parametrize("repeats", [1, 3, 4, 5, 17])
 def test_sorting_all(bench: Bench, dtype: str, repeats: int) -> None:
     count = repeats * 32
     x = np.random.default_rng(0).permutation(count).astype(dtype)
@@ -512,7 +527,7 @@ def test_sorting_all(bench: Bench, dtype: str, repeats: int) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("lengths", "valid"), [((40, 30, 20, 10), 15), ((5, 9, 0, 0), 3), ((8, 8, 8, 0), 7)])
-@pytest.mark.parametrize("suspends", (0, 1))
+@pytest.mark.parametrize("suspends", [0, 1])
 def test_merging(bench: Bench, dtype: str, lengths: tuple[int, ...], valid: int, suspends: int) -> None:
     queues = [np.sort(np.random.default_rng(i).permutation(1000)[:n].astype(dtype))[::-1] for i, n in enumerate(lengths)]
     space = np.zeros((1024, 8), np.uint8)
@@ -551,6 +566,22 @@ def test_blocks_turned(bench: Bench) -> None:
     b = whole(512, "uint8", 0, 256).reshape(16, 32)
     np.testing.assert_array_equal(bench.run("blocks8", [b], [0], "uint8", (16, 32))[:, :16], b[:, :16].T)
     np.testing.assert_array_equal(bench.run("blocks8", [b], [1], "uint8", (16, 32))[:, 16:], b[:, 16:].T)
+
+
+# ---- global memory
+
+
+def test_global_memory(bench: Bench) -> None:
+    x = np.arange(1024, dtype="float32")
+    got = bench.run("init_output", [x], [100], "float32", 1024)
+    np.testing.assert_array_equal(got, np.where((x >= 8) & (x < 108), np.float32(2.5), x))
+    rows = x[: 3 * 40].reshape(3, 40)[:, :16]
+    np.testing.assert_array_equal(bench.run("raw_copies", [x], [2, 3], "float32", (3, 16)), rows)
+    padded = bench.run("raw_rows", [x], [20], "float32", (4, 8))
+    np.testing.assert_array_equal(padded[:, :5], x[:20].reshape(4, 5))
+    filled = bench.run("pad_value", [x], [5], "float32", (2, 8))
+    np.testing.assert_array_equal(filled[:, :5], x[:10].reshape(2, 5))
+    assert (filled[:, 5:] == -1).all()
 
 
 # ---- rules

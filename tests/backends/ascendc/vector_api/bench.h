@@ -14,7 +14,7 @@ constexpr int SLOTS = 7;
 
 struct Call {
   const int64_t* p;  // the case's own numbers
-  uint32_t sizes[SLOTS];
+  uint8_t* global;   // as many bytes of global memory as a slot has; at first it holds the first input
   template <typename T> LocalTensor<T> at(int slot) const { return LocalTensor<T>(TPosition::VECCALC, uint32_t(slot) * SLOT, SLOT / uint32_t(sizeof(T))); }
   template <typename T> LocalTensor<T> in(int slot) const { return at<T>(slot); }
   template <typename T> LocalTensor<T> out() const { return at<T>(SLOTS - 1); }

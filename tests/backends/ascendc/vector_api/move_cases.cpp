@@ -67,3 +67,30 @@ template <typename T> static void blocks(const bench::Call& c, int repeats, bool
 CASE(blocks16) { blocks<half>(c, int(c.p[0]), false); }
 CASE(blocks32) { blocks<float>(c, int(c.p[0]), false); }
 CASE(blocks8) { blocks<uint8_t>(c, 1, bool(c.p[0])); }
+
+// ---- global memory; p: elements of the output
+static GlobalTensor<float> globalOf(const bench::Call& c) {
+  GlobalTensor<float> made;
+  made.SetGlobalBuffer(reinterpret_cast<float*>(c.global));
+  return made;
+}
+CASE(init_output) {
+  InitOutput<float>(globalOf(c)[8], uint32_t(c.p[0]), 2.5f);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 1024);
+}
+CASE(raw_copies) {  // rows of p[0] blocks with p[1] blocks between them, there and back without
+  auto* local = (__ubuf__ float*)c.work<float>().GetPhyAddr();
+  copy_gm_to_ubuf(local, c.global, 0, 3, uint16_t(c.p[0]), uint16_t(c.p[1]), 0);
+  PipeBarrier<PIPE_ALL>();
+  copy_ubuf_to_gm(c.global, local, 0, 1, uint16_t(3 * c.p[0]), 0, 0);
+  PipeBarrier<PIPE_ALL>();
+  copy_gm_to_ubuf((__ubuf__ float*)c.out<float>().GetPhyAddr(), c.global, 0, 1, uint16_t(3 * c.p[0]), 0, 0);
+}
+CASE(raw_rows) {  // rows of p[0] bytes, each in a block of its own
+  copy_gm_to_ubuf_align_b32((__ubuf__ float*)c.out<float>().GetPhyAddr(), c.global, 0, 4, uint32_t(c.p[0]), 0, 0, 0, 0);
+}
+CASE(pad_value) {
+  SetPadValue<float>(-1.0f);
+  DataCopyPad(c.out<float>(), globalOf(c), DataCopyExtParams(2, uint32_t(c.p[0] * 4), 0, 0, 0), DataCopyPadExtParams<float>());
+}

@@ -42,6 +42,12 @@ CASE_T(block_max) { BlockReduceMax(c.out<T>(), c.in<T>(0), int32_t(c.p[1]), int3
 CASE_T(block_min) { BlockReduceMin(c.out<T>(), c.in<T>(0), int32_t(c.p[1]), int32_t(c.p[0]), 1, 1, 8); }
 CASE_T(pair_sum) { PairReduceSum(c.out<T>(), c.in<T>(0), int32_t(c.p[1]), int32_t(c.p[0]), 1, 1, 8); }
 CASE_T(repeat_sum) { RepeatReduceSum(c.out<T>(), c.in<T>(0), int32_t(c.p[1]), int32_t(c.p[0]), 0, 1, 1, 8); }
+CASE_T(whole_sum_counter) {
+  SetMaskCount();
+  SetVectorMask<T, MaskMode::COUNTER>(0, uint64_t(c.p[0]));
+  WholeReduceSum<T, false>(c.out<T>(), c.in<T>(0), MASK_PLACEHOLDER, 1, 1, 1, 8);
+  SetMaskNorm();
+}
 CASE(raw_sum) {
   set_vector_mask(0, ~0ull);
   vcadd(nullptr, (__ubuf__ float*)c.in<float>(0).GetPhyAddr(), uint8_t(c.p[0]), 1, 1, 8, true);

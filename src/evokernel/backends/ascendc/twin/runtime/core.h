@@ -59,6 +59,7 @@ struct Registers {  // what one instruction leaves for another
   uint64_t extreme = 0, extremeIndex = 0;
   uint16_t merged[4] = {};     // how far MrgSort came in each of its queues
   uint64_t kept = 0;           // how many GatherMask took
+  uint64_t pad = 0;            // bits that DataCopyPad fills up with: SetPadValue
 };
 enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // what a copy to global memory does with what is there
 

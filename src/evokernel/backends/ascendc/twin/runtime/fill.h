@@ -146,4 +146,10 @@ template <typename T> inline void Fill(GlobalTensor<T>& gmWorkspaceAddr, const u
   InitOutput<T>(gmWorkspaceAddr, uint32_t(size), value);
 }
 
+// What DataCopyPad fills the rest of a block with, where its parameters do not say.
+template <typename T, TPosition pos = TPosition::MAX> inline void SetPadValue(T paddingValue) {
+  twin::core->registers.pad = 0;
+  memcpy(&twin::core->registers.pad, &paddingValue, sizeof(T));
+}
+
 }  // namespace AscendC

@@ -78,6 +78,7 @@ constexpr uint64_t MASK_PLACEHOLDER = 0, FULL_MASK = 0xffffffffffffffff;
 constexpr uint64_t MASK_PLACEHOLDER_LIST[2] = {0, 0};
 
 template <typename A, typename B> struct IsSameType { static constexpr bool value = std::is_same<A, B>::value; };
+template <bool isFirst, typename A, typename B> struct Conditional { using type = std::conditional_t<isFirst, A, B>; };
 template <typename A, typename... B> constexpr bool SupportType() { return (std::is_same<A, B>::value || ...); }
 template <typename T> inline T AlignUp(T number, uint32_t to) { return T((number + to - 1) / to * to); }
 template <typename T, typename U> inline auto DivCeil(T number, U by) { return (number + by - 1) / by; }
