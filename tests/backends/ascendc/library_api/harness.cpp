@@ -31,6 +31,7 @@ int run_kernel(void* entry, int argumentCount, void** data, const uint64_t* byte
   wanted.tiling.assign(first, first + tilingBytes);
   kernel = reinterpret_cast<void (*)(unsigned char* const*)>(entry);
   twin::entry() = {call, argumentCount + 2, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
+  twin::startAnew();
   error.clear();
   try {
     twin::launch(wanted);

@@ -24,3 +24,5 @@
 #include "../runtime/softmax.h"
 #include "../runtime/normalise.h"
 #include "../runtime/reductions.h"
+#include "../runtime/cross.h"
+#include "../runtime/cube.h"

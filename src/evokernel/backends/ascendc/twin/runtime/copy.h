@@ -99,6 +99,17 @@ template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, co
   }
 }
 
+// The pipe that moves data between two local memories.
+inline int betweenPipe(uint32_t from, uint32_t to) {
+  int source = spaceOf(from), target = spaceOf(to);
+  if (source == UB) return target == UB ? V : MTE3;
+  return target == FB ? FIX : MTE1;
+}
+inline void betweenCost(int pipe, uint64_t bytes) {
+  if (pipe == V) vectorCost(bytes, 1);
+  else core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle);
+}
+
 inline void counted(uint64_t count, uint64_t most, const char* what) {
   if (count == 0 || count > most) broken("E-COPY-COUNT", "%s: blockCount %llu is outside 1..%llu", what, (unsigned long long)count, (unsigned long long)most);
 }
@@ -114,7 +125,9 @@ template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>
   core->move(MTE2, double(count * length), from.aligned());
   uint64_t left = pad.isPad ? pad.leftPadding * sizeof(T) : 0, right = pad.isPad ? pad.rightPadding * sizeof(T) : 0;
   uint64_t row = (left + length + right + BLOCK - 1) / BLOCK * BLOCK;
-  T filler = pad.isPad ? T(pad.paddingValue) : T(0);
+  T filler;
+  memcpy(static_cast<void*>(&filler), &core->registers.pad, sizeof(T));
+  if (pad.isPad) filler = T(pad.paddingValue);
   AscendC::LocalTensor<T> part = to;
   for (uint64_t i = 0; i < count; i++) {
     uint64_t skip = i * (length + fromGap);
@@ -161,13 +174,14 @@ template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const Loc
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
   const char* what = "DataCopy UB->UB";
   uint64_t length = by.blockLen * 32ull;
-  twin::vectorCost(length * by.blockCount, 1);
+  int pipe = twin::betweenPipe(src.address, dst.address);
+  twin::betweenCost(pipe, length * by.blockCount);
   LocalTensor<T> from = src, to = dst;
   for (uint64_t i = 0; i < by.blockCount; i++) {
     from.address = src.address + uint32_t(i * (length + by.srcStride * 32ull));
     to.address = dst.address + uint32_t(i * (length + by.dstStride * 32ull));
-    twin::source(twin::V, from, length, what);
-    twin::target(twin::V, to, length, what);
+    twin::source(pipe, from, length, what);
+    twin::target(pipe, to, length, what);
     memmove(to.data(), from.data(), length);
   }
 }
@@ -175,9 +189,10 @@ template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const Loca
   const char* what = "DataCopy UB->UB";
   if (twin::nothing(count, what)) return;
   uint64_t bytes = twin::wholeBlocks(uint64_t(count) * sizeof(T), what);
-  twin::vectorCost(bytes, 1);
-  twin::source(twin::V, src, bytes, what);
-  twin::target(twin::V, dst, bytes, what);
+  int pipe = twin::betweenPipe(src.address, dst.address);
+  twin::betweenCost(pipe, bytes);
+  twin::source(pipe, src, bytes, what);
+  twin::target(pipe, dst, bytes, what);
   memmove(dst.data(), src.data(), bytes);
 }
 

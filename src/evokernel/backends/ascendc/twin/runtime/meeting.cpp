@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core.h"
+#include "cross.h"
 #include "sync.h"
 
 namespace twin {
@@ -22,6 +23,7 @@ void startMeetings(int64_t vectorBlocks, int64_t cubeBlocks) {
   vectors = vectorBlocks;
   cubes = cubeBlocks;
   for (Meeting& meeting : meetings) meeting = Meeting();
+  startFlags(vectorBlocks, cubeBlocks);
 }
 
 void meet(bool aivOnly) {

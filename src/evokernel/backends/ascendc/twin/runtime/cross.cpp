@@ -1,0 +1,141 @@
+// Flags between cores. Each core counts, per flag, the signals that reached it; a wait takes one of them, or lets others run until there is one.
+#include "cross.h"
+
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "meeting.h"
+
+namespace twin {
+
+namespace {
+
+constexpr int FLAGS = 16, AT_ONCE = 15;
+
+struct Mailbox {
+  std::deque<double> signals[FLAGS];  // the time each was sent
+  std::deque<double> times[FLAGS];    // of signals this core sent and that wait for other senders
+};
+std::map<int64_t, Mailbox> vectorCores, cubeCores;
+int64_t vectors = 0, cubes = 0;
+
+struct Mark {
+  bool set = false;
+  double time = 0;
+};
+std::map<std::tuple<uintptr_t, int64_t, int64_t>, Mark> marks;
+
+int64_t turn = 0;                       // of how many blocks the turn is over
+double turnTime = 0;
+std::map<const Core*, int64_t> rounds;  // how often a core has waited for its turn
+
+int64_t perBlock() { return run.isMix ? 2 : 1; }
+
+void deliver(Mailbox& to, int flag, double time, const char* what) {
+  to.signals[flag].push_back(time);
+  if (int(to.signals[flag].size()) > AT_ONCE)
+    broken("E-CROSS-COUNT", "%s: flag %d was set %zu times and nobody waited for it; a core counts to %d", what, flag, to.signals[flag].size(), AT_ONCE);
+}
+
+// A signal that needs all of `senders` goes to all of `receivers` when the last has sent it.
+void combine(const std::vector<Mailbox*>& senders, const std::vector<Mailbox*>& receivers, int flag, const char* what) {
+  double latest = 0;
+  for (Mailbox* one : senders) {
+    if (one->times[flag].empty()) return;
+    latest = std::max(latest, one->times[flag].front());
+  }
+  for (Mailbox* one : senders) one->times[flag].pop_front();
+  for (Mailbox* one : receivers) deliver(*one, flag, latest, what);
+}
+
+std::vector<Mailbox*> all(std::map<int64_t, Mailbox>& cores, int64_t first, int64_t count) {
+  std::vector<Mailbox*> found;
+  for (int64_t i = first; i < first + count; i++) found.push_back(&cores[i]);
+  return found;
+}
+
+int checked(int flag, const char* what) {
+  if (flag < 0 || flag >= FLAGS) stop("E-CROSS-FLAG", "%s: flag %d is outside 0..%d", what, flag, FLAGS - 1);
+  return flag;
+}
+
+Mailbox& mine() { return (core->isCube ? cubeCores : vectorCores)[core->blockIndex]; }
+
+}  // namespace
+
+void startFlags(int64_t vectorBlocks, int64_t cubeBlocks) {
+  vectors = vectorBlocks;
+  cubes = cubeBlocks;
+  vectorCores.clear();
+  cubeCores.clear();
+  marks.clear();
+  rounds.clear();
+  turn = 0;
+  turnTime = 0;
+}
+
+void setCross(int mode, int pipe, int flag, const char* what) {
+  mustRunTogether();
+  checked(flag, what);
+  core->issue(pipe, chip().handshake);
+  mine().times[flag].push_back(core->time[pipe]);
+  int64_t block = core->isCube ? core->blockIndex : core->blockIndex / perBlock();
+  std::vector<Mailbox*> pair = all(vectorCores, block * perBlock(), perBlock());
+  if (mode == 0) {
+    std::vector<Mailbox*> kind = core->isCube ? all(cubeCores, 0, cubes) : all(vectorCores, 0, vectors);
+    combine(kind, kind, flag, what);
+  } else if (mode == 1) {
+    combine(pair, pair, flag, what);
+  } else if (mode == 2) {
+    if (core->isCube) combine({&mine()}, pair, flag, what);
+    else combine(pair, all(cubeCores, block, 1), flag, what);
+  } else {
+    stop("E-CROSS-MODE", "%s: mode %d; there are 0 (all cores of a kind), 1 (the vector cores of a block) and 2 (cube and vector cores)", what, mode);
+  }
+}
+
+void waitCross(int pipe, int flag, const char* what) {
+  mustRunTogether();
+  std::deque<double>& signals = mine().signals[checked(flag, what)];
+  if (signals.empty()) pauseUntil([&signals] { return !signals.empty(); });
+  core->time[pipe] = std::max(core->time[pipe], signals.front()) + chip().handshake;
+  signals.pop_front();
+}
+
+void setMark(uintptr_t place, int64_t block, int64_t event) {
+  mustRunTogether();
+  core->barrier();
+  Mark& mark = marks[{place, block, event}];
+  if (mark.set) pauseUntil([&mark] { return !mark.set; });
+  mark = {true, core->time[S]};
+  core->scalar(chip().scalar_gm_miss);
+}
+
+void waitMark(uintptr_t place, int64_t block, int64_t event) {
+  mustRunTogether();
+  Mark& mark = marks[{place, block, event}];
+  if (!mark.set) pauseUntil([&mark] { return mark.set; });
+  mark.set = false;
+  core->barrier();
+  core->time[S] = std::max(core->time[S], mark.time) + chip().scalar_gm_miss;
+  core->barrier();
+}
+
+void waitTurn() {
+  mustRunTogether();
+  int64_t mineAt = rounds[core]++ * vectors + core->blockIndex;
+  if (turn < mineAt) pauseUntil([mineAt] { return turn >= mineAt; });
+  core->barrier();
+  core->time[S] = std::max(core->time[S], turnTime) + chip().scalar_gm_miss;
+  core->barrier();
+}
+
+void passTurn() {
+  mustRunTogether();
+  core->barrier();
+  turnTime = core->time[S];
+  turn++;
+}
+
+}  // namespace twin

@@ -1,0 +1,140 @@
+// The cube's own instructions. Matrices lie in fractals of 512 bytes: 16 rows of 32 bytes. L0A holds them row of fractals by row (zZ),
+// L0B likewise but turned inside (nZ), L0C in strips of 16 columns (NZ).
+#pragma once
+#include "cube_types.h"
+#include "matrices.h"
+#include "queues.h"
+
+namespace twin {
+
+constexpr uint32_t FRACTAL = 512;
+
+inline void onCube(const char* what) {
+  if (!core->isCube) broken("E-CUBE-CORE", "%s on a vector core: it has no cube", what);
+}
+inline void loadCost(int pipe, uint64_t bytes) { core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle); }
+
+// One fractal's worth of memory, somewhere in a tensor.
+template <typename T> inline AscendC::LocalTensor<T> shifted(const AscendC::LocalTensor<T>& tensor, int64_t bytes) {
+  AscendC::LocalTensor<T> part = tensor;
+  part.address = uint32_t(int64_t(tensor.address) + bytes);
+  return part;
+}
+
+// ---- global memory to L1, row by row into strips
+
+template <typename T> inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::Nd2NzParams& by) {
+  const char* what = "DataCopy ND to NZ";
+  constexpr int64_t STRIP = BLOCK / sizeof(T);
+  if (by.nValue == 0 || by.nValue > 16384) broken("E-CUBE-PARAMS", "%s: nValue %u is outside 1..16384", what, by.nValue);
+  if (!by.ndNum || !by.dValue) stop("E-CUBE-PARAMS", "%s: ndNum %u, dValue %u", what, by.ndNum, by.dValue);
+  int64_t strips = (by.dValue + STRIP - 1) / STRIP;
+  core->move(MTE2, double(by.ndNum) * by.nValue * by.dValue * sizeof(T), src.aligned());
+  for (int64_t matrix = 0; matrix < by.ndNum; matrix++)
+    for (int64_t row = 0; row < by.nValue; row++) {
+      int64_t from = matrix * by.srcNdMatrixStride + row * by.srcDValue;
+      src.check(from * int64_t(sizeof(T)), uint64_t(by.dValue) * sizeof(T), what);
+      for (int64_t strip = 0; strip < strips; strip++) {
+        int64_t to = matrix * by.dstNzMatrixStride + (strip * by.dstNzC0Stride + row * by.dstNzNStride) * STRIP;
+        auto part = shifted(dst, to * int64_t(sizeof(T)));
+        target(MTE2, part, BLOCK, what);
+        for (int64_t i = 0; i < STRIP; i++) {
+          int64_t column = strip * STRIP + i;
+          part.data()[i] = column < by.dValue ? src.data()[from + column] : T(0);
+        }
+      }
+    }
+}
+
+// ---- L1 to L0A and L0B
+
+template <typename T> inline void copyFractal(T* to, const T* from, bool turned) {
+  if (!turned) {
+    memcpy(to, from, FRACTAL);
+    return;
+  }
+  for (int row = 0; row < 16; row++)
+    for (int column = 0; column < 16; column++) to[column * 16 + row] = from[row * 16 + column];
+}
+
+template <typename T> inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData2DParams& by) {
+  const char* what = "LoadData";
+  onCube(what);
+  if (!by.repeatTimes) broken("E-CUBE-PARAMS", "%s: repeatTimes 0 is outside 1..255", what);
+  if (by.ifTranspose && sizeof(T) != 2) broken("E-DTYPE", "%s turns fractals of two-byte types only, not of %s: LoadDataWithTranspose", what, typeName<T>());
+  loadCost(MTE1, uint64_t(by.repeatTimes) * FRACTAL);
+  int64_t direction = by.addrMode ? -1 : 1;
+  for (int64_t i = 0; i < by.repeatTimes; i++) {
+    auto from = shifted(src, (int64_t(by.startIndex) + direction * i * by.srcStride) * FRACTAL);
+    auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL);
+    source(MTE1, from, FRACTAL, what);
+    target(MTE1, to, FRACTAL, what, FRACTAL);
+    copyFractal(to.data(), from.data(), by.ifTranspose && sizeof(T) == 2);
+  }
+}
+template <typename T> inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::LoadData2DParams& by) {
+  const char* what = "LoadData";
+  onCube(what);
+  core->move(MTE2, double(by.repeatTimes) * FRACTAL, src.aligned());
+  for (int64_t i = 0; i < by.repeatTimes; i++) {
+    int64_t skip = (int64_t(by.startIndex) + i * by.srcStride) * FRACTAL;
+    src.check(skip, FRACTAL, what);
+    auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL);
+    target(MTE2, to, FRACTAL, what);
+    memcpy(to.data(), reinterpret_cast<const uint8_t*>(src.data()) + skip, FRACTAL);
+  }
+}
+
+// Squares of 16 x 16 elements of two or four bytes, or 32 x 32 of one byte, are turned. A square is one fractal, or two.
+template <typename T> inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData2dTransposeParams& by) {
+  const char* what = "LoadDataWithTranspose";
+  onCube(what);
+  constexpr int PARTS = sizeof(T) == 2 ? 1 : 2, SIDE = sizeof(T) == 1 ? 32 : 16, WIDTH = int(BLOCK / sizeof(T));
+  if (!by.repeatTimes) broken("E-CUBE-PARAMS", "%s: repeatTimes 0 is outside 1..255", what);
+  loadCost(MTE1, uint64_t(by.repeatTimes) * FRACTAL * PARTS);
+  int64_t square = FRACTAL * PARTS;
+  for (int64_t i = 0; i < by.repeatTimes; i++) {
+    auto from = shifted(src, (int64_t(by.startIndex) + i * by.srcStride) * square);
+    source(MTE1, from, uint64_t(square), what);
+    for (int part = 0; part < PARTS; part++) {
+      auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL + part * (int64_t(by.dstFracGap) + 1) * FRACTAL);
+      target(MTE1, to, FRACTAL, what, FRACTAL);
+    }
+    for (int row = 0; row < SIDE; row++)
+      for (int column = 0; column < SIDE; column++) {
+        int inPart = sizeof(T) == 4 ? column / WIDTH * 16 + row : row, outPart = sizeof(T) == 4 ? row / WIDTH : column / 16;
+        int64_t at = int64_t(inPart) * WIDTH + column % WIDTH, turnedRow = column % (sizeof(T) == 1 ? 16 : SIDE);
+        auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL + outPart * (int64_t(by.dstFracGap) + 1) * FRACTAL);
+        to.data()[turnedRow * WIDTH + row % WIDTH] = from.data()[at];
+      }
+  }
+}
+
+// A picture in L1 ([channels / C0][height][width][C0]) as the rows a convolution multiplies: one per output pixel, one column per weight.
+template <typename T> inline void loadPicture(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData3DParamsV2<T>& by) {
+  const char* what = "LoadData (3D)";
+  onCube(what);
+  constexpr int64_t C0 = BLOCK / sizeof(T);
+  if (spaceOf(dst.address) != L0A) stop("E-UNSUPPORTED", "LoadData with LoadData3DParamsV2 into anything but A2");
+  if (!by.mExtension || !by.kExtension || by.kExtension % C0 || by.kStartPt % C0)
+    stop("E-CUBE-PARAMS", "%s: mExtension %u, kExtension %u from %u on: multiples of %lld along k", what, by.mExtension, by.kExtension, by.kStartPt, (long long)C0);
+  int64_t left = by.padList[0], right = by.padList[1], above = by.padList[2];
+  int64_t widthOut = (by.l1W + left + right - by.dilationFilterW * (by.filterW - 1) - 1) / by.strideW + 1;
+  int64_t blocksK = by.kExtension / C0, taps = int64_t(by.filterW) * by.filterH;
+  loadCost(MTE1, uint64_t(roundUp(by.mExtension, 16) * by.kExtension) * sizeof(T));
+  target(MTE1, dst, uint64_t(roundUp(by.mExtension, 16) * by.kExtension) * sizeof(T), what, FRACTAL);
+  source(MTE1, src, uint64_t(by.l1H) * by.l1W * uint64_t(roundUp(by.channelSize, C0)) * sizeof(T), what);
+  for (int64_t m = 0; m < by.mExtension; m++)
+    for (int64_t k = 0; k < by.kExtension; k++) {
+      int64_t pixel = by.mStartPt + m, weight = by.kStartPt + k, tap = weight / C0 % taps, strip = weight / C0 / taps;
+      int64_t y = pixel / widthOut * by.strideH + tap / by.filterW * by.dilationFilterH - above;
+      int64_t x = pixel % widthOut * by.strideW + tap % by.filterW * by.dilationFilterW - left;
+      bool inside = y >= 0 && y < by.l1H && x >= 0 && x < by.l1W && strip * C0 < roundUp(by.channelSize, C0);
+      T value = inside ? src.data()[((strip * by.l1H + y) * by.l1W + x) * C0 + weight % C0] : by.padValue;
+      dst.data()[(m / 16 * blocksK + k / C0) * 16 * C0 + m % 16 * C0 + k % C0] = value;
+    }
+}
+
+}  // namespace twin
+
+#include "cube_products.h"

@@ -1,0 +1,218 @@
+// Products of the cube, their way out of L0C, and the public forms of the cube's instructions.
+#pragma once
+
+namespace twin {
+
+// ---- L0A times L0B into L0C
+
+struct LeftAt {  // zZ
+  int64_t blocks, strip;
+  bool single;  // one row: it lies there as it is
+  int64_t at(int64_t m, int64_t k) const { return single ? k : (m / 16 * blocks + k / strip) * 16 * strip + m % 16 * strip + k % strip; }
+};
+struct RightAt {  // nZ
+  int64_t blocks, strip;
+  int64_t at(int64_t k, int64_t n) const { return (k / strip * blocks + n / 16) * 16 * strip + n % 16 * strip + k % strip; }
+};
+
+template <typename T, typename U, typename S> constexpr bool multipliable() {
+  if (std::is_same<T, int32_t>::value) return std::is_same<U, int8_t>::value && std::is_same<S, int8_t>::value;
+  return std::is_same<T, float>::value && std::is_same<U, S>::value && (Kind<U>::floats || Kind<U>::bf16);
+}
+
+template <typename T, typename U, typename S>
+inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& left, const AscendC::LocalTensor<S>& right, const T* bias,
+                        bool fromZero, const AscendC::MmadParams& by) {
+  const char* what = "Mmad";
+  onCube(what);
+  if (!multipliable<T, U, S>()) stop("E-DTYPE", "Mmad does not multiply %s with %s into %s", typeName<U>(), typeName<S>(), typeName<T>());
+  if (!by.m || !by.n || !by.k || by.m > 4095 || by.n > 4095 || by.k > 4095)
+    stop("E-CUBE-PARAMS", "Mmad: %u x %u x %u is outside 1..4095", by.m, by.n, by.k);
+  constexpr int64_t STRIP = BLOCK / sizeof(U);
+  int64_t rows = roundUp(by.m, 16), columns = roundUp(by.n, 16), depth = roundUp(by.k, by.kDirectionAlign ? 16 : STRIP);
+  bool single = by.m == 1;
+  double rate = sizeof(U) == 4 ? chip().cube_macs_float : sizeof(U) == 2 ? chip().cube_macs_half : 2 * chip().cube_macs_half;
+  core->issue(M, 16 + double(rows) * double(columns) * double(depth) / rate);
+  core->counts.macs += uint64_t(by.m) * by.n * by.k;
+  source(M, left, uint64_t(single ? by.k : rows * depth) * sizeof(U), what, FRACTAL);
+  source(M, right, uint64_t(columns * roundUp(by.k, STRIP)) * sizeof(S), what, FRACTAL);
+  uint64_t resultBytes = uint64_t(rows * columns) * sizeof(T);
+  if (!fromZero && !bias) source(M, dst, resultBytes, what, 64);
+  target(M, dst, resultBytes, what, 64);
+  int64_t wide = packedColumns(by.n);
+  std::vector<T> sums(size_t(packedRows(by.m) * wide), T(0));
+  product(left.data(), LeftAt{depth / STRIP, STRIP, single}, right.data(), RightAt{columns / 16, STRIP}, sums.data(), by.m, by.n, by.k);
+  for (int64_t n = 0; n < columns; n++)
+    for (int64_t m = 0; m < rows; m++) {
+      bool inside = m < by.m && n < by.n;
+      T& place = dst.data()[n / 16 * rows * 16 + m * 16 + n % 16];
+      T start = bias ? (n < by.n ? bias[n] : T(0)) : fromZero ? T(0) : place;
+      place = inside ? T(start + sums[size_t(m * wide + n)]) : T(0);
+    }
+}
+
+// ---- out of L0C
+
+inline float scaleOf(uint64_t bits) {
+  uint32_t low = uint32_t(bits);
+  float scale;
+  memcpy(&scale, &low, sizeof scale);
+  return scale;
+}
+template <typename D> inline D saturated(float value) {
+  float low = std::is_signed<D>::value ? -128.0f : 0.0f, high = std::is_signed<D>::value ? 127.0f : 255.0f;
+  return D(std::min(std::max(std::nearbyint(value), low), high));
+}
+
+template <typename D, typename U> struct Leaving {  // what happens to a number on the way out
+  QuantMode_t mode;
+  float scale;
+  const uint64_t* scales;  // one per column
+  bool relu;
+
+  void check(const char* what) const {
+    constexpr bool toByte = std::is_same<D, int8_t>::value || std::is_same<D, uint8_t>::value;
+    bool fits = false;
+    if (mode == NoQuant) fits = std::is_same<D, U>::value;
+    if (mode == F322F16) fits = Kind<D>::f16 && Kind<U>::f32;
+    if (mode == F322BF16) fits = Kind<D>::bf16 && Kind<U>::f32;
+    if (mode == DEQF16 || mode == VDEQF16) fits = Kind<D>::f16 && Kind<U>::i32;
+    if (mode == QF322B8_PRE || mode == VQF322B8_PRE) fits = toByte && Kind<U>::f32;
+    if (mode == REQ8 || mode == VREQ8) fits = toByte && Kind<U>::i32;
+    if (!fits) broken("E-CUBE-QUANT", "%s: quantPre %d does not turn %s into %s", what, int(mode), typeName<U>(), typeName<D>());
+    bool perColumn = mode == VDEQF16 || mode == VQF322B8_PRE || mode == VREQ8;
+    if (perColumn && !scales) stop("E-CUBE-QUANT", "%s: quantPre %d needs one scale per column, in a tensor", what, int(mode));
+  }
+  D operator()(U number, int64_t column) const {
+    bool isPlain = mode == NoQuant || mode == F322F16 || mode == F322BF16;
+    if (relu && number < U(0)) number = U(0);
+    if (isPlain) return D(number);
+    float value = float(number) * (scales ? scaleOf(scales[column]) : scale);
+    if constexpr (sizeof(D) == 1) return saturated<D>(value);
+    else return D(value);
+  }
+};
+
+// Rows of results, one after the other: `write` puts a row's stretch where it belongs.
+template <typename D, typename U, typename W>
+inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, int64_t strip, const uint64_t* scales, const char* what, W write) {
+  onCube(what);
+  if (!by.nSize || !by.mSize) stop("E-CUBE-PARAMS", "%s: %u rows and %u columns", what, by.mSize, by.nSize);
+  if (by.srcStride < by.mSize) broken("E-CUBE-PARAMS", "%s: srcStride %u is below the %u rows it skips", what, by.srcStride, by.mSize);
+  Leaving<D, U> leaving{by.quantPre, scaleOf(by.deqScalar), scales, by.reluEn};
+  leaving.check(what);
+  if (by.unitFlag) {  // the cube itself tells when a result is there
+    Event done;
+    core->raise(done, M);
+    core->wait(done, FIX);
+  }
+  int64_t matrices = strips ? 1 : std::max<int64_t>(by.ndNum, 1);
+  core->move(FIX, double(matrices) * by.mSize * by.nSize * sizeof(D));
+  std::vector<D> row(static_cast<size_t>(roundUp(by.nSize, strip)));
+  for (int64_t matrix = 0; matrix < matrices; matrix++) {
+    auto from = shifted(src, matrix * by.srcNdStride * 1024);
+    uint64_t last = uint64_t((by.nSize - 1) / 16 * by.srcStride * 16 + (by.mSize - 1) * 16 + (by.nSize - 1) % 16 + 1);
+    source(FIX, from, last * sizeof(U), what, 64);
+    for (int64_t m = 0; m < by.mSize; m++) {
+      std::fill(row.begin(), row.end(), D(0));
+      for (int64_t n = 0; n < by.nSize; n++) row[size_t(n)] = leaving(from.data()[n / 16 * by.srcStride * 16 + m * 16 + n % 16], n);
+      for (int64_t n = 0; strips && n < int64_t(row.size()); n += strip) write(n / strip * by.dstStride * int64_t(BLOCK / sizeof(D)) + m * strip, &row[size_t(n)], strip);
+      if (!strips) write(matrix * by.dstNdStride + m * by.dstStride, row.data(), by.nSize);
+    }
+  }
+}
+template <typename D> inline int64_t outStrip(const AscendC::FixpipeParamsV220& by) { return by.isChannelSplit ? 8 : sizeof(D) == 1 ? 32 : 16; }
+
+template <typename D, typename U>
+inline void fixpipe(const AscendC::GlobalTensor<D>& dst, const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, const uint64_t* scales) {
+  const char* what = "Fixpipe L0C->GM";
+  dst.writes(what);
+  leave<D>(src, by, strips, outStrip<D>(by), scales, what, [&](int64_t at, const D* from, int64_t count) {
+    dst.check(at * int64_t(sizeof(D)), uint64_t(count) * sizeof(D), what);
+    store(dst.data() + at, from, uint64_t(count) * sizeof(D));
+  });
+}
+template <typename D, typename U>
+inline void fixpipe(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, const uint64_t* scales) {
+  const char* what = "Fixpipe L0C->L1";
+  leave<D>(src, by, strips, outStrip<D>(by), scales, what, [&](int64_t at, const D* from, int64_t count) {
+    auto part = shifted(dst, at * int64_t(sizeof(D)));
+    target(FIX, part, uint64_t(count) * sizeof(D), what);
+    memcpy(part.data(), from, uint64_t(count) * sizeof(D));
+  });
+}
+
+}  // namespace twin
+
+namespace AscendC {
+
+template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& by) { twin::nd2nz(dst, src, by); }
+
+template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& by) { twin::loadFractals(dst, src, by); }
+template <typename T> inline void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadData2DParams& by) { twin::loadFractals(dst, src, by); }
+template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& by) { twin::loadPicture(dst, src, by); }
+template <typename T> inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& by) {
+  twin::loadTurned(dst, src, by);
+}
+
+template <typename T, typename U, typename S>
+inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const MmadParams& by) {
+  twin::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, by.cmatrixInitVal && !by.isBias, by);
+}
+template <typename T, typename U, typename S, typename V>
+inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const LocalTensor<V>& bias, const MmadParams& by) {
+  static_assert(std::is_same<T, V>::value, "the bias has the type of the result");
+  if (by.cmatrixInitVal) {
+    twin::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, true, by);
+    return;
+  }
+  twin::source(twin::M, bias, uint64_t(by.n) * sizeof(V), "Mmad (bias)", 64);
+  twin::multiplyAdd<T, U, S>(dst, fm, filter, bias.data(), false, by);
+}
+
+#define TWIN_FIXPIPE(DESTINATION)                                                                                                            \
+  template <typename T, typename U, const auto& config = CFG_ROW_MAJOR>                                                                      \
+  inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& by) {                                   \
+    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, nullptr);                                                                    \
+  }                                                                                                                                          \
+  template <typename T, typename U, const auto& config = CFG_ROW_MAJOR, typename S = uint64_t>                                               \
+  inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace, const FixpipeParamsV220& by) { \
+    twin::source(twin::FIX, cbufWorkspace, uint64_t(by.nSize) * sizeof(S), "Fixpipe (scales)");                                              \
+    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, cbufWorkspace.data());                                                       \
+  }
+TWIN_FIXPIPE(GlobalTensor)
+TWIN_FIXPIPE(LocalTensor)
+#undef TWIN_FIXPIPE
+template <typename T, typename U> inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyCO12DstParams& by) {
+  FixpipeParamsV220 params(by.nSize, by.mSize, by.srcStride, by.dstStride, by.reluPre != 0);
+  params.quantPre = by.quantPre;
+  params.unitFlag = by.unitFlag;
+  params.isChannelSplit = by.channelSplit;
+  twin::fixpipe(dst, src, params, !by.nz2ndEn, nullptr);
+}
+
+// L1 is filled in blocks of 32 bytes, L0A and L0B in fractals of 512.
+template <typename T> inline void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& by) {
+  const char* what = "InitConstValue";
+  bool isL1 = twin::spaceOf(dst.address) == twin::L1;
+  int pipe = isL1 ? twin::MTE2 : twin::MTE1;
+  uint64_t each = isL1 ? twin::BLOCK : twin::FRACTAL, length = std::max<uint64_t>(by.blockNum, 1) * each;
+  twin::core->issue(pipe, 20 + double(by.repeatTimes) * double(length) / twin::chip().l1_to_l0_bytes_per_cycle);
+  for (int64_t i = 0; i < by.repeatTimes; i++) {
+    auto part = twin::shifted(dst, i * int64_t(length + by.dstGap * each));
+    twin::target(pipe, part, length, what);
+    for (uint64_t k = 0; k < length / sizeof(T); k++) part.data()[k] = by.initValue;
+  }
+}
+template <typename T> inline void Fill(const LocalTensor<T>& dst, const InitConstValueParams<T>& by) { InitConstValue(dst, by); }
+
+// Settings that change neither results nor, on the twin, time.
+inline void SetHF32Mode(bool) {}
+inline void SetHF32Mode(HF32Mode) {}
+inline void SetHF32TransMode(bool) {}
+inline void SetHF32TransMode(HF32TransMode) {}
+inline void SetMMLayoutTransform(bool) {}
+inline void SetMMRowMajor() {}
+inline void SetMMColumnMajor() {}
+
+}  // namespace AscendC
