@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ from evokernel.backends.native.toolchain import compile, find, is_gcc, key_of, m
 from evokernel.core import folders
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
+log = logging.getLogger(__name__)
 TWIN = Path(__file__).parent / "twin"
 LIBRARY, RUNTIME, SOURCES, BIND = "operator.so", "libtwin.so", "project", "bind.cpp"
 RUNTIME_S = 300.0
@@ -130,18 +132,31 @@ def runtime_library(path: str) -> Path:
     made = folder / RUNTIME
     if made.exists():
         return made
-    options = [*LANGUAGE, *UNWINDING, "-O2", "-shared", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}"]
-    sources = [str(source) for source in sorted((TWIN / "runtime").glob("*.cpp"))]
+    log.warning("the twin of the device is compiled, once on this machine: some 20 s")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as building:
-            done = compile(path, [*options, *sources, "-o", RUNTIME, "-ldl"], Path(building), RUNTIME_S, [TWIN])
-            if done.code:
-                raise InfraError(f"the twin does not compile with {path}: {done.text[-800:]}")
+            compile_runtime(path, Path(building))
             (Path(building) / RUNTIME).replace(made)
     except OSError as error:
         raise InfraError(f"cannot write to {folder}: {error}") from error
     return made
+
+
+def compile_runtime(path: str, workdir: Path) -> None:
+    """Its sources two at a time, then the library."""
+    options = [*LANGUAGE, *UNWINDING, "-O2", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}"]
+    sources = sorted((TWIN / "runtime").glob("*.cpp"), key=lambda source: -source.stat().st_size)
+
+    def one(arguments: Sequence[str]) -> None:
+        done = compile(path, [*options, *arguments], workdir, RUNTIME_S, [TWIN])
+        if done.code:
+            raise InfraError(f"the twin does not compile with {path}: {done.text[-800:]}")
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(one, [["-c", str(source), "-o", f"{source.stem}.o"] for source in sources]):
+            pass
+    one(["-shared", *(f"{source.stem}.o" for source in sources), "-o", RUNTIME, "-ldl"])
 
 
 def explained(error: CandidateError, text: str) -> CandidateError:
