@@ -10,7 +10,9 @@ enum class Order_t { VALUE_INDEX, INDEX_VALUE, ONLY_VALUE, ONLY_INDEX };
 
 namespace twin {
 
-template <typename T> inline AscendC::LocalTensor<T> raw(T* pointer, const char* what) { return tensorAt<T>(reinterpret_cast<uint64_t>(pointer), what); }
+template <typename T> inline AscendC::LocalTensor<T> raw(T* pointer, const char* what) {
+  return tensorAt<T>(reinterpret_cast<uint64_t>(pointer), what);
+}
 inline AscendC::LocalTensor<uint8_t> rawBytes(void* pointer, const char* what) { return raw(static_cast<uint8_t*>(pointer), what); }
 inline AscendC::GlobalTensor<uint8_t> rawGlobal(void* pointer) {
   AscendC::GlobalTensor<uint8_t> made;
@@ -52,14 +54,18 @@ inline void set_atomic_s32() { set_atomic_add(); }
 // ---- copies, in blocks of 32 bytes
 
 inline void copy_gm_to_ubuf(void* dst, void* src, uint8_t, uint16_t count, uint16_t length, uint16_t srcGap, uint16_t dstGap) {
-  twin::copyIn(twin::rawBytes(dst, "copy_gm_to_ubuf"), twin::rawGlobal(src), {count, length * 32ull, srcGap * 32ull, dstGap * 32ull}, "copy_gm_to_ubuf");
+  twin::copyIn(twin::rawBytes(dst, "copy_gm_to_ubuf"), twin::rawGlobal(src), {count, length * 32ull, srcGap * 32ull, dstGap * 32ull},
+               "copy_gm_to_ubuf");
 }
 inline void copy_ubuf_to_gm(void* dst, void* src, uint8_t, uint16_t count, uint16_t length, uint16_t srcGap, uint16_t dstGap) {
-  if (twin::core->atomic != twin::Atomic::NONE) twin::stop("E-API-TWIN", "copy_ubuf_to_gm with an atomic operation: the twin takes DataCopy, which knows the type");
-  twin::copyOut(twin::rawGlobal(dst), twin::rawBytes(src, "copy_ubuf_to_gm"), {count, length * 32ull, srcGap * 32ull, dstGap * 32ull}, "copy_ubuf_to_gm");
+  if (twin::core->atomic != twin::Atomic::NONE)
+    twin::stop("E-API-TWIN", "copy_ubuf_to_gm with an atomic operation: the twin takes DataCopy, which knows the type");
+  twin::copyOut(twin::rawGlobal(dst), twin::rawBytes(src, "copy_ubuf_to_gm"), {count, length * 32ull, srcGap * 32ull, dstGap * 32ull},
+                "copy_ubuf_to_gm");
 }
 inline void copy_ubuf_to_ubuf(void* dst, void* src, uint8_t, uint16_t count, uint16_t length, uint16_t srcGap, uint16_t dstGap) {
-  AscendC::DataCopy(twin::rawBytes(dst, "copy_ubuf_to_ubuf"), twin::rawBytes(src, "copy_ubuf_to_ubuf"), AscendC::DataCopyParams(count, length, srcGap, dstGap));
+  AscendC::DataCopy(twin::rawBytes(dst, "copy_ubuf_to_ubuf"), twin::rawBytes(src, "copy_ubuf_to_ubuf"),
+                    AscendC::DataCopyParams(count, length, srcGap, dstGap));
 }
 
 // ---- copies counted in bytes on the global side; on the local side each row starts at a block
@@ -120,7 +126,8 @@ TWIN_RAW_SCALAR(vmuls, Muls)
 TWIN_RAW_SCALAR(vmaxs, Maxs)
 TWIN_RAW_SCALAR(vmins, Mins)
 
-template <typename T, typename N> inline void vector_dup(T* dst, N scalar, uint8_t count, uint16_t dstBlk, uint16_t, uint8_t dstRep, uint8_t) {
+template <typename T, typename N>
+inline void vector_dup(T* dst, N scalar, uint8_t count, uint16_t dstBlk, uint16_t, uint8_t dstRep, uint8_t) {
   AscendC::Duplicate<T, false>(twin::raw(dst, "vector_dup"), T(scalar), uint64_t(0), count, dstBlk, dstRep);
 }
 

@@ -28,7 +28,8 @@ template <typename T, typename U> inline void comparable(CMPMODE mode, const cha
 }
 
 // F gives the bit of an element. Whole repeats only: the rest of a count is left out.
-template <typename T, typename U, typename F> inline void compare(const AscendC::LocalTensor<U>& dst, uint64_t count, const char* what, F f) {
+template <typename T, typename U, typename F>
+inline void compare(const AscendC::LocalTensor<U>& dst, uint64_t count, const char* what, F f) {
   uint64_t bytes = count * sizeof(T);
   if (bytes % 256)
     broken("E-CMP-256", "%s: %llu elements of %s are %llu bytes, which is no multiple of 256", what, (unsigned long long)count, typeName<T>(),
@@ -42,7 +43,8 @@ template <typename T, typename U, typename F> inline void compare(const AscendC:
 }
 
 // By repeats: on this chip the mask has no effect, and the results lie one after the other.
-template <typename T, typename U, typename F> inline void compareRepeat(const AscendC::LocalTensor<U>& dst, int count, const char* what, F f) {
+template <typename T, typename U, typename F>
+inline void compareRepeat(const AscendC::LocalTensor<U>& dst, int count, const char* what, F f) {
   repeats(count, what);
   constexpr int width = int(256 / sizeof(T));
   std::vector<uint8_t> bits(size_t(count) * width / 8);
@@ -54,8 +56,9 @@ template <typename T, typename U, typename F> inline void compareRepeat(const As
   target(V, dst, bits.size(), what);
   memcpy(static_cast<void*>(dst.data()), bits.data(), bits.size());
 }
-template <typename T, typename U> inline void compareTensors(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
-                                                             CMPMODE mode, int count, const AscendC::BinaryRepeatParams& by) {
+template <typename T, typename U>
+inline void compareTensors(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
+                           CMPMODE mode, int count, const AscendC::BinaryRepeatParams& by) {
   const char* what = "Compare";
   comparable<T, U>(mode, what);
   Stride a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
@@ -63,18 +66,21 @@ template <typename T, typename U> inline void compareTensors(const AscendC::Loca
   vectorCost(256ull * uint64_t(count), 2);
   lanesOperand(one, all, count, a, false, what);
   lanesOperand(other, all, count, b, false, what);
-  compareRepeat<T>(dst, count, what, [&](int r, int lane) { return holds(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)], mode); });
+  compareRepeat<T>(dst, count, what,
+                   [&](int r, int lane) { return holds(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)], mode); });
 }
-template <typename T, typename U> inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode, int count,
-                                                            const AscendC::UnaryRepeatParams& by, const char* what) {
+template <typename T, typename U>
+inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode, int count,
+                          const AscendC::UnaryRepeatParams& by, const char* what) {
   comparable<T, U>(mode, what);
   Stride a{by.srcBlkStride, by.srcRepStride};
   vectorCost(256ull * uint64_t(count), 1);
   lanesOperand(src, lanes(256 / sizeof(T)), count, a, false, what);
   compareRepeat<T>(dst, count, what, [&](int r, int lane) { return holds(src.data()[element<T>(r, lane, a)], scalar, mode); });
 }
-template <typename T, typename U> inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode,
-                                                            uint32_t count, const char* what) {
+template <typename T, typename U>
+inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode, uint32_t count,
+                          const char* what) {
   forgetMask();
   comparable<T, U>(mode, what);
   if (nothing(count, what)) return;
@@ -82,8 +88,9 @@ template <typename T, typename U> inline void compareScalar(const AscendC::Local
   source(V, src, uint64_t(count) * sizeof(T), what);
   compare<T>(dst, count, what, [&](uint64_t i) { return holds(src.data()[i], scalar, mode); });
 }
-template <typename T> inline void compareToRegister(const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other, CMPMODE mode, const Lanes& given,
-                                                    const AscendC::BinaryRepeatParams& by) {
+template <typename T>
+inline void compareToRegister(const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other, CMPMODE mode, const Lanes& given,
+                              const AscendC::BinaryRepeatParams& by) {
   const char* what = "Compare";
   takes<Kind<T>::floats, T>(what);
   Work work = workOf(given, 1, int(256 / sizeof(T)), what);
@@ -114,8 +121,9 @@ template <typename T> inline uint64_t selectBit(SELMODE mode, int repeat, int la
   return mode == SELMODE::VSEL_CMPMASK_SPR ? uint64_t(lane) : uint64_t(repeat) * width + uint64_t(lane);
 }
 // The price of a comparison: none is published for a selection. G gives what is taken where a bit is 0.
-template <typename T, typename U, typename G> inline void select(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& bits,
-                                                                 const AscendC::LocalTensor<T>& one, SELMODE mode, uint32_t count, G other) {
+template <typename T, typename U, typename G>
+inline void select(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& bits, const AscendC::LocalTensor<T>& one,
+                   SELMODE mode, uint32_t count, G other) {
   const char* what = "Select";
   forgetMask();
   selectable<T, U>();
@@ -130,8 +138,9 @@ template <typename T, typename U, typename G> inline void select(const AscendC::
   target(V, dst, uint64_t(count) * sizeof(T), what);
   std::copy(chosen.begin(), chosen.end(), dst.data());
 }
-template <typename T, typename B, typename G> inline void selectRepeat(const AscendC::LocalTensor<T>& dst, B bitAt, const AscendC::LocalTensor<T>& one, const Lanes& given,
-                                                                       int count, const AscendC::BinaryRepeatParams& by, G other) {
+template <typename T, typename B, typename G>
+inline void selectRepeat(const AscendC::LocalTensor<T>& dst, B bitAt, const AscendC::LocalTensor<T>& one, const Lanes& given, int count,
+                         const AscendC::BinaryRepeatParams& by, G other) {
   const char* what = "Select";
   takes<Kind<T>::floats, T>(what);
   constexpr int width = int(256 / sizeof(T));
@@ -149,7 +158,8 @@ template <typename T, typename U> inline auto bitsFrom(const AscendC::LocalTenso
   source(V, bits, used / 8, "Select");
   return [bits, mode](int r, int lane) { return bitOf(bits, selectBit<T>(mode, r, lane)); };
 }
-template <typename T> inline auto secondSource(const AscendC::LocalTensor<T>& other, const Lanes& given, int count, const AscendC::BinaryRepeatParams& by) {
+template <typename T>
+inline auto secondSource(const AscendC::LocalTensor<T>& other, const Lanes& given, int count, const AscendC::BinaryRepeatParams& by) {
   Stride b{by.src1BlkStride, by.src1RepStride};
   lanesOperand(other, workOf(given, count, int(256 / sizeof(T)), "Select"), b, false, "Select");
   return [other, b](int r, int lane) { return other.data()[element<T>(r, lane, b)]; };
@@ -171,23 +181,25 @@ inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const
   twin::compare<T>(dst, count, what, [&](uint64_t i) { return twin::holds(src0.data()[i], src1.data()[i], cmpMode); });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask, uint8_t repeatTime,
-                    const BinaryRepeatParams& by) {
+inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
+                    uint8_t repeatTime, const BinaryRepeatParams& by) {
   (void)mask;
   twin::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
 }
 template <typename T, bool isSetMask = true>
-inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask, const BinaryRepeatParams& by) {
+inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
+                    const BinaryRepeatParams& by) {
   twin::compareToRegister(src0, src1, cmpMode, twin::maskOf<T, isSetMask>(mask, "Compare"), by);
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[], uint8_t repeatTime,
-                    const BinaryRepeatParams& by) {
+inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
+                    const uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
   (void)mask;
   twin::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
 }
 template <typename T, bool isSetMask = true>
-inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[], const BinaryRepeatParams& by) {
+inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[],
+                    const BinaryRepeatParams& by) {
   twin::compareToRegister(src0, src1, cmpMode, twin::maskOf<T, isSetMask>(mask, "Compare"), by);
 }
 
@@ -196,14 +208,14 @@ inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0,
   twin::compareScalar(dst, src0, src1Scalar, cmpMode, count, "CompareScalar");
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask, uint8_t repeatTime,
-                          const UnaryRepeatParams& by) {
+inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask,
+                          uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
   twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[], uint8_t repeatTime,
-                          const UnaryRepeatParams& by) {
+inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[],
+                          uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
   twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
 }
@@ -213,14 +225,14 @@ inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, cons
   twin::compareScalar(dst, src0, src1Scalar, cmpMode, count, "Compares");
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask, uint8_t repeatTime,
-                          const UnaryRepeatParams& by) {
+inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask,
+                     uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
   twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[], uint8_t repeatTime,
-                          const UnaryRepeatParams& by) {
+inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[],
+                     uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
   twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
 }
@@ -238,43 +250,47 @@ template <typename T> inline void SetCmpMask(const LocalTensor<T>& src) {
 }
 
 template <typename T, typename U>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE selMode, uint32_t count) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                   SELMODE selMode, uint32_t count) {
   twin::selects(selMode, false);
   twin::source(twin::V, src1, uint64_t(count) * sizeof(T), "Select");
   twin::select(dst, selMask, src0, selMode, count, [src1](uint64_t i) { return src1.data()[i]; });
 }
 template <typename T, typename U>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode, uint32_t count) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
+                   uint32_t count) {
   twin::selects(selMode, true);
   twin::select(dst, selMask, src0, selMode, count, [src1](uint64_t) { return src1; });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask,
-                   uint8_t repeatTime, const BinaryRepeatParams& by) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                   SELMODE selMode, uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& by) {
   twin::selects(selMode, false);
   twin::selectable<T, U>();
   twin::Lanes given = twin::maskOf<T, isSetMask>(mask, "Select");
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by, twin::secondSource(src1, given, repeatTime, by));
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
+                     twin::secondSource(src1, given, repeatTime, by));
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode, uint64_t mask, uint8_t repeatTime,
-                   const BinaryRepeatParams& by) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
+                   uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& by) {
   twin::selects(selMode, true);
   twin::selectable<T, U>();
   twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, twin::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
                      [src1](int, int) { return src1; });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask[],
-                   uint8_t repeatTime, const BinaryRepeatParams& by) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                   SELMODE selMode, uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
   twin::selects(selMode, false);
   twin::selectable<T, U>();
   twin::Lanes given = twin::maskOf<T, isSetMask>(mask, "Select");
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by, twin::secondSource(src1, given, repeatTime, by));
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
+                     twin::secondSource(src1, given, repeatTime, by));
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode, uint64_t mask[], uint8_t repeatTime,
-                   const BinaryRepeatParams& by) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
+                   uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
   twin::selects(selMode, true);
   twin::selectable<T, U>();
   twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, twin::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
@@ -282,18 +298,22 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, con
 }
 // With the bits that SetCmpMask or a Compare left, on the lanes that SetVectorMask left.
 template <typename T, SELMODE selMode>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint8_t repeatTime, const BinaryRepeatParams& by) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint8_t repeatTime,
+                   const BinaryRepeatParams& by) {
   if (selMode != SELMODE::VSEL_CMPMASK_SPR) twin::broken("E-SEL-MODE", "Select without a mask tensor takes VSEL_CMPMASK_SPR on the twin");
   twin::Lanes given = twin::maskOf<T, false>(uint64_t(0), "Select");
-  twin::selectRepeat(dst, [](int, int lane) { return twin::core->compared.on(lane); }, src0, given, repeatTime, by, twin::secondSource(src1, given, repeatTime, by));
+  twin::selectRepeat(dst, [](int, int lane) { return twin::core->compared.on(lane); }, src0, given, repeatTime, by,
+                     twin::secondSource(src1, given, repeatTime, by));
 }
 // The same where a bit is 0 with the number that SetCmpMask left.
 template <typename T, typename U>
-inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, uint8_t repeatTime, const BinaryRepeatParams& by) {
+inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, uint8_t repeatTime,
+                   const BinaryRepeatParams& by) {
   twin::selectable<T, U>();
   T scalar;
   memcpy(static_cast<void*>(&scalar), &twin::core->compared, sizeof(T));
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, SELMODE::VSEL_TENSOR_SCALAR_MODE, repeatTime), src0, twin::maskOf<T, false>(uint64_t(0), "Select"), repeatTime,
+  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, SELMODE::VSEL_TENSOR_SCALAR_MODE, repeatTime), src0,
+                     twin::maskOf<T, false>(uint64_t(0), "Select"), repeatTime,
                      by, [scalar](int, int) { return scalar; });
 }
 

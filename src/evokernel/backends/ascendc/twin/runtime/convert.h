@@ -140,7 +140,8 @@ template <typename D, typename S> inline bool castable(RoundMode mode) {
 }
 
 // Two numbers of four bits share a byte, the first in its lower half.
-template <typename D, typename S> inline void castFourBits(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<S>& src, RoundMode mode, uint32_t count) {
+template <typename D, typename S>
+inline void castFourBits(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<S>& src, RoundMode mode, uint32_t count) {
   const char* what = "Cast";
   forgetMask();
   if (nothing(count, what)) return;
@@ -167,15 +168,16 @@ template <typename D, typename S> constexpr bool fourBits = std::is_same<D, int4
 
 namespace AscendC {
 
-template <typename T, typename U> inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count) {
+template <typename T, typename U>
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count) {
   if (!twin::castable<T, U>(roundMode)) return;
   const RoundMode mode = roundMode;
   if constexpr (twin::fourBits<T, U>) twin::castFourBits(dst, src, mode, count);
   else twin::unary("Cast", dst, src, count, 1, [mode](U x) { return twin::convert<T>(x, mode); });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask, const uint8_t repeatTime,
-                 const UnaryRepeatParams& by) {
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask,
+                 const uint8_t repeatTime, const UnaryRepeatParams& by) {
   if (!twin::castable<T, U>(roundMode)) return;
   const RoundMode mode = roundMode;
   using Wider = std::conditional_t<(sizeof(T) > sizeof(U)), T, U>;
@@ -183,8 +185,8 @@ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Rou
                     {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return twin::convert<T>(x, mode); });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[], const uint8_t repeatTime,
-                 const UnaryRepeatParams& by) {
+inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
+                 const uint8_t repeatTime, const UnaryRepeatParams& by) {
   if (!twin::castable<T, U>(roundMode)) return;
   const RoundMode mode = roundMode;
   using Wider = std::conditional_t<(sizeof(T) > sizeof(U)), T, U>;

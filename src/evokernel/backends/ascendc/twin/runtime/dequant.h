@@ -46,13 +46,15 @@ struct Scale {
 
 template <typename T> inline T scaled(int16_t x, const Scale& by) {
   double value = wholeNumber(double(x) * double(by.scale), RoundMode::CAST_RINT) + by.offset;
-  if (by.isSigned != std::is_signed<T>::value) broken("E-DTYPE", "CastDeq: SetDeqScale's signMode says %s, the destination is %s", by.isSigned ? "int8_t" : "uint8_t", typeName<T>());
+  if (by.isSigned != std::is_signed<T>::value)
+    broken("E-DTYPE", "CastDeq: SetDeqScale's signMode says %s, the destination is %s", by.isSigned ? "int8_t" : "uint8_t", typeName<T>());
   return saturated<T>(value);
 }
 
 // 16 numbers of 16 bits make half a block: the lower half, or the upper one.
-template <typename T> inline void castDeq(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<int16_t>& src, const Work& work, Stride to, Stride from,
-                                          bool isVector, bool upper, const char* what) {
+template <typename T>
+inline void castDeq(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<int16_t>& src, const Work& work, Stride to, Stride from,
+                    bool isVector, bool upper, const char* what) {
   constexpr int width = 128, perBlock = 16;
   vectorCost(256ull * uint64_t(work.repeats), 1);
   lanesOperand(src, work, from, false, what);
@@ -106,39 +108,44 @@ inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const 
   }
 }
 template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>
-inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const int32_t mask, uint8_t repeatTime, const UnaryRepeatParams& by) {
+inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const int32_t mask, uint8_t repeatTime,
+                    const UnaryRepeatParams& by) {
   twin::takes<twin::dequantised<T, U>, U>("CastDeq");
   if constexpr (std::is_same<U, int32_t>::value)
     Cast<T, U, isSetMask>(dst, src, RoundMode::CAST_RINT, uint64_t(mask), repeatTime, by);
   else
-    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(uint64_t(mask), "CastDeq"), repeatTime, 128, "CastDeq"), {by.dstBlkStride, by.dstRepStride},
+    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(uint64_t(mask), "CastDeq"), repeatTime, 128, "CastDeq"),
+                  {by.dstBlkStride, by.dstRepStride},
                   {by.srcBlkStride, by.srcRepStride}, isVecDeq, halfBlock, "CastDeq");
 }
 template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>
-inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint64_t mask[], uint8_t repeatTime, const UnaryRepeatParams& by) {
+inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint64_t mask[], uint8_t repeatTime,
+                    const UnaryRepeatParams& by) {
   twin::takes<twin::dequantised<T, U>, U>("CastDeq");
   if constexpr (std::is_same<U, int32_t>::value)
     Cast<T, U, isSetMask>(dst, src, RoundMode::CAST_RINT, mask, repeatTime, by);
   else
-    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(mask, "CastDeq"), repeatTime, 128, "CastDeq"), {by.dstBlkStride, by.dstRepStride},
+    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(mask, "CastDeq"), repeatTime, 128, "CastDeq"),
+                  {by.dstBlkStride, by.dstRepStride},
                   {by.srcBlkStride, by.srcRepStride}, isVecDeq, halfBlock, "CastDeq");
 }
 
 // max(0, (src0 + src1) * scale), from int32_t to half.
-inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, const int32_t& count) {
+inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1,
+                       const int32_t& count) {
   const float scale = twin::core->registers.deqScale;
   twin::binary("AddDeqRelu", dst, src0, src1, count, 0, [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
 }
 template <bool isSetMask = true>
-inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask, const uint8_t repeatTime,
-                       const BinaryRepeatParams& by) {
+inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask,
+                       const uint8_t repeatTime, const BinaryRepeatParams& by) {
   const float scale = twin::core->registers.deqScale;
   twin::binaryRepeat("AddDeqRelu", dst, src0, src1, twin::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
                      [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
 }
 template <bool isSetMask = true>
-inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask[], const uint8_t repeatTime,
-                       const BinaryRepeatParams& by) {
+inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask[],
+                       const uint8_t repeatTime, const BinaryRepeatParams& by) {
   const float scale = twin::core->registers.deqScale;
   twin::binaryRepeat("AddDeqRelu", dst, src0, src1, twin::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
                      [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });

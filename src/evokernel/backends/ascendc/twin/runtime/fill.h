@@ -56,16 +56,16 @@ template <typename T> inline void Duplicate(const LocalTensor<T>& dst, const T& 
   twin::fill("Duplicate", dst, count, [value](int64_t) { return value; });
 }
 template <typename T, bool isSetMask = true>
-inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask, const uint8_t repeatTime, const uint16_t dstBlockStride,
-                      const uint8_t dstRepeatStride) {
+inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask, const uint8_t repeatTime,
+                      const uint16_t dstBlockStride, const uint8_t dstRepeatStride) {
   twin::takes<twin::fills<T>, T>("Duplicate");
   const T value = scalarValue;
   twin::fillRepeat("Duplicate", dst, twin::maskOf<T, isSetMask>(mask, "Duplicate"), repeatTime, {dstBlockStride, dstRepeatStride},
                    [value](int64_t) { return value; });
 }
 template <typename T, bool isSetMask = true>
-inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[], const uint8_t repeatTime, const uint16_t dstBlockStride,
-                      const uint8_t dstRepeatStride) {
+inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[], const uint8_t repeatTime,
+                      const uint16_t dstBlockStride, const uint8_t dstRepeatStride) {
   twin::takes<twin::fills<T>, T>("Duplicate");
   const T value = scalarValue;
   twin::fillRepeat("Duplicate", dst, twin::maskOf<T, isSetMask>(mask, "Duplicate"), repeatTime, {dstBlockStride, dstRepeatStride},
@@ -79,14 +79,16 @@ template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& fi
   twin::fill("CreateVecIndex", dst, count, [first](int64_t i) { return T(first + T(i)); });
 }
 template <typename T>
-inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, uint8_t repeatTime, uint16_t dstBlkStride, uint8_t dstRepStride) {
+inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, uint8_t repeatTime, uint16_t dstBlkStride,
+                           uint8_t dstRepStride) {
   twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
   const T first = firstValue;
   twin::fillRepeat("CreateVecIndex", dst, twin::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
                    [first](int64_t i) { return T(first + T(i)); });
 }
 template <typename T>
-inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], uint8_t repeatTime, uint16_t dstBlkStride, uint8_t dstRepStride) {
+inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], uint8_t repeatTime, uint16_t dstBlkStride,
+                           uint8_t dstRepStride) {
   twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
   const T first = firstValue;
   twin::fillRepeat("CreateVecIndex", dst, twin::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
@@ -94,7 +96,8 @@ inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t ma
 }
 
 // Each of eight elements per repeat fills a block of 32 bytes.
-template <typename T> inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTime, const BrcbRepeatParams& by) {
+template <typename T>
+inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTime, const BrcbRepeatParams& by) {
   const char* what = "Brcb";
   twin::takes<twin::fills<T>, T>(what);
   twin::repeats(repeatTime, what);
@@ -113,15 +116,19 @@ template <typename T> inline void Brcb(const LocalTensor<T>& dst, const LocalTen
 
 // Within UB, by mask and repeats.
 template <typename T, bool isSetMask = true>
-inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const uint8_t repeatTime, const CopyRepeatParams& by) {
+inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const uint8_t repeatTime,
+                 const CopyRepeatParams& by) {
   twin::takes<twin::fills<T>, T>("Copy");
-  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize}, {by.srcStride, by.srcRepeatSize}, 1,
+  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize},
+                    {by.srcStride, by.srcRepeatSize}, 1,
                     [](T x) { return x; });
 }
 template <typename T, bool isSetMask = true>
-inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const uint8_t repeatTime, const CopyRepeatParams& by) {
+inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const uint8_t repeatTime,
+                 const CopyRepeatParams& by) {
   twin::takes<twin::fills<T>, T>("Copy");
-  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize}, {by.srcStride, by.srcRepeatSize}, 1,
+  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize},
+                    {by.srcStride, by.srcRepeatSize}, 1,
                     [](T x) { return x; });
 }
 
@@ -136,7 +143,8 @@ template <typename T> inline void InitOutput(GlobalTensor<T> gmWorkspaceAddr, ui
   twin::Event filled;
   twin::core->raise(filled, twin::V);
   twin::core->wait(filled, twin::MTE3);
-  for (uint64_t done = 0; done < bytes; done += piece) twin::core->move(twin::MTE3, double(std::min(piece, bytes - done)), gmWorkspaceAddr.aligned());
+  for (uint64_t done = 0; done < bytes; done += piece) twin::core->move(twin::MTE3, double(std::min(piece, bytes - done)),
+       gmWorkspaceAddr.aligned());
   std::fill_n(gmWorkspaceAddr.data(), size, value);
 }
 template <typename T> inline void InitGlobalMemory(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value) {

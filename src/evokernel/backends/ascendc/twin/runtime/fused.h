@@ -6,8 +6,8 @@ namespace twin {
 
 // Destinations that are read as well: F takes what is there and one or two sources.
 template <typename F, typename D, typename T, typename U>
-inline void update(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<U>& other, int64_t count,
-                   double cycles, F f) {
+inline void update(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one,
+                   const AscendC::LocalTensor<U>& other, int64_t count, double cycles, F f) {
   forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * sizeof(D), cycles);
@@ -18,8 +18,9 @@ inline void update(const char* what, const AscendC::LocalTensor<D>& dst, const A
   for (int64_t i = 0; i < count; i++) dst.data()[i] = f(dst.data()[i], one.data()[i], other.data()[i]);
 }
 template <typename F, typename D, typename T>
-inline void updateRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
-                         const Lanes& given, int count, const AscendC::BinaryRepeatParams& by, double cycles, F f) {
+inline void updateRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one,
+                         const AscendC::LocalTensor<T>& other, const Lanes& given, int count, const AscendC::BinaryRepeatParams& by,
+                         double cycles, F f) {
   constexpr int width = int(256 / std::max(sizeof(T), sizeof(D)));
   Work work = workOf(given, count, width, what);
   Stride to{by.dstBlkStride, by.dstRepStride}, a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
@@ -47,25 +48,32 @@ constexpr double MULTIPLY_ADD = 6;
 namespace AscendC {
 
 // dst += src * scalar. Cycles as with any two sources: none are published.
-template <typename T, typename U> inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count) {
+template <typename T, typename U>
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count) {
   twin::takes<twin::accumulates<T, U>, U>("Axpy");
   const U scalar = scalarValue;
   twin::update("Axpy", dst, src, src, count, twin::twoSources(dst, src), [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask, const uint8_t repeatTime, const UnaryRepeatParams& by) {
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask, const uint8_t repeatTime,
+                 const UnaryRepeatParams& by) {
   twin::takes<twin::accumulates<T, U>, U>("Axpy");
   const U scalar = scalarValue;
-  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride, by.srcRepStride);
-  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both, twin::twoSources(dst, src),
+  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride,
+                          by.srcRepStride);
+  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
+                     twin::twoSources(dst, src),
                      [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& by) {
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[], const uint8_t repeatTime,
+                 const UnaryRepeatParams& by) {
   twin::takes<twin::accumulates<T, U>, U>("Axpy");
   const U scalar = scalarValue;
-  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride, by.srcRepStride);
-  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both, twin::twoSources(dst, src),
+  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride,
+                          by.srcRepStride);
+  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
+                     twin::twoSources(dst, src),
                      [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
 }
 
@@ -76,17 +84,19 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, con
   twin::update("MulAddDst", dst, src0, src1, count, twin::MULTIPLY_ADD, [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask, const uint8_t repeatTime,
-                      const BinaryRepeatParams& by) {
+inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask,
+                      const uint8_t repeatTime, const BinaryRepeatParams& by) {
   twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
-  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by, twin::MULTIPLY_ADD,
+  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by,
+                     twin::MULTIPLY_ADD,
                      [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
 }
 template <typename T, typename U, bool isSetMask = true>
-inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint64_t mask[], const uint8_t repeatTime,
-                      const BinaryRepeatParams& by) {
+inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint64_t mask[],
+                      const uint8_t repeatTime, const BinaryRepeatParams& by) {
   twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
-  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by, twin::MULTIPLY_ADD,
+  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by,
+                     twin::MULTIPLY_ADD,
                      [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
 }
 
@@ -137,7 +147,8 @@ inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, con
 namespace twin {
 template <typename D, typename S> constexpr bool clipsAndCasts =
     (Kind<S>::f16 && std::is_same<D, int8_t>::value) || (Kind<S>::f32 && Kind<D>::f16) || (Kind<S>::i16 && std::is_same<D, int8_t>::value);
-template <typename D, typename S> constexpr bool multipliesAndCasts = Kind<S>::f16 && (std::is_same<D, int8_t>::value || std::is_same<D, uint8_t>::value);
+template <typename D, typename S> constexpr bool multipliesAndCasts =
+    Kind<S>::f16 && (std::is_same<D, int8_t>::value || std::is_same<D, uint8_t>::value);
 }  // namespace twin
 
 namespace AscendC {

@@ -27,7 +27,7 @@ constexpr GatherMaskMode defaultGatherMaskMode = GatherMaskMode::VERSION_V1, def
 
 namespace twin {
 
-template <typename T> constexpr bool gathered = (sizeof(T) == 2 || sizeof(T) == 4) && (Kind<T>::arithmetic || Kind<T>::bf16 || Kind<T>::u16 || Kind<T>::u32);
+template <typename T> constexpr bool gathered = Kind<T>::arithmetic || Kind<T>::bf16 || Kind<T>::u16 || Kind<T>::u32;
 
 // Measured for 32 and for 16 bits.
 template <typename T> constexpr double GATHER = sizeof(T) == 4 ? 12 : 24;
@@ -35,13 +35,15 @@ template <typename T> constexpr double GATHER = sizeof(T) == 4 ? 12 : 24;
 // One element from so many bytes behind the source's start.
 template <typename T> inline T fetched(const AscendC::LocalTensor<T>& src, uint64_t offset, const char* what) {
   if (__builtin_expect(offset % sizeof(T) != 0, 0))
-    broken("E-GATHER-OFFSET", "%s: an offset of %llu bytes is no multiple of the %zu bytes of %s", what, (unsigned long long)offset, sizeof(T), typeName<T>());
+    broken("E-GATHER-OFFSET", "%s: an offset of %llu bytes is no multiple of the %zu bytes of %s", what, (unsigned long long)offset,
+           sizeof(T), typeName<T>());
   offset = offset / sizeof(T) * sizeof(T);
   uint64_t address = src.address + offset;
   if (__builtin_expect(address + sizeof(T) > src.high, 0)) {
     broken("E-GATHER-OFFSET", "%s: an offset of %llu bytes lies behind the source, which has %u from there on", what, (unsigned long long)offset,
            src.high - src.address);
-    if (address + sizeof(T) > SPACE_START[UB + 1]) stop("E-GATHER-OFFSET", "%s: an offset of %llu bytes lies behind the local memory", what, (unsigned long long)offset);
+    if (address + sizeof(T) > SPACE_START[UB + 1])
+      stop("E-GATHER-OFFSET", "%s: an offset of %llu bytes lies behind the local memory", what, (unsigned long long)offset);
   }
   core->reads(uint32_t(address), sizeof(T), what);
   core->touch(V, uint32_t(address), sizeof(T), false, what);
@@ -51,12 +53,14 @@ template <typename T> inline T fetched(const AscendC::LocalTensor<T>& src, uint6
 template <typename T> inline void gatherable(const AscendC::LocalTensor<T>& src, const char* what) {
   takes<gathered<T>, T>(what);
   if (!src.allocated) stop("E-UB-NULL", "%s: a LocalTensor that was never allocated", what);
-  if (src.address % BLOCK) broken("E-UB-ALIGN", "%s: %s address %u is no multiple of 32 bytes", what, spaceName(spaceOf(src.address)), inSpace(src.address));
+  if (src.address % BLOCK)
+    broken("E-UB-ALIGN", "%s: %s address %u is no multiple of 32 bytes", what, spaceName(spaceOf(src.address)), inSpace(src.address));
 }
 
 // Offsets are read one after the other, 64 or 128 of them per repeat.
-template <typename T> inline void gather(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<uint32_t>& offsets,
-                                         uint32_t base, const Work& work, uint32_t dstRepStride, const char* what) {
+template <typename T>
+inline void gather(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<uint32_t>& offsets,
+                   uint32_t base, const Work& work, uint32_t dstRepStride, const char* what) {
   constexpr int width = int(256 / sizeof(T));
   gatherable(src, what);
   vectorCost(256ull * uint64_t(work.repeats), GATHER<T>);
@@ -76,8 +80,9 @@ template <typename T> inline void gather(const AscendC::LocalTensor<T>& dst, con
 }
 
 // Those elements for which Keep says so, one after the other.
-template <typename T, typename Keep> inline uint64_t keep(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, bool reduceMode, uint32_t mask,
-                                                          const AscendC::GatherMaskParams& by, Keep kept) {
+template <typename T, typename Keep>
+inline uint64_t keep(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, bool reduceMode, uint32_t mask,
+                     const AscendC::GatherMaskParams& by, Keep kept) {
   const char* what = "GatherMask";
   takes<gathered<T>, T>(what);
   constexpr uint64_t width = 256 / sizeof(T);
@@ -113,25 +118,29 @@ template <typename T, typename Keep> inline uint64_t keep(const AscendC::LocalTe
 namespace AscendC {
 
 template <typename T>
-inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset, const uint32_t srcBaseOffset, const uint32_t count) {
+inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+                   const uint32_t srcBaseOffset, const uint32_t count) {
   twin::forgetMask();
   if (twin::nothing(count, "Gather")) return;
   twin::gather(dst, src, srcOffset, srcBaseOffset, twin::workOf({twin::Mask(), count, true}, 1, int(256 / sizeof(T)), "Gather"), 8, "Gather");
 }
 template <typename T>
-inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset, const uint32_t srcBaseOffset, const uint64_t mask,
-                   const uint8_t repeatTime, const uint16_t dstRepStride) {
-  twin::gather(dst, src, srcOffset, srcBaseOffset, twin::workOf(twin::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
+inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+                   const uint32_t srcBaseOffset, const uint64_t mask, const uint8_t repeatTime, const uint16_t dstRepStride) {
+  twin::gather(dst, src, srcOffset, srcBaseOffset,
+               twin::workOf(twin::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
 }
 template <typename T>
-inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset, const uint32_t srcBaseOffset, const uint64_t mask[],
-                   const uint8_t repeatTime, const uint16_t dstRepStride) {
-  twin::gather(dst, src, srcOffset, srcBaseOffset, twin::workOf(twin::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
+inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+                   const uint32_t srcBaseOffset, const uint64_t mask[], const uint8_t repeatTime, const uint16_t dstRepStride) {
+  twin::gather(dst, src, srcOffset, srcBaseOffset,
+               twin::workOf(twin::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
 }
 
 // Whole blocks: eight offsets per repeat, each of a block. No price is published; a block is moved as by a copy.
 template <typename T>
-inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offset, const uint8_t repeatTime, const GatherRepeatParams& by) {
+inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offset, const uint8_t repeatTime,
+                    const GatherRepeatParams& by) {
   const char* what = "Gatherb";
   twin::gatherable(src, what);
   twin::repeats(repeatTime, what);
@@ -153,8 +162,8 @@ inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
 }
 
 template <typename T, GatherMaskMode mode = defaultGatherMaskMode>
-inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode, const uint32_t mask,
-                       const GatherMaskParams& by, uint64_t& rsvdCnt) {
+inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
+                       const uint32_t mask, const GatherMaskParams& by, uint64_t& rsvdCnt) {
   if (src1Pattern < 1 || src1Pattern > 7) twin::stop("E-GATHER-PATTERN", "GatherMask: the pattern %d is outside 1..7", src1Pattern);
   rsvdCnt = twin::keep(dst, src0, reduceMode, mask, by, [src1Pattern](uint64_t, uint64_t index) {
     if (src1Pattern == 7) return true;
@@ -163,8 +172,8 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, co
   });
 }
 template <typename T, typename U, GatherMaskMode mode = defaultGatherMaskMode>
-inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern, const bool reduceMode, const uint32_t mask,
-                       const GatherMaskParams& by, uint64_t& rsvdCnt) {
+inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern, const bool reduceMode,
+                       const uint32_t mask, const GatherMaskParams& by, uint64_t& rsvdCnt) {
   twin::takes<std::is_unsigned<U>::value && sizeof(U) == sizeof(T), U>("GatherMask with a pattern of type");
   uint64_t each = reduceMode ? mask : 256 / sizeof(T);
   for (uint32_t r = 0; r < by.repeatTimes; r++) {
@@ -182,14 +191,17 @@ inline int64_t GetGatherMaskRemainCount() { return int64_t(twin::core->registers
 // ---- not on this chip
 
 template <typename T>
-inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint64_t, const uint8_t, const uint8_t) {
+inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint64_t,
+                    const uint8_t, const uint8_t) {
   twin::stop("E-API-CHIP", "Scatter does not exist on this chip");
 }
 template <typename T>
-inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint64_t[], const uint8_t, const uint8_t) {
+inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint64_t[],
+                    const uint8_t, const uint8_t) {
   twin::stop("E-API-CHIP", "Scatter does not exist on this chip");
 }
-template <typename T> inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint32_t) {
+template <typename T>
+inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint32_t) {
   twin::stop("E-API-CHIP", "Scatter does not exist on this chip");
 }
 

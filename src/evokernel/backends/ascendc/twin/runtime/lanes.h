@@ -36,7 +36,8 @@ template <typename T, bool isSetMask = true> inline Lanes maskOf(const uint64_t 
     return {Mask(), core->maskElements, true};
   }
   if (isSetMask) {
-    if (sizeof(T) >= 4 && bits[1]) broken("E-MASK-HIGH", "%s: mask[1] must be 0 for %s, which has %zu lanes", what, typeName<T>(), 256 / sizeof(T));
+    if (sizeof(T) >= 4 && bits[1])
+      broken("E-MASK-HIGH", "%s: mask[1] must be 0 for %s, which has %zu lanes", what, typeName<T>(), 256 / sizeof(T));
     if (!bits[0] && !bits[1]) broken("E-MASK", "%s: a mask without any lane", what);
     core->mask = {bits[0], sizeof(T) >= 4 ? 0 : bits[1]};
     core->maskElements = bits[0] & 0xffffffff;
@@ -93,7 +94,8 @@ template <typename T> inline uint64_t span(const Mask& mask, int repeats, Stride
 }
 
 // Touches exactly the lanes that an instruction uses.
-template <typename T> inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask, int count, Stride by, bool writes, const char* what) {
+template <typename T>
+inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask, int count, Stride by, bool writes, const char* what) {
   uint64_t bytes = span<T>(mask, count, by);
   constexpr int perBlock = 32 / sizeof(T), blocks = 8;
   bool isFull = uint64_t(lastLane(mask) + 1) * sizeof(T) == uint64_t(by.repeat) * BLOCK;
@@ -112,7 +114,8 @@ template <typename T> inline void lanesOperand(const AscendC::LocalTensor<T>& te
       core->touch(V, address, wide, writes, what);
     }
 }
-template <typename T> inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Work& work, Stride by, bool writes, const char* what) {
+template <typename T>
+inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Work& work, Stride by, bool writes, const char* what) {
   if (work.repeats <= 0) return;
   bool alike = work.mask.low == work.last.low && work.mask.high == work.last.high;
   if (alike || work.repeats == 1) return lanesOperand(tensor, work.last, work.repeats, by, writes, what);
@@ -160,7 +163,8 @@ inline void apart(const Place& to, const Place& from, const Work& work, const ch
 }
 template <typename T> inline Place placeOf(const AscendC::LocalTensor<T>& tensor, Stride by) { return {tensor.address, uint32_t(sizeof(T)), by}; }
 // The same for a count of elements one after the other.
-template <typename D, typename T> inline void apart(const AscendC::LocalTensor<D>& to, const AscendC::LocalTensor<T>& from, int64_t count, const char* what) {
+template <typename D, typename T>
+inline void apart(const AscendC::LocalTensor<D>& to, const AscendC::LocalTensor<T>& from, int64_t count, const char* what) {
   if (__builtin_expect(to.address < from.address + uint64_t(count) * sizeof(T) && from.address < to.address + uint64_t(count) * sizeof(D) &&
                            (to.address != from.address || sizeof(T) != sizeof(D)), 0)) {
     constexpr uint32_t width = uint32_t(256 / std::max(sizeof(T), sizeof(D)));

@@ -13,7 +13,8 @@ template <typename T> inline void setMaskLength(uint64_t length) {
   if (core->maskCounts) return setMask(0, length);
   uint64_t most = 256 / sizeof(T);
   if (length < 1 || length > most)
-    broken("E-MASK", "SetVectorMask: %llu lanes are outside 1..%llu for %s", (unsigned long long)length, (unsigned long long)most, typeName<T>());
+    broken("E-MASK", "SetVectorMask: %llu lanes are outside 1..%llu for %s", (unsigned long long)length, (unsigned long long)most,
+           typeName<T>());
   Mask mask = lanes(std::min(length, most));
   setMask(mask.high, mask.low);
 }

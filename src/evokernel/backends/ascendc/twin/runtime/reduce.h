@@ -55,7 +55,8 @@ template <typename T> inline uint64_t workBuffer(const AscendC::LocalTensor<T>& 
   uint64_t bytes = elements * sizeof(T);
   if (!work.allocated) stop("E-UB-NULL", "%s: a work buffer that was never allocated", what);
   uint64_t has = work.high > work.address ? work.high - work.address : 0;
-  if (has < bytes) broken("E-RED-WORK", "%s needs a work buffer of %llu bytes, and it has %llu", what, (unsigned long long)bytes, (unsigned long long)has);
+  if (has < bytes)
+    broken("E-RED-WORK", "%s needs a work buffer of %llu bytes, and it has %llu", what, (unsigned long long)bytes, (unsigned long long)has);
   target(V, work, std::min(bytes, has), what);
   return std::min(bytes, has) / sizeof(T);
 }
@@ -71,8 +72,9 @@ template <typename T> inline void scalarResult(const AscendC::LocalTensor<T>& ds
   core->time[V] = std::max(core->time[V], core->time[S]);
 }
 
-template <typename T> inline void extreme(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
-                                          const Work& work, Stride by, bool calIndex, bool largest, const char* what) {
+template <typename T>
+inline void extreme(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
+                    const Work& work, Stride by, bool calIndex, bool largest, const char* what) {
   takes<Kind<T>::floats, T>(what);
   // rounds: 64 or 128 results of the one before make one
   vectorCost(256ull * uint64_t(work.repeats), ACROSS, work.repeats > 1 ? 2 : 1);
@@ -97,11 +99,13 @@ template <typename T> inline void extreme(const AscendC::LocalTensor<T>& dst, co
   std::copy_n(round.begin(), std::min<uint64_t>(room, round.size()), tmp.data());
   scalarResult(dst, results, calIndex ? 2 : 1, what);
 }
-template <typename T> inline void extremeOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
-                                               int64_t count, bool calIndex, bool largest, const char* what) {
+template <typename T>
+inline void extremeOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
+                         int64_t count, bool calIndex, bool largest, const char* what) {
   forgetMask();
   if (nothing(count, what)) return;
-  if (calIndex && sizeof(T) == 2 && count > 65536) broken("E-RED-INDEX", "%s: an index of half ends at 65535, and there are %ld elements", what, long(count));
+  if (calIndex && sizeof(T) == 2 && count > 65536)
+    broken("E-RED-INDEX", "%s: an index of half ends at 65535, and there are %ld elements", what, long(count));
   Work work = workOf({Mask(), uint64_t(count), true}, 1, int(256 / sizeof(T)), what);
   extreme(dst, src, tmp, work, {1, 8}, calIndex, largest, what);
 }
@@ -121,7 +125,8 @@ struct Strides {  // as the reductions take them
   }
 };
 // One result: a stretch of the destination that need not begin at a block.
-template <typename T> inline void put(const AscendC::LocalTensor<T>& dst, uint64_t skip, const void* bytes, uint64_t count, uint32_t align, const char* what) {
+template <typename T>
+inline void put(const AscendC::LocalTensor<T>& dst, uint64_t skip, const void* bytes, uint64_t count, uint32_t align, const char* what) {
   AscendC::LocalTensor<T> part = dst;
   part.address += uint32_t(skip);
   target(V, part, count, what, align);
@@ -133,8 +138,9 @@ template <typename T> inline uint64_t bitsOf(T value) {
   return bits;
 }
 
-template <typename T> inline void sumRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
-                                             const char* what) {
+template <typename T>
+inline void sumRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
+                       const char* what) {
   takes<Kind<T>::floats, T>(what);
   Stride from = by.check(what);
   Work work = workOf(given, count, int(256 / sizeof(T)), what);
@@ -146,8 +152,9 @@ template <typename T> inline void sumRepeats(const AscendC::LocalTensor<T>& dst,
   }
 }
 
-template <typename T> inline void extremeRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
-                                                 AscendC::ReduceOrder order, bool largest, const char* what) {
+template <typename T>
+inline void extremeRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count,
+                           Strides by, AscendC::ReduceOrder order, bool largest, const char* what) {
   using AscendC::ReduceOrder;
   takes<Kind<T>::floats, T>(what);
   Stride from = by.check(what);
@@ -187,8 +194,9 @@ template <typename T> inline bool blockResult(const T* from, const Mask& mask, i
   return true;
 }
 // A block without a lane that is on leaves its destination as it was.
-template <typename T> inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
-                                               Kept kept, const char* what) {
+template <typename T>
+inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
+                         Kept kept, const char* what) {
   takes<Kind<T>::floats, T>(what);
   Stride from = by.check(what);
   constexpr int perBlock = int(32 / sizeof(T));
@@ -205,8 +213,9 @@ template <typename T> inline void reduceBlocks(const AscendC::LocalTensor<T>& ds
     }
 }
 // Neighbours; cpadd is measured at one cycle.
-template <typename T> inline void sumPairs(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
-                                           const char* what) {
+template <typename T>
+inline void sumPairs(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
+                     const char* what) {
   takes<Kind<T>::floats, T>(what);
   Stride from = by.check(what);
   constexpr int width = int(256 / sizeof(T));
@@ -225,8 +234,9 @@ template <typename T> inline void sumPairs(const AscendC::LocalTensor<T>& dst, c
 }
 
 // All of several repeats, with a work buffer for the sums of each; those are added as a tree too.
-template <typename T> inline void sumOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
-                                           const Lanes& given, int count, int32_t srcRepStride, const char* what) {
+template <typename T>
+inline void sumOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
+                     const Lanes& given, int count, int32_t srcRepStride, const char* what) {
   takes<Kind<T>::floats, T>(what);
   Stride from = Strides{1, 1, srcRepStride}.check(what);
   Work work = given.counted ? workOf(given, 1, int(256 / sizeof(T)), what) : Work{given.mask, given.mask, count};
@@ -243,8 +253,9 @@ template <typename T> inline void sumOfAll(const AscendC::LocalTensor<T>& dst, c
   }
   scalarResult(dst, sums.data(), 1, what);
 }
-template <typename T> inline void extremeOfRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
-                                                   const Lanes& given, int count, int32_t srcRepStride, bool calIndex, bool largest, const char* what) {
+template <typename T>
+inline void extremeOfRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
+                             const Lanes& given, int count, int32_t srcRepStride, bool calIndex, bool largest, const char* what) {
   Stride from = Strides{1, 1, srcRepStride}.check(what);
   Work work = given.counted ? workOf(given, 1, int(256 / sizeof(T)), what) : Work{given.mask, given.mask, count};
   extreme(dst, src, tmp, work, from, calIndex, largest, what);
@@ -275,11 +286,13 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
   twin::scalarResult(dst, &result, 1, what);
 }
 template <typename T>
-inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t count, bool calIndex = 0) {
+inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t count,
+                      bool calIndex = 0) {
   twin::extremeOfAll(dst, src, sharedTmpBuffer, count, calIndex, true, "ReduceMax");
 }
 template <typename T>
-inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t count, bool calIndex = 0) {
+inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t count,
+                      bool calIndex = 0) {
   twin::extremeOfAll(dst, src, sharedTmpBuffer, count, calIndex, false, "ReduceMin");
 }
 

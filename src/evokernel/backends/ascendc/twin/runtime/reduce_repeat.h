@@ -7,127 +7,146 @@ namespace AscendC {
 // ---- all repeats to one
 
 template <typename T>
-inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t mask, const int32_t repeatTime,
-                      const int32_t srcRepStride) {
+inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t mask,
+                      const int32_t repeatTime, const int32_t srcRepStride) {
   twin::sumOfAll(dst, src, sharedTmpBuffer, twin::maskOf<T>(uint64_t(mask), "ReduceSum"), repeatTime, srcRepStride, "ReduceSum");
 }
 template <typename T>
-inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t mask, const int32_t repeatTime,
-                      const int32_t srcRepStride, bool calIndex = 0) {
-  twin::extremeOfRepeats(dst, src, sharedTmpBuffer, twin::maskOf<T>(uint64_t(mask), "ReduceMax"), repeatTime, srcRepStride, calIndex, true, "ReduceMax");
+inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t mask,
+                      const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = 0) {
+  twin::extremeOfRepeats(dst, src, sharedTmpBuffer, twin::maskOf<T>(uint64_t(mask), "ReduceMax"), repeatTime, srcRepStride, calIndex, true,
+                         "ReduceMax");
 }
 template <typename T>
-inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t mask, const int32_t repeatTime,
-                      const int32_t srcRepStride, bool calIndex = 0) {
-  twin::extremeOfRepeats(dst, src, sharedTmpBuffer, twin::maskOf<T>(uint64_t(mask), "ReduceMin"), repeatTime, srcRepStride, calIndex, false, "ReduceMin");
+inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t mask,
+                      const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = 0) {
+  twin::extremeOfRepeats(dst, src, sharedTmpBuffer, twin::maskOf<T>(uint64_t(mask), "ReduceMin"), repeatTime, srcRepStride, calIndex, false,
+                         "ReduceMin");
 }
 template <typename T>
-inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const uint64_t mask[], const int32_t repeatTime,
-                      const int32_t srcRepStride) {
+inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const uint64_t mask[],
+                      const int32_t repeatTime, const int32_t srcRepStride) {
   twin::sumOfAll(dst, src, sharedTmpBuffer, twin::maskOf<T>(mask, "ReduceSum"), repeatTime, srcRepStride, "ReduceSum");
 }
 template <typename T>
-inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const uint64_t mask[], const int32_t repeatTime,
-                      const int32_t srcRepStride, bool calIndex = 0) {
+inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const uint64_t mask[],
+                      const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = 0) {
   twin::extremeOfRepeats(dst, src, sharedTmpBuffer, twin::maskOf<T>(mask, "ReduceMax"), repeatTime, srcRepStride, calIndex, true, "ReduceMax");
 }
 template <typename T>
-inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const uint64_t mask[], const int32_t repeatTime,
-                      const int32_t srcRepStride, bool calIndex = 0) {
+inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const uint64_t mask[],
+                      const int32_t repeatTime, const int32_t srcRepStride, bool calIndex = 0) {
   twin::extremeOfRepeats(dst, src, sharedTmpBuffer, twin::maskOf<T>(mask, "ReduceMin"), repeatTime, srcRepStride, calIndex, false, "ReduceMin");
 }
 
 // ---- one result per repeat
 
 template <typename T, bool isSetMask = true>
-inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTime, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
-  twin::sumRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "WholeReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, "WholeReduceSum");
+inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTime,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
+  twin::sumRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "WholeReduceSum"), repeatTime,
+                   {dstRepStride, srcBlkStride, srcRepStride}, "WholeReduceSum");
 }
 template <typename T, bool isSetMask = true>
-inline void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTime, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
-  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "WholeReduceMax"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, order,
+inline void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTime,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,
+                           ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
+  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "WholeReduceMax"), repeatTime,
+                       {dstRepStride, srcBlkStride, srcRepStride}, order,
                        true, "WholeReduceMax");
 }
 template <typename T, bool isSetMask = true>
-inline void WholeReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTime, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
-  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "WholeReduceMin"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, order,
+inline void WholeReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t mask, const int32_t repeatTime,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,
+                           ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
+  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "WholeReduceMin"), repeatTime,
+                       {dstRepStride, srcBlkStride, srcRepStride}, order,
                        false, "WholeReduceMin");
 }
 template <typename T, bool isSetMask = true>
-inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int32_t repeatTime, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
-  twin::sumRepeats(dst, src, twin::maskOf<T, isSetMask>(mask, "WholeReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, "WholeReduceSum");
+inline void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int32_t repeatTime,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
+  twin::sumRepeats(dst, src, twin::maskOf<T, isSetMask>(mask, "WholeReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+                   "WholeReduceSum");
 }
 template <typename T, bool isSetMask = true>
-inline void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int32_t repeatTime, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
-  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(mask, "WholeReduceMax"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, order,
+inline void WholeReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int32_t repeatTime,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,
+                           ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
+  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(mask, "WholeReduceMax"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+                       order,
                        true, "WholeReduceMax");
 }
 template <typename T, bool isSetMask = true>
-inline void WholeReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int32_t repeatTime, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride, ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
-  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(mask, "WholeReduceMin"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, order,
+inline void WholeReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int32_t repeatTime,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride,
+                           ReduceOrder order = ReduceOrder::ORDER_VALUE_INDEX) {
+  twin::extremeRepeats(dst, src, twin::maskOf<T, isSetMask>(mask, "WholeReduceMin"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+                       order,
                        false, "WholeReduceMin");
 }
 template <typename T, bool isSetMask = true>
-inline void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask, const int32_t dstBlkStride,
-                            const int32_t srcBlkStride, const int32_t dstRepStride, const int32_t srcRepStride) {
+inline void RepeatReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask,
+                            const int32_t dstBlkStride, const int32_t srcBlkStride, const int32_t dstRepStride,
+                            const int32_t srcRepStride) {
   (void)dstBlkStride;  // one element has no second block
-  twin::sumRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "RepeatReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+  twin::sumRepeats(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "RepeatReduceSum"), repeatTime,
+                   {dstRepStride, srcBlkStride, srcRepStride},
                    "RepeatReduceSum");
 }
 
 // ---- one result per block or pair: here the number of repeats comes before the mask
 
 template <typename T, bool isSetMask = true>
-inline void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
-  twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "BlockReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+inline void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
+  twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "BlockReduceSum"), repeatTime,
+                     {dstRepStride, srcBlkStride, srcRepStride},
                      twin::Kept::SUM, "BlockReduceSum");
 }
 template <typename T, bool isSetMask = true>
-inline void BlockReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
-  twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "BlockReduceMax"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+inline void BlockReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
+  twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "BlockReduceMax"), repeatTime,
+                     {dstRepStride, srcBlkStride, srcRepStride},
                      twin::Kept::LARGEST, "BlockReduceMax");
 }
 template <typename T, bool isSetMask = true>
-inline void BlockReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask, const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
-  twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "BlockReduceMin"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+inline void BlockReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask,
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
+  twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "BlockReduceMin"), repeatTime,
+                     {dstRepStride, srcBlkStride, srcRepStride},
                      twin::Kept::SMALLEST, "BlockReduceMin");
 }
 template <typename T, bool isSetMask = true>
-inline void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask, const int32_t dstRepStride,
-                          const int32_t srcBlkStride, const int32_t srcRepStride) {
-  twin::sumPairs(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "PairReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, "PairReduceSum");
+inline void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const int32_t mask,
+                          const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
+  twin::sumPairs(dst, src, twin::maskOf<T, isSetMask>(uint64_t(mask), "PairReduceSum"), repeatTime,
+                 {dstRepStride, srcBlkStride, srcRepStride}, "PairReduceSum");
 }
 template <typename T, bool isSetMask = true>
-inline void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[], const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
+inline void BlockReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[],
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
   twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(mask, "BlockReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
                      twin::Kept::SUM, "BlockReduceSum");
 }
 template <typename T, bool isSetMask = true>
-inline void BlockReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[], const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
+inline void BlockReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[],
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
   twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(mask, "BlockReduceMax"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
                      twin::Kept::LARGEST, "BlockReduceMax");
 }
 template <typename T, bool isSetMask = true>
-inline void BlockReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[], const int32_t dstRepStride,
-                           const int32_t srcBlkStride, const int32_t srcRepStride) {
+inline void BlockReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[],
+                           const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
   twin::reduceBlocks(dst, src, twin::maskOf<T, isSetMask>(mask, "BlockReduceMin"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
                      twin::Kept::SMALLEST, "BlockReduceMin");
 }
 template <typename T, bool isSetMask = true>
-inline void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[], const int32_t dstRepStride,
-                          const int32_t srcBlkStride, const int32_t srcRepStride) {
-  twin::sumPairs(dst, src, twin::maskOf<T, isSetMask>(mask, "PairReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride}, "PairReduceSum");
+inline void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t repeatTime, const uint64_t mask[],
+                          const int32_t dstRepStride, const int32_t srcBlkStride, const int32_t srcRepStride) {
+  twin::sumPairs(dst, src, twin::maskOf<T, isSetMask>(mask, "PairReduceSum"), repeatTime, {dstRepStride, srcBlkStride, srcRepStride},
+                 "PairReduceSum");
 }
 
 // ---- what a reduction leaves in registers, for the scalar pipe to read

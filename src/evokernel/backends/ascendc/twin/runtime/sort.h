@@ -54,8 +54,9 @@ constexpr double SORT = 7;
 
 template <typename T> inline void sortable(const char* what) { takes<Kind<T>::floats, T>(what); }
 
-template <typename T> inline void sortRuns(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& scores, const AscendC::LocalTensor<uint32_t>& indices,
-                                           int32_t count, const char* what) {
+template <typename T>
+inline void sortRuns(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& scores,
+                     const AscendC::LocalTensor<uint32_t>& indices, int32_t count, const char* what) {
   sortable<T>(what);
   constexpr int run = 32;
   if (count < 0 || count > 255) broken("E-SORT-COUNT", "%s: %d repeats of 32 elements, 255 at most", what, count);
@@ -66,7 +67,8 @@ template <typename T> inline void sortRuns(const AscendC::LocalTensor<T>& dst, c
   std::vector<Record> records(size_t(count) * run);
   for (size_t i = 0; i < records.size(); i++) records[i] = recordOf(scores.data()[i], indices.data()[i]);
   for (int r = 0; r < count; r++)
-    std::stable_sort(records.begin() + r * run, records.begin() + (r + 1) * run, [](const Record& a, const Record& b) { return a.score<T>() > b.score<T>(); });
+    std::stable_sort(records.begin() + r * run, records.begin() + (r + 1) * run,
+                     [](const Record& a, const Record& b) { return a.score<T>() > b.score<T>(); });
   target(V, dst, records.size() * sizeof(Record), what);
   memcpy(static_cast<void*>(dst.data()), records.data(), records.size() * sizeof(Record));
 }
@@ -93,7 +95,8 @@ template <typename T> inline std::vector<Record> merged(const std::vector<Record
   return result;
 }
 
-template <typename T> inline std::vector<Record> queueAt(const AscendC::LocalTensor<T>& tensor, uint64_t skip, uint64_t records, const char* what) {
+template <typename T>
+inline std::vector<Record> queueAt(const AscendC::LocalTensor<T>& tensor, uint64_t skip, uint64_t records, const char* what) {
   AscendC::LocalTensor<T> part = tensor;
   part.address += uint32_t(skip * sizeof(Record));
   source(V, part, records * sizeof(Record), what, 8);
@@ -102,7 +105,9 @@ template <typename T> inline std::vector<Record> queueAt(const AscendC::LocalTen
   return queue;
 }
 
-template <typename T> inline void merge(const AscendC::LocalTensor<T>& dst, const AscendC::MrgSortSrcList<T>& src, const AscendC::MrgSort4Info& by, const char* what) {
+template <typename T>
+inline void merge(const AscendC::LocalTensor<T>& dst, const AscendC::MrgSortSrcList<T>& src, const AscendC::MrgSort4Info& by,
+                  const char* what) {
   sortable<T>(what);
   if (by.validBit != 3 && by.validBit != 7 && by.validBit != 15)
     broken("E-SORT-QUEUES", "%s: validBit %d is none of 3, 7 and 15 (two, three or four queues)", what, by.validBit);
@@ -113,7 +118,8 @@ template <typename T> inline void merge(const AscendC::LocalTensor<T>& dst, cons
   for (int q = 0; q < queues; q++) {
     if (by.elementLengths[q] > 4095) broken("E-SORT-COUNT", "%s: queue %d has %d records, 4095 at most", what, q + 1, by.elementLengths[q]);
     all += by.elementLengths[q];
-    alike = alike && by.elementLengths[q] == by.elementLengths[0] && tensors[q]->address == tensors[0]->address + uint32_t(q) * by.elementLengths[0] * 8;
+    bool follows = tensors[q]->address == tensors[0]->address + uint32_t(q) * by.elementLengths[0] * 8;
+    alike = alike && follows && by.elementLengths[q] == by.elementLengths[0];
   }
   int count = by.repeatTimes;
   if (count > 1 && !alike) {
@@ -137,7 +143,8 @@ template <typename T> inline void merge(const AscendC::LocalTensor<T>& dst, cons
 
 namespace AscendC {
 
-template <typename T> inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1, const int32_t repeatTime) {
+template <typename T>
+inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1, const int32_t repeatTime) {
   twin::sortRuns(dst, src0, src1, repeatTime, "Sort32");
 }
 template <typename T> inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params) {
@@ -152,8 +159,8 @@ inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uin
   mrgSortList4 = merged[3];
 }
 template <typename T, bool isExhaustedSuspension = false>
-inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4], uint32_t sortedNum[4], uint16_t validBit,
-                    const int32_t repeatTime) {
+inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4], uint32_t sortedNum[4],
+                    uint16_t validBit, const int32_t repeatTime) {
   twin::merge(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, uint16_t(repeatTime)), "MrgSort");
   if (!isExhaustedSuspension) return;
   uint16_t done[4];
@@ -171,12 +178,14 @@ template <typename T> inline uint32_t GetSortLen(const uint32_t elemCount) { ret
 
 // Runs of 32, and with isFullSort all of them: four queues into one until one is left.
 template <typename T, bool isFullSort>
-inline void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index, LocalTensor<T>& tmp, const int32_t repeatTime) {
+inline void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index, LocalTensor<T>& tmp,
+                 const int32_t repeatTime) {
   const char* what = "Sort";
   twin::sortRuns(dst, concat, index, repeatTime, what);
   if (!isFullSort || repeatTime <= 1) return;
   uint64_t bytes = uint64_t(repeatTime) * 256, has = tmp.high > tmp.address ? tmp.high - tmp.address : 0;
-  if (has < bytes) twin::broken("E-SORT-WORK", "Sort needs a work buffer of %llu bytes, and it has %llu", (unsigned long long)bytes, (unsigned long long)has);
+  if (has < bytes)
+    twin::broken("E-SORT-WORK", "Sort needs a work buffer of %llu bytes, and it has %llu", (unsigned long long)bytes, (unsigned long long)has);
   for (uint64_t queue = 32, all = uint64_t(repeatTime) * 32; queue < all; queue *= 4) {
     DataCopy(tmp, dst, uint32_t(bytes / sizeof(T)));
     for (uint64_t start = 0; start < all; start += 4 * queue) {
@@ -198,7 +207,8 @@ inline void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const 
 
 // Records back to scores and indices, 32 per repeat. The price of two gather-masks, which is how it is done.
 template <typename T>
-inline void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted, const int32_t repeatTime) {
+inline void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted,
+                    const int32_t repeatTime) {
   const char* what = "Extract";
   twin::sortable<T>(what);
   if (repeatTime < 0 || repeatTime > 255) twin::broken("E-SORT-COUNT", "Extract: %d repeats of 32 records, 255 at most", repeatTime);

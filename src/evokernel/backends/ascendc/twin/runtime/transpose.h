@@ -6,9 +6,9 @@ namespace AscendC {
 
 constexpr int32_t NCHW_CONV_ADDR_LIST_SIZE = 16;
 enum class TransposeType : uint8_t {
-  TRANSPOSE_TYPE_NONE, TRANSPOSE_NZ2ND_0213, TRANSPOSE_NZ2NZ_0213, TRANSPOSE_NZ2NZ_012_WITH_N, TRANSPOSE_NZ2ND_012_WITH_N, TRANSPOSE_NZ2ND_012_WITHOUT_N,
-  TRANSPOSE_NZ2NZ_012_WITHOUT_N, TRANSPOSE_ND2ND_ONLY, TRANSPOSE_ND_UB_GM, TRANSPOSE_GRAD_ND_UB_GM, TRANSPOSE_ND2ND_B16, TRANSPOSE_NCHW2NHWC,
-  TRANSPOSE_NHWC2NCHW
+  TRANSPOSE_TYPE_NONE, TRANSPOSE_NZ2ND_0213, TRANSPOSE_NZ2NZ_0213, TRANSPOSE_NZ2NZ_012_WITH_N, TRANSPOSE_NZ2ND_012_WITH_N,
+  TRANSPOSE_NZ2ND_012_WITHOUT_N, TRANSPOSE_NZ2NZ_012_WITHOUT_N, TRANSPOSE_ND2ND_ONLY, TRANSPOSE_ND_UB_GM, TRANSPOSE_GRAD_ND_UB_GM,
+  TRANSPOSE_ND2ND_B16, TRANSPOSE_NCHW2NHWC, TRANSPOSE_NHWC2NCHW
 };
 struct TransDataTo5HDParams {
   bool dstHighHalf = false, srcHighHalf = false;
@@ -50,7 +50,8 @@ template <typename T> inline AscendC::LocalTensor<T> tensorAt(uint64_t raw, cons
 }
 
 // 16 blocks to 16 blocks. Blocks of 32-bit elements hold 8 of a row's 16, so each row takes two.
-template <typename T> inline void turnBlocks(const AscendC::LocalTensor<T>* to, const AscendC::LocalTensor<T>* from, const AscendC::TransDataTo5HDParams& by) {
+template <typename T>
+inline void turnBlocks(const AscendC::LocalTensor<T>* to, const AscendC::LocalTensor<T>* from, const AscendC::TransDataTo5HDParams& by) {
   const char* what = "TransDataTo5HD";
   takes<turned<T>, T>(what);
   constexpr int perBlock = int(32 / sizeof(T)), rows = 16;
@@ -78,11 +79,15 @@ template <typename T> inline void turnBlocks(const AscendC::LocalTensor<T>* to, 
 }
 
 // [N, C, HW] to [N, HW, C], or back.
-template <typename T> inline void swapChannels(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::TransposeParamsExt& by, bool channelsLast) {
+template <typename T>
+inline void swapChannels(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::TransposeParamsExt& by,
+                         bool channelsLast) {
   const char* what = "Transpose";
   uint64_t plane = uint64_t(by.hSize) * by.wSize, all = uint64_t(by.nSize) * by.cSize * plane;
-  if (plane * sizeof(T) % BLOCK) broken("E-TRANSPOSE-SIZE", "Transpose: %d x %d elements of %s are no multiple of 32 bytes", by.hSize, by.wSize, typeName<T>());
-  if (by.cSize > 4095 || plane > 4095) broken("E-TRANSPOSE-SIZE", "Transpose: %d channels of %llu elements, 4095 at most of each", by.cSize, (unsigned long long)plane);
+  if (plane * sizeof(T) % BLOCK)
+    broken("E-TRANSPOSE-SIZE", "Transpose: %d x %d elements of %s are no multiple of 32 bytes", by.hSize, by.wSize, typeName<T>());
+  if (by.cSize > 4095 || plane > 4095)
+    broken("E-TRANSPOSE-SIZE", "Transpose: %d channels of %llu elements, 4095 at most of each", by.cSize, (unsigned long long)plane);
   if (!all) return;
   vectorCost(all * sizeof(T), TRANSPOSE);
   source(V, src, all * sizeof(T), what);
@@ -115,7 +120,8 @@ template <typename T> inline void Transpose(const LocalTensor<T>& dst, const Loc
     for (int column = 0; column < side; column++) dst.data()[row * side + column] = from[column * side + row];
 }
 template <typename T>
-inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const TransposeParamsExt& by) {
+inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                      const TransposeParamsExt& by) {
   using Type = TransposeType;
   if (by.transposeType == Type::TRANSPOSE_TYPE_NONE) return;
   if (by.transposeType == Type::TRANSPOSE_ND2ND_B16) return Transpose(dst, src);
@@ -124,17 +130,20 @@ inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
   bool channelsLast = by.transposeType == Type::TRANSPOSE_NCHW2NHWC;
   uint64_t rows = sizeof(T) == 1 ? 32 : 16, needed = (channelsLast ? by.cSize + 2ull : by.cSize * 2ull + 1) * rows * 32;
   uint64_t has = sharedTmpBuffer.high > sharedTmpBuffer.address ? sharedTmpBuffer.high - sharedTmpBuffer.address : 0;
-  if (has < needed) twin::broken("E-TRANSPOSE-WORK", "Transpose needs a work buffer of %llu bytes, and it has %llu", (unsigned long long)needed, (unsigned long long)has);
+  if (has < needed)
+    twin::broken("E-TRANSPOSE-WORK", "Transpose needs a work buffer of %llu bytes, and it has %llu", (unsigned long long)needed,
+                 (unsigned long long)has);
   twin::swapChannels(dst, src, by, channelsLast);
 }
 
 template <typename T>
-inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[NCHW_CONV_ADDR_LIST_SIZE], const LocalTensor<T> (&srcList)[NCHW_CONV_ADDR_LIST_SIZE],
-                           const TransDataTo5HDParams& by) {
+inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[NCHW_CONV_ADDR_LIST_SIZE],
+                           const LocalTensor<T> (&srcList)[NCHW_CONV_ADDR_LIST_SIZE], const TransDataTo5HDParams& by) {
   twin::turnBlocks(dstList, srcList, by);
 }
 template <typename T>
-inline void TransDataTo5HD(uint64_t dstList[NCHW_CONV_ADDR_LIST_SIZE], uint64_t srcList[NCHW_CONV_ADDR_LIST_SIZE], const TransDataTo5HDParams& by) {
+inline void TransDataTo5HD(uint64_t dstList[NCHW_CONV_ADDR_LIST_SIZE], uint64_t srcList[NCHW_CONV_ADDR_LIST_SIZE],
+                           const TransDataTo5HDParams& by) {
   LocalTensor<T> to[NCHW_CONV_ADDR_LIST_SIZE], from[NCHW_CONV_ADDR_LIST_SIZE];
   for (int i = 0; i < NCHW_CONV_ADDR_LIST_SIZE; i++) {
     to[i] = twin::tensorAt<T>(dstList[i], "TransDataTo5HD");
@@ -142,7 +151,8 @@ inline void TransDataTo5HD(uint64_t dstList[NCHW_CONV_ADDR_LIST_SIZE], uint64_t 
   }
   twin::turnBlocks(to, from, by);
 }
-template <typename T> inline void TransDataTo5HD(const LocalTensor<uint64_t>& dst, const LocalTensor<uint64_t>& src, const TransDataTo5HDParams& by) {
+template <typename T>
+inline void TransDataTo5HD(const LocalTensor<uint64_t>& dst, const LocalTensor<uint64_t>& src, const TransDataTo5HDParams& by) {
   uint64_t to[NCHW_CONV_ADDR_LIST_SIZE], from[NCHW_CONV_ADDR_LIST_SIZE];
   for (int i = 0; i < NCHW_CONV_ADDR_LIST_SIZE; i++) {
     to[i] = dst.GetValue(i);

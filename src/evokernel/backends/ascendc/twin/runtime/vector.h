@@ -12,7 +12,10 @@ struct UnaryRepeatParams {
   UnaryRepeatParams() {}
   UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep)
       : dstBlkStride(dstBlk), srcBlkStride(srcBlk), dstRepStride(dstRep), srcRepStride(srcRep) {}
-  UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep, bool half) : UnaryRepeatParams(dstBlk, srcBlk, dstRep, srcRep) { halfBlock = half; }
+  UnaryRepeatParams(uint16_t dstBlk, uint16_t srcBlk, uint8_t dstRep, uint8_t srcRep, bool half)
+      : UnaryRepeatParams(dstBlk, srcBlk, dstRep, srcRep) {
+    halfBlock = half;
+  }
 };
 struct BinaryRepeatParams {
   uint32_t blockNumber = DEFAULT_BLK_NUM;
@@ -29,8 +32,9 @@ namespace twin {
 
 // ---- the engine: F is a function object on elements
 
-template <typename F, typename D, typename T> inline void unary(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& src,
-                                                                int64_t count, double cycles, F f) {
+template <typename F, typename D, typename T>
+inline void unary(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& src, int64_t count, double cycles,
+                  F f) {
   forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * std::max(sizeof(T), sizeof(D)), cycles);
@@ -41,8 +45,9 @@ template <typename F, typename D, typename T> inline void unary(const char* what
   const T* from = src.data();
   for (int64_t i = 0; i < count; i++) to[i] = f(from[i]);
 }
-template <typename F, typename D, typename T> inline void unaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& src,
-                                                                      const Lanes& given, int count, Stride to, Stride from, double cycles, F f) {
+template <typename F, typename D, typename T>
+inline void unaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given,
+                        int count, Stride to, Stride from, double cycles, F f) {
   constexpr int width = int(256 / std::max(sizeof(T), sizeof(D)));
   Work work = workOf(given, count, width, what);
   vectorCost(256ull * uint64_t(work.repeats), cycles);
@@ -54,8 +59,8 @@ template <typename F, typename D, typename T> inline void unaryRepeat(const char
       if (work.of(r).on(lane)) dst.data()[element<D>(r, lane, to)] = f(src.data()[element<T>(r, lane, from)]);
 }
 template <typename F, typename D, typename T, typename U = T>
-inline void binary(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<U>& other, int64_t count,
-                   double cycles, F f) {
+inline void binary(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one,
+                   const AscendC::LocalTensor<U>& other, int64_t count, double cycles, F f) {
   forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * std::max(sizeof(T), sizeof(D)), cycles > 0 ? cycles : twoSources(one, other));
@@ -70,8 +75,9 @@ inline void binary(const char* what, const AscendC::LocalTensor<D>& dst, const A
   for (int64_t i = 0; i < count; i++) to[i] = f(a[i], b[i]);
 }
 template <typename F, typename D, typename T>
-inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
-                         const Lanes& given, int count, const AscendC::BinaryRepeatParams& by, double cycles, F f) {
+inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one,
+                         const AscendC::LocalTensor<T>& other, const Lanes& given, int count, const AscendC::BinaryRepeatParams& by,
+                         double cycles, F f) {
   constexpr int width = int(256 / std::max(sizeof(T), sizeof(D)));
   Work work = workOf(given, count, width, what);
   Stride to{by.dstBlkStride, by.dstRepStride}, a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
@@ -210,8 +216,8 @@ inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, con
                     {by.srcBlkStride, by.srcRepStride}, 1, [y, roundEn](T x) { return twin::shiftedRight(x, y, roundEn); });
 }
 template <typename T, bool isSetMask = true>
-inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[], const uint8_t repeatTime,
-                       const UnaryRepeatParams& by, bool roundEn = false) {
+inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],
+                       const uint8_t repeatTime, const UnaryRepeatParams& by, bool roundEn = false) {
   twin::takes<twin::Kind<T>::shifted, T>("ShiftRight");
   const T y = scalarValue;
   twin::unaryRepeat("ShiftRight", dst, src, twin::maskOf<T, isSetMask>(mask, "ShiftRight"), repeatTime, {by.dstBlkStride, by.dstRepStride},
