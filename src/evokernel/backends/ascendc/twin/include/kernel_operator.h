@@ -18,6 +18,7 @@
 #include "../runtime/gather.h"
 #include "../runtime/dequant.h"
 #include "../runtime/compare.h"
+#include "../runtime/operators.h"
 #include "../runtime/builtins.h"
 #include "../runtime/activation.h"
 #include "../runtime/mathematics.h"
@@ -26,3 +27,5 @@
 #include "../runtime/reductions.h"
 #include "../runtime/cross.h"
 #include "../runtime/cube.h"
+#include "../runtime/arrange.h"
+#include "../runtime/quantise.h"

@@ -1,0 +1,3 @@
+// gelu, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

@@ -1,0 +1,3 @@
+// softmax_flash, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

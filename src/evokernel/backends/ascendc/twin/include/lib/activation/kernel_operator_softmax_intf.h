@@ -1,0 +1,3 @@
+// softmax, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

@@ -1,0 +1,3 @@
+// arithprogression, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

@@ -1,0 +1,3 @@
+// acos, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

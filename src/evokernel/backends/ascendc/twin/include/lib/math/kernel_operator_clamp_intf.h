@@ -1,0 +1,3 @@
+// clamp, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

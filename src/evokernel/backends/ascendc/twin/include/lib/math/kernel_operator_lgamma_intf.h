@@ -1,0 +1,3 @@
+// lgamma, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

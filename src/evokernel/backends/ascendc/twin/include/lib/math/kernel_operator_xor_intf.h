@@ -1,0 +1,3 @@
+// xor, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

@@ -1,0 +1,3 @@
+// Matmul, by its longer name.
+#pragma once
+#include "lib/matmul_intf.h"

@@ -1,0 +1,3 @@
+// TCubeTiling, as kernels include it by itself.
+#pragma once
+#include "kernel_tiling/kernel_tiling.h"

@@ -1,0 +1,3 @@
+// layernormgrad, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

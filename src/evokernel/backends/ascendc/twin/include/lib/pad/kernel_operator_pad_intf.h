@@ -1,0 +1,3 @@
+// pad, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

@@ -1,0 +1,3 @@
+// ascend_antiquant, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

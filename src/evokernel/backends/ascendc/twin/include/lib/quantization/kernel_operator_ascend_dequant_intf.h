@@ -1,0 +1,3 @@
+// ascend_dequant, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

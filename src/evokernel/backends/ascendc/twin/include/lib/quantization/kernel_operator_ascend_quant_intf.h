@@ -1,0 +1,3 @@
+// ascend_quant, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"

@@ -1,0 +1,3 @@
+// reduce_xor_sum, as kernels include it by itself.
+#pragma once
+#include "kernel_operator.h"
