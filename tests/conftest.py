@@ -15,6 +15,17 @@ for folder in ("engine", "servers"):
     sys.path.insert(0, str(HERE / folder))
 
 
+SHARED = ("headers", "ascendc")
+"""What is compiled once per machine, in the cache: of no test's making, so that all workers have one."""
+
+
 @pytest.fixture(autouse=True)
 def a_cache_of_our_own(monkeypatch, tmp_path_factory):
-    monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    cache = tmp_path_factory.getbasetemp() / "cache"
+    if "PYTEST_XDIST_WORKER" in os.environ and not cache.exists():
+        cache.mkdir()
+        for name in SHARED:
+            common = cache.parent.parent / name
+            common.mkdir(exist_ok=True)
+            (cache / name).symlink_to(common)
+    monkeypatch.setenv("EVOKERNEL_CACHE", str(cache))
