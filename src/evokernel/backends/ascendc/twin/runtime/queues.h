@@ -77,30 +77,12 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
     twin::stop("E-QUE-ALLOC", "AllocTensor: all %d buffers of the queue are in use", number);
   }
   template <typename T> void AllocTensor(LocalTensor<T>& into) { into = AllocTensor<T>(); }
-  template <typename T> bool EnQue(const LocalTensor<T>& given) {
-    int index = indexOf(given, "EnQue");
-    if (states[index] == FREE) twin::stop("E-QUE-ENQUE", "EnQue of a tensor that is not allocated, or was freed already");
-    if (states[index] == QUEUED) twin::stop("E-QUE-TWICE", "EnQue of a tensor that is in the queue already");
-    if (waiting >= (depth > 0 ? depth : 1)) twin::broken("E-QUE-DEPTH", "EnQue: %d tensors wait in a queue of depth %d", waiting + 1, int(depth));
-    if (waiting >= MOST) twin::stop("E-QUE-DEPTH", "EnQue: %d tensors wait in a queue of depth %d", waiting + 1, int(depth));
-    states[index] = QUEUED;
-    twin::core->raise(filled[index], FILL);
-    order[(first + waiting++) % MOST] = index;
-    return true;
-  }
-  template <typename T> bool EnQue(LocalTensor<T>& given) { return EnQue(static_cast<const LocalTensor<T>&>(given)); }
-  template <TPosition srcUser, TPosition dstUser, typename T> bool EnQue(const LocalTensor<T>& given) { return EnQue(given); }
-  template <typename T> LocalTensor<T> DeQue() {
-    if (!waiting) twin::stop("E-QUE-EMPTY", "DeQue from an empty queue: without an EnQue before it, the core waits for ever");
-    int index = order[first];
-    first = (first + 1) % MOST;
-    waiting--;
-    states[index] = PASSED;
-    twin::core->wait(filled[index], EMPTY);
-    return tensor<T>(index, srcPosition, each);
-  }
+  template <typename T> bool EnQue(const LocalTensor<T>& given) { return put(given, FILL); }
+  template <typename T> bool EnQue(LocalTensor<T>& given) { return put(given, FILL); }
+  template <TPosition srcUser, TPosition dstUser, typename T> bool EnQue(const LocalTensor<T>& given) { return put(given, srcUser == TPosition::GM ? twin::MTE2 : twin::V); }
+  template <typename T> LocalTensor<T> DeQue() { return take<T>(EMPTY); }
   template <typename T> void DeQue(LocalTensor<T>& into) { into = DeQue<T>(); }
-  template <TPosition srcUser, TPosition dstUser, typename T> LocalTensor<T> DeQue() { return DeQue<T>(); }
+  template <TPosition srcUser, TPosition dstUser, typename T> LocalTensor<T> DeQue() { return take<T>(dstUser == TPosition::GM ? twin::MTE3 : twin::V); }
   template <typename T> void FreeTensor(const LocalTensor<T>& given) {
     int index = indexOf(given, "FreeTensor");
     if (states[index] == FREE) twin::stop("E-QUE-FREE", "FreeTensor of a tensor that is free already");
@@ -129,6 +111,26 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
   twin::Event filled[MOST], freed[MOST];
   int order[MOST] = {}, first = 0, waiting = 0, next = 0;
 
+  template <typename T> bool put(const LocalTensor<T>& given, int pipe) {
+    int index = indexOf(given, "EnQue");
+    if (states[index] == FREE) twin::stop("E-QUE-ENQUE", "EnQue of a tensor that is not allocated, or was freed already");
+    if (states[index] == QUEUED) twin::stop("E-QUE-TWICE", "EnQue of a tensor that is in the queue already");
+    if (waiting >= (depth > 0 ? depth : 1)) twin::broken("E-QUE-DEPTH", "EnQue: %d tensors wait in a queue of depth %d", waiting + 1, int(depth));
+    if (waiting >= MOST) twin::stop("E-QUE-DEPTH", "EnQue: %d tensors wait in a queue of depth %d", waiting + 1, int(depth));
+    states[index] = QUEUED;
+    twin::core->raise(filled[index], pipe);
+    order[(first + waiting++) % MOST] = index;
+    return true;
+  }
+  template <typename T> LocalTensor<T> take(int pipe) {
+    if (!waiting) twin::stop("E-QUE-EMPTY", "DeQue from an empty queue: without an EnQue before it, the core waits for ever");
+    int index = order[first];
+    first = (first + 1) % MOST;
+    waiting--;
+    states[index] = PASSED;
+    twin::core->wait(filled[index], pipe);
+    return tensor<T>(index, srcPosition, each);
+  }
   template <typename T> int indexOf(const LocalTensor<T>& given, const char* what) const {
     if (!given.allocated) twin::stop("E-UB-NULL", "%s of a LocalTensor that was never allocated", what);
     bool mine = each && given.low >= start && given.low < start + each * uint32_t(number) && (given.low - start) % each == 0;
