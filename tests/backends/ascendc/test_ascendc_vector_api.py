@@ -114,6 +114,19 @@ def test_forms_can_be_passed_on(bench: Bench) -> None:
     np.testing.assert_allclose(bench.run("passed_on", [a, b], [64], "float32", 64), np.maximum(a / b, 0), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_operators_on_whole_tensors(bench: Bench, dtype: str) -> None:
+    a, b = numbers(256, dtype), numbers(256, dtype, 1)
+    for number, wanted in enumerate((a + b, a - b, a * b, a / b)):
+        got = bench.run(f"operators:{dtype}", [a, b], [200, number], dtype, 256)
+        np.testing.assert_allclose(got[:200], wanted[:200], rtol=unit(dtype))
+        assert not got[200:].any()
+    for number, wanted in ((4, a < b), (5, a >= b)):
+        got = bench.run(f"operators:{dtype}", [a, b], [256, number], "uint8", 32)
+        np.testing.assert_array_equal(got, np.packbits(wanted, bitorder="little"))
+    np.testing.assert_array_equal(bench.run(f"progression:{dtype}", [], [100], dtype, 100), 3 + np.arange(100) / 2)
+
+
 # ---- by mask and repeats
 
 

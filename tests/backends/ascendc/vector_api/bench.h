@@ -3,7 +3,13 @@
 #include <map>
 #include <string>
 
-#include "kernel_operator.h"
+#include "builtins.h"
+#include "dequant.h"
+#include "gather.h"
+#include "operators.h"
+#include "queues.h"
+#include "sort.h"
+#include "sync.h"
 
 namespace bench {
 

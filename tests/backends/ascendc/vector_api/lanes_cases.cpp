@@ -134,6 +134,18 @@ CASE(cast_widening_in_place) {
 }
 CASE(overlap_count) { Adds(c.in<float>(0)[8], c.in<float>(0), 1.0f, int32_t(c.p[0])); }
 CASE(overlap_behind) { Adds(c.in<float>(0), c.in<float>(0)[8], 1.0f, int32_t(c.p[0])); }
+CASE_T(operators) {
+  LocalTensor<T> a = c.in<T>(0), b = c.in<T>(1), out = c.out<T>();
+  a.SetSize(uint32_t(c.p[0]));
+  if (c.p[1] == 0) out = a + b;
+  if (c.p[1] == 1) out = a - b;
+  if (c.p[1] == 2) out = a * b;
+  if (c.p[1] == 3) out = a / b;
+  LocalTensor<uint8_t> bits = c.out<uint8_t>();
+  if (c.p[1] == 4) bits = a < b;
+  if (c.p[1] == 5) bits = a >= b;
+}
+CASE_T(progression) { ArithProgression(c.out<T>(), T(3), T(0.5f), int32_t(c.p[0])); }
 CASE(passed_on) {  // forms taken by address, as kernels do
   void (*divide)(const LocalTensor<float>&, const LocalTensor<float>&, const LocalTensor<float>&, const int32_t&) = Div<float>;
   void (*clip)(const LocalTensor<float>&, const LocalTensor<float>&, const int32_t&) = Relu<float>;

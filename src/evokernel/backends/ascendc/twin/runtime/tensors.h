@@ -64,6 +64,12 @@ template <typename T> class LocalTensor {
     if (high > end) twin::stop("E-UB-FULL", "LocalTensor at %u of %u elements ends %u bytes behind the memory", offset, elements, high - end);
   }
 
+  // dst = a + b on whole tensors, see operators.h
+  template <typename E, typename = typename E::TensorExpression> LocalTensor& operator=(const E& expression) {
+    expression.store(*this);
+    return *this;
+  }
+
   T* data() const { return reinterpret_cast<T*>(twin::core->local + address); }
   template <typename I> LocalTensor operator[](I offset) const {
     LocalTensor part = *this;
