@@ -124,6 +124,7 @@ def test_operators_on_whole_tensors(bench: Bench, dtype: str) -> None:
     for number, wanted in ((4, a < b), (5, a >= b)):
         got = bench.run(f"operators:{dtype}", [a, b], [256, number], "uint8", 32)
         np.testing.assert_array_equal(got, np.packbits(wanted, bitorder="little"))
+    np.testing.assert_array_equal(bench.run(f"progression:{dtype}", [], [100], dtype, 100), 3 + np.arange(100) / 2)
 
 
 # ---- by mask and repeats

@@ -145,6 +145,7 @@ CASE_T(operators) {
   if (c.p[1] == 4) bits = a < b;
   if (c.p[1] == 5) bits = a >= b;
 }
+CASE_T(progression) { ArithProgression(c.out<T>(), T(3), T(0.5f), int32_t(c.p[0])); }
 CASE(passed_on) {  // forms taken by address, as kernels do
   void (*divide)(const LocalTensor<float>&, const LocalTensor<float>&, const LocalTensor<float>&, const int32_t&) = Div<float>;
   void (*clip)(const LocalTensor<float>&, const LocalTensor<float>&, const int32_t&) = Relu<float>;

@@ -95,6 +95,14 @@ inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t ma
                    [first](int64_t i) { return T(first + T(i)); });
 }
 
+// first, first + step, ... A library function: a run of the scalar pipe's, and what doubles it until all is filled.
+template <typename T>
+inline void ArithProgression(const LocalTensor<T>& dst, const T firstValue, const T diffValue, const int32_t count) {
+  twin::takes<twin::Kind<T>::arithmetic, T>("ArithProgression");
+  twin::core->scalar(8 * twin::chip().scalar_ub);
+  twin::fill("ArithProgression", dst, count, [=](int64_t i) { return T(firstValue + T(i) * diffValue); });
+}
+
 // Each of eight elements per repeat fills a block of 32 bytes.
 template <typename T>
 inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTime, const BrcbRepeatParams& by) {
