@@ -113,7 +113,7 @@ inline void selects(SELMODE mode, bool withScalar) {
 }
 template <typename T, typename U> inline void selectable() {
   takes<Kind<T>::floats, T>("Select");
-  takes<std::is_unsigned<U>::value, U>("Select with a mask of type");
+  takes<std::is_integral<U>::value, U>("Select with a mask of type");
 }
 // In VSEL_CMPMASK_SPR all repeats use the same bits; otherwise bits go on from repeat to repeat.
 template <typename T> inline uint64_t selectBit(SELMODE mode, int repeat, int lane) {

@@ -80,9 +80,11 @@ constexpr uint64_t MASK_PLACEHOLDER_LIST[2] = {0, 0};
 template <typename A, typename B> struct IsSameType { static constexpr bool value = std::is_same<A, B>::value; };
 template <bool isFirst, typename A, typename B> struct Conditional { using type = std::conditional_t<isFirst, A, B>; };
 template <typename A, typename... B> constexpr bool SupportType() { return (std::is_same<A, B>::value || ...); }
-template <typename T> inline T AlignUp(T number, uint32_t to) { return T((number + to - 1) / to * to); }
-template <typename T, typename U> inline auto DivCeil(T number, U by) { return (number + by - 1) / by; }
-template <typename T, typename U> inline auto Ceil(T number, U by) { return (number + by - 1) / by; }
+constexpr inline uint32_t DivCeil(uint32_t number, uint32_t by) { return (number + by - 1) / by; }
+constexpr inline uint32_t ConstCeil(uint32_t number, uint32_t by) { return DivCeil(number, by); }
+constexpr inline uint32_t AlignUp(uint32_t number, uint32_t to) { return DivCeil(number, to) * to; }
+inline uint32_t Ceil(uint32_t number, uint32_t by) { return DivCeil(number, by); }
+inline int32_t CeilDivision(int32_t number, int32_t by) { return by ? (number + by - 1) / by : 0; }
 inline float ToFloat(const bfloat16_t& value) { return float(value); }
 inline float Cast(const bfloat16_t& value) { return float(value); }
 inline bfloat16_t ToBfloat16(const float& value) { return bfloat16_t(value); }
