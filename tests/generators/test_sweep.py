@@ -79,11 +79,11 @@ def part(sketch, **taken):
 
 
 def test_settings_are_checked():
-    with pytest.raises(UserError, match="no sketches for backend 'ascend': use backend cpp or pallas"):
+    with pytest.raises(UserError, match="no sketches for backend 'ascend': use backend ascendc or cpp or pallas"):
         Sweep(backend="ascend")
     with pytest.raises(UserError, match="temperature"):
         Sweep(temperature=0)
-    assert dialects() == ["cpp", "pallas"]
+    assert dialects() == ["ascendc", "cpp", "pallas"]
 
 
 def test_equal_seed_state_and_context_give_the_equal_text():

@@ -17,12 +17,11 @@ from evokernel.generators.sweep.nodes import Node, Num
 from evokernel.generators.sweep.plan import Plan, Stage
 from evokernel.generators.sweep.sketch import Described, Facts
 
-TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t", "int32": "int32_t", "int64": "int64_t"}
 ENUMS = {
     "float32": "DT_FLOAT", "float16": "DT_FLOAT16", "bfloat16": "DT_BF16", "int32": "DT_INT32", "int64": "DT_INT64", "bool": "DT_BOOL",
     "uint8": "DT_UINT8", "int8": "DT_INT8", "int16": "DT_INT16", "float64": "DT_DOUBLE",
 }  # fmt: skip
-WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}
+WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8, "uint8": 1, "bool": 1}
 PARTIALS = "16 * 64 * 32"
 """Bytes for partial results of a stage: up to 16 passes, 64 blocks, 32 bytes each."""
 ATTRIBUTES = {"int": ("Int", "int64_t"), "float": ("Float", "double"), "bool": ("Bool", "bool")}

@@ -165,7 +165,9 @@ class Steps:
         """One elementwise step on at least one buffer."""
         if node.op in PLAIN or node.op == "neg":
             to = self.target(node, dest, args)
-            self.say(f"{PLAIN[node.op]}({to.text}, {args[0].text}, {self.count});" if node.op in PLAIN else self.scaled(to, args[0], "-1.0f"))
+            self.say(
+                f"{PLAIN[node.op]}({to.text}, {args[0].text}, {self.count});" if node.op in PLAIN else self.scaled(to, args[0], "-1.0f")
+            )
             return to
         if node.op in LIBRARY:
             return self.library(node, args[0], dest)

@@ -9,9 +9,9 @@ from evokernel.generators.sweep.decisions import Choice
 from evokernel.generators.sweep.dialects import Answers
 from evokernel.generators.sweep.dialects.ascendc.emit import FOLDS, JOINS, LIBRARY, STARTS, Steps, Value, fold
 from evokernel.generators.sweep.dialects.ascendc.parts import extents, numbers, position, times, unravelled
-from evokernel.generators.sweep.dialects.ascendc.reads import Read, leaves, reads_of
+from evokernel.generators.sweep.dialects.ascendc.reads import PER_BLOCK, TYPES, Read, leaves, reads_of
 from evokernel.generators.sweep.forms import Form
-from evokernel.generators.sweep.nodes import Node, NoSketch, Num, equal_shapes, reached, walk
+from evokernel.generators.sweep.nodes import Node, NoSketch, equal_shapes, reached, walk
 from evokernel.generators.sweep.sketch import Described, free_numbers
 
 SPLITS = 16
@@ -208,27 +208,28 @@ def taken(d: Answers | Choice) -> Choice:
 
 def nest(form: Form) -> Described:
     """A form as loops; raises NoSketch for what it does not cover."""
-    if not form.axes:
-        raise NoSketch("a single element")
     if any(h.name not in FOLDS for h in form.heavy):
         raise NoSketch(f"a reduction by {form.heavy[0].name}")
     if form.heavy and not any(a.reduced for a in form.axes):
         raise NoSketch("a reduction over axes of extent one")
-    if form.root.dtype != "float32":
+    if form.root.dtype not in TYPES or (form.root.dtype != "float32" and form.heavy):
         raise NoSketch(f"a {form.root.dtype} result")
     work = Nest(form)
-    flat = not form.heavy and len(form.axes) == 1
+    flat = not form.heavy and len(form.axes) <= 1
     has_rows = not flat and not work.strided and bool(work.kept) and not work.around
     single = bool(form.heavy) and not work.kept and not work.strided and not work.around and len(form.heavy) <= SPLITS
     if work.strided:
         checked: Sequence[Steps] = [*(p.steps for p in work.folds({})), work.finish({}).steps]
     else:
         checked = [work.program({}), *(p.steps for p in work.passes({})), work.ending({}).steps]
-    align = 64 if any("bits" in s.needs for s in checked) else 8
+    T_out = TYPES[form.root.dtype]
+    kinds = {T_out, *(r.T for r in work.reads)}
+    align = 64 if any("bits" in s.needs for s in checked) else max(PER_BLOCK[T] for T in kinds)
     reduced = [i for i, a in enumerate(form.axes) if a.reduced]
     facts = {
         "reads": work.reads, "flat": flat, "strided": work.strided, "is_full": work.is_full, "last": work.last, "align": align,
-        "total": times(range(len(form.axes))), "inner": [r.local for r in work.reads if r.inner],
+        "total": times(range(len(form.axes))), "T_out": T_out, "out": "y" if T_out == "float" else "y_raw",
+        "narrow": "uint8_t" in kinds,
         "rows": times(work.kept), "around": times(work.around), "reduced": times(reduced),
         "indices": unravelled(work.kept, "row"), "around_indices": unravelled(work.around, "k"),
         "out_at": out_position(work), "program": work.program, "passes_of": work.passes, "ending_of": work.ending, "needed": needed,

@@ -11,7 +11,10 @@ from evokernel.generators.sweep.forms import Operand
 from evokernel.generators.sweep.nodes import Node, NoSketch
 from evokernel.generators.sweep.sketch import Given
 
-READ = ("float32",)
+TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t", "int32": "int32_t", "uint8": "uint8_t", "bool": "uint8_t"}
+"""What is turned into float when it is in local memory, and back before it leaves."""
+PER_BLOCK = {"float": 8, "int32_t": 8, "half": 16, "bfloat16_t": 16, "uint8_t": 32}
+"""Elements in 32 bytes."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Read:
     full: bool
     """Whether it changes along all loops."""
     shared: bool
-    """Whether it changes along the innermost loop alone."""
+    """Whether it changes along the innermost loop alone, and can be used as it lies in memory."""
     at: str
     """Where its row starts in memory, or where its number lies; by the indices of the loops."""
     T: str = "float"
@@ -36,9 +39,28 @@ class Read:
         return f"{self.name}_"
 
     @property
+    def stage(self) -> str:
+        """The buffer it is copied to: its own, or one for elements that are converted from there."""
+        return self.local if self.T == "float" else f"{self.name}_raw"
+
+    @property
+    def staged(self) -> tuple[str, str]:
+        """That buffer and its type."""
+        return self.stage, self.T
+
+    @property
     def tile(self) -> str:
         """Its buffer where several rows lie in it."""
         return f"{self.name}_tile"
+
+    @property
+    def staged_tile(self) -> tuple[str, str]:
+        """That buffer and its type."""
+        return self.tile, self.T
+
+    def single(self, at: str) -> str:
+        """One element as a number."""
+        return f"{'' if self.T == 'float' else 'static_cast<float>'}(g_{self.name}.GetValue({at}))"
 
     @property
     def value(self) -> Value:
@@ -53,13 +75,13 @@ def reads_of(operands: Sequence[Operand]) -> tuple[Read, ...]:
         node, last = operand.node, len(operand.present) - 1
         if node.op == "index":
             raise NoSketch("positions along an axis")
-        if node.dtype not in READ:
+        if node.dtype not in TYPES:
             raise NoSketch(f"{node.dtype} tensors")
         loops = [g for g, there in enumerate(operand.present) if there]
         inner = last in loops
         outside = position([g for g in loops if g != last])
         at = f"{outside} * n{last}" if inner and outside != "0" else outside
-        found.append(Read(node, f"x{i}", inner, operand.is_full, loops == [last], at))
+        found.append(Read(node, f"x{i}", inner, operand.is_full, loops == [last] and node.dtype == "float32", at, TYPES[node.dtype]))
     return tuple(found)
 
 
