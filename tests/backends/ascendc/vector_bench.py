@@ -19,6 +19,10 @@ RUNTIME = build.TWIN / "runtime"
 SOURCES = [*sorted(HERE.glob("*.cpp")), RUNTIME / "core.cpp", RUNTIME / "diagnose.cpp"]
 FAST, HARDWARE, STRICT = range(3)
 SLOT = 24 * 1024
+FLOATS = ("float32", "float16")
+COUNTS = (1, 7, 64, 100, 129, 1000)
+NONE, RINT, FLOOR, CEIL, ROUND, TRUNC, ODD = range(7)
+LT, GT, EQ, LE, GE, NE = range(6)
 
 
 class RuleBroken(AssertionError):
@@ -94,3 +98,34 @@ class Bench:
     def cycles(self) -> float:
         """What the last case cost the vector pipe."""
         return float(self.library.bench_vector_cycles())
+
+
+def numbers(count: int, dtype: str, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-4, 4, count).astype(dtype)
+
+
+def whole(count: int, dtype: str, low: int = -100, high: int = 100, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(low, high, count).astype(dtype)
+
+
+def up(count: int, to: int = 16) -> int:
+    return (count + to - 1) // to * to
+
+
+def width(dtype: str) -> int:
+    return 256 // np.dtype(dtype).itemsize
+
+
+def unit(dtype: str) -> float:
+    return 2e-3 if dtype == "float16" else 1e-6
+
+
+def elements(dtype: str, mask: np.ndarray, repeats: int, block: int, repeat: int) -> np.ndarray:
+    """Where the lanes of a mask lie, repeat by repeat."""
+    per_block = 32 // np.dtype(dtype).itemsize
+    lanes = np.flatnonzero(mask)
+    return np.concatenate([(r * repeat + lanes // per_block * block) * per_block + lanes % per_block for r in range(repeats)])
+
+
+def dtype_of(dtype: str, value: float) -> np.generic:
+    return np.dtype(dtype).type(value)

@@ -45,6 +45,7 @@ CASE_T(merge) {  // p: lengths of four queues that lie 256 records apart, suspen
 }
 
 CASE(transpose16) { Transpose(c.out<half>(), c.in<half>(0)); }
+CASE(raw_transpose) { vtranspose((__ubuf__ uint16_t*)c.out<uint16_t>().GetPhyAddr(), (__ubuf__ uint16_t*)c.in<uint16_t>(0).GetPhyAddr()); }
 CASE(transpose_channels) {  // p: n, c, h, w, back
   TransposeParamsExt by(uint16_t(c.p[0]), uint16_t(c.p[1]), uint16_t(c.p[2]), uint16_t(c.p[3]),
                         c.p[4] ? TransposeType::TRANSPOSE_NHWC2NCHW : TransposeType::TRANSPOSE_NCHW2NHWC);

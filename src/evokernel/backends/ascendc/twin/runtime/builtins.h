@@ -3,8 +3,11 @@
 #include "convert.h"
 #include "fill.h"
 #include "mask.h"
+#include "queues.h"
 #include "reduce_repeat.h"
 #include "transpose.h"
+
+using AscendC::GetTPipePtr;  // CANN has it outside of its namespace
 
 enum class Order_t { VALUE_INDEX, INDEX_VALUE, ONLY_VALUE, ONLY_INDEX };
 
@@ -194,3 +197,6 @@ TWIN_RAW_BLOCKS(vcgadd, BlockReduceSum)
 TWIN_RAW_BLOCKS(vcgmax, BlockReduceMax)
 TWIN_RAW_BLOCKS(vcgmin, BlockReduceMin)
 TWIN_RAW_BLOCKS(vcpadd, PairReduceSum)
+
+// ---- 16 by 16 elements of 16 bits
+template <typename T> inline void vtranspose(T* dst, T* src) { AscendC::Transpose(twin::raw(dst, "vtranspose"), twin::raw(src, "vtranspose")); }

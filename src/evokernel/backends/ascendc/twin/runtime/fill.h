@@ -5,6 +5,7 @@
 
 namespace AscendC {
 
+constexpr int32_t BRCB_BROADCAST_NUMBER = 8;
 struct BrcbRepeatParams {
   uint32_t blockNumber = DEFAULT_BLK_NUM;
   uint16_t dstRepStride = DEFAULT_REPEAT_STRIDE, dstBlkStride = DEFAULT_BLK_STRIDE;
