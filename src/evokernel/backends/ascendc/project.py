@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -173,14 +174,22 @@ def header(files: dict[str, str], kernel: str, hosts: Sequence[str]) -> str:
 
 
 def dtypes(definition: sources.Definition, signature: Signature) -> dict[str, str]:
-    """C++ types of inputs and outputs: what the signature has there, where the OpDef lists it, else what it lists first."""
+    """C++ types of inputs and outputs. The n-th types of an OpDef belong together: those are taken that the signature has. Where none fit,
+    each is what the signature has there, if the OpDef lists it, else what it lists first."""
+    wanted = [TYPES[tensor.dtype][0] for tensor in (*signature.inputs, *signature.params)]
+    made = [TYPES[tensor.dtype][0] for tensor in signature.outputs]
+    pairs = [
+        *zip_longest(definition.inputs, wanted[: len(definition.inputs)]),
+        *zip_longest(definition.outputs, made[: len(definition.outputs)]),
+    ]
+    columns = range(max((len(tensor.types) for tensor, _ in pairs), default=0))
+    fitting = [n for n in columns if all(own is None or (n < len(tensor.types) and tensor.types[n] == own) for tensor, own in pairs)]
     kinds = dict(TYPES.values())
     found = {}
-    given = [tensor.dtype for tensor in (*signature.inputs, *signature.params)]
-    made = [tensor.dtype for tensor in signature.outputs]
-    for tensors, theirs in ((definition.inputs, given), (definition.outputs, made)):
-        for index, tensor in enumerate(tensors):
-            own = TYPES[theirs[index]][0] if index < len(theirs) else ""
-            ge = own if own in tensor.types or not tensor.types else tensor.types[0]
-            found[tensor.name.upper()] = kinds.get(ge, "float")
+    for tensor, own in pairs:
+        if fitting and fitting[0] < len(tensor.types):
+            own = tensor.types[fitting[0]]
+        elif own is None or (tensor.types and own not in tensor.types):
+            own = tensor.types[0] if tensor.types else ""
+        found[tensor.name.upper()] = kinds.get(own, "float")
     return found

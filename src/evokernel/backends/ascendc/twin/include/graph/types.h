@@ -4,6 +4,9 @@
 
 namespace ge {
 
+using char_t = char;
+constexpr int64_t UNKNOWN_DIM = -1, UNKNOWN_DIM_NUM = -2;
+
 enum DataType {
   DT_FLOAT = 0,
   DT_FLOAT16 = 1,

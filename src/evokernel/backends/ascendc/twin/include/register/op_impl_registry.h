@@ -1,6 +1,7 @@
 // IMPL_OP and its kin: host functions named outside of the OpDef.
 #pragma once
 #include <initializer_list>
+#include <iostream>
 
 #include "../../runtime/registry.h"
 

@@ -14,7 +14,7 @@
 #define TILING_DATA_FIELD_DEF(type, name) type name
 #define TILING_DATA_FIELD_DEF_ARR(type, count, name) type name[count]
 #define TILING_DATA_FIELD_DEF_STRUCT(type, name) type name
-#define END_TILING_DATA_DEF }
+#define END_TILING_DATA_DEF };
 #define REGISTER_TILING_DATA_CLASS(opType, className)
 
 #else
@@ -57,7 +57,7 @@ void savedTiling(size_t bytes, size_t capacity, const char* name);
  public:                                         \
   type name
 
-#define END_TILING_DATA_DEF }
+#define END_TILING_DATA_DEF };
 
 #define REGISTER_TILING_DATA_CLASS(opType, className) static_assert(sizeof(className) > 0, "tiling data of " #opType);
 

@@ -24,9 +24,29 @@ class InferShapeContext : public ExtendedKernelContext {
   std::vector<Shape>* outputs_;
 };
 
+template <class T>
+class Range {
+ public:
+  Range() = default;
+  Range(T* least, T* most) : least_(least), most_(most) {}
+  explicit Range(T* only) : Range(only, only) {}
+  const T* GetMin() const { return least_; }
+  const T* GetMax() const { return most_; }
+  T* GetMin() { return least_; }
+  T* GetMax() { return most_; }
+  void SetMin(T* value) { least_ = value; }
+  void SetMax(T* value) { most_ = value; }
+
+ private:
+  T *least_ = nullptr, *most_ = nullptr;
+};
+
+// For graphs whose sizes are not known yet. There are none here, so these functions are never called.
 class InferShapeRangeContext : public ExtendedKernelContext {
  public:
   using ExtendedKernelContext::ExtendedKernelContext;
+  const Range<Shape>* GetInputShapeRange(size_t) const { return nullptr; }
+  Range<Shape>* GetOutputShapeRange(size_t) const { return nullptr; }
 };
 
 }  // namespace gert

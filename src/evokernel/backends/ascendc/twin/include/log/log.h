@@ -1,0 +1,3 @@
+// Part of ops_log.h here.
+#pragma once
+#include "log/ops_log.h"

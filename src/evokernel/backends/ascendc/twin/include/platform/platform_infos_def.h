@@ -1,0 +1,3 @@
+// Part of platform_info.h here.
+#pragma once
+#include "platform/platform_info.h"
