@@ -50,8 +50,8 @@ ADVICE = {  # cards that are text alone, and what holds them to it
     "cube-throughput": "figures of the chip, below",
     "l2-order": "the estimate knows L2 by size only",
 }
-GROUPS = [*((f"vector-{number}", [case for case in VECTOR if cards.group_of(case.card) == number]) for number in range(cards.GROUPS))]
-GROUPS = [GROUPS[0], GROUPS[1], GROUPS[2], ("meeting", MEETING)]
+GROUPS = [(f"vector-{number}", [case for case in VECTOR if cards.group_of(case.card) == number]) for number in range(cards.GROUPS)]
+GROUPS.append(("meeting", MEETING))
 EVERY = [
     pytest.param(group, case, id=f"{group}-{case.name}", marks=[pytest.mark.slow] if position % 3 else [])
     for position, (group, chosen) in enumerate(GROUPS)
