@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from evokernel.backends.native.toolchain import find
 
 HERE = Path(__file__).parent / "library_api"
 MIX, CUBE, MEETS = 1, 2, 4
-OPTIONS = ("-std=c++17", "-fPIC", "-w", "-O1", "-DTWIN_KERNEL_TU", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}")
+OPTIONS = ("-std=c++17", "-fPIC", "-w", "-O0", "-DTWIN_KERNEL_TU", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}")
 
 
 class Broken(Exception):
@@ -63,6 +64,4 @@ def launch(kernel: str, arrays: list[np.ndarray], tiling: bytes, blocks: int = 1
 
 def cycles() -> float:
     """Of the launch before."""
-    import json
-
     return json.loads(library().report())["cycles"]

@@ -3,12 +3,17 @@
 
 using namespace AscendC;
 
+namespace {
+
 struct Sizes {
   int32_t m, n, k, mode;
 };
 
+}  // namespace
+
 // One product through L1, L0A, L0B and L0C: A is [m, k], B is [k, n], both by rows.
-template <typename T, typename S, typename D, const FixpipeConfig& layout> void multiply(unsigned char* const* arguments, QuantMode_t quant) {
+template <typename T, typename S, typename D, const FixpipeConfig& layout>
+void multiply(unsigned char* const* arguments, QuantMode_t quant) {
   GET_TILING_DATA_WITH_STRUCT(Sizes, sizes, arguments[4]);
   if (!(ASCEND_IS_AIC)) return;
   constexpr int STRIP = 32 / sizeof(T);
@@ -138,4 +143,42 @@ extern "C" void gather(unsigned char* const* arguments) {
   float sum = 0;
   for (int64_t i = 0; i < all; i++) sum += in.GetValue(i * 16);
   out.SetValue(me * 16, sum);
+}
+
+// A convolution of 16 channels by 16 filters of 3 x 3, padded by one: the picture is [height, width, 16], the weights are [144, 16].
+extern "C" void convolve(unsigned char* const* arguments) {
+  GET_TILING_DATA_WITH_STRUCT(Sizes, sizes, arguments[4]);
+  if (!(ASCEND_IS_AIC)) return;
+  uint16_t height = uint16_t(sizes.m), width = uint16_t(sizes.n), depth = uint16_t(sizes.k), pixels = height * width,
+           rows = (pixels + 15) / 16 * 16;
+  TPipe pipe;
+  TBuf<TPosition::A1> a1;
+  TBuf<TPosition::B1> b1;
+  TBuf<TPosition::A2> a2;
+  TBuf<TPosition::B2> b2;
+  TBuf<TPosition::CO1> co1;
+  pipe.InitBuffer(a1, pixels * 16 * sizeof(half));
+  pipe.InitBuffer(b1, depth * 16 * sizeof(half));
+  pipe.InitBuffer(a2, rows * depth * sizeof(half));
+  pipe.InitBuffer(b2, depth * 16 * sizeof(half));
+  pipe.InitBuffer(co1, rows * 16 * sizeof(float));
+  GlobalTensor<half> picture, weights;
+  GlobalTensor<float> out;
+  picture.SetGlobalBuffer(reinterpret_cast<half*>(arguments[0]));
+  weights.SetGlobalBuffer(reinterpret_cast<half*>(arguments[1]));
+  out.SetGlobalBuffer(reinterpret_cast<float*>(arguments[2]));
+  DataCopy(a1.Get<half>(), picture, pixels * 16);
+  DataCopy(b1.Get<half>(), weights, Nd2NzParams(1, depth, 16, 0, 16, depth, 1, 0));
+  SetFlag<HardEvent::MTE2_MTE1>(0);
+  WaitFlag<HardEvent::MTE2_MTE1>(0);
+  const uint8_t pads[] = {1, 1, 1, 1};
+  LoadData(a2.Get<half>(), a1.Get<half>(),
+           LoadData3DParamsV2<half>(pads, height, width, 16, depth, pixels, 0, 0, 1, 1, 3, 3, 1, 1, false, false, half(0)));
+  LoadData(b2.Get<half>(), b1.Get<half>(), LoadData2DParams(0, uint8_t(depth / 16), 1, 0, 0, true, 0));
+  SetFlag<HardEvent::MTE1_M>(0);
+  WaitFlag<HardEvent::MTE1_M>(0);
+  Mmad(co1.Get<float>(), a2.Get<half>(), b2.Get<half>(), MmadParams(pixels, 16, depth, 0, false, true));
+  SetFlag<HardEvent::M_FIX>(0);
+  WaitFlag<HardEvent::M_FIX>(0);
+  Fixpipe(out, co1.Get<float>(), FixpipeParamsV220(16, pixels, rows, 16, false));
 }

@@ -3,10 +3,14 @@
 
 using namespace AscendC;
 
+namespace {
+
 struct Sizes {
   uint32_t count, capacity, mode;  // mode: 0 with a buffer and a count, 1 a count, 2 with a buffer, 3 neither
   float scalar;
 };
+
+}  // namespace
 
 template <typename T, typename F> void onOne(unsigned char* const* arguments, F f) {
   GET_TILING_DATA_WITH_STRUCT(Sizes, sizes, arguments[3]);
@@ -27,16 +31,16 @@ template <typename T, typename F> void onOne(unsigned char* const* arguments, F 
   DataCopy(y, to, sizes.capacity);
 }
 
-#define FOUR_FORMS(NAME)                                                                                   \
-  extern "C" void NAME##_float(unsigned char* const* arguments) {                                          \
-    onOne<float>(arguments, [](auto to, auto from, auto scratch, const Sizes& sizes) {                     \
-      if (sizes.mode == 0) NAME(to, from, scratch, sizes.count);                                           \
-      if (sizes.mode == 1) NAME<float, false>(to, from, sizes.count);                                      \
-      if (sizes.mode == 2) NAME<float>(to, from, scratch);                                                 \
-      if (sizes.mode == 3) NAME(to, from);                                                                 \
-    });                                                                                                    \
-  }                                                                                                        \
-  extern "C" void NAME##_half(unsigned char* const* arguments) {                                           \
+#define FOUR_FORMS(NAME)                                                                                                        \
+  extern "C" void NAME##_float(unsigned char* const* arguments) {                                                               \
+    onOne<float>(arguments, [](auto to, auto from, auto scratch, const Sizes& sizes) {                                          \
+      if (sizes.mode == 0) NAME(to, from, scratch, sizes.count);                                                                \
+      if (sizes.mode == 1) NAME<float, false>(to, from, sizes.count);                                                           \
+      if (sizes.mode == 2) NAME<float>(to, from, scratch);                                                                      \
+      if (sizes.mode == 3) NAME(to, from);                                                                                      \
+    });                                                                                                                         \
+  }                                                                                                                             \
+  extern "C" void NAME##_half(unsigned char* const* arguments) {                                                                \
     onOne<half>(arguments, [](auto to, auto from, auto scratch, const Sizes& sizes) { NAME(to, from, scratch, sizes.count); }); \
   }
 #define TWO_FORMS(NAME)                                                                \
@@ -46,11 +50,9 @@ template <typename T, typename F> void onOne(unsigned char* const* arguments, F 
       if (sizes.mode == 1) NAME(to, from, sizes.count);                                \
     });                                                                                \
   }
-#define ONE_FORM(NAME, ...)                                                    \
-  extern "C" void NAME##_float(unsigned char* const* arguments) {              \
-    onOne<float>(arguments, [](auto to, auto from, auto, const Sizes& sizes) { \
-      NAME(to, from, sizes.count, ##__VA_ARGS__);                              \
-    });                                                                        \
+#define ONE_FORM(NAME, ...)                                                                                                    \
+  extern "C" void NAME##_float(unsigned char* const* arguments) {                                                              \
+    onOne<float>(arguments, [](auto to, auto from, auto, const Sizes& sizes) { NAME(to, from, sizes.count, ##__VA_ARGS__); }); \
   }
 
 FOUR_FORMS(Tanh)

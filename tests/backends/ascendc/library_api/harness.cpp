@@ -21,7 +21,8 @@ const char* last_error() { return error.c_str(); }
 const char* report() { return twin_report(); }
 
 // 0: ran; 1: a rule was broken, see last_error.
-int run_kernel(void* entry, int argumentCount, void** data, const uint64_t* bytes, const void* tiling, uint64_t tilingBytes, uint32_t blocks, int flags) {
+int run_kernel(void* entry, int argumentCount, void** data, const uint64_t* bytes, const void* tiling, uint64_t tilingBytes,
+               uint32_t blocks, int flags) {
   twin::Launch wanted;
   wanted.op = "test";
   wanted.blockDim = blocks;
@@ -41,5 +42,4 @@ int run_kernel(void* entry, int argumentCount, void** data, const uint64_t* byte
   }
   return 0;
 }
-
 }

@@ -21,7 +21,8 @@ inline float gegluGate(float x) { return x / (1.0f + std::exp(-0.0713548162726f 
 
 // x / (1 + exp(-beta x)), in the order the library has it: the denominator goes to the destination first.
 template <typename T>
-inline void swish(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, float beta, uint32_t count) {
+inline void swish(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, float beta,
+                  uint32_t count) {
   takes<Kind<T>::floats, T>(recipe.name);
   if (nothing(count, recipe.name)) return;
   uint64_t bytes = uint64_t(count) * sizeof(T);
@@ -42,26 +43,28 @@ namespace AscendC {
 TWIN_LIBRARY(Tanh, floats, 18, 8, 1, 4, false, std::tanh(x))
 TWIN_LIBRARY(Sigmoid, floats, 12, 5, 1, 1, false, twin::sigmoid(x))
 
-#define TWIN_GELU(NAME, CYCLES, INSTRUCTIONS, TENSORS, FORMULA)                                                                             \
-  template <typename T, bool highPrecision = false, bool highPerformance = false>                                                           \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t dataSize) { \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false};                \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                           \
-    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                                \
-    twin::element1(recipe, dst, src, scratch, dataSize, FORMULA);                                                                           \
-  }                                                                                                                                         \
-  template <typename T, bool highPrecision = false, bool highPerformance = false>                                                           \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dataSize) {                                         \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false};                \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                           \
-    twin::element1(recipe, dst, src, twin::scratch(twin::leastScratch<T>(recipe), #NAME), dataSize, FORMULA);                               \
+#define TWIN_GELU(NAME, CYCLES, INSTRUCTIONS, TENSORS, FORMULA)                                                              \
+  template <typename T, bool highPrecision = false, bool highPerformance = false>                                            \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,        \
+                   const uint32_t dataSize) {                                                                                \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false}; \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                            \
+    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                 \
+    twin::element1(recipe, dst, src, scratch, dataSize, FORMULA);                                                            \
+  }                                                                                                                          \
+  template <typename T, bool highPrecision = false, bool highPerformance = false>                                            \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dataSize) {                          \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false}; \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                            \
+    twin::element1(recipe, dst, src, twin::scratch(twin::leastScratch<T>(recipe), #NAME), dataSize, FORMULA);                \
   }
 TWIN_GELU(Gelu, 20, 13, 2, twin::gelu)
 TWIN_GELU(FasterGelu, 9, 4, 1, twin::fasterGelu)
 TWIN_GELU(FasterGeluV2, 14, 13, 3, twin::fasterGelu2)
 #undef TWIN_GELU
 
-template <typename T, bool isReuseSource = false> inline void Silu(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t dataSize) {
+template <typename T, bool isReuseSource = false>
+inline void Silu(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t dataSize) {
   twin::swish({"Silu", 12, 4, 0, 0, true}, dst, src, 1.0f, dataSize);
 }
 template <typename T, bool isReuseSource = false>
@@ -80,15 +83,18 @@ inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalT
   twin::takes<twin::Kind<T>::floats, T>("SwiGLU");
   uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), "SwiGLU");
   float beta = scalarValue;
-  twin::element2(recipe, dst, src0, src1, scratch, count, [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
+  twin::element2(recipe, dst, src0, src1, scratch, count,
+                 [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
 }
 template <typename T, bool isReuseSource = false>
-inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue, const uint32_t count) {
+inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue,
+                   const uint32_t count) {
   constexpr twin::Recipe recipe{"SwiGLU", 14, 6, 0, 3, true};
   twin::takes<twin::Kind<T>::floats, T>("SwiGLU");
   uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), "SwiGLU");
   float beta = scalarValue;
-  twin::element2(recipe, dst, src0, src1, scratch, count, [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
+  twin::element2(recipe, dst, src0, src1, scratch, count,
+                 [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
 }
 template <typename T, bool isReuseSource = false>
 inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue,

@@ -42,13 +42,15 @@ template <typename T> inline uint32_t wholeBlock(uint32_t elements) {
 }
 
 template <typename T, int dims>
-inline void broadcast(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const uint32_t dstShape[], const uint32_t srcShape[]) {
+inline void broadcast(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const uint32_t dstShape[],
+                      const uint32_t srcShape[]) {
   const char* what = "Broadcast";
   takes<Kind<T>::floats || sizeof(T) == 1 || sizeof(T) == 2, T>(what);
   uint64_t to = 1, from = 1;
   for (int i = 0; i < dims; i++) {
     if (srcShape[i] != dstShape[i] && srcShape[i] != 1)
-      stop("E-LIB-SHAPE", "Broadcast: axis %d has %u elements and shall have %u: only an axis of 1 is repeated", i, srcShape[i], dstShape[i]);
+      stop("E-LIB-SHAPE", "Broadcast: axis %d has %u elements and shall have %u: only an axis of 1 is repeated", i, srcShape[i],
+           dstShape[i]);
     to *= dstShape[i];
     from *= srcShape[i];
   }
@@ -69,8 +71,9 @@ inline void broadcast(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTe
 
 // Where the mask is 0 stays the tensor; elsewhere comes the scalar, or the other way round.
 template <typename T, typename U>
-inline void selectByBytes(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, T scalar, const AscendC::LocalTensor<U>& mask, bool tensorFirst,
-                          const AscendC::LocalTensor<uint8_t>& buffer, const AscendC::SelectWithBytesMaskShapeInfo& info) {
+inline void selectByBytes(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, T scalar,
+                          const AscendC::LocalTensor<U>& mask, bool tensorFirst, const AscendC::LocalTensor<uint8_t>& buffer,
+                          const AscendC::SelectWithBytesMaskShapeInfo& info) {
   const char* what = "SelectWithBytesMask";
   takes<Kind<T>::floats && sizeof(U) <= 4, T>(what);
   Rows rows{info.firstAxis, info.srcLastAxis, info.srcLastAxis};
@@ -91,8 +94,8 @@ inline void selectByBytes(const AscendC::LocalTensor<T>& dst, const AscendC::Loc
 
 // Kept where the mask has a byte, or a bit, that is not 0; what is kept grows by 1 / keepProb.
 template <typename T>
-inline void dropOut(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<uint8_t>& mask, float keepProb,
-                    const AscendC::DropOutShapeInfo& info, uint32_t mode) {
+inline void dropOut(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<uint8_t>& mask,
+                    float keepProb, const AscendC::DropOutShapeInfo& info, uint32_t mode) {
   const char* what = "DropOut";
   takes<Kind<T>::floats, T>(what);
   Rows rows{info.firstAxis, info.srcLastAxis, info.srcLastAxis};
@@ -114,13 +117,15 @@ inline void dropOut(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTens
 
 template <typename T>
 inline void topK(const AscendC::LocalTensor<T>& values, const AscendC::LocalTensor<int32_t>& indices, const AscendC::LocalTensor<T>& src,
-                 const AscendC::LocalTensor<int32_t>* srcIndices, const AscendC::LocalTensor<bool>* finished, int32_t k, const AscendC::TopKInfo& info, bool largest) {
+                 const AscendC::LocalTensor<int32_t>* srcIndices, const AscendC::LocalTensor<bool>* finished, int32_t k,
+                 const AscendC::TopKInfo& info, bool largest) {
   const char* what = "TopK";
   takes<Kind<T>::floats, T>(what);
   Rows rows{uint32_t(info.outter), uint32_t(info.inner), uint32_t(info.n)};
   alignedRows<T>(rows, what);
   if (k < 1 || k > info.n) stop("E-LIB-SHAPE", "TopK: the largest %d of %d elements", k, info.n);
-  if (info.inner % 32 || info.inner > 4096) broken("E-LIB-ALIGN", "TopK: rows of %d elements; they are multiples of 32, up to 4096", info.inner);
+  if (info.inner % 32 || info.inner > 4096)
+    broken("E-LIB-ALIGN", "TopK: rows of %d elements; they are multiples of 32, up to 4096", info.inner);
   uint32_t valueStride = wholeBlock<T>(uint32_t(k)), indexStride = wholeBlock<int32_t>(uint32_t(k));
   double rounds = std::log2(std::max<double>(rows.stride / 32.0, 1));
   vectorCost(rows.elements() * 8, 4 + 4 * rounds, int(rows.count) * int(4 + rounds));
@@ -133,7 +138,8 @@ inline void topK(const AscendC::LocalTensor<T>& values, const AscendC::LocalTens
   for (uint32_t row = 0; row < rows.count; row++) {
     std::iota(order.begin(), order.end(), 0u);
     auto value = [&](uint32_t i) { return float(src.data()[rows.at(row, i)]); };
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return largest ? value(a) > value(b) : value(a) < value(b); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return largest ? value(a) > value(b) : value(a) < value(b); });
     for (int32_t i = 0; i < k; i++) {
       bool done = finished && finished->data()[row];
       uint32_t at = order[size_t(i)];
@@ -147,32 +153,36 @@ inline void topK(const AscendC::LocalTensor<T>& values, const AscendC::LocalTens
 
 namespace AscendC {
 
-#define TWIN_BROADCAST(NAME)                                                                                                             \
-  template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                           \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim],     \
-                   LocalTensor<uint8_t>& sharedTmpBuffer) {                                                                              \
-    static_assert(dim == 1 || dim == 2, "one or two axes");                                                                              \
-    twin::scratch(sharedTmpBuffer, 256, #NAME);                                                                                          \
-    twin::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                               \
-  }                                                                                                                                      \
-  template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                           \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim]) {   \
-    static_assert(dim == 1 || dim == 2, "one or two axes");                                                                              \
-    twin::scratch(256, #NAME);                                                                                                           \
-    twin::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                               \
+#define TWIN_BROADCAST(NAME)                                                                                                           \
+  template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                         \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim],   \
+                   LocalTensor<uint8_t>& sharedTmpBuffer) {                                                                            \
+    static_assert(dim == 1 || dim == 2, "one or two axes");                                                                            \
+    twin::scratch(sharedTmpBuffer, 256, #NAME);                                                                                        \
+    twin::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
+  }                                                                                                                                    \
+  template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                         \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim]) { \
+    static_assert(dim == 1 || dim == 2, "one or two axes");                                                                            \
+    twin::scratch(256, #NAME);                                                                                                         \
+    twin::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
   }
 TWIN_BROADCAST(Broadcast)
 TWIN_BROADCAST(BroadCast)
 #undef TWIN_BROADCAST
 
 // ---- rows that get values at their ends, and rows that lose them
-template <typename T> inline void Pad(const LocalTensor<T>& dst, const LocalTensor<T>& src, PadParams& params, const LocalTensor<uint8_t>& sharedTmpBuffer, PadTiling& tiling) {
+template <typename T>
+inline void Pad(const LocalTensor<T>& dst, const LocalTensor<T>& src, PadParams& params, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                PadTiling& tiling) {
   const char* what = "Pad";
   twin::scratch(sharedTmpBuffer, 32, what);
-  uint32_t width = tiling.srcOriWidth ? tiling.srcOriWidth : tiling.srcWidth, wide = twin::wholeBlock<T>(width + params.leftPad + params.rightPad);
+  uint32_t width = tiling.srcOriWidth ? tiling.srcOriWidth : tiling.srcWidth,
+           wide = twin::wholeBlock<T>(width + params.leftPad + params.rightPad);
   twin::Rows rows{tiling.srcHeight, tiling.srcWidth, width};
   if (!rows.count || !rows.stride) twin::stop("E-LIB-SHAPE", "Pad: %u rows of %u elements", rows.count, rows.stride);
-  if (params.leftPad * sizeof(T) > 32 || params.rightPad * sizeof(T) > 32) twin::broken("E-LIB-SHAPE", "Pad: more than 32 bytes on one side");
+  if (params.leftPad * sizeof(T) > 32 || params.rightPad * sizeof(T) > 32)
+    twin::broken("E-LIB-SHAPE", "Pad: more than 32 bytes on one side");
   twin::vectorCost(uint64_t(rows.count) * wide * sizeof(T), 3, 4);
   twin::source(twin::V, src, rows.elements() * sizeof(T), what);
   twin::target(twin::V, dst, uint64_t(rows.count) * wide * sizeof(T), what);
@@ -185,7 +195,9 @@ template <typename T> inline void Pad(const LocalTensor<T>& dst, const LocalTens
 template <typename T> inline void Pad(const LocalTensor<T>& dst, const LocalTensor<T>& src, PadParams& params, PadTiling& tiling) {
   Pad(dst, src, params, LocalTensor<uint8_t>(TPosition::VECCALC, uint32_t(twin::chip().ub_bytes) - 256, 256), tiling);
 }
-template <typename T> inline void UnPad(const LocalTensor<T>& dst, const LocalTensor<T>& src, UnPadParams& params, LocalTensor<uint8_t>& sharedTmpBuffer, UnPadTiling& tiling) {
+template <typename T>
+inline void UnPad(const LocalTensor<T>& dst, const LocalTensor<T>& src, UnPadParams& params, LocalTensor<uint8_t>& sharedTmpBuffer,
+                  UnPadTiling& tiling) {
   const char* what = "UnPad";
   twin::scratch(sharedTmpBuffer, 32, what);
   twin::Rows rows{tiling.srcHeight, tiling.srcWidth, tiling.srcWidth};
@@ -205,29 +217,30 @@ template <typename T> inline void UnPad(const LocalTensor<T>& dst, const LocalTe
 }
 
 // ---- selecting
-#define TWIN_SELECT(NAME)                                                                                                                    \
-  template <typename T, typename U, bool isReuseMask = true>                                                                                 \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, T src1, const LocalTensor<U>& mask,                                \
-                   const LocalTensor<uint8_t>& sharedTmpBuffer, const SelectWithBytesMaskShapeInfo& info) {                                  \
-    twin::selectByBytes(dst, src0, src1, mask, true, sharedTmpBuffer, info);                                                                 \
-  }                                                                                                                                          \
-  template <typename T, typename U, bool isReuseMask = true>                                                                                 \
-  inline void NAME(const LocalTensor<T>& dst, T src0, const LocalTensor<T>& src1, const LocalTensor<U>& mask,                                \
-                   const LocalTensor<uint8_t>& sharedTmpBuffer, const SelectWithBytesMaskShapeInfo& info) {                                  \
-    twin::selectByBytes(dst, src1, src0, mask, false, sharedTmpBuffer, info);                                                                \
+#define TWIN_SELECT(NAME)                                                                                     \
+  template <typename T, typename U, bool isReuseMask = true>                                                  \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, T src1, const LocalTensor<U>& mask, \
+                   const LocalTensor<uint8_t>& sharedTmpBuffer, const SelectWithBytesMaskShapeInfo& info) {   \
+    twin::selectByBytes(dst, src0, src1, mask, true, sharedTmpBuffer, info);                                  \
+  }                                                                                                           \
+  template <typename T, typename U, bool isReuseMask = true>                                                  \
+  inline void NAME(const LocalTensor<T>& dst, T src0, const LocalTensor<T>& src1, const LocalTensor<U>& mask, \
+                   const LocalTensor<uint8_t>& sharedTmpBuffer, const SelectWithBytesMaskShapeInfo& info) {   \
+    twin::selectByBytes(dst, src1, src0, mask, false, sharedTmpBuffer, info);                                 \
   }
 TWIN_SELECT(SelectWithBytesMask)
 TWIN_SELECT(Select)
 #undef TWIN_SELECT
 
 template <typename T, bool isInitBitMode = false, uint32_t dropOutMode = 0>
-inline void DropOut(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& mask, const LocalTensor<uint8_t>& sharedTmpBuffer,
-                    const float keepProb, const DropOutShapeInfo& info) {
+inline void DropOut(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& mask,
+                    const LocalTensor<uint8_t>& sharedTmpBuffer, const float keepProb, const DropOutShapeInfo& info) {
   twin::scratch(sharedTmpBuffer, 256, "DropOut");
   twin::dropOut(dst, src, mask, keepProb, info, dropOutMode);
 }
 template <typename T, bool isInitBitMode = false, uint32_t dropOutMode = 0>
-inline void DropOut(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& mask, const float keepProb, const DropOutShapeInfo& info) {
+inline void DropOut(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& mask, const float keepProb,
+                    const DropOutShapeInfo& info) {
   twin::scratch(256, "DropOut");
   twin::dropOut(dst, src, mask, keepProb, info, dropOutMode);
 }
@@ -238,16 +251,19 @@ template <typename T> inline void Arange(const LocalTensor<T>& dst, const T firs
 }
 
 // ---- the largest k of each row
-template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false, enum TopKMode topkMode = TopKMode::TOPK_NORMAL>
-inline void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src, const LocalTensor<int32_t>& srcIndex,
-                 const LocalTensor<bool>& finish, const LocalTensor<uint8_t>& tmp, const int32_t k, const TopkTiling&, const TopKInfo& info,
-                 const bool isLargest = true) {
+template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false,
+          enum TopKMode topkMode = TopKMode::TOPK_NORMAL>
+inline void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src,
+                 const LocalTensor<int32_t>& srcIndex, const LocalTensor<bool>& finish, const LocalTensor<uint8_t>& tmp, const int32_t k,
+                 const TopkTiling&, const TopKInfo& info, const bool isLargest = true) {
   twin::scratch(tmp, 256, "TopK");
   twin::topK(dstValue, dstIndex, src, isInitIndex ? &srcIndex : nullptr, isHasfinish ? &finish : nullptr, k, info, isLargest);
 }
-template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false, enum TopKMode topkMode = TopKMode::TOPK_NORMAL>
-inline void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src, const LocalTensor<int32_t>& srcIndex,
-                 const LocalTensor<bool>& finish, const int32_t k, const TopkTiling&, const TopKInfo& info, const bool isLargest = true) {
+template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false,
+          enum TopKMode topkMode = TopKMode::TOPK_NORMAL>
+inline void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src,
+                 const LocalTensor<int32_t>& srcIndex, const LocalTensor<bool>& finish, const int32_t k, const TopkTiling&,
+                 const TopKInfo& info, const bool isLargest = true) {
   twin::scratch(256, "TopK");
   twin::topK(dstValue, dstIndex, src, isInitIndex ? &srcIndex : nullptr, isHasfinish ? &finish : nullptr, k, info, isLargest);
 }

@@ -4,7 +4,24 @@
 
 namespace AscendC {
 
-enum class ReducePattern : uint32_t { AR = 0, RA = 1, R, ARA, ARAR, ARARA, ARARAR, ARARARA, ARARARAR, ARARARARA, RAR, RARA, RARAR, RARARA, RARARAR, RARARARA };
+enum class ReducePattern : uint32_t {
+  AR = 0,
+  RA = 1,
+  R,
+  ARA,
+  ARAR,
+  ARARA,
+  ARARAR,
+  ARARARA,
+  ARARARAR,
+  ARARARARA,
+  RAR,
+  RARA,
+  RARAR,
+  RARARA,
+  RARARAR,
+  RARARARA
+};
 enum class TopKMode { TOPK_NORMAL, TOPK_NSMALL };
 
 }  // namespace AscendC

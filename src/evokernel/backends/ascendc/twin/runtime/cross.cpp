@@ -1,4 +1,5 @@
-// Flags between cores. Each core counts, per flag, the signals that reached it; a wait takes one of them, or lets others run until there is one.
+// Flags between cores. Each core counts, per flag, the signals that reached it; a wait takes one of them, or lets others run until
+// there is one.
 #include "cross.h"
 
 #include <deque>
@@ -26,7 +27,7 @@ struct Mark {
 };
 std::map<std::tuple<uintptr_t, int64_t, int64_t>, Mark> marks;
 
-int64_t turn = 0;                       // of how many blocks the turn is over
+int64_t turn = 0;  // of how many blocks the turn is over
 double turnTime = 0;
 std::map<const Core*, int64_t> rounds;  // how often a core has waited for its turn
 
@@ -35,7 +36,8 @@ int64_t perBlock() { return run.isMix ? 2 : 1; }
 void deliver(Mailbox& to, int flag, double time, const char* what) {
   to.signals[flag].push_back(time);
   if (int(to.signals[flag].size()) > AT_ONCE)
-    broken("E-CROSS-COUNT", "%s: flag %d was set %zu times and nobody waited for it; a core counts to %d", what, flag, to.signals[flag].size(), AT_ONCE);
+    broken("E-CROSS-COUNT", "%s: flag %d was set %zu times and nobody waited for it; a core counts to %d", what, flag,
+           to.signals[flag].size(), AT_ONCE);
 }
 
 // A signal that needs all of `senders` goes to all of `receivers` when the last has sent it.
@@ -88,10 +90,13 @@ void setCross(int mode, int pipe, int flag, const char* what) {
   } else if (mode == 1) {
     combine(pair, pair, flag, what);
   } else if (mode == 2) {
-    if (core->isCube) combine({&mine()}, pair, flag, what);
-    else combine(pair, all(cubeCores, block, 1), flag, what);
+    if (core->isCube)
+      combine({&mine()}, pair, flag, what);
+    else
+      combine(pair, all(cubeCores, block, 1), flag, what);
   } else {
-    stop("E-CROSS-MODE", "%s: mode %d; there are 0 (all cores of a kind), 1 (the vector cores of a block) and 2 (cube and vector cores)", what, mode);
+    stop("E-CROSS-MODE", "%s: mode %d; there are 0 (all cores of a kind), 1 (the vector cores of a block) and 2 (cube and vector cores)",
+         what, mode);
   }
 }
 

@@ -22,8 +22,12 @@ void passTurn();
 
 namespace AscendC {
 
-template <uint8_t modeId, pipe_t pipe> inline void CrossCoreSetFlag(uint16_t flagId) { twin::setCross(modeId, int(pipe), flagId, "CrossCoreSetFlag"); }
-template <uint8_t modeId = 0, pipe_t pipe = PIPE_S> inline void CrossCoreWaitFlag(uint16_t flagId) { twin::waitCross(int(pipe), flagId, "CrossCoreWaitFlag"); }
+template <uint8_t modeId, pipe_t pipe> inline void CrossCoreSetFlag(uint16_t flagId) {
+  twin::setCross(modeId, int(pipe), flagId, "CrossCoreSetFlag");
+}
+template <uint8_t modeId = 0, pipe_t pipe = PIPE_S> inline void CrossCoreWaitFlag(uint16_t flagId) {
+  twin::waitCross(int(pipe), flagId, "CrossCoreWaitFlag");
+}
 template <pipe_t pipe> inline void NotifyEvent(uint16_t flagId) { twin::setCross(2, int(pipe), flagId, "NotifyEvent"); }
 inline void WaitEvent(uint16_t flagId) { twin::waitCross(twin::S, flagId, "WaitEvent"); }
 
@@ -50,6 +54,8 @@ inline void NotifyNextBlock(GlobalTensor<int32_t>&, LocalTensor<int32_t>&) { twi
 }  // namespace AscendC
 
 // The number holds the mode in bits 4 to 5 and the flag from bit 8 on.
-inline void ffts_cross_core_sync(pipe_t pipe, uint64_t config) { twin::setCross(int((config >> 4) & 3), int(pipe), int((config >> 8) & 15), "ffts_cross_core_sync"); }
+inline void ffts_cross_core_sync(pipe_t pipe, uint64_t config) {
+  twin::setCross(int((config >> 4) & 3), int(pipe), int((config >> 8) & 15), "ffts_cross_core_sync");
+}
 inline void wait_flag_dev(int64_t flag) { twin::waitCross(twin::S, int(flag), "wait_flag_dev"); }
 inline void set_ffts_base_addr(uint64_t) {}

@@ -23,7 +23,8 @@ template <typename T> inline AscendC::LocalTensor<T> shifted(const AscendC::Loca
 
 // ---- global memory to L1, row by row into strips
 
-template <typename T> inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::Nd2NzParams& by) {
+template <typename T>
+inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::Nd2NzParams& by) {
   const char* what = "DataCopy ND to NZ";
   constexpr int64_t STRIP = BLOCK / sizeof(T);
   if (by.nValue == 0 || by.nValue > 16384) broken("E-CUBE-PARAMS", "%s: nValue %u is outside 1..16384", what, by.nValue);
@@ -57,11 +58,13 @@ template <typename T> inline void copyFractal(T* to, const T* from, bool turned)
     for (int column = 0; column < 16; column++) to[column * 16 + row] = from[row * 16 + column];
 }
 
-template <typename T> inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData2DParams& by) {
+template <typename T>
+inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData2DParams& by) {
   const char* what = "LoadData";
   onCube(what);
   if (!by.repeatTimes) broken("E-CUBE-PARAMS", "%s: repeatTimes 0 is outside 1..255", what);
-  if (by.ifTranspose && sizeof(T) != 2) broken("E-DTYPE", "%s turns fractals of two-byte types only, not of %s: LoadDataWithTranspose", what, typeName<T>());
+  if (by.ifTranspose && sizeof(T) != 2)
+    broken("E-DTYPE", "%s turns fractals of two-byte types only, not of %s: LoadDataWithTranspose", what, typeName<T>());
   loadCost(MTE1, uint64_t(by.repeatTimes) * FRACTAL);
   int64_t direction = by.addrMode ? -1 : 1;
   for (int64_t i = 0; i < by.repeatTimes; i++) {
@@ -72,7 +75,8 @@ template <typename T> inline void loadFractals(const AscendC::LocalTensor<T>& ds
     copyFractal(to.data(), from.data(), by.ifTranspose && sizeof(T) == 2);
   }
 }
-template <typename T> inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::LoadData2DParams& by) {
+template <typename T>
+inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::LoadData2DParams& by) {
   const char* what = "LoadData";
   onCube(what);
   core->move(MTE2, double(by.repeatTimes) * FRACTAL, src.aligned());
@@ -86,7 +90,9 @@ template <typename T> inline void loadFractals(const AscendC::LocalTensor<T>& ds
 }
 
 // Squares of 16 x 16 elements of two or four bytes, or 32 x 32 of one byte, are turned. A square is one fractal, or two.
-template <typename T> inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData2dTransposeParams& by) {
+template <typename T>
+inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                       const AscendC::LoadData2dTransposeParams& by) {
   const char* what = "LoadDataWithTranspose";
   onCube(what);
   constexpr int PARTS = sizeof(T) == 2 ? 1 : 2, SIDE = sizeof(T) == 1 ? 32 : 16, WIDTH = int(BLOCK / sizeof(T));
@@ -111,13 +117,15 @@ template <typename T> inline void loadTurned(const AscendC::LocalTensor<T>& dst,
 }
 
 // A picture in L1 ([channels / C0][height][width][C0]) as the rows a convolution multiplies: one per output pixel, one column per weight.
-template <typename T> inline void loadPicture(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData3DParamsV2<T>& by) {
+template <typename T>
+inline void loadPicture(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData3DParamsV2<T>& by) {
   const char* what = "LoadData (3D)";
   onCube(what);
   constexpr int64_t C0 = BLOCK / sizeof(T);
   if (spaceOf(dst.address) != L0A) stop("E-UNSUPPORTED", "LoadData with LoadData3DParamsV2 into anything but A2");
   if (!by.mExtension || !by.kExtension || by.kExtension % C0 || by.kStartPt % C0)
-    stop("E-CUBE-PARAMS", "%s: mExtension %u, kExtension %u from %u on: multiples of %lld along k", what, by.mExtension, by.kExtension, by.kStartPt, (long long)C0);
+    stop("E-CUBE-PARAMS", "%s: mExtension %u, kExtension %u from %u on: multiples of %lld along k", what, by.mExtension, by.kExtension,
+         by.kStartPt, (long long)C0);
   int64_t left = by.padList[0], right = by.padList[1], above = by.padList[2];
   int64_t widthOut = (by.l1W + left + right - by.dilationFilterW * (by.filterW - 1) - 1) / by.strideW + 1;
   int64_t blocksK = by.kExtension / C0, taps = int64_t(by.filterW) * by.filterH;

@@ -21,8 +21,8 @@ template <typename T, typename U, typename S> constexpr bool multipliable() {
 }
 
 template <typename T, typename U, typename S>
-inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& left, const AscendC::LocalTensor<S>& right, const T* bias,
-                        bool fromZero, const AscendC::MmadParams& by) {
+inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& left, const AscendC::LocalTensor<S>& right,
+                        const T* bias, bool fromZero, const AscendC::MmadParams& by) {
   const char* what = "Mmad";
   onCube(what);
   if (!multipliable<T, U, S>()) stop("E-DTYPE", "Mmad does not multiply %s with %s into %s", typeName<U>(), typeName<S>(), typeName<T>());
@@ -88,14 +88,17 @@ template <typename D, typename U> struct Leaving {  // what happens to a number 
     if (relu && number < U(0)) number = U(0);
     if (isPlain) return D(number);
     float value = float(number) * (scales ? scaleOf(scales[column]) : scale);
-    if constexpr (sizeof(D) == 1) return saturated<D>(value);
-    else return D(value);
+    if constexpr (sizeof(D) == 1)
+      return saturated<D>(value);
+    else
+      return D(value);
   }
 };
 
 // Rows of results, one after the other: `write` puts a row's stretch where it belongs.
 template <typename D, typename U, typename W>
-inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, int64_t strip, const uint64_t* scales, const char* what, W write) {
+inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, int64_t strip,
+                  const uint64_t* scales, const char* what, W write) {
   onCube(what);
   if (!by.nSize || !by.mSize) stop("E-CUBE-PARAMS", "%s: %u rows and %u columns", what, by.mSize, by.nSize);
   if (by.srcStride < by.mSize) broken("E-CUBE-PARAMS", "%s: srcStride %u is below the %u rows it skips", what, by.srcStride, by.mSize);
@@ -116,15 +119,19 @@ inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipePara
     for (int64_t m = 0; m < by.mSize; m++) {
       std::fill(row.begin(), row.end(), D(0));
       for (int64_t n = 0; n < by.nSize; n++) row[size_t(n)] = leaving(from.data()[n / 16 * by.srcStride * 16 + m * 16 + n % 16], n);
-      for (int64_t n = 0; strips && n < int64_t(row.size()); n += strip) write(n / strip * by.dstStride * int64_t(BLOCK / sizeof(D)) + m * strip, &row[size_t(n)], strip);
+      for (int64_t n = 0; strips && n < int64_t(row.size()); n += strip)
+        write(n / strip * by.dstStride * int64_t(BLOCK / sizeof(D)) + m * strip, &row[size_t(n)], strip);
       if (!strips) write(matrix * by.dstNdStride + m * by.dstStride, row.data(), by.nSize);
     }
   }
 }
-template <typename D> inline int64_t outStrip(const AscendC::FixpipeParamsV220& by) { return by.isChannelSplit ? 8 : sizeof(D) == 1 ? 32 : 16; }
+template <typename D> inline int64_t outStrip(const AscendC::FixpipeParamsV220& by) {
+  return by.isChannelSplit ? 8 : sizeof(D) == 1 ? 32 : 16;
+}
 
 template <typename D, typename U>
-inline void fixpipe(const AscendC::GlobalTensor<D>& dst, const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, const uint64_t* scales) {
+inline void fixpipe(const AscendC::GlobalTensor<D>& dst, const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by,
+                    bool strips, const uint64_t* scales) {
   const char* what = "Fixpipe L0C->GM";
   dst.writes(what);
   leave<D>(src, by, strips, outStrip<D>(by), scales, what, [&](int64_t at, const D* from, int64_t count) {
@@ -133,7 +140,8 @@ inline void fixpipe(const AscendC::GlobalTensor<D>& dst, const AscendC::LocalTen
   });
 }
 template <typename D, typename U>
-inline void fixpipe(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, const uint64_t* scales) {
+inline void fixpipe(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by,
+                    bool strips, const uint64_t* scales) {
   const char* what = "Fixpipe L0C->L1";
   leave<D>(src, by, strips, outStrip<D>(by), scales, what, [&](int64_t at, const D* from, int64_t count) {
     auto part = shifted(dst, at * int64_t(sizeof(D)));
@@ -146,12 +154,21 @@ inline void fixpipe(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTens
 
 namespace AscendC {
 
-template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& by) { twin::nd2nz(dst, src, by); }
+template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& by) {
+  twin::nd2nz(dst, src, by);
+}
 
-template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& by) { twin::loadFractals(dst, src, by); }
-template <typename T> inline void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadData2DParams& by) { twin::loadFractals(dst, src, by); }
-template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& by) { twin::loadPicture(dst, src, by); }
-template <typename T> inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& by) {
+template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& by) {
+  twin::loadFractals(dst, src, by);
+}
+template <typename T> inline void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadData2DParams& by) {
+  twin::loadFractals(dst, src, by);
+}
+template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& by) {
+  twin::loadPicture(dst, src, by);
+}
+template <typename T>
+inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& by) {
   twin::loadTurned(dst, src, by);
 }
 
@@ -160,7 +177,8 @@ inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const Loca
   twin::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, by.cmatrixInitVal && !by.isBias, by);
 }
 template <typename T, typename U, typename S, typename V>
-inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const LocalTensor<V>& bias, const MmadParams& by) {
+inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const LocalTensor<V>& bias,
+                 const MmadParams& by) {
   static_assert(std::is_same<T, V>::value, "the bias has the type of the result");
   if (by.cmatrixInitVal) {
     twin::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, true, by);
@@ -170,20 +188,22 @@ inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const Loca
   twin::multiplyAdd<T, U, S>(dst, fm, filter, bias.data(), false, by);
 }
 
-#define TWIN_FIXPIPE(DESTINATION)                                                                                                            \
-  template <typename T, typename U, const auto& config = CFG_ROW_MAJOR>                                                                      \
-  inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& by) {                                   \
-    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, nullptr);                                                                    \
-  }                                                                                                                                          \
-  template <typename T, typename U, const auto& config = CFG_ROW_MAJOR, typename S = uint64_t>                                               \
-  inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace, const FixpipeParamsV220& by) { \
-    twin::source(twin::FIX, cbufWorkspace, uint64_t(by.nSize) * sizeof(S), "Fixpipe (scales)");                                              \
-    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, cbufWorkspace.data());                                                       \
+#define TWIN_FIXPIPE(DESTINATION)                                                                                \
+  template <typename T, typename U, const auto& config = CFG_ROW_MAJOR>                                          \
+  inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& by) {       \
+    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, nullptr);                                        \
+  }                                                                                                              \
+  template <typename T, typename U, const auto& config = CFG_ROW_MAJOR, typename S = uint64_t>                   \
+  inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace, \
+                      const FixpipeParamsV220& by) {                                                             \
+    twin::source(twin::FIX, cbufWorkspace, uint64_t(by.nSize) * sizeof(S), "Fixpipe (scales)");                  \
+    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, cbufWorkspace.data());                           \
   }
 TWIN_FIXPIPE(GlobalTensor)
 TWIN_FIXPIPE(LocalTensor)
 #undef TWIN_FIXPIPE
-template <typename T, typename U> inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyCO12DstParams& by) {
+template <typename T, typename U>
+inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyCO12DstParams& by) {
   FixpipeParamsV220 params(by.nSize, by.mSize, by.srcStride, by.dstStride, by.reluPre != 0);
   params.quantPre = by.quantPre;
   params.unitFlag = by.unitFlag;

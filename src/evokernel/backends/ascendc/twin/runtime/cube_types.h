@@ -2,15 +2,33 @@
 #pragma once
 #include "types.h"
 
-enum QuantMode_t { NoQuant = 0, F322F16 = 1, VREQ8 = 2, REQ8 = 3, VDEQF16 = 4, DEQF16 = 5, F322BF16 = 16, VQF322B8_PRE = 23, QF322B8_PRE = 24 };
+enum QuantMode_t {
+  NoQuant = 0,
+  F322F16 = 1,
+  VREQ8 = 2,
+  REQ8 = 3,
+  VDEQF16 = 4,
+  DEQF16 = 5,
+  F322BF16 = 16,
+  VQF322B8_PRE = 23,
+  QF322B8_PRE = 24
+};
 
 namespace AscendC {
 
 struct Nd2NzParams {  // rows of a matrix in global memory to strips of 32 bytes in L1
-  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0, dstNzNStride = 0, dstNzMatrixStride = 0;
+  uint16_t ndNum = 0, nValue = 0, dValue = 0, srcNdMatrixStride = 0, srcDValue = 0, dstNzC0Stride = 0, dstNzNStride = 0,
+           dstNzMatrixStride = 0;
   Nd2NzParams() {}
-  Nd2NzParams(uint16_t matrices, uint16_t rows, uint16_t columns, uint16_t fromMatrix, uint16_t fromRow, uint16_t toStrip, uint16_t toRow, uint16_t toMatrix)
-      : ndNum(matrices), nValue(rows), dValue(columns), srcNdMatrixStride(fromMatrix), srcDValue(fromRow), dstNzC0Stride(toStrip), dstNzNStride(toRow),
+  Nd2NzParams(uint16_t matrices, uint16_t rows, uint16_t columns, uint16_t fromMatrix, uint16_t fromRow, uint16_t toStrip, uint16_t toRow,
+              uint16_t toMatrix)
+      : ndNum(matrices),
+        nValue(rows),
+        dValue(columns),
+        srcNdMatrixStride(fromMatrix),
+        srcDValue(fromRow),
+        dstNzC0Stride(toStrip),
+        dstNzNStride(toRow),
         dstNzMatrixStride(toMatrix) {}
 };
 struct LoadData2DParams {
@@ -39,12 +57,29 @@ template <typename T> struct LoadData3DParamsV2 {
   T padValue = T(0);
   bool filterSizeW = false, filterSizeH = false, fMatrixCtrl = false;
   LoadData3DParamsV2() {}
-  LoadData3DParamsV2(const uint8_t pads[4], uint16_t height, uint16_t width, uint16_t channels, uint16_t kLength, uint16_t mLength, uint16_t kStart,
-                     uint16_t mStart, uint8_t wStride, uint8_t hStride, uint8_t wFilter, uint8_t hFilter, uint8_t wDilation, uint8_t hDilation,
-                     bool transpose, bool smallK, T value, bool wLarge = false, bool hLarge = false, bool control = false)
-      : l1H(height), l1W(width), channelSize(channels), kExtension(kLength), mExtension(mLength), kStartPt(kStart), mStartPt(mStart), strideW(wStride),
-        strideH(hStride), filterW(wFilter), filterH(hFilter), dilationFilterW(wDilation), dilationFilterH(hDilation), enTranspose(transpose),
-        enSmallK(smallK), padValue(value), filterSizeW(wLarge), filterSizeH(hLarge), fMatrixCtrl(control) {
+  LoadData3DParamsV2(const uint8_t pads[4], uint16_t height, uint16_t width, uint16_t channels, uint16_t kLength, uint16_t mLength,
+                     uint16_t kStart, uint16_t mStart, uint8_t wStride, uint8_t hStride, uint8_t wFilter, uint8_t hFilter,
+                     uint8_t wDilation, uint8_t hDilation, bool transpose, bool smallK, T value, bool wLarge = false, bool hLarge = false,
+                     bool control = false)
+      : l1H(height),
+        l1W(width),
+        channelSize(channels),
+        kExtension(kLength),
+        mExtension(mLength),
+        kStartPt(kStart),
+        mStartPt(mStart),
+        strideW(wStride),
+        strideH(hStride),
+        filterW(wFilter),
+        filterH(hFilter),
+        dilationFilterW(wDilation),
+        dilationFilterH(hDilation),
+        enTranspose(transpose),
+        enSmallK(smallK),
+        padValue(value),
+        filterSizeW(wLarge),
+        filterSizeH(hLarge),
+        fMatrixCtrl(control) {
     for (int i = 0; i < 4; i++) padList[i] = pads[i];
   }
 };
@@ -79,11 +114,22 @@ struct FixpipeParamsV220 {
   uint8_t unitFlag = 0;
   bool isChannelSplit = false;
   FixpipeParamsV220() {}
-  FixpipeParamsV220(uint16_t columns, uint16_t rows, uint16_t from, uint32_t to, bool relu) : nSize(columns), mSize(rows), srcStride(from), dstStride(to), reluEn(relu) {}
-  FixpipeParamsV220(uint16_t columns, uint16_t rows, uint16_t from, uint32_t to, bool relu, QuantMode_t quant, int64_t scale, uint16_t matrices,
-                    uint16_t fromMatrix, uint16_t toMatrix, uint8_t flag, bool split = false)
-      : nSize(columns), mSize(rows), srcStride(from), dstStride(to), quantPre(quant), deqScalar(uint64_t(scale)), ndNum(matrices), srcNdStride(fromMatrix),
-        dstNdStride(toMatrix), reluEn(relu), unitFlag(flag), isChannelSplit(split) {}
+  FixpipeParamsV220(uint16_t columns, uint16_t rows, uint16_t from, uint32_t to, bool relu)
+      : nSize(columns), mSize(rows), srcStride(from), dstStride(to), reluEn(relu) {}
+  FixpipeParamsV220(uint16_t columns, uint16_t rows, uint16_t from, uint32_t to, bool relu, QuantMode_t quant, int64_t scale,
+                    uint16_t matrices, uint16_t fromMatrix, uint16_t toMatrix, uint8_t flag, bool split = false)
+      : nSize(columns),
+        mSize(rows),
+        srcStride(from),
+        dstStride(to),
+        quantPre(quant),
+        deqScalar(uint64_t(scale)),
+        ndNum(matrices),
+        srcNdStride(fromMatrix),
+        dstNdStride(toMatrix),
+        reluEn(relu),
+        unitFlag(flag),
+        isChannelSplit(split) {}
 };
 struct DataCopyCO12DstParams {
   uint8_t sid = 0;
@@ -95,14 +141,16 @@ struct DataCopyCO12DstParams {
   uint8_t reluPre = 0;
   bool channelSplit = false, nz2ndEn = false;
   DataCopyCO12DstParams() {}
-  DataCopyCO12DstParams(uint16_t columns, uint16_t rows, uint32_t to, uint16_t from, QuantMode_t quant, uint8_t relu, bool split, bool toRows)
+  DataCopyCO12DstParams(uint16_t columns, uint16_t rows, uint32_t to, uint16_t from, QuantMode_t quant, uint8_t relu, bool split,
+                        bool toRows)
       : nSize(columns), mSize(rows), dstStride(to), srcStride(from), quantPre(quant), reluPre(relu), channelSplit(split), nz2ndEn(toRows) {}
 };
 template <typename T> struct InitConstValueParams {
   uint16_t repeatTimes = 0, blockNum = 0, dstGap = 0;
   T initValue = T(0);
   InitConstValueParams() {}
-  InitConstValueParams(uint16_t repeats, uint16_t blocks, uint16_t gap, T value) : repeatTimes(repeats), blockNum(blocks), dstGap(gap), initValue(value) {}
+  InitConstValueParams(uint16_t repeats, uint16_t blocks, uint16_t gap, T value)
+      : repeatTimes(repeats), blockNum(blocks), dstGap(gap), initValue(value) {}
   InitConstValueParams(uint16_t repeats, T value) : repeatTimes(repeats), initValue(value) {}
 };
 enum class FmatrixMode : uint8_t { FMATRIX_LEFT = 0, FMATRIX_RIGHT = 1 };

@@ -8,19 +8,21 @@ namespace twin {
 // How a library function is made. Cycles per repeat and instructions count what the documented algorithm needs; they are not measured.
 struct Recipe {
   const char* name;
-  double cycles;      // of all its vector instructions together, per repeat of 256 bytes
+  double cycles;  // of all its vector instructions together, per repeat of 256 bytes
   int instructions;
-  int wide, narrow;   // tensors of scratch memory it lives in at once: for float, and for types of two bytes
-  bool rereads;       // reads the source again after it began to write the destination: in place it goes wrong
+  int wide, narrow;  // tensors of scratch memory it lives in at once: for float, and for types of two bytes
+  bool rereads;      // reads the source again after it began to write the destination: in place it goes wrong
 };
 
-template <typename T, typename U> inline bool overlap(const AscendC::LocalTensor<T>& one, uint64_t oneBytes, const AscendC::LocalTensor<U>& other, uint64_t otherBytes) {
+template <typename T, typename U>
+inline bool overlap(const AscendC::LocalTensor<T>& one, uint64_t oneBytes, const AscendC::LocalTensor<U>& other, uint64_t otherBytes) {
   return oneBytes && otherBytes && one.address < other.address + otherBytes && other.address < one.address + oneBytes;
 }
 
 // Source and destination are either apart or, where the algorithm allows it, the same.
 template <typename D, typename T>
-inline void apart(const AscendC::LocalTensor<D>& dst, uint64_t dstBytes, const AscendC::LocalTensor<T>& src, uint64_t srcBytes, bool sameAllowed, const char* what) {
+inline void apart(const AscendC::LocalTensor<D>& dst, uint64_t dstBytes, const AscendC::LocalTensor<T>& src, uint64_t srcBytes,
+                  bool sameAllowed, const char* what) {
   if (!overlap(dst, dstBytes, src, srcBytes)) return;
   bool same = dst.address == src.address;
   if (same && sameAllowed) return;
@@ -33,7 +35,8 @@ inline uint64_t scratch(const AscendC::LocalTensor<uint8_t>& buffer, uint64_t le
   if (!buffer.allocated) stop("E-LIB-TMP", "%s: the shared temporary buffer was never allocated", what);
   uint64_t has = buffer.address < buffer.high ? buffer.high - buffer.address : 0;
   if (has < least)
-    broken("E-LIB-TMP", "%s needs %llu bytes of temporary buffer at least, and is given %llu", what, (unsigned long long)least, (unsigned long long)has);
+    broken("E-LIB-TMP", "%s needs %llu bytes of temporary buffer at least, and is given %llu", what, (unsigned long long)least,
+           (unsigned long long)has);
   uint64_t touched = std::min(has, least);
   if (touched) target(V, buffer, touched, what);
   return has;
@@ -42,8 +45,8 @@ inline uint64_t scratch(const AscendC::LocalTensor<uint8_t>& buffer, uint64_t le
 inline uint64_t scratch(uint64_t least, const char* what) {
   uint64_t used = core->top[UB] - SPACE_START[UB], left = used < chip().ub_bytes ? uint64_t(chip().ub_bytes) - used : 0;
   if (left < least)
-    broken("E-LIB-TMP", "%s without a temporary buffer takes %llu bytes of what InitBuffer left of UB, and that is %llu", what, (unsigned long long)least,
-           (unsigned long long)left);
+    broken("E-LIB-TMP", "%s without a temporary buffer takes %llu bytes of what InitBuffer left of UB, and that is %llu", what,
+           (unsigned long long)least, (unsigned long long)left);
   return left;
 }
 
@@ -55,10 +58,13 @@ template <typename T> inline void recipeCost(const Recipe& recipe, uint64_t coun
   int instructions = recipe.instructions * int(std::max<uint64_t>(pieces, 1));
   vectorCost(count * sizeof(T), recipe.cycles, instructions);
 }
-template <typename T> inline uint64_t leastScratch(const Recipe& recipe) { return 256ull * uint64_t(sizeof(T) == 4 ? recipe.wide : recipe.narrow); }
+template <typename T> inline uint64_t leastScratch(const Recipe& recipe) {
+  return 256ull * uint64_t(sizeof(T) == 4 ? recipe.wide : recipe.narrow);
+}
 
 template <typename T, typename F>
-inline void element1(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint64_t scratchBytes, uint64_t count, F f) {
+inline void element1(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, uint64_t scratchBytes,
+                     uint64_t count, F f) {
   if (nothing(int64_t(count), recipe.name)) return;
   uint64_t bytes = count * sizeof(T);
   recipeCost<T>(recipe, count, scratchBytes);
@@ -70,8 +76,8 @@ inline void element1(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   for (uint64_t i = 0; i < count; i++) to[i] = T(f(float(from[i])));
 }
 template <typename T, typename F>
-inline void element2(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other,
-                     uint64_t scratchBytes, uint64_t count, F f) {
+inline void element2(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& one,
+                     const AscendC::LocalTensor<T>& other, uint64_t scratchBytes, uint64_t count, F f) {
   if (nothing(int64_t(count), recipe.name)) return;
   uint64_t bytes = count * sizeof(T);
   recipeCost<T>(recipe, count, scratchBytes);
@@ -92,30 +98,31 @@ constexpr NoConfig NO_CONFIG{};
 }  // namespace twin
 
 // The public forms of a function of one tensor: with or without a temporary buffer, on a count or on the whole source.
-#define TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                               \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                   \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) { \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                      \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                            \
-    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                                \
-    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                                      \
-  }                                                                                                                                         \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                   \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {                                            \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                      \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                            \
-    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                                                 \
-    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                                      \
+#define TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                         \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                             \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, \
+                   const uint32_t count) {                                                                            \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                      \
+    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                          \
+    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                \
+  }                                                                                                                   \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                             \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {                      \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                      \
+    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                           \
+    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                \
   }
-#define TWIN_LIBRARY(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                     \
-  TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                     \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                   \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer) {     \
-    NAME<T, isReuseSource, config>(dst, src, sharedTmpBuffer, src.GetSize());                                               \
-  }                                                                                                                         \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                   \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src) {                                                  \
-    NAME<T, isReuseSource, config>(dst, src, src.GetSize());                                                                \
+#define TWIN_LIBRARY(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                 \
+  TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                 \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                               \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer) { \
+    NAME<T, isReuseSource, config>(dst, src, sharedTmpBuffer, src.GetSize());                                           \
+  }                                                                                                                     \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                               \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src) {                                              \
+    NAME<T, isReuseSource, config>(dst, src, src.GetSize());                                                            \
   }
 // Functions that need no scratch memory have no form for it.
 #define TWIN_LIBRARY_PLAIN(NAME, TYPES, CYCLES, INSTRUCTIONS, REREADS, FORMULA)                                              \
@@ -129,27 +136,28 @@ constexpr NoConfig NO_CONFIG{};
     NAME<T, isReuseSource>(dst, src, src.GetSize());                                                                         \
   }
 // Functions of two tensors.
-#define TWIN_LIBRARY_TWO(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                               \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer, \
-                   const uint32_t count) {                                                                                                \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                    \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
-    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                              \
-    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                            \
-  }                                                                                                                                       \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const uint32_t count) {             \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                                    \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
-    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                                               \
-    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                            \
-  }                                                                                                                                       \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer) { \
-    NAME<T, isReuseSource, config>(dst, src0, src1, sharedTmpBuffer, src0.GetSize());                                                     \
-  }                                                                                                                                       \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                                 \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1) {                                   \
-    NAME<T, isReuseSource, config>(dst, src0, src1, src0.GetSize());                                                                      \
+#define TWIN_LIBRARY_TWO(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                   \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                         \
+                   const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {                                       \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                        \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                              \
+    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                  \
+    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                \
+  }                                                                                                                           \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const uint32_t count) { \
+    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                        \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                              \
+    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                                   \
+    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                \
+  }                                                                                                                           \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                         \
+                   const LocalTensor<uint8_t>& sharedTmpBuffer) {                                                             \
+    NAME<T, isReuseSource, config>(dst, src0, src1, sharedTmpBuffer, src0.GetSize());                                         \
+  }                                                                                                                           \
+  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1) {                       \
+    NAME<T, isReuseSource, config>(dst, src0, src1, src0.GetSize());                                                          \
   }

@@ -84,14 +84,16 @@ namespace twin {
 constexpr Recipe POWER{"Power", 40, 30, 5, 14, true};
 
 template <typename T> inline void powerTypes() { takes<Kind<T>::floats || Kind<T>::i32, T>("Power"); }
-template <typename T> inline void powers(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& base, const AscendC::LocalTensor<T>& exponent,
-                                         uint64_t scratchBytes, uint32_t count) {
+template <typename T>
+inline void powers(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& base, const AscendC::LocalTensor<T>& exponent,
+                   uint64_t scratchBytes, uint32_t count) {
   powerTypes<T>();
   element2(POWER, dst, base, exponent, scratchBytes, count, [](T x, T y) { return power<T>(x, y); });
 }
 // One side is a scalar: `f` knows it.
 template <typename T, typename F>
-inline void powersOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& tensor, uint64_t scratchBytes, uint32_t count, F f) {
+inline void powersOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& tensor, uint64_t scratchBytes, uint32_t count,
+                     F f) {
   powerTypes<T>();
   if (nothing(count, "Power")) return;
   uint64_t bytes = uint64_t(count) * sizeof(T);
@@ -102,26 +104,31 @@ inline void powersOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   for (uint32_t i = 0; i < count; i++) dst.data()[i] = f(tensor.data()[i]);
 }
 template <typename T> inline uint64_t powerScratch() { return scratch(leastScratch<T>(POWER), "Power"); }
-template <typename T> inline uint64_t powerScratch(const AscendC::LocalTensor<uint8_t>& buffer) { return scratch(buffer, leastScratch<T>(POWER), "Power"); }
+template <typename T> inline uint64_t powerScratch(const AscendC::LocalTensor<uint8_t>& buffer) {
+  return scratch(buffer, leastScratch<T>(POWER), "Power");
+}
 
 }  // namespace twin
 
 namespace AscendC {
 
 #define TWIN_POWER template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG> inline void
-TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer, uint32_t count) {
+TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                 const LocalTensor<uint8_t>& sharedTmpBuffer, uint32_t count) {
   twin::powers(dst, src0, src1, twin::powerScratch<T>(sharedTmpBuffer), count);
 }
 TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint32_t count) {
   twin::powers(dst, src0, src1, twin::powerScratch<T>(), count);
 }
-TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer) {
+TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                 const LocalTensor<uint8_t>& sharedTmpBuffer) {
   twin::powers(dst, src0, src1, twin::powerScratch<T>(sharedTmpBuffer), src0.GetSize());
 }
 TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1) {
   twin::powers(dst, src0, src1, twin::powerScratch<T>(), src0.GetSize());
 }
-TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const T& src1, const LocalTensor<uint8_t>& sharedTmpBuffer, uint32_t count) {
+TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const T& src1, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                 uint32_t count) {
   twin::powersOf(dst, src0, twin::powerScratch<T>(sharedTmpBuffer), count, [src1](T x) { return twin::power<T>(x, src1); });
 }
 TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const T& src1, uint32_t count) {
@@ -130,8 +137,11 @@ TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const T&
 TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const T& src1, const LocalTensor<uint8_t>& sharedTmpBuffer) {
   Power<T, isReuseSource, config>(dst, src0, src1, sharedTmpBuffer, src0.GetSize());
 }
-TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const T& src1) { Power<T, isReuseSource, config>(dst, src0, src1, src0.GetSize()); }
-TWIN_POWER Power(const LocalTensor<T>& dst, const T& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer, uint32_t count) {
+TWIN_POWER Power(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const T& src1) {
+  Power<T, isReuseSource, config>(dst, src0, src1, src0.GetSize());
+}
+TWIN_POWER Power(const LocalTensor<T>& dst, const T& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                 uint32_t count) {
   twin::powersOf(dst, src1, twin::powerScratch<T>(sharedTmpBuffer), count, [src0](T x) { return twin::power<T>(src0, x); });
 }
 TWIN_POWER Power(const LocalTensor<T>& dst, const T& src0, const LocalTensor<T>& src1, uint32_t count) {
@@ -140,25 +150,29 @@ TWIN_POWER Power(const LocalTensor<T>& dst, const T& src0, const LocalTensor<T>&
 TWIN_POWER Power(const LocalTensor<T>& dst, const T& src0, const LocalTensor<T>& src1, const LocalTensor<uint8_t>& sharedTmpBuffer) {
   Power<T, isReuseSource, config>(dst, src0, src1, sharedTmpBuffer, src1.GetSize());
 }
-TWIN_POWER Power(const LocalTensor<T>& dst, const T& src0, const LocalTensor<T>& src1) { Power<T, isReuseSource, config>(dst, src0, src1, src1.GetSize()); }
+TWIN_POWER Power(const LocalTensor<T>& dst, const T& src0, const LocalTensor<T>& src1) {
+  Power<T, isReuseSource, config>(dst, src0, src1, src1.GetSize());
+}
 #undef TWIN_POWER
 
 // ---- limits
-#define TWIN_CLAMP(NAME, CHOOSE)                                                                                                              \
-  template <typename T, bool isReuseSource = false>                                                                                           \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const T scalar, const uint32_t count) { \
-    constexpr twin::Recipe recipe{#NAME, 2, 2, 1, 1, false};                                                                                  \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                             \
-    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                                  \
-    float limit = float(scalar);                                                                                                              \
-    twin::element1(recipe, dst, src, scratch, count, [limit](float x) { return CHOOSE(x, limit); });                                          \
-  }                                                                                                                                           \
-  template <typename T, bool isReuseSource = false>                                                                                           \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T scalar, const uint32_t count) {                              \
-    constexpr twin::Recipe recipe{#NAME, 2, 2, 1, 1, false};                                                                                  \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                             \
-    float limit = float(scalar);                                                                                                              \
-    twin::element1(recipe, dst, src, twin::scratch(twin::leastScratch<T>(recipe), #NAME), count, [limit](float x) { return CHOOSE(x, limit); }); \
+#define TWIN_CLAMP(NAME, CHOOSE)                                                                                                      \
+  template <typename T, bool isReuseSource = false>                                                                                   \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const T scalar, \
+                   const uint32_t count) {                                                                                            \
+    constexpr twin::Recipe recipe{#NAME, 2, 2, 1, 1, false};                                                                          \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                     \
+    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                          \
+    float limit = float(scalar);                                                                                                      \
+    twin::element1(recipe, dst, src, scratch, count, [limit](float x) { return CHOOSE(x, limit); });                                  \
+  }                                                                                                                                   \
+  template <typename T, bool isReuseSource = false>                                                                                   \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T scalar, const uint32_t count) {                      \
+    constexpr twin::Recipe recipe{#NAME, 2, 2, 1, 1, false};                                                                          \
+    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                     \
+    float limit = float(scalar);                                                                                                      \
+    twin::element1(recipe, dst, src, twin::scratch(twin::leastScratch<T>(recipe), #NAME), count,                                      \
+                   [limit](float x) { return CHOOSE(x, limit); });                                                                    \
   }
 TWIN_CLAMP(ClampMax, std::min)
 TWIN_CLAMP(ClampMin, std::max)
@@ -166,7 +180,8 @@ TWIN_CLAMP(ClampMin, std::max)
 
 // dst + scalar * src, through scratch memory where the types differ.
 template <typename T, typename U, bool isReuseSource = false>
-inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U scalarValue, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {
+inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U scalarValue, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                 const uint32_t count) {
   constexpr twin::Recipe recipe{"Axpy", 4, 3, 1, 4, false};
   twin::takes<twin::Kind<T>::floats && twin::Kind<U>::floats, T>("Axpy");
   if (twin::nothing(count, "Axpy")) return;

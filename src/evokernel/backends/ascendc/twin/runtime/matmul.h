@@ -12,8 +12,8 @@ struct MatrixOffset {
   int32_t offset = 0, row = 0, col = 0, height = 0, width = 0;
 };
 
-template <TPosition POSITION, CubeFormat FORMAT, typename TYPE, bool ISTRANS = false, LayoutMode LAYOUT = LayoutMode::NONE, bool IBSHARE = false,
-          TPosition SRCPOS = TPosition::GM>
+template <TPosition POSITION, CubeFormat FORMAT, typename TYPE, bool ISTRANS = false, LayoutMode LAYOUT = LayoutMode::NONE,
+          bool IBSHARE = false, TPosition SRCPOS = TPosition::GM>
 struct MatmulType {
   static constexpr TPosition pos = POSITION, srcPos = SRCPOS;
   static constexpr CubeFormat format = FORMAT;
@@ -43,7 +43,8 @@ class MatmulImpl {
     shape = *cubeTiling;
     ready = true;
     if (shape.singleCoreM <= 0 || shape.singleCoreN <= 0 || shape.singleCoreK <= 0 || shape.baseM <= 0 || shape.baseN <= 0)
-      twin::stop("E-MM-TILING", "Matmul: the tiling has %d x %d x %d for one core and tiles of %d x %d: GetTiling failed, or was not called",
+      twin::stop("E-MM-TILING",
+                 "Matmul: the tiling has %d x %d x %d for one core and tiles of %d x %d: GetTiling failed, or was not called",
                  shape.singleCoreM, shape.singleCoreN, shape.singleCoreK, shape.baseM, shape.baseN);
     End();
     SetOrgShape(shape.M, shape.N, shape.Ka, shape.Kb);
@@ -136,7 +137,8 @@ class MatmulImpl {
 
   // ---- all of it at once
   template <bool sync = true>
-  void IterateAll(const GlobalTensor<DstT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false, bool waitIterateAll = false, bool fakeMsg = false) {
+  void IterateAll(const GlobalTensor<DstT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false, bool waitIterateAll = false,
+                  bool fakeMsg = false) {
     (void)enSequentialWrite, (void)waitIterateAll, (void)fakeMsg;
     begin("Matmul.IterateAll");
     work(0, 0, m, n, false);
@@ -184,8 +186,8 @@ class MatmulImpl {
     if (sync) waitFor();
   }
   template <bool sync = true, bool doPad = false>
-  void GetTensorC(const LocalTensor<DstT>& local, uint8_t enAtomic = 0, bool enSequentialWrite = false, uint32_t height = 0, uint32_t width = 0,
-                  uint32_t srcGap = 0, uint32_t dstGap = 0) {
+  void GetTensorC(const LocalTensor<DstT>& local, uint8_t enAtomic = 0, bool enSequentialWrite = false, uint32_t height = 0,
+                  uint32_t width = 0, uint32_t srcGap = 0, uint32_t dstGap = 0) {
     (void)enSequentialWrite, (void)height, (void)width, (void)srcGap, (void)dstGap;  // local memory always gets one tile
     hasTile("Matmul.GetTensorC");
     waitFor();
@@ -215,8 +217,9 @@ class MatmulImpl {
 
   // ---- several products of the same size, which lie one after the other
   template <bool sync = true, bool waitIterateBatch = false>
-  void IterateBatch(const GlobalTensor<DstT>& gm, uint32_t batchA, uint32_t batchB, bool enSequentialWrite, const uint32_t matrixStrideA = 0,
-                    const uint32_t matrixStrideB = 0, const uint32_t matrixStrideC = 0, const bool enPartialSum = false, const uint8_t enAtomic = 0) {
+  void IterateBatch(const GlobalTensor<DstT>& gm, uint32_t batchA, uint32_t batchB, bool enSequentialWrite,
+                    const uint32_t matrixStrideA = 0, const uint32_t matrixStrideB = 0, const uint32_t matrixStrideC = 0,
+                    const bool enPartialSum = false, const uint8_t enAtomic = 0) {
     (void)enSequentialWrite, (void)enPartialSum;
     begin("Matmul.IterateBatch");
     if (left.from != GM || right.from != GM) twin::stop("E-UNSUPPORTED", "Matmul.IterateBatch of matrices that are not in global memory");
@@ -239,8 +242,8 @@ class MatmulImpl {
     if (sync) waitFor();
   }
   template <bool sync = true, bool waitIterateBatch = false>
-  void IterateNBatch(const uint32_t batchLoop, uint32_t, uint32_t, bool, const uint32_t = 0, const uint32_t = 0, const uint32_t = 0, const bool = false,
-                     const uint8_t = 0) {
+  void IterateNBatch(const uint32_t batchLoop, uint32_t, uint32_t, bool, const uint32_t = 0, const uint32_t = 0, const uint32_t = 0,
+                     const bool = false, const uint8_t = 0) {
     twin::stop("E-UNSUPPORTED", "Matmul.IterateNBatch of %u loops", batchLoop);
   }
 
@@ -272,8 +275,8 @@ class MatmulImpl {
   GlobalTensor<uint8_t> workspace;
   uint8_t subBlock = 0;
   MatrixOffset tile;
-  std::vector<Sum> sums;   // of the tile computed last
-  double done = 0;         // when the cube has finished
+  std::vector<Sum> sums;  // of the tile computed last
+  double done = 0;        // when the cube has finished
 
 #include "matmul_work.h"
 };

@@ -5,7 +5,13 @@
 namespace AscendC {
 
 enum class BatchMode { NONE, BATCH_LESS_THAN_L1, BATCH_LARGE_THAN_L1, SINGLE_LARGE_THAN_L1 };
-enum class IterateMode : uint8_t { ITERATE_MODE_NORMAL = 1, ITERATE_MODE_ALL = 2, ITERATE_MODE_BATCH = 4, ITERATE_MODE_N_BATCH = 8, ITERATE_MODE_DEFAULT = 255 };
+enum class IterateMode : uint8_t {
+  ITERATE_MODE_NORMAL = 1,
+  ITERATE_MODE_ALL = 2,
+  ITERATE_MODE_BATCH = 4,
+  ITERATE_MODE_N_BATCH = 8,
+  ITERATE_MODE_DEFAULT = 255
+};
 enum class IterateOrder { ORDER_M, ORDER_N, UNDEF };
 enum class ScheduleType { INNER_PRODUCT, OUTER_PRODUCT, N_BUFFER_33 };
 
@@ -16,7 +22,8 @@ struct MatmulConfig {
   uint32_t doMTE2Preload = 0, singleCoreM = 0, singleCoreN = 0, singleCoreK = 0, stepM = 0, stepN = 0, baseMN = 0, singleCoreMN = 0;
   bool enUnitFlag = false, isPerTensor = false, hasAntiQuantOffset = false, doIBShareNorm = false, doSpecialMDL = false, enableInit = true;
   BatchMode batchMode = BatchMode::NONE;
-  bool enableEnd = true, enableGetTensorC = true, enableSetOrgShape = true, enableSetBias = true, enableSetTail = true, enableQuantVector = true;
+  bool enableEnd = true, enableGetTensorC = true, enableSetOrgShape = true, enableSetBias = true, enableSetTail = true,
+       enableQuantVector = true;
   bool enableSetDefineData = true;
   IterateMode iterateMode = IterateMode::ITERATE_MODE_DEFAULT;
   bool enableReuse = true, enableUBReuse = true, enableL1CacheUB = false, intraBlockPartSum = false;

@@ -9,9 +9,11 @@ void take(Side& side, Where from, bool transposed) {
 
 void begin(const char* what) {
   if (!ready) twin::stop("E-MM-REGIST", "%s before REGIST_MATMUL_OBJ or Init gave the object its tiling", what);
-  if (left.from == NOWHERE || right.from == NOWHERE) twin::stop("E-MM-TENSOR", "%s: SetTensor%s was not called", what, left.from == NOWHERE ? "A" : "B");
+  if (left.from == NOWHERE || right.from == NOWHERE)
+    twin::stop("E-MM-TENSOR", "%s: SetTensor%s was not called", what, left.from == NOWHERE ? "A" : "B");
   if (shape.isBias && bias == NOWHERE && !noBias) twin::broken("E-MM-BIAS", "%s: the tiling has a bias, and SetBias was not called", what);
-  if (!shape.isBias && bias != NOWHERE) twin::broken("E-MM-BIAS", "%s: SetBias was called, and the tiling has none: EnableBias on the host", what);
+  if (!shape.isBias && bias != NOWHERE)
+    twin::broken("E-MM-BIAS", "%s: SetBias was called, and the tiling has none: EnableBias on the host", what);
 }
 void hasTile(const char* what) const {
   if (step < 0) twin::stop("E-MM-TILE", "%s without an Iterate() before it that returned true", what);
@@ -52,7 +54,8 @@ twin::Layout localLayout(int64_t rows, int64_t columns) const {
 }
 
 template <typename T>
-const T* readable(const Side& side, const GlobalTensor<T>& gm, const LocalTensor<T>& local, const T& scalar, uint64_t elements, const char* what) const {
+const T* readable(const Side& side, const GlobalTensor<T>& gm, const LocalTensor<T>& local, const T& scalar, uint64_t elements,
+                  const char* what) const {
   if (side.from == SCALAR) return &scalar;
   if (side.from == GM) {
     gm.check(0, elements * sizeof(T), what);
@@ -137,7 +140,8 @@ uint8_t atomicMode(uint8_t asked) const {
   if (asked) return asked;
   return twin::core->atomic == twin::Atomic::NONE ? 0 : uint8_t(twin::core->atomic);
 }
-void storeGm(const GlobalTensor<DstT>& gm, const twin::Layout& to, int row, int column, int rows, int columns, uint8_t enAtomic, const char* what) {
+void storeGm(const GlobalTensor<DstT>& gm, const twin::Layout& to, int row, int column, int rows, int columns, uint8_t enAtomic,
+             const char* what) {
   gm.writes(what);
   gm.check(0, uint64_t(to.elements(row + rows, column + columns)) * sizeof(DstT), what);
   put(gm.data(), to, row, column, rows, columns, atomicMode(enAtomic));
@@ -169,8 +173,8 @@ void charge(int rows, int columns, bool wait) {
   double tilesM = (rows + shape.baseM - 1) / shape.baseM, tilesN = (columns + shape.baseN - 1) / shape.baseN;
   double in = sizeof(SrcAT) * double(rows) * k * tilesN + sizeof(SrcBT) * double(columns) * k * tilesM;
   double out = double(rows) * columns * sizeof(DstT);
-  double share = 2 * twin::run.coreRate / sharing;
-  double moving = in / std::min(128.0, share), leaving = out / std::min(chip.fixpipe_bytes_per_cycle, share);
+  double share = 2 * twin::run.coreRate;  // of both vector cores
+  double moving = in / std::min(128.0, share) * sharing, leaving = out / std::min(chip.fixpipe_bytes_per_cycle, share) * sharing;
   twin::Core& core = *twin::core;
   core.scalar(chip.issue);
   double start = std::max(core.time[twin::M], core.time[twin::S]);

@@ -18,10 +18,10 @@ inline int64_t roundUp(int64_t number, int64_t to) { return (number + to - 1) / 
 
 // Where element (row, column) of a matrix in memory lies, counted in elements.
 struct Layout {
-  bool fractal = false;   // NZ: columns in strips of `strip`, each with all rows
+  bool fractal = false;  // NZ: columns in strips of `strip`, each with all rows
   bool transposed = false;
-  bool single = false;    // one number stands for all
-  int64_t stride = 0;     // ND: elements from row to row; NZ: rows in a strip
+  bool single = false;  // one number stands for all
+  int64_t stride = 0;   // ND: elements from row to row; NZ: rows in a strip
   int64_t strip = 16;
 
   int64_t at(int64_t row, int64_t column) const {
@@ -32,10 +32,18 @@ struct Layout {
   int64_t elements(int64_t rows, int64_t columns) const { return rows && columns ? at(rows - 1, columns - 1) + 1 : 0; }
 };
 
-template <typename T> struct Accumulator { using Type = float; };
-template <> struct Accumulator<int8_t> { using Type = int32_t; };
-template <> struct Accumulator<uint8_t> { using Type = int32_t; };
-template <> struct Accumulator<int32_t> { using Type = int32_t; };
+template <typename T> struct Accumulator {
+  using Type = float;
+};
+template <> struct Accumulator<int8_t> {
+  using Type = int32_t;
+};
+template <> struct Accumulator<uint8_t> {
+  using Type = int32_t;
+};
+template <> struct Accumulator<int32_t> {
+  using Type = int32_t;
+};
 
 // sum[m][packedColumns(n)] += left * right, of which only whole packs are touched.
 template <typename A, typename B, typename S, class LeftAt, class RightAt>

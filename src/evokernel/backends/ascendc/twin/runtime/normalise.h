@@ -76,9 +76,9 @@ struct Norm {  // what kind of normalisation of rows
 
 // Rows of x (and of a second tensor, scaled) normalised; mean and variance of each row are results too, where asked for.
 template <typename T, typename U, typename M>
-inline void normaliseRows(const Norm& norm, const AscendC::LocalTensor<T>& output, const AscendC::LocalTensor<M>* means, const AscendC::LocalTensor<M>* spreads,
-                          const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>* more, const AscendC::LocalTensor<U>* gamma,
-                          const AscendC::LocalTensor<U>* beta, const Rows& rows) {
+inline void normaliseRows(const Norm& norm, const AscendC::LocalTensor<T>& output, const AscendC::LocalTensor<M>* means,
+                          const AscendC::LocalTensor<M>* spreads, const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>* more,
+                          const AscendC::LocalTensor<U>* gamma, const AscendC::LocalTensor<U>* beta, const Rows& rows) {
   takes<Kind<T>::floats || Kind<T>::bf16, T>(norm.what);
   alignedRows<T>(rows, norm.what);
   uint64_t bytes = rows.elements() * sizeof(T);
@@ -117,13 +117,15 @@ template <class Tiling> inline Rows tiledRows(const Tiling& tiling) {
 // [n][groups][channels of a group][pixels], normalised over the last two.
 template <typename T>
 inline void groupNorm(const AscendC::LocalTensor<T>& output, const AscendC::LocalTensor<T>& means, const AscendC::LocalTensor<T>& variances,
-                      const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>& gamma, const AscendC::LocalTensor<T>& beta, float epsilon,
-                      const AscendC::GroupNormTiling& tiling) {
+                      const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>& gamma, const AscendC::LocalTensor<T>& beta,
+                      float epsilon, const AscendC::GroupNormTiling& tiling) {
   const char* what = "GroupNorm";
   takes<Kind<T>::floats, T>(what);
   uint32_t deep = tiling.g ? tiling.c / tiling.g : 0, pixels = tiling.hw;
-  if (!deep || !pixels || tiling.c % tiling.g) stop("E-LIB-SHAPE", "GroupNorm: %u channels in %u groups of %u pixels", tiling.c, tiling.g, pixels);
-  uint64_t aligned = (uint64_t(pixels) * sizeof(T) + BLOCK - 1) / BLOCK * BLOCK / sizeof(T), bytes = uint64_t(tiling.n) * tiling.c * aligned * sizeof(T);
+  if (!deep || !pixels || tiling.c % tiling.g)
+    stop("E-LIB-SHAPE", "GroupNorm: %u channels in %u groups of %u pixels", tiling.c, tiling.g, pixels);
+  uint64_t aligned = (uint64_t(pixels) * sizeof(T) + BLOCK - 1) / BLOCK * BLOCK / sizeof(T),
+           bytes = uint64_t(tiling.n) * tiling.c * aligned * sizeof(T);
   vectorCost(bytes / sizeof(T) * sizeof(float), 13, 12 * int(tiling.n * tiling.g));
   source(V, x, bytes, what);
   source(V, gamma, tiling.c * sizeof(T), what);
@@ -148,8 +150,8 @@ inline void groupNorm(const AscendC::LocalTensor<T>& output, const AscendC::Loca
 // [batch][rest], normalised over the batch; gamma and beta belong to the batch's elements.
 template <typename T>
 inline void batchNorm(const AscendC::LocalTensor<T>& output, const AscendC::LocalTensor<T>& means, const AscendC::LocalTensor<T>& variances,
-                      const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>& gamma, const AscendC::LocalTensor<T>& beta, float epsilon,
-                      const AscendC::BatchNormTiling& tiling) {
+                      const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>& gamma, const AscendC::LocalTensor<T>& beta,
+                      float epsilon, const AscendC::BatchNormTiling& tiling) {
   const char* what = "BatchNorm";
   takes<Kind<T>::floats, T>(what);
   uint32_t batch = tiling.originalBLength, rest = tiling.meanVarSize;
@@ -167,10 +169,34 @@ inline void batchNorm(const AscendC::LocalTensor<T>& output, const AscendC::Loca
     Moments found = moments(batch, [&](uint64_t b) { return double(float(x.data()[b * rest + i])); });
     float rstd = 1.0f / std::sqrt(found.variance + epsilon);
     for (uint32_t b = 0; b < batch; b++)
-      output.data()[uint64_t(b) * rest + i] = T((float(x.data()[uint64_t(b) * rest + i]) - found.mean) * rstd * float(gamma.data()[b]) + float(beta.data()[b]));
+      output.data()[uint64_t(b) * rest + i] =
+          T((float(x.data()[uint64_t(b) * rest + i]) - found.mean) * rstd * float(gamma.data()[b]) + float(beta.data()[b]));
     means.data()[i] = T(found.mean);
     variances.data()[i] = T(found.variance);
   }
+}
+
+// One mean and variance of columns that have their own, each of so many values.
+template <typename N>
+inline void welford(const AscendC::LocalTensor<float>& mean, const AscendC::LocalTensor<float>& variance,
+                    const AscendC::LocalTensor<float>& means, const AscendC::LocalTensor<float>& spreads,
+                    const AscendC::WelfordFinalizePara& para, bool corrected, N number) {
+  const char* what = "WelfordFinalize";
+  if (!para.abLength) stop("E-LIB-SHAPE", "WelfordFinalize: no columns");
+  vectorCost(uint64_t(para.abLength) * sizeof(float), 9, 10);
+  source(V, means, para.abLength * sizeof(float), what);
+  source(V, spreads, para.abLength * sizeof(float), what);
+  target(V, mean, sizeof(float), what);
+  target(V, variance, sizeof(float), what);
+  double sum = 0, squares = 0;
+  for (uint32_t i = 0; i < para.abLength; i++) sum += number(i) * double(means.data()[i]);
+  double centre = sum * double(para.rRec);
+  for (uint32_t i = 0; i < para.abLength; i++) {
+    double off = double(means.data()[i]) - centre;
+    squares += number(i) * off * off + double(spreads.data()[i]);
+  }
+  mean.data()[0] = float(centre);
+  variance.data()[0] = float(squares * double(corrected ? para.rRecWithCorrection : para.rRec));
 }
 
 }  // namespace twin

@@ -5,52 +5,54 @@ namespace AscendC {
 
 // ---- LayerNorm with mean and variance
 template <typename T, bool isReuseSource = false>
-inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance, const LocalTensor<T>& inputX,
-                      const LocalTensor<T>& gamma, const LocalTensor<T>& beta, const LocalTensor<uint8_t>& sharedTmpBuffer, const T epsilon,
-                      const LayerNormTiling& tiling) {
+inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,
+                      const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta,
+                      const LocalTensor<uint8_t>& sharedTmpBuffer, const T epsilon, const LayerNormTiling& tiling) {
   twin::Rows rows = twin::tiledRows(tiling);
   twin::scratch(sharedTmpBuffer, 2 * twin::rowScratch(rows), "LayerNorm");
   twin::normaliseRows<T, T, T>({"LayerNorm", float(epsilon)}, output, &outputMean, &outputVariance, inputX, nullptr, &gamma, &beta, rows);
 }
 template <typename T, bool isReuseSource = false>
-inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance, const LocalTensor<T>& inputX,
-                      const LocalTensor<T>& gamma, const LocalTensor<T>& beta, const T epsilon, const LayerNormTiling& tiling) {
+inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,
+                      const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta, const T epsilon,
+                      const LayerNormTiling& tiling) {
   twin::Rows rows = twin::tiledRows(tiling);
   twin::scratch(2 * twin::rowScratch(rows), "LayerNorm");
   twin::normaliseRows<T, T, T>({"LayerNorm", float(epsilon)}, output, &outputMean, &outputVariance, inputX, nullptr, &gamma, &beta, rows);
 }
 // ---- LayerNorm with mean and 1 / standard deviation
 template <typename U, typename T, bool isReuseSource = false, const auto& config = LNCFG_NORM>
-inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<float>& outputMean, const LocalTensor<float>& outputRstd, const LocalTensor<T>& inputX,
-                      const LocalTensor<U>& gamma, const LocalTensor<U>& beta, const float epsilon, const LocalTensor<uint8_t>& sharedTmpBuffer,
-                      const LayerNormPara& para, const LayerNormSeparateTiling&) {
+inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<float>& outputMean, const LocalTensor<float>& outputRstd,
+                      const LocalTensor<T>& inputX, const LocalTensor<U>& gamma, const LocalTensor<U>& beta, const float epsilon,
+                      const LocalTensor<uint8_t>& sharedTmpBuffer, const LayerNormPara& para, const LayerNormSeparateTiling&) {
   twin::Rows rows{para.aLength, para.rLengthWithPadding ? para.rLengthWithPadding : para.rLength, para.rLength};
   twin::scratch(sharedTmpBuffer, 2 * twin::rowScratch(rows), "LayerNorm");
   twin::Norm norm{"LayerNorm", epsilon, true, config.isOutputRstd};
-  twin::normaliseRows<T, U, float>(norm, output, config.isOnlyOutput ? nullptr : &outputMean, config.isOnlyOutput ? nullptr : &outputRstd, inputX, nullptr,
-                                   config.isNoGamma ? nullptr : &gamma, config.isNoBeta ? nullptr : &beta, rows);
+  twin::normaliseRows<T, U, float>(norm, output, config.isOnlyOutput ? nullptr : &outputMean, config.isOnlyOutput ? nullptr : &outputRstd,
+                                   inputX, nullptr, config.isNoGamma ? nullptr : &gamma, config.isNoBeta ? nullptr : &beta, rows);
 }
 template <typename U, typename T, bool isReuseSource = false, const auto& config = LNCFG_NORM>
-inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<float>& outputMean, const LocalTensor<float>& outputRstd, const LocalTensor<T>& inputX,
-                      const LocalTensor<U>& gamma, const LocalTensor<U>& beta, const float epsilon, const LayerNormPara& para,
-                      const LayerNormSeparateTiling&) {
+inline void LayerNorm(const LocalTensor<T>& output, const LocalTensor<float>& outputMean, const LocalTensor<float>& outputRstd,
+                      const LocalTensor<T>& inputX, const LocalTensor<U>& gamma, const LocalTensor<U>& beta, const float epsilon,
+                      const LayerNormPara& para, const LayerNormSeparateTiling&) {
   twin::Rows rows{para.aLength, para.rLengthWithPadding ? para.rLengthWithPadding : para.rLength, para.rLength};
   twin::scratch(2 * twin::rowScratch(rows), "LayerNorm");
   twin::Norm norm{"LayerNorm", epsilon, true, config.isOutputRstd};
-  twin::normaliseRows<T, U, float>(norm, output, config.isOnlyOutput ? nullptr : &outputMean, config.isOnlyOutput ? nullptr : &outputRstd, inputX, nullptr,
-                                   config.isNoGamma ? nullptr : &gamma, config.isNoBeta ? nullptr : &beta, rows);
+  twin::normaliseRows<T, U, float>(norm, output, config.isOnlyOutput ? nullptr : &outputMean, config.isOnlyOutput ? nullptr : &outputRstd,
+                                   inputX, nullptr, config.isNoGamma ? nullptr : &gamma, config.isNoBeta ? nullptr : &beta, rows);
 }
 
 // ---- RmsNorm
 template <typename T, bool isBasicBlock = false>
-inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& gamma, const LocalTensor<uint8_t>& sharedTmpBuffer,
-                    const T epsilon, const RmsNormTiling& tiling) {
+inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& gamma,
+                    const LocalTensor<uint8_t>& sharedTmpBuffer, const T epsilon, const RmsNormTiling& tiling) {
   twin::Rows rows = twin::tiledRows(tiling);
   twin::scratch(sharedTmpBuffer, twin::rowScratch(rows), "RmsNorm");
   twin::normaliseRows<T, T, T>({"RmsNorm", float(epsilon), false}, dst, nullptr, nullptr, src, nullptr, &gamma, nullptr, rows);
 }
 template <typename T, bool isBasicBlock = false>
-inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& gamma, const T epsilon, const RmsNormTiling& tiling) {
+inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& gamma, const T epsilon,
+                    const RmsNormTiling& tiling) {
   twin::Rows rows = twin::tiledRows(tiling);
   twin::scratch(twin::rowScratch(rows), "RmsNorm");
   twin::normaliseRows<T, T, T>({"RmsNorm", float(epsilon), false}, dst, nullptr, nullptr, src, nullptr, &gamma, nullptr, rows);
@@ -58,9 +60,9 @@ inline void RmsNorm(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
 
 // ---- DeepNorm: LayerNorm of alpha * x + gx
 template <typename T, bool isReuseSrc = false, bool isBasicBlock = false, class Tiling>
-inline void DeepNorm(const LocalTensor<T>& dst, const LocalTensor<T>& mean, const LocalTensor<T>& rstd, const LocalTensor<T>& src, const LocalTensor<T>& gx,
-                     const LocalTensor<T>& beta, const LocalTensor<T>& gamma, const LocalTensor<uint8_t>& sharedTmpBuffer, const T alpha, const T epsilon,
-                     Tiling& tiling) {
+inline void DeepNorm(const LocalTensor<T>& dst, const LocalTensor<T>& mean, const LocalTensor<T>& rstd, const LocalTensor<T>& src,
+                     const LocalTensor<T>& gx, const LocalTensor<T>& beta, const LocalTensor<T>& gamma,
+                     const LocalTensor<uint8_t>& sharedTmpBuffer, const T alpha, const T epsilon, Tiling& tiling) {
   twin::Rows rows = twin::tiledRows(tiling);
   twin::scratch(sharedTmpBuffer, 2 * twin::rowScratch(rows), "DeepNorm");
   twin::Norm norm{"DeepNorm", float(epsilon)};
@@ -68,8 +70,9 @@ inline void DeepNorm(const LocalTensor<T>& dst, const LocalTensor<T>& mean, cons
   twin::normaliseRows<T, T, T>(norm, dst, &mean, &rstd, src, &gx, &gamma, &beta, rows);
 }
 template <typename T, bool isReuseSrc = false, bool isBasicBlock = false, class Tiling>
-inline void DeepNorm(const LocalTensor<T>& dst, const LocalTensor<T>& mean, const LocalTensor<T>& rstd, const LocalTensor<T>& src, const LocalTensor<T>& gx,
-                     const LocalTensor<T>& beta, const LocalTensor<T>& gamma, const T alpha, const T epsilon, Tiling& tiling) {
+inline void DeepNorm(const LocalTensor<T>& dst, const LocalTensor<T>& mean, const LocalTensor<T>& rstd, const LocalTensor<T>& src,
+                     const LocalTensor<T>& gx, const LocalTensor<T>& beta, const LocalTensor<T>& gamma, const T alpha, const T epsilon,
+                     Tiling& tiling) {
   twin::Rows rows = twin::tiledRows(tiling);
   twin::scratch(2 * twin::rowScratch(rows), "DeepNorm");
   twin::Norm norm{"DeepNorm", float(epsilon)};
@@ -78,20 +81,20 @@ inline void DeepNorm(const LocalTensor<T>& dst, const LocalTensor<T>& mean, cons
 }
 
 // ---- GroupNorm, BatchNorm
-#define TWIN_NORM(NAME, FUNCTION, TILING)                                                                                                     \
-  template <typename T, bool isReuseSource = false, bool isBasicBlock = false>                                                                \
-  inline void NAME(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,                      \
-                   const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta,                                     \
-                   const LocalTensor<uint8_t>& sharedTmpBuffer, const T epsilon, const TILING& tiling) {                                      \
-    twin::scratch(sharedTmpBuffer, 256, #NAME);                                                                                               \
-    twin::FUNCTION(output, outputMean, outputVariance, inputX, gamma, beta, float(epsilon), tiling);                                          \
-  }                                                                                                                                           \
-  template <typename T, bool isReuseSource = false, bool isBasicBlock = false>                                                                \
-  inline void NAME(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,                      \
-                   const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta, const T epsilon,                    \
-                   const TILING& tiling) {                                                                                                    \
-    twin::scratch(256, #NAME);                                                                                                                \
-    twin::FUNCTION(output, outputMean, outputVariance, inputX, gamma, beta, float(epsilon), tiling);                                          \
+#define TWIN_NORM(NAME, FUNCTION, TILING)                                                                                  \
+  template <typename T, bool isReuseSource = false, bool isBasicBlock = false>                                             \
+  inline void NAME(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,   \
+                   const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta,                  \
+                   const LocalTensor<uint8_t>& sharedTmpBuffer, const T epsilon, const TILING& tiling) {                   \
+    twin::scratch(sharedTmpBuffer, 256, #NAME);                                                                            \
+    twin::FUNCTION(output, outputMean, outputVariance, inputX, gamma, beta, float(epsilon), tiling);                       \
+  }                                                                                                                        \
+  template <typename T, bool isReuseSource = false, bool isBasicBlock = false>                                             \
+  inline void NAME(const LocalTensor<T>& output, const LocalTensor<T>& outputMean, const LocalTensor<T>& outputVariance,   \
+                   const LocalTensor<T>& inputX, const LocalTensor<T>& gamma, const LocalTensor<T>& beta, const T epsilon, \
+                   const TILING& tiling) {                                                                                 \
+    twin::scratch(256, #NAME);                                                                                             \
+    twin::FUNCTION(output, outputMean, outputVariance, inputX, gamma, beta, float(epsilon), tiling);                       \
   }
 TWIN_NORM(GroupNorm, groupNorm, GroupNormTiling)
 TWIN_NORM(BatchNorm, batchNorm, BatchNormTiling)
@@ -100,8 +103,9 @@ TWIN_NORM(BatchNorm, batchNorm, BatchNormTiling)
 // ---- Normalize: with mean and variance that are known
 template <typename U, typename T, bool isReuseSource = false, const auto& config = NLCFG_NORM>
 inline void Normalize(const LocalTensor<T>& output, const LocalTensor<float>& outputRstd, const LocalTensor<float>& inputMean,
-                      const LocalTensor<float>& inputVariance, const LocalTensor<T>& inputX, const LocalTensor<U>& gamma, const LocalTensor<U>& beta,
-                      const LocalTensor<uint8_t>& sharedTmpBuffer, const float epsilon, const NormalizePara& para) {
+                      const LocalTensor<float>& inputVariance, const LocalTensor<T>& inputX, const LocalTensor<U>& gamma,
+                      const LocalTensor<U>& beta, const LocalTensor<uint8_t>& sharedTmpBuffer, const float epsilon,
+                      const NormalizePara& para) {
   const char* what = "Normalize";
   twin::Rows rows{para.aLength, para.rLengthWithPadding ? para.rLengthWithPadding : para.rLength, para.rLength};
   twin::alignedRows<T>(rows, what);
@@ -150,6 +154,25 @@ inline void WelfordUpdate(const LocalTensor<U>& outputMean, const LocalTensor<U>
                           const LocalTensor<U>& inputVariance, const LocalTensor<T>& inputX, const WelfordUpdateParam& para) {
   LocalTensor<uint8_t> scratch(TPosition::VECCALC, uint32_t(twin::chip().ub_bytes) - 256, 256);
   WelfordUpdate<T, U, isReuseSource, config>(outputMean, outputVariance, inputMean, inputVariance, inputX, scratch, para);
+}
+
+// The numbers of all columns become one mean and one variance. Columns saw so many pieces each: `counts` has them, or head and tail.
+template <bool isReuseSource = false, const auto& config = WFFINALIZE_DEFAULT_CFG>
+inline void WelfordFinalize(const LocalTensor<float>& outputMean, const LocalTensor<float>& outputVariance,
+                            const LocalTensor<float>& inputMean, const LocalTensor<float>& inputVariance,
+                            const LocalTensor<int32_t>& counts, const LocalTensor<uint8_t>& sharedTmpBuffer, WelfordFinalizePara& para) {
+  twin::scratch(sharedTmpBuffer, 256, "WelfordFinalize");
+  twin::source(twin::V, counts, para.abLength * sizeof(int32_t), "WelfordFinalize");
+  twin::welford(outputMean, outputVariance, inputMean, inputVariance, para, config.isCorrection,
+                [&](uint32_t i) { return double(counts.data()[i]); });
+}
+template <bool isReuseSource = false, const auto& config = WFFINALIZE_DEFAULT_CFG>
+inline void WelfordFinalize(const LocalTensor<float>& outputMean, const LocalTensor<float>& outputVariance,
+                            const LocalTensor<float>& inputMean, const LocalTensor<float>& inputVariance,
+                            const LocalTensor<uint8_t>& sharedTmpBuffer, WelfordFinalizePara& para) {
+  twin::scratch(sharedTmpBuffer, 256, "WelfordFinalize");
+  twin::welford(outputMean, outputVariance, inputMean, inputVariance, para, config.isCorrection,
+                [&](uint32_t i) { return double(i < para.headCountLength ? para.headCount : para.tailCount); });
 }
 
 }  // namespace AscendC

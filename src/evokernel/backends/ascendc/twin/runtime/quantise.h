@@ -39,10 +39,12 @@ inline auto always(float value) {
 }
 
 template <typename D, typename S>
-inline void dequantise(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<int32_t>& src, S scaleAt, const AscendC::DequantParams& by) {
+inline void dequantise(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<int32_t>& src, S scaleAt,
+                       const AscendC::DequantParams& by) {
   const char* what = "AscendDequant";
   takes<Kind<D>::floats || Kind<D>::bf16, D>(what);
-  if (!by.m || !by.n || !by.calCount || by.calCount > by.n) stop("E-LIB-SHAPE", "%s: %u rows of %u elements, of which %u count", what, by.m, by.n, by.calCount);
+  if (!by.m || !by.n || !by.calCount || by.calCount > by.n)
+    stop("E-LIB-SHAPE", "%s: %u rows of %u elements, of which %u count", what, by.m, by.n, by.calCount);
   if (by.n * sizeof(int32_t) % BLOCK) broken("E-LIB-ALIGN", "%s: rows of %u elements are no multiple of 32 bytes", what, by.n);
   uint64_t wide = (by.n * sizeof(D) + BLOCK - 1) / BLOCK * BLOCK / sizeof(D);
   vectorCost(uint64_t(by.m) * by.n * sizeof(float), 4, 4);
@@ -68,34 +70,36 @@ inline void antiQuantise(const AscendC::LocalTensor<D>& dst, const AscendC::Loca
 namespace AscendC {
 
 #define TWIN_QUANT template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG> inline void
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const float scale,
-                       const float offset, const uint32_t count) {
+TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                       const float scale, const float offset, const uint32_t count) {
   twin::scratch(sharedTmpBuffer, 256, "AscendQuant");
   twin::quantise(dst, src, twin::always(scale), twin::always(offset), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const float scale, const float offset, const uint32_t count) {
+TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const float scale, const float offset,
+                       const uint32_t count) {
   twin::scratch(256, "AscendQuant");
   twin::quantise(dst, src, twin::always(scale), twin::always(offset), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const float scale,
-                       const float offset) {
+TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                       const float scale, const float offset) {
   AscendQuant<T, isReuseSource, config>(dst, src, sharedTmpBuffer, scale, offset, src.GetSize());
 }
 TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const float scale, const float offset) {
   AscendQuant<T, isReuseSource, config>(dst, src, scale, offset, src.GetSize());
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const LocalTensor<T>& scale,
-                       const T offset, const uint32_t scaleCount, const uint32_t count) {
+TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                       const LocalTensor<T>& scale, const T offset, const uint32_t scaleCount, const uint32_t count) {
   twin::scratch(sharedTmpBuffer, 256, "AscendQuant");
   twin::quantise(dst, src, twin::each(scale, scaleCount, "AscendQuant"), twin::always(float(offset)), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<T>& scale, const T offset, const uint32_t scaleCount,
-                       const uint32_t count) {
+TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<T>& scale, const T offset,
+                       const uint32_t scaleCount, const uint32_t count) {
   twin::scratch(256, "AscendQuant");
   twin::quantise(dst, src, twin::each(scale, scaleCount, "AscendQuant"), twin::always(float(offset)), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const LocalTensor<T>& scale,
-                       const LocalTensor<T>& offset, const uint32_t scaleCount, const uint32_t offsetCount, const uint32_t count) {
+TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                       const LocalTensor<T>& scale, const LocalTensor<T>& offset, const uint32_t scaleCount, const uint32_t offsetCount,
+                       const uint32_t count) {
   twin::scratch(sharedTmpBuffer, 256, "AscendQuant");
   twin::quantise(dst, src, twin::each(scale, scaleCount, "AscendQuant"), twin::each(offset, offsetCount, "AscendQuant"), count);
 }
@@ -112,7 +116,8 @@ TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32
   twin::scratch(sharedTmpBuffer, 256, "AscendDequant");
   twin::dequantise(dst, src, twin::each(deqScale, params.calCount, "AscendDequant"), params);
 }
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale, DequantParams params) {
+TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
+                           DequantParams params) {
   twin::scratch(256, "AscendDequant");
   twin::dequantise(dst, src, twin::each(deqScale, params.calCount, "AscendDequant"), params);
 }
@@ -120,7 +125,8 @@ TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32
                            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {
   AscendDequant<dstT, scaleT, mode>(dst, src, deqScale, sharedTmpBuffer, DequantParams{1, (count + 7) / 8 * 8, count});
 }
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale, const uint32_t count) {
+TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
+                           const uint32_t count) {
   AscendDequant<dstT, scaleT, mode>(dst, src, deqScale, DequantParams{1, (count + 7) / 8 * 8, count});
 }
 TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const scaleT deqScale,
@@ -137,22 +143,23 @@ TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32
 // One scale and offset for all, or one per row of k elements.
 template <typename InputDataType, typename OutputDataType, bool isTranspose = false>
 inline void AscendAntiQuant(const LocalTensor<OutputDataType>& dst, const LocalTensor<InputDataType>& src, const OutputDataType offset,
-                            const OutputDataType scale, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t k, const AntiQuantShapeInfo& = {}) {
+                            const OutputDataType scale, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t k,
+                            const AntiQuantShapeInfo& = {}) {
   (void)k;
   twin::scratch(sharedTmpBuffer, 256, "AscendAntiQuant");
   twin::antiQuantise(dst, src, twin::always(float(scale)), twin::always(float(offset)), src.GetSize());
 }
 template <typename InputDataType, typename OutputDataType, bool isTranspose = false>
-inline void AscendAntiQuant(const LocalTensor<OutputDataType>& dst, const LocalTensor<InputDataType>& src, const LocalTensor<OutputDataType>& offset,
-                            const LocalTensor<OutputDataType>& scale, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t k,
-                            const AntiQuantShapeInfo& = {}) {
+inline void AscendAntiQuant(const LocalTensor<OutputDataType>& dst, const LocalTensor<InputDataType>& src,
+                            const LocalTensor<OutputDataType>& offset, const LocalTensor<OutputDataType>& scale,
+                            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t k, const AntiQuantShapeInfo& = {}) {
   twin::scratch(sharedTmpBuffer, 256, "AscendAntiQuant");
   uint32_t columns = k ? src.GetSize() / k : 0;
   if (!columns) twin::stop("E-LIB-SHAPE", "AscendAntiQuant: %u elements in rows of %u", src.GetSize(), k);
   auto scaleAt = twin::each(scale, columns, "AscendAntiQuant"), offsetAt = twin::each(offset, columns, "AscendAntiQuant");
   if (isTranspose) {  // [n][k]: a scale per row
     twin::antiQuantise(dst, src, [=](uint64_t i) { return scaleAt(i / k); }, [=](uint64_t i) { return offsetAt(i / k); }, src.GetSize());
-  } else {            // [k][n]: a scale per column
+  } else {  // [k][n]: a scale per column
     twin::antiQuantise(dst, src, scaleAt, offsetAt, src.GetSize());
   }
 }

@@ -32,7 +32,8 @@ namespace twin {
 
 // One number for each row.
 template <typename T, typename F>
-inline void reduceRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Rows& rows, double cycles, const char* what, F f) {
+inline void reduceRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Rows& rows, double cycles,
+                       const char* what, F f) {
   alignedRows<T>(rows, what);
   uint64_t resultBytes = (uint64_t(rows.count) * sizeof(T) + BLOCK - 1) / BLOCK * BLOCK;
   vectorCost(rows.elements() * sizeof(T), cycles, 2 + int(rows.count));
@@ -48,8 +49,8 @@ template <typename T> inline float sumOf(const T* from, uint32_t count) {
 
 // By pattern: the rows or the columns of a matrix, combined two at a time.
 template <typename T, class Pattern, typename F, typename G>
-inline void reducePattern(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const uint32_t shape[], bool innerPad, double cycles,
-                          const char* what, F combine, G finish) {
+inline void reducePattern(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const uint32_t shape[], bool innerPad,
+                          double cycles, const char* what, F combine, G finish) {
   constexpr bool byRows = std::is_same<Pattern, AscendC::Pattern::Reduce::AR>::value;
   static_assert(byRows || std::is_same<Pattern, AscendC::Pattern::Reduce::RA>::value, "the pattern is AR or RA");
   uint32_t perBlock = BLOCK / uint32_t(sizeof(T)), stride = innerPad ? (shape[1] + perBlock - 1) / perBlock * perBlock : shape[1];
@@ -72,45 +73,51 @@ inline void reducePattern(const AscendC::LocalTensor<T>& dst, const AscendC::Loc
 namespace AscendC {
 
 template <typename T, int32_t reduceDim = -1, bool isReuseSource = false, bool isBasicBlock = false>
-inline void Sum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const SumParams& params) {
+inline void Sum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                const SumParams& params) {
   twin::takes<twin::Kind<T>::floats, T>("Sum");
   twin::scratch(sharedTmpBuffer, 32, "Sum");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum", [](const T* from, uint32_t n) { return twin::sumOf(from, n); });
+  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum",
+                   [](const T* from, uint32_t n) { return twin::sumOf(from, n); });
 }
 template <typename T, int32_t reduceDim = -1, bool isReuseSource = false, bool isBasicBlock = false>
 inline void Sum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const SumParams& params) {
   twin::takes<twin::Kind<T>::floats, T>("Sum");
   twin::scratch(32, "Sum");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum", [](const T* from, uint32_t n) { return twin::sumOf(from, n); });
+  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum",
+                   [](const T* from, uint32_t n) { return twin::sumOf(from, n); });
 }
 template <typename T, typename accType = T, bool isReuseSource = false, bool isBasicBlock = false, int32_t reduceDim = -1>
-inline void Mean(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, const MeanParams& params) {
+inline void Mean(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+                 const MeanParams& params) {
   twin::takes<twin::Kind<T>::floats, T>("Mean");
   twin::scratch(sharedTmpBuffer, 32, "Mean");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean", [](const T* from, uint32_t n) { return twin::sumOf(from, n) / float(n); });
+  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean",
+                   [](const T* from, uint32_t n) { return twin::sumOf(from, n) / float(n); });
 }
 template <typename T, typename accType = T, bool isReuseSource = false, bool isBasicBlock = false, int32_t reduceDim = -1>
 inline void Mean(const LocalTensor<T>& dst, const LocalTensor<T>& src, const MeanParams& params) {
   twin::takes<twin::Kind<T>::floats, T>("Mean");
   twin::scratch(32, "Mean");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean", [](const T* from, uint32_t n) { return twin::sumOf(from, n) / float(n); });
+  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean",
+                   [](const T* from, uint32_t n) { return twin::sumOf(from, n) / float(n); });
 }
 
-#define TWIN_REDUCE_PATTERN(NAME, TYPES, CYCLES, COMBINE, FINISH)                                                                           \
-  template <class T, class pattern, bool isReuseSource = false>                                                                             \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,                       \
-                   const uint32_t srcShape[], bool srcInnerPad) {                                                                           \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                            \
-    twin::scratch(sharedTmpBuffer, 32, #NAME);                                                                                              \
-    twin::reducePattern<T, pattern>(                                                                                                        \
-        dst, src, srcShape, srcInnerPad, CYCLES, #NAME, [](T x, T y) { return T(COMBINE); }, [](T x, uint32_t n) { return T(FINISH); });    \
-  }                                                                                                                                         \
-  template <class T, class pattern, bool isReuseSource = false>                                                                             \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t srcShape[], bool srcInnerPad) {                     \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                            \
-    twin::scratch(32, #NAME);                                                                                                               \
-    twin::reducePattern<T, pattern>(                                                                                                        \
-        dst, src, srcShape, srcInnerPad, CYCLES, #NAME, [](T x, T y) { return T(COMBINE); }, [](T x, uint32_t n) { return T(FINISH); });    \
+#define TWIN_REDUCE_PATTERN(NAME, TYPES, CYCLES, COMBINE, FINISH)                                                                        \
+  template <class T, class pattern, bool isReuseSource = false>                                                                          \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,                    \
+                   const uint32_t srcShape[], bool srcInnerPad) {                                                                        \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                         \
+    twin::scratch(sharedTmpBuffer, 32, #NAME);                                                                                           \
+    twin::reducePattern<T, pattern>(                                                                                                     \
+        dst, src, srcShape, srcInnerPad, CYCLES, #NAME, [](T x, T y) { return T(COMBINE); }, [](T x, uint32_t n) { return T(FINISH); }); \
+  }                                                                                                                                      \
+  template <class T, class pattern, bool isReuseSource = false>                                                                          \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t srcShape[], bool srcInnerPad) {                  \
+    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                         \
+    twin::scratch(32, #NAME);                                                                                                            \
+    twin::reducePattern<T, pattern>(                                                                                                     \
+        dst, src, srcShape, srcInnerPad, CYCLES, #NAME, [](T x, T y) { return T(COMBINE); }, [](T x, uint32_t n) { return T(FINISH); }); \
   }
 TWIN_REDUCE_PATTERN(ReduceSum, f32, 2, x + y, x)
 TWIN_REDUCE_PATTERN(ReduceMean, f32, 3, x + y, x / float(n))
@@ -123,7 +130,8 @@ TWIN_REDUCE_PATTERN(ReduceAll, f32 || sizeof(T) == 1, 2, x < y ? x : y, x)
 
 // The sum of src0 xor src1.
 template <typename T, bool isReuseSource = false>
-inline void ReduceXorSum(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {
+inline void ReduceXorSum(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, LocalTensor<uint8_t>& sharedTmpBuffer,
+                         const uint32_t count) {
   const char* what = "ReduceXorSum";
   twin::takes<twin::Kind<T>::i16, T>(what);
   twin::scratch(sharedTmpBuffer, 512, what);
@@ -139,7 +147,8 @@ inline void ReduceXorSum(LocalTensor<T>& dst, const LocalTensor<T>& src0, const 
 
 // Running sums along rows (isLastAxis) or down columns.
 template <typename T, const auto& config = defaultCumSumConfig>
-inline void CumSum(LocalTensor<T>& dst, LocalTensor<T>& lastRow, const LocalTensor<T>& src, LocalTensor<uint8_t>& sharedTmpBuffer, const CumSumInfo& info) {
+inline void CumSum(LocalTensor<T>& dst, LocalTensor<T>& lastRow, const LocalTensor<T>& src, LocalTensor<uint8_t>& sharedTmpBuffer,
+                   const CumSumInfo& info) {
   const char* what = "CumSum";
   twin::takes<twin::Kind<T>::floats, T>(what);
   twin::Rows rows{info.outter, info.inner, info.inner};

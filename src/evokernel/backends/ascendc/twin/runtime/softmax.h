@@ -17,7 +17,8 @@ struct SoftmaxConfig {
   SoftmaxMode mode = SoftmaxMode::SOFTMAX_NORMAL;
   constexpr SoftmaxConfig(bool check) : isCheckTiling(check) {}
   constexpr SoftmaxConfig(bool check, uint32_t m, uint32_t k) : isCheckTiling(check), oriSrcM(m), oriSrcK(k) {}
-  constexpr SoftmaxConfig(bool check, uint32_t m, uint32_t k, SoftmaxMode given) : isCheckTiling(check), oriSrcM(m), oriSrcK(k), mode(given) {}
+  constexpr SoftmaxConfig(bool check, uint32_t m, uint32_t k, SoftmaxMode given)
+      : isCheckTiling(check), oriSrcM(m), oriSrcK(k), mode(given) {}
 };
 constexpr SoftmaxConfig SOFTMAX_DEFAULT_CFG{true, 0, 0, SoftmaxMode::SOFTMAX_NORMAL};
 struct SoftMaxShapeInfo {
@@ -28,7 +29,7 @@ struct SoftMaxShapeInfo {
 
 namespace twin {
 
-struct Rows {  // of a matrix in local memory
+struct Rows {                     // of a matrix in local memory
   uint32_t count, stride, width;  // elements from row to row; of these the first `width` count
   bool fractal = false;           // NZ: strips of 16 columns, each with all rows
   uint64_t at(uint32_t row, uint32_t column) const {
@@ -39,14 +40,16 @@ struct Rows {  // of a matrix in local memory
 
 template <typename T> inline void alignedRows(const Rows& rows, const char* what) {
   if (uint64_t(rows.stride) * sizeof(T) % BLOCK)
-    broken("E-LIB-ALIGN", "%s: rows of %u elements are %llu bytes, no multiple of 32", what, rows.stride, (unsigned long long)(uint64_t(rows.stride) * sizeof(T)));
+    broken("E-LIB-ALIGN", "%s: rows of %u elements are %llu bytes, no multiple of 32", what, rows.stride,
+           (unsigned long long)(uint64_t(rows.stride) * sizeof(T)));
   if (rows.width > rows.stride) stop("E-LIB-SHAPE", "%s: %u of %u elements of a row count", what, rows.width, rows.stride);
   if (!rows.count || !rows.stride) stop("E-LIB-SHAPE", "%s: %u rows of %u elements", what, rows.count, rows.stride);
 }
 
 // The shape that is passed, or the one the tensor was given, or the tiling's.
 template <typename T, class Tiling>
-inline Rows rowsOf(const AscendC::LocalTensor<T>& src, const Tiling& tiling, const AscendC::SoftMaxShapeInfo& given, bool fractal, const char* what) {
+inline Rows rowsOf(const AscendC::LocalTensor<T>& src, const Tiling& tiling, const AscendC::SoftMaxShapeInfo& given, bool fractal,
+                   const char* what) {
   Rows rows{given.srcM, given.srcK, given.oriSrcK ? given.oriSrcK : given.srcK, fractal};
   AscendC::ShapeInfo known = src.GetShapeInfo();
   if (!rows.count || !rows.stride) {
@@ -89,7 +92,8 @@ template <typename T> inline float rowMaximum(const T* from, const Rows& rows, u
 }
 
 // dst = exp(src - maximum), and the sum of that; what pads a row becomes 0.
-template <typename T> inline float exponents(T* to, const T* from, const Rows& rows, uint32_t row, float maximum, std::vector<float>& kept) {
+template <typename T>
+inline float exponents(T* to, const T* from, const Rows& rows, uint32_t row, float maximum, std::vector<float>& kept) {
   kept.assign(rows.stride, 0.0f);
   float sum = 0;
   for (uint32_t i = 0; i < rows.width; i++) {
@@ -103,8 +107,9 @@ template <typename T> inline void scaled(T* to, const std::vector<float>& kept, 
   for (uint32_t i = 0; i < rows.width; i++) to[rows.at(row, i)] = T(kept[i] / divisor);
 }
 
-template <typename T> inline Rows softmaxBegin(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Rows& rows, double cycles,
-                                               int instructions, const char* what) {
+template <typename T>
+inline Rows softmaxBegin(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Rows& rows, double cycles,
+                         int instructions, const char* what) {
   takes<Kind<T>::floats, T>(what);
   softmaxCost<T>(rows, cycles, instructions);
   source(V, src, rows.elements() * sizeof(T), what);
@@ -114,7 +119,8 @@ template <typename T> inline Rows softmaxBegin(const AscendC::LocalTensor<T>& ds
 }
 
 template <typename T, typename U>
-inline void softmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>* sums, const PerRow<U>* maxima, const AscendC::LocalTensor<T>& src, const Rows& rows) {
+inline void softmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>* sums, const PerRow<U>* maxima, const AscendC::LocalTensor<T>& src,
+                    const Rows& rows) {
   softmaxBegin(dst, src, rows, 11, 8, "SoftMax");
   if (sums) sums->writes(rows, "SoftMax");
   if (maxima) maxima->writes(rows, "SoftMax");
@@ -129,7 +135,8 @@ inline void softmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>* sums, c
 }
 
 template <typename T, typename U>
-inline void simpleSoftmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>& sums, const PerRow<U>& maxima, const AscendC::LocalTensor<T>& src, const Rows& rows) {
+inline void simpleSoftmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>& sums, const PerRow<U>& maxima,
+                          const AscendC::LocalTensor<T>& src, const Rows& rows) {
   softmaxBegin(dst, src, rows, 5, 4, "SimpleSoftMax");
   sums.reads(rows, "SimpleSoftMax");
   maxima.reads(rows, "SimpleSoftMax");
@@ -140,7 +147,7 @@ inline void simpleSoftmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>& s
   }
 }
 
-// A softmax of which the columns come in pieces: `first` are of the pieces before. Flash divides by the sum, FlashV2 leaves that for the end.
+// A softmax of which the columns come in pieces. Flash divides by the sum, FlashV2 leaves that for the end.
 template <typename T, typename U> struct Flash {
   const AscendC::LocalTensor<T>& dst;
   PerRow<U> sums, maxima;
@@ -159,7 +166,8 @@ template <typename T, typename U> struct Flash {
     maxima.writes(rows, what);
     std::vector<float> kept;
     for (uint32_t row = 0; row < rows.count; row++) {
-      float maximum = rowMaximum(src.data(), rows, row), before = isUpdate ? maximaBefore.get(row) : 0, sumBefore = isUpdate ? sumsBefore.get(row) : 0;
+      float maximum = rowMaximum(src.data(), rows, row), before = isUpdate ? maximaBefore.get(row) : 0,
+            sumBefore = isUpdate ? sumsBefore.get(row) : 0;
       if (isUpdate) maximum = std::max(maximum, before);
       float sum = exponents(dst.data(), src.data(), rows, row, maximum, kept);
       float factor = isUpdate ? std::exp(before - maximum) : 0;
@@ -174,7 +182,8 @@ template <typename T, typename U> struct Flash {
 
 // (grad - sum(grad * src)) * src, or only the sum.
 template <typename T>
-inline void softmaxGrad(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& grad, const AscendC::LocalTensor<T>& src, const Rows& rows, bool isFront) {
+inline void softmaxGrad(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& grad, const AscendC::LocalTensor<T>& src,
+                        const Rows& rows, bool isFront) {
   const char* what = "SoftmaxGrad";
   takes<Kind<T>::floats, T>(what);
   softmaxCost<T>(rows, isFront ? 4 : 7, 5);
