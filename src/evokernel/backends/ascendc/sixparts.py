@@ -27,7 +27,7 @@ JSON, TILING, HOST, KERNEL, BIND, MODEL = PARTS = (
 )
 EVALUATION = "eval_src"
 """Stands for the model in some texts: it times the bound function on what it makes itself."""
-FENCE = re.compile(r"^```[ \t]*(?:python|py)?[ \t]*\r?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```[ \t]*(?:python|py)?[ \t]*\r?\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 INCLUDED = re.compile(r'#\s*include\s*"(\w+_tiling\.h)"')
 
 
