@@ -12,9 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
+from evokernel.backends.ascendc.objects import check_kernel
 from evokernel.backends.ascendc.project import Project
-from evokernel.backends.ascendc.screen import check_object
+from evokernel.backends.ascendc.screen import check_expanded, check_object
 from evokernel.backends.native.diagnostics import refuse_failed
+from evokernel.backends.native.screen import pastes_tokens
 from evokernel.backends.native.toolchain import compile, find, is_gcc, key_of, missing, precompiled, version_text
 from evokernel.core import folders
 from evokernel.core.errors import CandidateError, InfraError, UserError
@@ -73,8 +75,13 @@ def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) ->
     jobs += [(f"{SOURCES}/{BIND}", "bind.o", [*HOST, *places])] if project.bind else []
     sources = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {f"{SOURCES}/{BIND}": project.bind}
 
+    is_pasted = any(pastes_tokens(text) for text in sources.values())
+
     def one(job: tuple[str, str, list[str]]) -> None:
         source, made, options = job
+        if is_pasted and source in sources:  # words that the text does not hold
+            compile(path, [*options, "-E", source, "-o", f"{made}.ii"], workdir, timeout_s, [TWIN])
+            check_expanded((workdir / f"{made}.ii").read_text(errors="replace") if (workdir / f"{made}.ii").exists() else "", sources)
         done = compile(path, [*options, "-c", source, "-o", made], workdir, timeout_s, [TWIN])
         try:
             refuse_failed(done, workdir / made, sources, timeout_s)
@@ -84,6 +91,7 @@ def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) ->
     with ThreadPoolExecutor(2) as pool:
         for _ in pool.map(one, jobs):
             pass
+    check_kernel(workdir / jobs[0][1], [workdir / made for _, made, _ in jobs[1:]])
     linked = ["-shared", "-o", LIBRARY, *(made for _, made, _ in jobs), "-Wl,-z,relro,-z,now,-z,noexecstack,-z,text"]
     refuse_failed(compile(path, linked, workdir, timeout_s), workdir / LIBRARY, sources, timeout_s)
 

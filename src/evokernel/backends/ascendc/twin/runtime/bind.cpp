@@ -120,6 +120,8 @@ int told(Body body) {
     lastError = stopped.what();
   } catch (const c10::Error& error) {
     lastError = std::string("E-BIND-CHECK\t\tTORCH_CHECK failed: ") + error.what();
+  } catch (const std::bad_alloc&) {
+    lastError = "E-MEMORY\t\tthe host side asks for more memory than there is";
   } catch (const std::exception& error) {
     lastError = std::string("E-HOST-RAISED\t\tthe host code raised ") + error.what();
   } catch (...) {

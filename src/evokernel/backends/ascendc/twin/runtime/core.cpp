@@ -2,8 +2,10 @@
 #include "core.h"
 
 #include <cstdlib>
+#include <new>
 #include <sstream>
 #include <string>
+#include <sys/mman.h>
 
 namespace twin {
 
@@ -22,7 +24,9 @@ double spaceBytes(int space) {
 }
 
 Core::Core() {
-  local = static_cast<uint8_t*>(aligned_alloc(512, LOCAL_BYTES));
+  local = static_cast<uint8_t*>(mmap(nullptr, LOCAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  seen = static_cast<uint8_t*>(mmap(nullptr, LOCAL_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (local == MAP_FAILED || seen == MAP_FAILED) throw std::bad_alloc();
   known = static_cast<uint8_t*>(malloc(LOCAL_BYTES));
   shadows = new Shadow[LOCAL_BYTES / BLOCK];
   memset(local, 0xA5, LOCAL_BYTES);
@@ -30,7 +34,21 @@ Core::Core() {
   reset(0);
 }
 
+Core::~Core() {
+  munmap(local, LOCAL_BYTES);
+  munmap(seen, LOCAL_BYTES);
+  free(known);
+  delete[] shadows;
+}
+
+bool Core::open() {
+  if (!isOpen) isOpen = mremap(local, 0, LOCAL_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, seen) != MAP_FAILED;
+  return isOpen;
+}
+
 void Core::reset(int64_t block) {
+  if (isOpen) mmap(seen, LOCAL_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  isOpen = false;
   blockIndex = block;
   port = 0;
   buffers = 0;

@@ -91,6 +91,8 @@ extern Run run;
 class Core {
  public:
   Core();
+  ~Core();
+  Core(const Core&) = delete;
   int64_t blockIndex = 0, subBlock = 0;
   bool isCube = false, running = false;
   void reset(int64_t block);
@@ -125,6 +127,9 @@ class Core {
 
   // ---- local memory
   uint8_t* local;
+  uint8_t* seen;         // the address a kernel is given of it: nobody can use that at first
+  bool isOpen = false;   // a raw pointer was used, and got the data
+  bool open();
   uint8_t* known;      // per byte: was it ever written
   Shadow* shadows;
   uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};

@@ -50,6 +50,8 @@ void callKernel() {
     guarded(callEntry, nullptr);
   } catch (const Stop&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    stop("E-MEMORY", "the kernel asks for more memory than there is");
   } catch (const std::exception& error) {
     stop("E-RAISED", "the kernel raised %s", error.what());
   } catch (...) {

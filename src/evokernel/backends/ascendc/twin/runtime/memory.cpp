@@ -35,12 +35,19 @@ bool open(Shown& one) {
 void onFault(int number, siginfo_t* info, void*) {
   auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   char where[64] = "";
+  const Shown* written = nullptr;
   if (number == SIGSEGV) {
+    auto own = core ? reinterpret_cast<uintptr_t>(core->seen) : 0;
+    if (own && address >= own && address < own + LOCAL_BYTES && !core->isOpen && core->open()) {
+      run.rawPointers = true;
+      return;
+    }
     for (Shown& one : shown) {
       if (address >= one.start && address < one.end && !one.open && open(one)) {
         run.rawPointers = true;
         return;
       }
+      if (address >= one.start && address < one.end && one.open) written = &one;  // nothing but a write stops there
       if (address + GUARD >= one.start && address < one.end + GUARD && !where[0])
         snprintf(where, sizeof where, "%s '%.40s'", address < one.start ? "before" : address < one.end ? "in" : "behind", one.name.c_str());
     }
@@ -48,6 +55,7 @@ void onFault(int number, siginfo_t* info, void*) {
   if (!isGuarded) abort();
   atFault = true;
   // What follows unwinds the kernel's frames from here: it is compiled for that, with -fnon-call-exceptions.
+  if (written) stop("E-GM-READONLY", "a raw pointer writes the kernel's input '%.40s'", written->name.c_str());
   if (where[0]) stop("E-GM-GUARD", "a raw pointer reads or writes %s", where);
   if (number == SIGFPE || number == SIGTRAP || number == SIGILL) stop("E-DIVIDE", "an integer division by zero");
   stop("E-CRASH", "the kernel reads or writes memory that is none of its own");

@@ -14,6 +14,7 @@ namespace twin {
 namespace {
 
 constexpr uint32_t MOST_BLOCKS = 65535;
+constexpr uint64_t MOST_VALUES = 4096;  // bytes of an input that the host side may read: shapes and the like
 const char* const SOC = "ascend910b";
 
 std::map<std::string, MakeOperator>& makers() {
@@ -146,6 +147,9 @@ void addInputs(const ops::OpDef& op, const std::vector<Operand>& inputs, Node& n
       checkType(op, parameter, "input", operand.type);
       used.emplace_back(&parameter, operand.type);
     }
+    if (present && parameter.twinNeedsValues() && bytesOf(operand) > MOST_VALUES)
+      stop("E-OP-VALUES", "the host side asks for the values of input '%s' of %s, %llu bytes: it may read %llu", name, op.twinType().c_str(),
+           static_cast<unsigned long long>(bytesOf(operand)), static_cast<unsigned long long>(MOST_VALUES));
     node.present.push_back(present);
     node.inputs.push_back(present ? described(operand, parameter.twinNeedsValues()) : gert::Tensor());
     launch.arguments.push_back({present ? operand.data : nullptr, present ? bytesOf(operand) : 0, name, false});

@@ -99,8 +99,8 @@ template <typename T> class LocalTensor {
   uint32_t GetSize() const { return length; }
   uint32_t GetLength() const { return length * uint32_t(sizeof(T)); }
   void SetSize(uint32_t elements) { length = elements; }
-  uint64_t GetPhyAddr() const { return reinterpret_cast<uint64_t>(data()); }
-  uint64_t GetPhyAddr(uint32_t offset) const { return reinterpret_cast<uint64_t>(data() + offset); }
+  uint64_t GetPhyAddr() const { return reinterpret_cast<uint64_t>(twin::core->seen + address); }
+  uint64_t GetPhyAddr(uint32_t offset) const { return GetPhyAddr() + offset * sizeof(T); }
   TPosition GetPosition() const { return position; }
   template <typename U> LocalTensor<U> ReinterpretCast() const {
     LocalTensor<U> other;

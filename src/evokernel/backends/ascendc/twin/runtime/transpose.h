@@ -37,7 +37,7 @@ template <typename T> constexpr bool turned = sizeof(T) <= 4 && !std::is_same<T,
 
 // A raw address that GetPhyAddr gave, as a tensor that may reach as far as its memory.
 template <typename T> inline AscendC::LocalTensor<T> tensorAt(uint64_t raw, const char* what) {
-  uint64_t start = reinterpret_cast<uint64_t>(core->local);
+  uint64_t start = reinterpret_cast<uint64_t>(core->seen);
   if (raw < start || raw >= start + LOCAL_BYTES) stop("E-UB-NULL", "%s: the address lies in no local memory", what);
   AscendC::LocalTensor<T> made;
   made.address = uint32_t(raw - start);
