@@ -29,9 +29,9 @@ TAIL = "\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():
 FORWARD = "class Model(nn.Module):\n    def forward(self, {names}):\n        return {body}\n"
 CAREFUL = {
     "blocks": "cores", "staging": "queue", "depth": "2", "release": "free", "tile": "2048", "tail": "pad", "share": "even",
-    "temps": "reuse", "algorithm": "whole", "rows": "fill", "hoist": "once", "keep": "kept",
-    "reduce": "level", "store": "copy", "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "block": "4", "columns": "64", "ktile": "64",
-    "accumulate": "axpy", "banks": "apart", "fuse": "all",
+    "temps": "reuse", "algorithm": "whole", "rows": "fill", "hoist": "once", "keep": "kept", "reduce": "level", "store": "copy",
+    "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "block": "4",
+    "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
 }  # fmt: skip
 VARIANTS = {
     "softmax": ("x", "torch.softmax(x, -1)", "torch.randn(A, B)", {}),
@@ -53,10 +53,9 @@ VARIANTS = {
 CARELESS = {
     "tail": ({"tail": "plain"}, "alignment"),
     "staging": ({"staging": "none"}, "race"),
-    "release": ({"release": "forget", "tile": "512", "blocks": "1"}, "queue"),
+    "release": ({"release": "forget", "depth": "1", "tile": "512", "blocks": "1"}, "queue"),
     "tile": ({"tile": "16384"}, "local_memory"),
     "share": ({"share": "floor"}, "unwritten"),
-    "temps": ({"temps": "inplace", "tanh": "library"}, "undefined"),
 }
 
 
