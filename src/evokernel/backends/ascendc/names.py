@@ -11,8 +11,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 UNKNOWN = re.compile(
-    r"'(?P<name>\w+)' (?:is not a member of|was not declared in|does not name a type|has not been declared)"
-    r"|has no member named '(?P<member>\w+)'"
+    r"'(?:\w+::)*(?P<name>\w+)' (?:is not a member of|was not declared in|does not name a type|has not been declared)"
+    r"|has no member named '(?P<member>\w+)'|there are no arguments to '(?P<free>\w+)' that depend"
 )
 DECLARED = re.compile(
     r"^\s*(?:template <[^;{]*?>\s*)?(?:inline |constexpr |static )*[\w:<>*&, ]+?\b([A-Z]\w+)\("
@@ -25,7 +25,7 @@ CLOSE, MOST = 0.72, 3
 def meant(text: str) -> list[str]:
     """One line for each unknown name in a compiler's output, with what comes closest."""
     plain = text.replace("‘", "'").replace("’", "'")
-    unknown = dict.fromkeys(match["name"] or match["member"] for match in UNKNOWN.finditer(plain))
+    unknown = dict.fromkeys(match["name"] or match["member"] or match["free"] for match in UNKNOWN.finditer(plain))
     return [line for name in list(unknown)[:MOST] if (line := advice(name))]
 
 
