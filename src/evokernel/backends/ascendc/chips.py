@@ -17,7 +17,8 @@ SETTINGS = (
     "aiv_cores", "aic_cores", "ghz", "ub_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "bt_bytes", "fb_bytes", "l2_bytes",
     "max_buffers", "event_ids", "queue_buffers", "issue", "vector_start", "scalar_ub", "scalar_gm_hit", "scalar_gm_miss", "flag",
     "handshake", "dcache_lines", "hbm_bytes_per_cycle", "l2_bytes_per_cycle", "unaligned_gm", "cube_macs_half", "cube_macs_float",
-    "l1_to_l0_bytes_per_cycle", "fixpipe_bytes_per_cycle", "launch_us", "sync_all",
+    "l1_to_l0_bytes_per_cycle", "fixpipe_bytes_per_cycle", "launch_us", "sync_all", "l2_share",
+    "copy_start", "core_hbm_bytes_per_cycle", "matmul_bytes_per_cycle", "matmul_bulk_bytes_per_cycle",
 )  # fmt: skip
 """What the twin's runtime is told, by the names it has for it."""
 
@@ -70,6 +71,10 @@ class Chip:
     handshake: float
     sync_all: float
     unaligned_gm: float
+    copy_start: float
+    core_hbm_bytes_per_cycle: float
+    matmul_bytes_per_cycle: float
+    matmul_bulk_bytes_per_cycle: float
     l1_to_l0_bytes_per_cycle: float
     fixpipe_bytes_per_cycle: float
     launch_us: float

@@ -24,9 +24,13 @@ struct Chip {
   double dcache_lines = 512;   // of 64 bytes
   double hbm_bytes_per_cycle = 973 * 0.85;
   double l2_bytes_per_cycle = 2640;
-  double unaligned_gm = 1.0;   // times the cycles of a copy whose GM address is no multiple of 512 bytes
+  double l2_share = 0.8;       // data up to this share of L2 stay in it
+  double unaligned_gm = 1.43;  // at most so many times as long takes a copy that touches more sectors of 512 bytes than it needs
+  double copy_start = 21;      // until the next copy can start, however short this one is
+  double core_hbm_bytes_per_cycle = 34;  // one core's pace when L2 does not have the data
   double cube_macs_half = 4096, cube_macs_float = 1024;
   double l1_to_l0_bytes_per_cycle = 256, fixpipe_bytes_per_cycle = 64;
+  double matmul_bytes_per_cycle = 69, matmul_bulk_bytes_per_cycle = 95;  // into L1, one tile at a time or several (CFG_MDL)
   double launch_us = 2.0;
   double sync_all = 1500;      // cycles until all cores have met
   // GM to UB and back: cycles of one copy of so many KiB, by one core
@@ -41,6 +45,10 @@ struct Chip {
     while (i < last && copy_kib[i] < kib) i++;
     double slope = (copy_cycles[i] - copy_cycles[i - 1]) / (copy_kib[i] - copy_kib[i - 1]);
     return copy_cycles[i - 1] + slope * (kib - copy_kib[i - 1]);
+  }
+  double longCopyRate() const {  // bytes per cycle of one core's longest copies
+    constexpr int last = COPY_POINTS - 1;
+    return 1024 * (copy_kib[last] - copy_kib[last - 1]) / (copy_cycles[last] - copy_cycles[last - 1]);
   }
 };
 

@@ -75,7 +75,7 @@ struct Strided {  // one copy of several stretches, in bytes
 };
 
 template <typename T> inline void copyIn(const AscendC::LocalTensor<T>& to, const AscendC::GlobalTensor<T>& from, const Strided& by, const char* what) {
-  core->move(MTE2, double(by.count * by.length), from.aligned());
+  core->move(MTE2, from.rows(by.count, by.length, by.fromGap));
   AscendC::LocalTensor<T> part = to;
   for (uint64_t i = 0; i < by.count; i++) {
     uint64_t skip = i * (by.length + by.fromGap);
@@ -87,7 +87,7 @@ template <typename T> inline void copyIn(const AscendC::LocalTensor<T>& to, cons
 }
 
 template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, const AscendC::LocalTensor<T>& from, const Strided& by, const char* what) {
-  core->move(MTE3, double(by.count * by.length), to.aligned());
+  core->move(MTE3, to.rows(by.count, by.length, by.toGap));
   to.writes(what);
   AscendC::LocalTensor<T> part = from;
   for (uint64_t i = 0; i < by.count; i++) {
@@ -122,7 +122,7 @@ template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>
   if (length > 2097151) broken("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
   if (pad.isPad && (pad.leftPadding * sizeof(T) > 32 || pad.rightPadding * sizeof(T) > 32))
     broken("E-COPY-PAD", "%s: %d elements on the left and %d on the right are more than 32 bytes", what, pad.leftPadding, pad.rightPadding);
-  core->move(MTE2, double(count * length), from.aligned());
+  core->move(MTE2, from.rows(count, length, fromGap));
   uint64_t left = pad.isPad ? pad.leftPadding * sizeof(T) : 0, right = pad.isPad ? pad.rightPadding * sizeof(T) : 0;
   uint64_t row = (left + length + right + BLOCK - 1) / BLOCK * BLOCK;
   T filler;

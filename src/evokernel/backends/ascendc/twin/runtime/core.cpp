@@ -50,7 +50,8 @@ void Core::reset(int64_t block) {
   if (isOpen) mmap(seen, LOCAL_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   isOpen = false;
   blockIndex = block;
-  port = 0;
+  hbmPort = l2Port = 0;
+  cold = run.moved;
   buffers = 0;
   mask = compared = Mask();
   maskCounts = false;
@@ -69,7 +70,7 @@ void Core::reset(int64_t block) {
   }
   memset(clock, 0, sizeof clock);
   for (int pipe = 0; pipe < PIPES; pipe++) {
-    time[pipe] = 0;
+    time[pipe] = late[pipe] = 0;
     epoch[pipe] = clock[pipe][pipe] = 1;
   }
   for (auto& from : events)
@@ -79,23 +80,11 @@ void Core::reset(int64_t block) {
 }
 
 void Core::finish() {
-  for (double t : time) counts.end = std::max(counts.end, t);
-}
-
-void Core::move(int pipe, double bytes, bool aligned) {
-  time[S] += chip().issue;
-  double start = std::max(time[pipe], time[S]);
-  port += bytes / run.coreRate;
-  double end = std::max(start + chip().copy(bytes) * (aligned ? 1.0 : chip().unaligned_gm), port);
-  counts.busy[pipe] += end - start;
-  counts.copies++;
-  (pipe == MTE2 ? counts.bytesIn : counts.bytesOut) += uint64_t(bytes);
-  time[pipe] = end;
-  clock[pipe][pipe] = ++epoch[pipe];
+  for (int pipe = 0; pipe < PIPES; pipe++) counts.end = std::max(counts.end, finished(pipe));
 }
 
 void Core::raise(Event& event, int from) {
-  event.time = time[from];
+  event.time = finished(from);
   memcpy(event.clock, clock[from], sizeof event.clock);
   event.set = true;
   time[from] += chip().handshake;
@@ -107,14 +96,15 @@ void Core::wait(const Event& event, int pipe) {
 }
 
 void Core::barrier() {
-  double latest = *std::max_element(time, time + PIPES);
+  double latest = 0;
+  for (int pipe = 0; pipe < PIPES; pipe++) latest = std::max(latest, finished(pipe));
   for (int pipe = 0; pipe < PIPES; pipe++) {
     time[pipe] = latest + chip().flag;
     memcpy(clock[pipe], epoch, sizeof epoch);
   }
 }
 
-void Core::barrier(int pipe) { time[pipe] = std::max(time[pipe], time[S]) + chip().flag; }
+void Core::barrier(int pipe) { time[pipe] = std::max(finished(pipe), time[S]) + chip().flag; }
 
 void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) {
   uint32_t address = block * BLOCK;
@@ -139,6 +129,8 @@ int twin_configure(const char* text) {
       FIELD(vector_start), FIELD(scalar_ub), FIELD(scalar_gm_hit), FIELD(scalar_gm_miss), FIELD(flag), FIELD(handshake), FIELD(dcache_lines),
       FIELD(hbm_bytes_per_cycle), FIELD(l2_bytes_per_cycle), FIELD(unaligned_gm), FIELD(cube_macs_half), FIELD(cube_macs_float),
       FIELD(l1_to_l0_bytes_per_cycle), FIELD(fixpipe_bytes_per_cycle), FIELD(launch_us), FIELD(sync_all),
+      FIELD(l2_share), FIELD(copy_start), FIELD(core_hbm_bytes_per_cycle), FIELD(matmul_bytes_per_cycle),
+      FIELD(matmul_bulk_bytes_per_cycle),
 #undef FIELD
   };
   std::istringstream lines(text);

@@ -7,6 +7,7 @@
 
 #include "chip.h"
 #include "diagnose.h"
+#include "traffic.h"
 
 namespace twin {
 
@@ -68,10 +69,13 @@ struct Region {  // of global memory
   const char* name;
   bool writable;
   uint16_t* lineOwner;  // per 64 bytes: block that wrote it through the scalar data cache, plus one
+  uint32_t* lines = nullptr;  // per 128 bytes: when it was moved last, where not all data fit in L2
+  bool past = false;          // copies pass L2 by
 };
 
 struct Counts {
   double busy[PIPES] = {}, end = 0;
+  double cube = 0;  // cycles in which the cube core worked for this vector core
   uint64_t vectorCalls = 0, copies = 0, bytesIn = 0, bytesOut = 0, scalarGm = 0, scalarGmMiss = 0, scalarUb = 0, macs = 0;
   uint32_t ubPeak = 0;
 };
@@ -81,7 +85,9 @@ struct Run {
   std::vector<Region> regions;
   int64_t blockCount = 1;
   uint64_t tilingKey = 0;
-  double coreRate = 1e9;  // bytes per cycle that one core gets of the memory when all move data
+  double hbmRate = 1e9, l2Rate = 1e9;  // bytes per cycle that one core gets of the memory and of L2 when all move data
+  bool fits = true;                    // all arguments stay in L2
+  uint32_t moved = 0, reach = 0;       // lines moved so far, and how many of them L2 keeps for a block
   uint8_t* workspace = nullptr;
   bool rawPointers = false;
   bool isMix = false;
@@ -100,12 +106,16 @@ class Core {
 
   // ---- time and order
   double time[PIPES];
+  double late[PIPES] = {};  // when the last copy's data have arrived; its pipe goes on before that
+  uint32_t cold = 0;        // lines moved before this block began
+  double finished(int pipe) const { return std::max(time[pipe], late[pipe]); }
   uint32_t clock[PIPES][PIPES], epoch[PIPES];
   Event events[PIPES][PIPES][8];
   Counts counts;
 
   void issue(int pipe, double cycles);   // an instruction, in its pipe's order
-  void move(int pipe, double bytes, bool aligned = true);  // a copy between global and local memory
+  void move(int pipe, const Traffic& rows);  // a copy between global and local memory
+  void move(int pipe, double bytes, bool aligned = true);
   void scalar(double cycles) {
     time[S] += cycles;
     counts.busy[S] += cycles;
@@ -145,7 +155,7 @@ class Core {
   void scalarGm(uintptr_t address);
 
  private:
-  double port = 0;   // no copy ends before this core's share of the bandwidth allows all it moved
+  double hbmPort = 0, l2Port = 0;   // no copy ends before this core's share of the bandwidth allows all it moved
   uint64_t lines[512];
   void race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) __attribute__((cold, noinline));
   void unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) __attribute__((cold, noinline));
@@ -195,7 +205,7 @@ inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
 // The compiler makes the scalar pipe wait for whoever touched the bytes last.
 inline void Core::scalarTouch(uint32_t address, bool writes) {
   Shadow& shadow = shadows[address / BLOCK];
-  if (shadow.writer != 0xff && shadow.writer != S) time[S] = std::max(time[S], time[shadow.writer]);
+  if (shadow.writer != 0xff && shadow.writer != S) time[S] = std::max(time[S], finished(shadow.writer));
   if (writes) {
     shadow.writer = S;
     shadow.written = epoch[S];

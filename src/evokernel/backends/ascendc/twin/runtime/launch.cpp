@@ -97,8 +97,15 @@ struct Totals {
   std::vector<double> aiv, aic;  // cycles of each core, over its waves
   Totals() : aiv(size_t(chip().aiv_cores)), aic(size_t(chip().aic_cores)) {}
 
-  void add(const Core& one) {
-    const Counts& c = one.counts;
+  void add(const Core& one) { add(one.counts, one.blockIndex, one.isCube); }
+  // Two vector cores of one block: each waits while the cube works for the other.
+  void addPair(Counts (&pair)[2], int64_t first) {
+    double cube[2] = {pair[0].cube, pair[1].cube};
+    for (int i = 0; i < 2; i++)
+      if (cube[i] > 0) pair[i].end += cube[1 - i];
+    for (int i = 0; i < 2; i++) add(pair[i], first + i, false);
+  }
+  void add(const Counts& c, int64_t blockIndex, bool isCube) {
     for (int pipe = 0; pipe < PIPES; pipe++) all.busy[pipe] += c.busy[pipe];
     all.vectorCalls += c.vectorCalls;
     all.copies += c.copies;
@@ -112,12 +119,12 @@ struct Totals {
     longest = std::max(longest, c.end);
     sum += c.end;
     ran++;
-    std::vector<double>& cores = one.isCube ? aic : aiv;
-    cores[size_t(one.blockIndex) % cores.size()] += c.end;
+    std::vector<double>& cores = isCube ? aic : aiv;
+    cores[size_t(blockIndex) % cores.size()] += c.end;
   }
-  // The core that is busy longest; where only some blocks were run, whole waves of the longest.
-  double cycles(int64_t blocksInAll) const {
-    if (ran < blocksInAll) return std::max(longest, sum / double(std::max<int64_t>(ran, 1))) * std::ceil(double(blocksInAll) / chip().aiv_cores);
+  // The core that is busy longest; where only some blocks were run, which are those of vector cores, whole waves of the longest.
+  double cycles(int64_t vectorBlocks, int64_t cubeBlocks) const {
+    if (ran < vectorBlocks + cubeBlocks) return longest * std::ceil(double(vectorBlocks) / chip().aiv_cores);
     return std::max(*std::max_element(aiv.begin(), aiv.end()), *std::max_element(aic.begin(), aic.end()));
   }
 };
@@ -153,7 +160,16 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
   }
   for (Block& block : all) {
     if (!block.done) stop("E-SYNC-LOST", "some blocks wait for others that never come: all must meet equally often");
-    totals.add(*block.own);
+  }
+  for (size_t i = 0; i < all.size(); i++) {
+    bool isPair = run.isMix && int64_t(i) + 1 < vectorBlocks;
+    if (!isPair) {
+      totals.add(*all[i].own);
+      continue;
+    }
+    Counts pair[2] = {all[i].own->counts, all[i + 1].own->counts};
+    totals.addPair(pair, int64_t(i));
+    i++;
   }
 }
 
@@ -171,16 +187,22 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
   core = one;
   using Clock = std::chrono::steady_clock;
   auto began = Clock::now();
-  int64_t step = 1;
+  int64_t together = run.isMix && !isCube ? 2 : 1, step = together;
   for (int64_t index = 0; index < count; index += step) {
-    name(*one, index, isCube);
-    runBlock();
-    totals.add(*one);
+    Counts pair[2];
+    for (int64_t sub = 0; sub < together; sub++) {
+      name(*one, index + sub, isCube);
+      runBlock();
+      pair[sub] = one->counts;
+    }
+    if (together == 2) totals.addPair(pair, index);
+    else totals.add(pair[0], index, isCube);
     double spent = std::chrono::duration<double>(Clock::now() - began).count();
     double each = spent / double(totals.ran);
     if (each * double(count) > budgetSeconds) {
       int64_t affordable = std::max<int64_t>(2, int64_t(budgetSeconds / each));
-      step = std::max<int64_t>(step, (count - 1 + affordable - 1) / affordable);
+      int64_t wanted = (count - 1 + affordable - 1) / affordable;
+      step = std::max<int64_t>(step, (wanted + together - 1) / together * together);
       if (spent > budgetSeconds && totals.ran >= 2) break;
     }
   }
@@ -261,8 +283,7 @@ void launch(const Launch& wanted) {
   run.rawPointers = false;
   double footprint = 0;
   for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
-  double shared = footprint < 0.8 * chip().l2_bytes ? chip().l2_bytes_per_cycle : chip().hbm_bytes_per_cycle;
-  run.coreRate = shared / std::min(double(vectorBlocks), chip().aiv_cores);
+  shareMemory(footprint, std::min(double(vectorBlocks), chip().aiv_cores), entry().meets || cubeBlocks);
   given = arguments.pointers;
   if (int(given.size()) != entry().parameters)
     stop("E-KERNEL-ARGS", "the kernel takes %d parameters, and the operator has %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());
@@ -271,7 +292,7 @@ void launch(const Launch& wanted) {
     Over over;
     runAll(wanted, vectorBlocks, cubeBlocks, totals);
   }
-  tell(wanted, totals, vectorBlocks + cubeBlocks, totals.cycles(vectorBlocks + cubeBlocks));
+  tell(wanted, totals, vectorBlocks + cubeBlocks, totals.cycles(vectorBlocks, cubeBlocks));
 }
 
 }  // namespace twin

@@ -163,18 +163,22 @@ void put(DstT* into, const twin::Layout& to, int row, int column, int rows, int 
 
 // ---- cost
 
-// Multiplications at the cube's rate or the traffic of the tiles, whichever is longer; then the way out. Two vector cores share one cube.
+// Multiplications at the cube's rate or the traffic of the tiles, whichever is longer; then the way out. Where both vector cores of a block
+// ask its cube, the launch adds the time the other one takes.
 void charge(int rows, int columns, bool wait) {
   const twin::Chip& chip = twin::chip();
-  double sharing = twin::run.isMix ? 2 : 1;
   double macs = double(rows) * columns * k;
   double rate = sizeof(SrcAT) == 4 ? chip.cube_macs_float : chip.cube_macs_half;
-  double mac = macs / rate * sharing;
+  double mac = macs / rate;
   double tilesM = (rows + shape.baseM - 1) / shape.baseM, tilesN = (columns + shape.baseN - 1) / shape.baseN;
+  double once = sizeof(SrcAT) * double(rows) * k + sizeof(SrcBT) * double(columns) * k;
   double in = sizeof(SrcAT) * double(rows) * k * tilesN + sizeof(SrcBT) * double(columns) * k * tilesM;
   double out = double(rows) * columns * sizeof(DstT);
-  double share = 2 * twin::run.coreRate;  // of both vector cores
-  double moving = in / std::min(128.0, share) * sharing, leaving = out / std::min(chip.fixpipe_bytes_per_cycle, share) * sharing;
+  // A cube core's share is that of two vector cores. What does not fit in L2 comes from memory once; tiles that are read again come from L2.
+  double pace = MM_CFG.doMultiDataLoad ? chip.matmul_bulk_bytes_per_cycle : chip.matmul_bytes_per_cycle;
+  double l2Share = std::min(pace, 2 * twin::run.l2Rate), hbmShare = std::min(l2Share, 2 * twin::run.hbmRate);
+  double moving = twin::run.fits ? in / l2Share : once / hbmShare + (in - once) / l2Share;
+  double leaving = out / std::min(chip.fixpipe_bytes_per_cycle, twin::run.fits ? 2 * twin::run.l2Rate : 2 * twin::run.hbmRate);
   twin::Core& core = *twin::core;
   core.scalar(chip.issue);
   double start = std::max(core.time[twin::M], core.time[twin::S]);
@@ -184,6 +188,7 @@ void charge(int rows, int columns, bool wait) {
   core.counts.bytesIn += uint64_t(in);
   core.counts.bytesOut += uint64_t(out);
   core.counts.busy[twin::M] += mac;
+  core.counts.cube += done - start;
   core.counts.busy[twin::MTE2] += moving;
   core.counts.busy[twin::FIX] += leaving;
   if (wait) waitFor();

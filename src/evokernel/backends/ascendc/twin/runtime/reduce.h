@@ -201,7 +201,7 @@ inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
   Stride from = by.check(what);
   constexpr int perBlock = int(32 / sizeof(T));
   Work work = workOf(given, count, int(256 / sizeof(T)), what);
-  vectorCost(256ull * uint64_t(work.repeats), ACROSS);
+  vectorCost(256ull * uint64_t(work.repeats), sizeof(T) == 4 ? 1 : ACROSS);
   lanesOperand(src, work, from, false, what);
   if (dst.address % (8 * sizeof(T)))
     broken("E-UB-ALIGN", "%s: destination address %u is no multiple of %zu bytes", what, inSpace(dst.address), 8 * sizeof(T));

@@ -182,7 +182,9 @@ template <typename T> class GlobalTensor {
   T* GetPhyAddr(uint64_t offset) const { return GetPhyAddr() + offset; }
   void SetShapeInfo(const ShapeInfo& info) { shape = info; }
   ShapeInfo GetShapeInfo() const { return shape; }
-  template <CacheRwMode rw = CacheRwMode::RW> void SetL2CacheHint(CacheMode) {}
+  template <CacheRwMode rw = CacheRwMode::RW> void SetL2CacheHint(CacheMode mode) {
+    twin::passBy(region, mode == CacheMode::CACHE_MODE_DISABLE);
+  }
 
   // Are `bytes` from `skip` bytes on inside the argument this is a part of?
   void check(int64_t skip, uint64_t bytes, const char* what) const {
@@ -193,6 +195,7 @@ template <typename T> class GlobalTensor {
     if (__builtin_expect(region && !region->writable, 0)) twin::stop("E-GM-READONLY", "%s writes the kernel's input '%s'", what, region->name);
   }
   bool aligned() const { return (base - low) % 512 == 0; }
+  twin::Traffic rows(uint64_t count, uint64_t length, uint64_t gap) const { return {region, base - low, count, length, length + gap}; }
 
  private:
   ShapeInfo shape;

@@ -187,7 +187,7 @@ TWIN_BINARY(SubRelu, floats || twin::Kind<T>::i16, 0, x - y > T(0) ? T(x - y) : 
 TWIN_UNARY(Exp, floats, twin::slowHalf<T>(2), std::exp(float(x)))
 TWIN_UNARY(Ln, floats, twin::slowHalf<T>(2), std::log(float(x)))
 TWIN_UNARY(Abs, floats, 1, std::fabs(float(x)))
-TWIN_UNARY(Sqrt, floats, 2, std::sqrt(float(x)))
+TWIN_UNARY(Sqrt, floats, twin::slowHalf<T>(2), std::sqrt(float(x)))
 TWIN_UNARY(Rsqrt, floats, 1, 1.0f / std::sqrt(float(x)))
 TWIN_UNARY(Reciprocal, floats, 1, 1.0f / float(x))
 TWIN_UNARY(Relu, floats || twin::Kind<T>::i32, 1, x > T(0) ? x : T(0))
