@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
 
 
 def line(**changed: object) -> str:
-    return PREFIX + json.dumps(GOOD | changed)
+    return f"{PREFIX} {json.dumps(GOOD | changed)}"
 
 
 def report(**changed: object) -> Report:
@@ -67,7 +67,7 @@ def test_absurd_reports_are_the_candidates_doing(changed: dict[str, object]) -> 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", "1e400", "NaN", "[" * 100_000, "\x00"])
 def test_broken_lines_are_the_candidates_doing(text: str) -> None:
     with pytest.raises(CandidateError) as caught:
-        reports(PREFIX + text)
+        reports(f"{PREFIX} {text}")
     assert caught.value.reason == "forbidden"
 
 
@@ -98,6 +98,12 @@ def test_kernels_with_products_have_the_cubes_columns() -> None:
     assert figures["aic_cube_ratio"] == 0.9
     assert figures["aic_fixpipe_ratio"] == 0.2
     assert not [name for name in figures if name.startswith("aiv_")]
+
+
+def test_what_single_numbers_from_global_memory_cost_is_a_guess() -> None:
+    missing = {"scalar_gm": 10_000, "scalar_gm_miss": 10_000, "vec_instr": 0, "mte_instr": 0}
+    assert "is a guess" in found({"S": 0.95}, **missing).summary
+    assert "is a guess" not in found({"S": 0.95}, **(missing | {"scalar_gm_miss": 100})).summary
 
 
 def test_sums_over_a_sample_of_blocks_are_told_for_all() -> None:

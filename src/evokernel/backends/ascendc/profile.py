@@ -28,6 +28,7 @@ CALLED = {
     "MTE1": "MTE1 (copies from L1 to L0)",
     "FIX": "The fixpipe (copies from L0C)",
 }
+GUESSED = " Scalar access to global memory has no published cost: its share is a guess."
 BUSY, IN_TURN, FEW = 0.6, 0.85, 0.5
 """A pipe that bounds a kernel; shares of two pipes that work in turn; share of the cores below which blocks are too few."""
 SMALL_COPY, SPARE, WASTED = 16 << 10, 1.1, 0.15
@@ -56,7 +57,7 @@ def profile(task: Task, report: Report, chip: Chip) -> Profile:
     }
     if report.us > 0:
         figures["share_of_roofline"] = needed / report.us
-    summary = f"{found.summary} The roofline allows {needed:.1f} of {report.us:.1f} µs."
+    summary = f"{found.summary}{doubt(report, chip)} The roofline allows {needed:.1f} of {report.us:.1f} µs."
     return Profile(bottleneck=found.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
 
 
@@ -132,6 +133,13 @@ def diagnose(task: Task, report: Report, chip: Chip) -> Diagnosis:
     if share > BUSY:
         return Diagnosis(WORDS[pipe], busy(pipe, report) + advice(pipe, task, report) + remark(report, chip))
     return Diagnosis("latency", waiting(report) + remark(report, chip))
+
+
+def doubt(report: Report, chip: Chip) -> str:
+    """Said of kernels that mostly wait for single numbers from global memory."""
+    hits = report.scalar_gm - report.scalar_gm_miss
+    cycles = report.scalar_gm_miss * chip.scalar_gm_miss + hits * chip.scalar_gm_hit
+    return GUESSED if cycles > FEW * report.end else ""
 
 
 def busy(pipe: str, report: Report) -> str:

@@ -101,6 +101,19 @@ void broken(const char* code, const char* format, ...) {
   notes().push_back({code, addresses(), text, 1});
 }
 
+void remark(const char* code, const char* format, ...) {
+  for (Note& note : notes())
+    if (note.code == code) {
+      note.count++;
+      return;
+    }
+  va_list given;
+  va_start(given, format);
+  std::string text = words(format, given);
+  va_end(given);
+  if (notes().size() < MOST_NOTES) notes().push_back({code, addresses(), text, 1});
+}
+
 }  // namespace twin
 
 void twin_level(int level) {

@@ -26,6 +26,9 @@ extern Level level;
 // strict: ends the run; hardware: is noted, once per code and place, and the run goes on as silicon would; fast: nothing.
 void broken(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
 
+// Breaks no rule, but is worth knowing: noted once per code, whatever the level.
+void remark(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
+
 // A signal has stopped the code: its place is where it stopped, not where it would return to.
 extern bool atFault;
 

@@ -12,6 +12,7 @@ namespace twin {
 namespace {
 
 constexpr uint64_t LINE = 128, SECTOR = 512;  // of L2: bytes per counted miss; of memory: what requests are aligned to
+constexpr double WORTH_KNOWING = 1.1;
 
 struct Release {
   void operator()(uint32_t* lines) const { free(lines); }
@@ -76,6 +77,7 @@ void Core::move(int pipe, const Traffic& rows) {
   const Chip& c = chip();
   double bytes = rows.bytes(), outside = beyondL2(rows, pipe != MTE2);
   double slower = std::min(c.unaligned_gm, spread(rows));
+  if (slower > WORTH_KNOWING) remark("W-GM-512", "rows of %llu bytes do not start at multiples of 512", (unsigned long long)rows.length);
   time[S] += c.issue;
   double start = std::max(time[pipe], time[S]), latency = c.copy(0);
   hbmPort += slower * outside / run.hbmRate;
