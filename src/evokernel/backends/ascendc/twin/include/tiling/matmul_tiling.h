@@ -203,9 +203,21 @@ class MatmulApiTilingBase {
     tiling.dbL0C = 1;
     tiling.batchM = tiling.batchN = tiling.singleBatchM = tiling.singleBatchN = 1;
     tiling.BatchNum = batch_;
-    tiling.ALayoutInfoB = a_[0], tiling.ALayoutInfoS = a_[1], tiling.ALayoutInfoN = a_[2], tiling.ALayoutInfoG = a_[3], tiling.ALayoutInfoD = a_[4];
-    tiling.BLayoutInfoB = b_[0], tiling.BLayoutInfoS = b_[1], tiling.BLayoutInfoN = b_[2], tiling.BLayoutInfoG = b_[3], tiling.BLayoutInfoD = b_[4];
-    tiling.CLayoutInfoB = c_[0], tiling.CLayoutInfoS1 = c_[1], tiling.CLayoutInfoN = c_[2], tiling.CLayoutInfoG = c_[3], tiling.CLayoutInfoS2 = c_[4];
+    tiling.ALayoutInfoB = a_[0];
+    tiling.ALayoutInfoS = a_[1];
+    tiling.ALayoutInfoN = a_[2];
+    tiling.ALayoutInfoG = a_[3];
+    tiling.ALayoutInfoD = a_[4];
+    tiling.BLayoutInfoB = b_[0];
+    tiling.BLayoutInfoS = b_[1];
+    tiling.BLayoutInfoN = b_[2];
+    tiling.BLayoutInfoG = b_[3];
+    tiling.BLayoutInfoD = b_[4];
+    tiling.CLayoutInfoB = c_[0];
+    tiling.CLayoutInfoS1 = c_[1];
+    tiling.CLayoutInfoN = c_[2];
+    tiling.CLayoutInfoG = c_[3];
+    tiling.CLayoutInfoS2 = c_[4];
   }
 
   int elementBytes_ = 2, cores_ = 1, batch_ = 0;
