@@ -358,6 +358,18 @@ def test_an_optional_tensor_that_is_not_there_is_absent():
     assert found.passed[:2] == (("tensor", 0), ("absent",))
 
 
+@pytest.mark.timeout(20)
+def test_looking_ends_whatever_the_text():
+    chain = 'this->Input("x")' + ".a((" * 20000
+    kernel = "__global__ " * 2000 + "a " * 20000
+    assert sources.definition([chain]).inputs == (sources.Tensor("x", ()),)
+    assert sources.entries(kernel) == []
+    deep = model("return custom_ops_lib.fn(x" + ".contiguous()" * 20000 + ")", arguments="x")
+    with pytest.raises(CandidateError):
+        model_call(deep, bound_functions(BIND), CALLED)
+    assert refused({"kernel.txt": "a = " + "(" * 5000})[0] == "no_code"
+
+
 def test_projects_are_values():
     project = read({"kernel.asc": OURS}, SIGNATURE)
     assert project == read({"kernel.asc": OURS}, SIGNATURE)

@@ -61,13 +61,16 @@ def model_call(text: str, functions: Mapping[str, Bound], signature: Signature) 
     """The call in ModelNew's forward."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise CandidateError("no_code", f"model_src is no Python: {error}") from error
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None)
     methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)} if model else {}
     if "forward" not in methods:
         raise CandidateError("no_code", "model_src must define class ModelNew(torch.nn.Module) with a forward")
-    return Reader(text, functions, signature).read(tree, methods.get("__init__"), methods["forward"])
+    try:
+        return Reader(text, functions, signature).read(tree, methods.get("__init__"), methods["forward"])
+    except RecursionError as error:
+        raise CandidateError("unsupported", "model_src is nested too deeply to be read") from error
 
 
 def passed_in_order(bound: Bound, signature: Signature) -> tuple[Passed, ...]:

@@ -59,7 +59,7 @@ def parts(text: str) -> dict[str, str]:
     fenced = FENCE.search(text)
     try:
         body = ast.parse(fenced[1] if fenced else text).body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise CandidateError("no_code", f"the text must assign {', '.join(PARTS)} as Python strings; it is no Python: {error}") from error
     found = {}
     for statement in body:

@@ -20,8 +20,12 @@ HOST = re.compile(rf"\bOP_ADD\s*\(|:\s*public\s+(?:ops::)?OpDef\b|\bIMPL_OP\w*\s
 LAUNCHER = re.compile(r'#\s*include\s*["<](?:opdev|aclnn_kernels|aclnn)/')
 """Functions that CANN calls operators by; the twin has its own."""
 SCOPE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{|[{}]")
-PARAMETER = re.compile(r'\b(Input|Output|Attr)\s*\(\s*"(\w+)"\s*\)((?:\s*\.\s*\w+\s*\([^;]*?\))*?)\s*;', re.DOTALL)
+PARAMETER = re.compile(r'\b(Input|Output|Attr)\s*\(\s*"(\w+)"\s*\)')
 TYPED = re.compile(r"\.\s*DataType(?:List)?\s*\(\s*\{([^}]*)\}")
+
+
+LONGEST = 400
+"""Characters of what stands before a kernel's name, about; texts are written by others, and looking must end."""
 
 
 class Entry(NamedTuple):
@@ -65,8 +69,8 @@ def entries(text: str) -> list[Entry]:
     plain = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", "", code(text), flags=re.MULTILINE)
     found = []
     for match in re.finditer(r"\b__global__\b", plain):
-        start = max(plain.rfind(mark, 0, match.start()) for mark in ";}{") + 1
-        head = re.match(r"[^;{}()]*\b(\w+)\s*\(([^(){}]*)\)\s*\{", plain[start:])
+        start = max(match.start() - LONGEST, *(plain.rfind(mark, 0, match.start()) + 1 for mark in ";}{"))
+        head = re.match(r"[^;{}()]*\b(\w+)\s*\(([^(){}]*)\)\s*\{", plain[start : match.end() + 10 * LONGEST])
         if head is None or re.search(r"\btemplate\b", head[0]):
             continue
         opened = re.search(r'extern\s*"C"\s*\{', plain[:start]) is not None
@@ -147,10 +151,11 @@ def definition(texts: Iterable[str]) -> Definition:
     """Inputs, outputs and attributes of the OpDef in these texts."""
     found: dict[str, dict[str, Tensor]] = {"Input": {}, "Output": {}, "Attr": {}}
     for text in texts:
-        for kind, name, chain in PARAMETER.findall(code(text)):
-            listed = TYPED.search(chain)
+        plain = code(text)
+        for match in PARAMETER.finditer(plain):
+            listed = TYPED.search(plain, match.end(), max(plain.find(";", match.end()), match.end()))
             types = tuple(re.findall(r"\bDT_\w+", listed[1])) if listed else ()
-            found[kind].setdefault(name, Tensor(name, types))
+            found[match[1]].setdefault(match[2], Tensor(match[2], types))
     return Definition(tuple(found["Input"].values()), tuple(found["Output"].values()), tuple(found["Attr"]))
 
 
