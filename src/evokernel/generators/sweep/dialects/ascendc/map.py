@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.sweep.dialects.ascendc.nests import nest
-from evokernel.generators.sweep.dialects.ascendc.parts import ALGORITHM, COMMON, HOIST, MATHS, ROWS
+from evokernel.generators.sweep.dialects.ascendc.parts import ALGORITHM, COMMON, HOIST, MATHS, PREFETCH, ROWS
 from evokernel.generators.sweep.sketch import Sketch
 
-sketch = Sketch(decisions=(ALGORITHM, ROWS, HOIST, *COMMON, *MATHS), describe=nest)
+sketch = Sketch(decisions=(ALGORITHM, ROWS, HOIST, *COMMON, PREFETCH, *MATHS), describe=nest)

@@ -265,6 +265,7 @@ def traits(work: Nest, flat: bool, has_rows: bool, single: bool) -> set[str]:
     holds = {
         "flat": flat, "rows": has_rows, "single": single, "points": not work.is_full and not work.strided,
         "shared": has_rows and any(r.shared for r in work.reads),
+        "tiled": has_rows and any(r.inner and not r.shared for r in work.reads),
         "reduce": bool(work.form.heavy) and not work.strided, "divide": differs("divide", "div", "reciprocal"),
         "tanh": any(n.op == "tanh" for n in nodes), "library": any(n.op in LIBRARY or n.op == "pow" for n in nodes)
         and differs("temps", "reuse", "inplace"),

@@ -26,6 +26,8 @@ TILE = Decision("tile", ("512", "2048", "4096", "8192", "16384"))
 """Elements per buffer."""
 TAIL = Decision("tail", ("pad", "plain", "round"))
 """Copies whose length is no multiple of 32 bytes: padded, cut off by the hardware, or rounded up."""
+PREFETCH = Decision("prefetch", ("none", "ahead"), lambda taken: is_whole(taken) and taken.get("staging") == "queue", trait="tiled")
+"""Whether the copy of the next tile is asked for before this one is computed with."""
 SHARE = Decision("share", ("even", "last", "floor"), without="flat")
 SHARE_FLAT = Decision("share", ("even", "aligned", "last", "floor"), trait="flat")
 """What is left when work does not divide: one more for the first blocks (or 512 bytes more), all of it for the last one, or forgotten."""
