@@ -1,6 +1,7 @@
 """A way to put Python text into a jailed process, as the judge does it, and hear what became of it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -60,18 +61,21 @@ def prober():
 
 @pytest.fixture
 def tried(prober, tmp_path):
-    """What became of a text in the jail of a process that runs kernels: how it ended, and what it raised."""
+    """What became of a text in the jail of a process that runs kernels, or that has a card's device files: how it ended, what it raised."""
 
-    def attempt(text, late=False):
-        plan = plans.kernel(None, [], 1, {"RLIMIT_FSIZE": 1 << 20, "RLIMIT_NPROC": 0})
-        if "limits" in plan:
-            plan["more_memory"] = 1 << 30
+    def attempt(text, late=False, on_card=()):
         cwd = tmp_path / "scratch"
         cwd.mkdir(exist_ok=True)
+        if on_card:
+            plan = plans.card(None, [], str(cwd), on_card, {"RLIMIT_FSIZE": 1 << 20})
+        else:
+            plan = plans.kernel(None, [], 1, {"RLIMIT_FSIZE": 1 << 20, "RLIMIT_NPROC": 0})
+            if "limits" in plan:
+                plan["more_memory"] = 1 << 30
         prober.stdin.write(json.dumps({"plan": plan, "text": text, "late": late, "where": str(tmp_path), "cwd": str(cwd)}) + "\n")
         prober.stdin.flush()
         code, said = json.loads(prober.stdout.readline())
-        cwd.rmdir()
+        shutil.rmtree(cwd)
         return code, said
 
     return attempt

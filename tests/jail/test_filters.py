@@ -9,7 +9,7 @@ from evokernel.jail import filters
 from evokernel.jail.system import PID_MARK
 
 MACHINES = ("x86_64", "aarch64")
-ALLOWED, KILLED = "allow", "kill"
+ALLOWED, KILLED, PRETENDED = "allow", "kill", "pretend"
 RUN = [name for name in filters.profiles()["profiles"] if name != "careful"]
 
 
@@ -27,7 +27,7 @@ def judged(profile, machine, call, *arguments, audit=None):
         if code == filters.LOAD:
             (held,) = struct.unpack_from("<I", data, value)
         elif code == filters.RETURN:
-            return {filters.ALLOW: ALLOWED, filters.KILL: KILLED}.get(value) or errno.errorcode[value & 0xFFFF]
+            return {filters.ALLOW: ALLOWED, filters.KILL: KILLED, filters.ERRNO: PRETENDED}.get(value) or errno.errorcode[value & 0xFFFF]
         elif code == filters.JUMP_ALWAYS:
             at += value
         else:
@@ -99,6 +99,41 @@ def test_calls_of_another_processor_end_the_process(machine, profile):
         ("interpreter", "ftruncate", (3, 0), ALLOWED),
         ("kernel", "ftruncate", (3, 0), KILLED),
         ("compiler", "socket", (2, 2, 0), "EPERM"),
+        ("compiler", "utimensat", (-100,), "EPERM"),
+        ("toolkit", "utimensat", (-100,), ALLOWED),
+        ("toolkit", "fchownat", (-100,), ALLOWED),
+        ("toolkit", "setsid", (), PRETENDED),
+        ("toolkit", "setpgid", (0, 0), PRETENDED),
+        ("toolkit", "clone", (17,), ALLOWED),
+        ("toolkit", "clone", (17 | 0x10000000,), "EPERM"),
+        ("toolkit", "socketpair", (1, 0x80001), ALLOWED),
+        ("toolkit", "socketpair", (1, 2), "EPERM"),
+        ("toolkit", "socket", (1, 1), "EPERM"),
+        ("toolkit", "sendto", (3, 0x1000, 8, 0, 0), ALLOWED),
+        ("toolkit", "sendto", (3, 0x1000, 8, 0, 0x2000), "EPERM"),
+        ("toolkit", "ptrace", (0,), "EPERM"),
+        ("measured", "socket", (1, 1), ALLOWED),
+        ("measured", "socket", (2, 1), "EPERM"),
+        ("measured", "socket", (10, 2), "EPERM"),
+        ("measured", "setsid", (), PRETENDED),
+        ("card", "ioctl", (3, 0xC0184900), ALLOWED),
+        ("card", "ioctl", (0, 0x5412), "EPERM"),
+        ("card", "clone", (0x3D0F00,), ALLOWED),
+        ("card", "clone", (17,), "EPERM"),
+        ("card", "execve", (), "EPERM"),
+        ("card", "socket", (1, 1), "EPERM"),
+        ("card", "kill", (PID_MARK, 6), ALLOWED),
+        ("card", "kill", (-1, 9), "EPERM"),
+        ("card", "tgkill", (PID_MARK, 1, 6), ALLOWED),
+        ("card", "tgkill", (1, 1, 9), "EPERM"),
+        ("card", "prlimit64", (0, 7, 0, 1), ALLOWED),
+        ("card", "prlimit64", (0, 7, 0x7F0000000000, 0), "EPERM"),
+        ("card", "eventfd2", (), ALLOWED),
+        ("card", "epoll_create1", (), ALLOWED),
+        ("card", "pipe2", (), ALLOWED),
+        ("card", "mlock", (), ALLOWED),
+        ("card", "setsid", (), "EPERM"),
+        ("card", "fchmodat", (), "EPERM"),
     ],
 )
 def test_arguments_decide(machine, profile, call, arguments, expected):

@@ -74,6 +74,37 @@ def test_a_real_child_is_in_that_jail(loaded, around, monkeypatch, name, reason,
     assert (found, words in detail) == (reason, True), detail
 
 
+NEEDED_BY_A_RUNTIME = {"threads", "memory", "memory that is code", "code made later", "catch a fault", "a nameless program", "no addresses"}
+"""Of a card; none of them leaves the process."""
+
+
+@pytest.mark.parametrize("name", sorted(PROBES.keys() - NEEDED_BY_A_RUNTIME))
+def test_a_probe_fails_on_a_card(tried, around, tmp_path, name):
+    code, said = tried(text(name, **around), on_card=("/dev/null",))
+    assert (code, bool(said)) == (0, True), (code, said)
+    assert not said.startswith("Harm"), said
+    assert SECRET not in said
+    assert (tmp_path / "secret").read_text() == SECRET
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret"]
+
+
+def test_what_a_process_with_a_card_may_do(tried):
+    """Open its device files, speak to them, use threads, keep logs, open many files; but only those devices."""
+    honest = (
+        "import fcntl, resource, select, threading\n"
+        "card = os.open('/dev/zero', os.O_RDWR)\n"
+        "try: fcntl.ioctl(card, 0x4900)\n"
+        "except OSError as error: assert error.errno == 25, error\n"
+        "one = threading.Thread(target=print)\none.start()\none.join()\n"
+        "select.epoll()\nos.pipe()\nos.eventfd(0)\nos.mkdir('plog')\nopen('plog/one.log', 'w').write('x')\n"
+        "assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 64\n"
+        "try: os.open('/dev/full', os.O_RDWR)\n"
+        "except PermissionError: raise ValueError('as it should be')\n"
+    )
+    assert tried(honest, on_card=("/dev/zero",)) == (0, "ValueError: as it should be")
+
+
 def test_nothing_is_opened_once_a_kernel_is_loaded(tried):
     look = "open('/proc/self/maps').read()\nraise ValueError('seen')"
     assert tried(look) == (0, "ValueError: seen")

@@ -126,10 +126,29 @@ class PricedBackend(Protocol):
         """A failed run in words for whoever wrote the kernel."""
 
     def opened(self, workdir: Path) -> None:
-        """In the child, before it is closed in: loads what needs more of the system than a kernel may ask for. Nothing of the candidate's."""
+        """In the child, before it is closed in: loads what needs more of the system than a kernel may. Nothing of the candidate's."""
 
     def sampled(self, workdir: Path, said: str) -> str:
         """After a run, of what was written during it: how much of the kernel was run, when that was not all of it; else nothing."""
+
+
+class Access(NamedTuple):
+    """What a process with a candidate needs of a device and its vendor's runtime, beyond what every kernel may use."""
+
+    devices: tuple[str, ...]
+    """Device files it reads, writes and speaks to."""
+    readable: tuple[str, ...]
+    """Folders and files of the runtime."""
+    variables: dict[str, str]
+    """For its environment."""
+
+
+@runtime_checkable
+class DeviceBackend(Protocol):
+    """A Backend whose kernels may run on a device of this machine, out of the child."""
+
+    def access(self, workdir: Path) -> Access | None:
+        """With the judge, before a child is started for what was built there; None when it needs no device."""
 
 
 @runtime_checkable

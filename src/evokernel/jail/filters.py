@@ -125,5 +125,5 @@ def test(word: str) -> Code:
 
 
 def action(word: str) -> Code:
-    """Ends the program."""
-    return [Instruction(RETURN, {"allow": ALLOW, "kill": KILL}.get(word) or ERRNO | getattr(errno, word))]
+    """Ends the program. A call that is pretended is not made, and its caller hears that it was."""
+    return [Instruction(RETURN, {"allow": ALLOW, "kill": KILL, "pretend": ERRNO}.get(word) or ERRNO | getattr(errno, word))]

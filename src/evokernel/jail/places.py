@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,8 @@ from types import ModuleType
 import evokernel
 
 READ, LIST, RUN, WRITE = 1 << 2, 1 << 3, 1 << 0, 1 << 1
+DEVICE = READ | WRITE | 1 << 15
+"""A device that is spoken to by ioctl."""
 CHANGE = READ | LIST | WRITE | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 14
 """Files and folders may be made, written, moved within their folder and removed; no links, pipes, sockets or devices."""
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/gnu/store")
@@ -79,6 +82,15 @@ def of_variables(names: Iterable[str]) -> Iterator[Rule]:
     """Folders that variables of the environment name."""
     for name in names:
         yield from ((path, READ | LIST | RUN) for path in os.environ.get(name, "").split(os.pathsep) if os.path.isabs(path))
+
+
+def is_closed_device(path: str) -> bool:
+    """Whether root needs more than an owner's rights to write to a device."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISCHR(status.st_mode) and bool(status.st_uid) and not status.st_mode & stat.S_IWOTH
 
 
 def is_out_of_reach(path: str) -> bool:

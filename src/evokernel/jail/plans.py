@@ -8,14 +8,18 @@ from typing import Any
 
 from evokernel.core.errors import UserError
 from evokernel.jail import filters, layers, places, probe
-from evokernel.jail.places import CHANGE, LIST, READ, RUN, Rule
+from evokernel.jail.places import CHANGE, DEVICE, LIST, READ, RUN, Rule
 
 Plan = dict[str, Any]
 """Plain values, to be sent to the process that carries it out."""
-READ_ANY = 1 << 2
-"""The capability that lets root read what others keep closed."""
+READ_ANY, WRITE_ANY = 1 << 2, 1 << 1
+"""The capabilities that let root read, and write, what others keep closed."""
 PROCESSES = 1024
 """And threads, of a user who is not root."""
+OPEN_FILES = 4096
+"""Of a runtime and of a vendor's tools."""
+PINNING = ("RLIMIT_MEMLOCK",)
+"""Runtimes of cards pin the memory that they copy from."""
 ALWAYS = {
     "RLIMIT_CORE": 0,
     "RLIMIT_NOFILE": 64,
@@ -27,14 +31,17 @@ ALWAYS = {
 }
 
 
-def plan(profiles: Sequence[str], limits: dict[str, int], rules: Iterable[Rule]) -> Plan:
-    """Every layer that holds here. The first profile's filter is put on at once, a second one after loading."""
+def plan(profiles: Sequence[str], limits: dict[str, int], rules: Iterable[Rule], unlimited: Iterable[str] = ()) -> Plan:
+    """Every layer that holds here. The first profile's filter is put on at once, a second one after loading.
+
+    Limits named in `unlimited` stay as they are.
+    """
     held, made = layers.holding(), Plan()
     if "limits" in held:
         own = {"RLIMIT_NPROC": PROCESSES} if "user" in held.get("namespaces", "") else {}  # counts nobody else's there
-        made["limits"] = ALWAYS | own | limits
+        made["limits"] = {name: value for name, value in (ALWAYS | own | limits).items() if name not in unlimited}
     rules = list(dict.fromkeys(rules))
-    kept = READ_ANY if hasattr(os, "geteuid") and os.geteuid() == 0 and any(places.is_out_of_reach(path) for path, _ in rules) else 0
+    kept = capabilities(rules)
     if "namespaces" in held:
         made["namespaces"] = probe.OWN if kept else probe.NAMESPACES[held["namespaces"]]
     if "privileges" in held:
@@ -47,6 +54,15 @@ def plan(profiles: Sequence[str], limits: dict[str, int], rules: Iterable[Rule])
     if ("landlock" in made or "seccomp" in made) and "privileges" not in made:
         raise UserError(f"{layers.VARIABLE}: landlock and seccomp need the layer 'privileges'")
     return made
+
+
+def capabilities(rules: Iterable[Rule]) -> int:
+    """What root has to keep to reach the places in the rules; nobody else has anything to keep."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return 0
+    rules = list(rules)
+    writes = any(rights & DEVICE == DEVICE and places.is_closed_device(path) for path, rights in rules)
+    return (READ_ANY if any(places.is_out_of_reach(path) for path, _ in rules) else 0) | (WRITE_ANY if writes else 0)
 
 
 def kernel(backend: object, readable: Iterable[str], threads: int, limits: dict[str, int]) -> Plan:
@@ -65,3 +81,17 @@ def compiler(program: str, readable: Iterable[str], writable: str, variables: It
     """For a compiler and the programs it starts: they can write into one folder."""
     seen = [*places.of_the_system(READ | LIST | RUN), *places.of_a_program(program), *places.of_variables(variables)]
     return plan(("compiler",), limits, [*seen, *((path, READ | LIST | RUN) for path in readable), (writable, CHANGE)])
+
+
+def toolkit(profile: str, program: str, rules: Iterable[Rule], devices: Sequence[str], limits: dict[str, int]) -> Plan:
+    """For a vendor's tools and whatever they start: `toolkit` builds, `measured` watches a process on a card."""
+    seen = [*places.of_the_system(READ | LIST | RUN), *places.of_python(), *places.of_a_program(program), *rules]
+    given = [*seen, *((path, DEVICE) for path in devices)]
+    return plan((profile,), {"RLIMIT_NOFILE": OPEN_FILES} | limits, given, PINNING if devices else ())
+
+
+def card(backend: object, readable: Iterable[str], writable: str, devices: Iterable[str], limits: dict[str, int]) -> Plan:
+    """For a process that runs a candidate on a card, next to the vendor's runtime: it can write into one folder, and to the card."""
+    seen = [*places.of_the_system(), *places.of_python(backend), *((path, READ | LIST) for path in readable)]
+    given = [*((path, DEVICE) for path in devices), (writable, CHANGE)]
+    return plan(("card",), {"RLIMIT_NOFILE": OPEN_FILES} | limits, [*seen, *given], PINNING)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from evokernel.core import clean_python
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Backend, Call, TracedBackend
+from evokernel.core.protocols import Access, Backend, Call, DeviceBackend, TracedBackend
 from evokernel.core.records import Job, Settings
 from evokernel.jail import plans
 from evokernel.jail.plans import Plan
@@ -70,9 +70,10 @@ class Child:
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
         self.errors = self.scratch.with_suffix(".err").open("w+b")
         given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
-        jail = self.jail(backend, threads, memory_bytes, file_bytes, bool(variables))
+        access = backend.access(workdir) if isinstance(backend, DeviceBackend) else None
+        jail = self.jail(backend, threads, memory_bytes, file_bytes, bool(variables), access)
         try:
-            self.process = self.start(job, backend, given, threads, variables or {})
+            self.process = self.start(job, backend, given, threads, dict(variables or {}) | (access.variables if access else {}))
         except (OSError, InfraError) as error:
             os.close(self.answers)
             self.errors.close()
@@ -92,10 +93,15 @@ class Child:
         }
         self.send(json.dumps(order))
 
-    def jail(self, backend: Backend, threads: int, memory_bytes: int, file_bytes: int, is_sanitized: bool) -> Plan:
-        """Machine code runs where nothing can be written; what traces, interprets or reports can write into its own folder."""
+    def jail(
+        self, backend: Backend, threads: int, memory_bytes: int, file_bytes: int, is_sanitized: bool, access: Access | None = None
+    ) -> Plan:
+        """Machine code runs where nothing can be written; what traces, interprets, reports or uses a device has a folder of its own."""
         limits = {"RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": int(self.timeout_s * threads) + 30}
         seen = [str(self.workdir)]
+        if access:
+            self.is_watched = True  # its runtime leaves logs
+            return plans.card(backend, [*seen, *access.readable], str(self.scratch), access.devices, limits)  # and reserves terabytes
         if isinstance(backend, TracedBackend) or is_sanitized:
             plan = plans.interpreter(backend, seen, str(self.scratch), limits)
         else:
