@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile", "xla": "XLA"}
+BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile", "xla": "XLA", "torch": "PyTorch on the NPU"}
 EXPLAINED = {"xla": "XLA's own program for the reference"}
-CLOCKS = {"cpu": "CPU time per core", "wall": "wall time", "tpu": "time on a TPU", "synthetic": "synthetic (not measured)"}
-MEASURED = ("cpu", "wall", "tpu")
+CLOCKS = {
+    "cpu": "CPU time per core",
+    "wall": "wall time",
+    "tpu": "time on a TPU",
+    "device (msprof)": "time on an Ascend NPU (msprof)",
+    "synthetic": "synthetic (not measured)",
+}
+MEASURED = ("cpu", "wall", "tpu", "device (msprof)")
 ESTIMATE = "estimate"
 
 

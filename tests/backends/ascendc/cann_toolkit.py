@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from evokernel.backends.ascendc.build import build as build_twin
 from evokernel.backends.ascendc.cann import detect
+from evokernel.backends.ascendc.project import read
+from evokernel.core import folders
 from evokernel.core.protocols import Arguments, Array
+from evokernel.core.records import Number, Signature, Tensor
 
 FAKE = Path(__file__).parent / "fake_cann"
 BIN = FAKE / "bin"
@@ -28,6 +33,15 @@ DESCRIPTION = {
 }
 
 
+VECTOR = {"dtype": "float32", "shape": (2048,)}
+ADDING = Signature(
+    inputs=(Tensor(name="x", **VECTOR), Tensor(name="y", **VECTOR)),
+    scalars=(Number(name="alpha", kind="float", value=0.5),),
+    outputs=(Tensor(name="out", **VECTOR),),
+)
+"""Of the operator in cann_add.asc."""
+
+
 class Toolkit:
     """A home of its own, and how its tools are to behave."""
 
@@ -40,6 +54,16 @@ class Toolkit:
 
     def modes(self, **modes: str) -> None:
         (self.home / "modes.json").write_text(json.dumps({name.replace("_", "-"): mode for name, mode in modes.items()}))
+
+    def with_a_card(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The runtime's libraries, compiled; and the twin, which does the card's work, compiled before anything is jailed."""
+        (self.home / "lib64").mkdir()
+        for source, name in (("acl.cpp", "libascendcl.so"), ("tensors.cpp", "libnnopbase.so")):
+            command = ["g++", "-std=c++17", "-shared", "-fPIC", str(FAKE / "native" / source), "-o", str(self.home / "lib64" / name)]
+            subprocess.run(command, check=True)
+        build_twin(read({"kernel.asc": (FAKE.parent / "cann_add.asc").read_text()}, ADDING), self.home / "warm")
+        (self.home / "cache.txt").write_text(str(folders.cache()))
+        monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(self.home / "lib64"), str(folders.cache())]))
 
     def found(self) -> detect.Found:
         return detect.look(os.environ, ())

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -167,6 +168,48 @@ def test_a_build_that_hangs_takes_its_children_along(toolkit, workdir):
     while is_alive(grandchild) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not is_alive(grandchild)
+
+
+DETACHED = """
+import os, time
+if os.fork() == 0:
+    try:
+        os.setsid()
+    except OSError:
+        pass
+    open("detached.pid", "w").write(str(os.getpid()))
+    time.sleep(600)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("on_card", [False, True], ids=["building", "measured"])
+def test_nobody_leaves_the_group(on_card, workdir):
+    """A grandchild that begins a session of its own goes with the rest."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(workdir)}
+    done = tools.run([sys.executable, "-c", DETACHED], workdir, environment, 2.0, on_card=on_card)
+    assert done.timed_out
+    detached = int((workdir / "detached.pid").read_text())
+    deadline = time.monotonic() + 5
+    while is_alive(detached) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(detached)
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("touch -d 2020-01-01 file && cp -p file other && tar cf all.tar file && tar xf all.tar", 0),
+        ('python3 -c \'import socket; a, b = socket.socketpair(); a.send(b"x"); assert b.recv(1) == b"x"\'', 0),
+        ("python3 -c 'import socket; socket.socket(socket.AF_INET)'", 1),
+        ("python3 -c 'import socket; socket.socket(socket.AF_UNIX)'", 1),
+        ("cat /etc/shadow", 1),
+    ],
+)
+def test_what_a_build_may_do(script, code, workdir):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(workdir)}
+    done = tools.run(["/bin/bash", "-c", script], workdir, environment, 20.0)
+    assert done.code == code, done.text
 
 
 def test_a_generator_that_hangs(toolkit, workdir, monkeypatch):

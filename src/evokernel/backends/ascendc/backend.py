@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Equipment, Kernel, Timed
+from evokernel.core.protocols import Access, Equipment, Kernel, Timed
 
 if TYPE_CHECKING:
+    from evokernel.backends.ascendc.cann.backend import Beside, OnCard
     from evokernel.backends.ascendc.project import Project
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
@@ -22,8 +24,9 @@ SIZES = ("small", "held_out", "bench")
 SIX_PARTS = ("kernel_src", "host_tiling_src")
 
 
-PLAN = "plan.json"
-"""How a built candidate is called, and what the twin marks its reports with."""
+BUILD_S = 120.0
+PLAN, INSTALLED = "plan.json", "cann.json"
+"""How a candidate is called that was built for the twin, and what that marks its reports with; what CANN's build left."""
 
 
 class AscendcBackend:
@@ -31,8 +34,9 @@ class AscendcBackend:
 
     `level` says what becomes of a broken rule of the hardware: it fails the kernel ("strict"), silicon's behaviour is reproduced and noted
     ("hardware"), or nobody looks ("fast"). `toolchain` is "twin" (our own, on any machine), "cann" (the real one) or "auto" (cann where
-    there is a card). `run_s` is what one launch on the twin may take before only some of its blocks are run, `build_timeout_s` what compiling may
-    take, `compiler` the C++ compiler ("" for $CXX, else g++), `device` the number of the card.
+    there is a card). `run_s` is what one launch on the twin may take before only some of its blocks are run, `build_timeout_s` what
+    compiling may take (120 s on the twin and 600 s with CANN, unless set), `compiler` the C++ compiler ("" for $CXX, else g++), `device`
+    the number of the card.
     """
 
     file = "kernel.asc"
@@ -45,20 +49,43 @@ class AscendcBackend:
         level: str = "strict",
         toolchain: str = "auto",
         compiler: str = "",
-        build_timeout_s: float = 120,
+        build_timeout_s: float | None = None,
         run_s: float = 15,
         device: int = 0,
     ) -> None:
         for name, value, known in (("level", level, LEVELS), ("toolchain", toolchain, TOOLCHAINS)):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-        if not (build_timeout_s > 0 and run_s > 0):
+        if not ((build_timeout_s is None or build_timeout_s > 0) and run_s > 0):
             raise ValueError("build_timeout_s and run_s must be above 0")
         from evokernel.backends.ascendc.chips import chip as chip_called
 
         self.chip, self.level, self.toolchain, self.compiler = chip_called(chip), level, toolchain, compiler
         self.build_timeout_s, self.run_s, self.device = build_timeout_s, run_s, device
-        self.repeatable = True
+
+    @cached_property
+    def cann(self) -> OnCard | Beside | None:
+        """What of CANN is used; with the judge only: the child goes by what was built."""
+        if self.toolchain == "twin":
+            return None
+        from evokernel.backends.ascendc.cann.backend import chosen
+
+        return chosen(self.toolchain, self.chip, self.device, self.build_timeout_s, self.compiler)
+
+    @property
+    def card(self) -> OnCard | None:
+        """CANN, where kernels run on a card."""
+        return self.cann if self.cann is not None and self.cann.is_card else None
+
+    @property
+    def beside(self) -> Beside | None:
+        """CANN, where kernels run on the twin."""
+        return None if self.cann is None or self.cann.is_card else self.cann
+
+    @property
+    def repeatable(self) -> bool:
+        """A card gives other times again."""
+        return self.card is None
 
     @staticmethod
     def recognises(path: Path) -> bool:
@@ -70,22 +97,28 @@ class AscendcBackend:
     def missing(self) -> str | None:
         from evokernel.backends.native.toolchain import missing
 
-        return missing(self.compiler)
+        if self.toolchain != "twin":
+            from evokernel.backends.ascendc.cann.backend import lacking
+
+            if why := lacking(self.toolchain, self.chip):
+                return why
+        return missing(self.compiler) if self.card is None else None
 
     def versions(self) -> dict[str, str]:
         from evokernel.backends.ascendc.build import contents
         from evokernel.backends.native.toolchain import find, version
 
+        if self.card:
+            return self.card.versions()
         path = find(self.compiler)
-        return {"chip": self.chip.name, "twin": contents()[:12], "level": self.level} | ({"compiler": version(path)} if path else {})
+        twin = {"chip": self.chip.name, "toolchain": "twin", "twin": contents()[:12], "level": self.level}
+        return twin | ({"compiler": version(path)} if path else {}) | (self.beside.versions() if self.beside else {})
 
     def equipment(self) -> Iterable[Equipment]:
-        from evokernel.backends.ascendc.cann.detect import CARD, NONE, found
+        from evokernel.backends.ascendc.build import contents
+        from evokernel.backends.ascendc.cann.backend import equipment
 
-        cann = found()
-        twin = "none, and none is needed; kernels run on the twin, and times are its estimates"
-        yield Equipment("CANN", cann.level != NONE, f"{cann.home}" if cann.level != NONE else f"{twin} ({cann.why})")
-        yield Equipment("NPU", cann.level == CARD, "found" if cann.level == CARD else "none; times are the twin's estimates")
+        return equipment(contents()[:12])
 
     def entry(self, task: Task) -> str:
         from evokernel.backends.ascendc.entry import described
@@ -106,24 +139,38 @@ class AscendcBackend:
         from evokernel.backends.ascendc.screen import findings
 
         project = self.project(task, candidate)
-        return findings(project.files | ({"bind.cpp": project.bind} if project.bind else {}))
+        return findings(project.files | ({"bind.cpp": project.bind} if project.bind else {}), (*project.hosts, "bind.cpp"))
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
         from evokernel.backends.ascendc.build import build
 
         project = self.project(task, candidate)
-        build(project, workdir, self.compiler, self.build_timeout_s)
+        if self.card:
+            self.card.build(task, project, workdir)
+            return
+        if self.beside and self.toolchain == "cann":
+            self.beside.check(project, workdir)
+        build(project, workdir, self.compiler, self.build_timeout_s or BUILD_S)
         written = {"op": project.op, "function": project.function, "call": project.call, "mark": secrets.token_hex(8)}
         (workdir / PLAN).write_text(json.dumps(written))
+        if self.beside and self.toolchain == "auto":  # a second opinion: the twin's has the better hints
+            self.beside.check(project, workdir)
+
+    def access(self, workdir: Path) -> Access | None:
+        return self.card.access(workdir) if self.card else None
 
     def opened(self, workdir: Path) -> None:
-        """In the child, before it is closed in."""
+        """In the child, before it is closed in. Nothing of a card's: a runtime that starts threads could not be closed in any more."""
         from evokernel.backends.ascendc.loader import open_twin
 
         if (workdir / "libtwin.so").exists():
             open_twin(workdir / "libtwin.so")
 
     def load(self, workdir: Path) -> Kernel:
+        if (workdir / INSTALLED).exists():
+            from evokernel.backends.ascendc.cann.call import load
+
+            return load(workdir)
         from evokernel.backends.ascendc.loader import AscendcKernel
 
         try:
@@ -134,11 +181,13 @@ class AscendcBackend:
     def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         from evokernel.backends.ascendc.located import sources, told
 
-        return told(workdir, sources(workdir), error)
+        return self.card.told(workdir, error) if self.card else told(workdir, sources(workdir), error)
 
     def sampled(self, workdir: Path, said: str) -> str:
         from evokernel.backends.ascendc.report import reports
 
+        if self.card:
+            return ""
         found = reports(said, plan(workdir)["mark"])
         return f"{found[-1].ran} of {found[-1].blocks} blocks were run" if found and found[-1].ran < found[-1].blocks else ""
 
@@ -156,6 +205,10 @@ class AscendcBackend:
         from evokernel.backends.ascendc.profile import profile
         from evokernel.backends.ascendc.report import at_size, reports
 
+        if self.card:
+            return self.card.timed(task, workdir)
+        if self.beside and (simulated := self.beside.timed(task, workdir)):
+            return simulated
         tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
         found = at_size(reports(said, plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
         base = baseline_us(task, self.chip)

@@ -14,6 +14,7 @@ BASIC = ["Op Name", "Op Type", "Task Duration(us)", "Block Dim", "Mix Block Dim"
 
 def run(command, output, options, mode, simulated):
     """Runs the program as the real profiler does, then writes what it would have seen."""
+    earlier = len(reported())
     done = subprocess.run(command)
     if done.returncode:
         sys.exit(done.returncode)
@@ -24,17 +25,22 @@ def run(command, output, options, mode, simulated):
     if simulated:
         write_trace(folder / "simulator")
         return
-    write(folder, options.get("--kernel-name", "KernelCustom"), mode, launches())
+    write(folder, options.get("--kernel-name", "KernelCustom"), mode, launches(earlier, int(options.get("--launch-count", 1))))
 
 
-def launches():
-    """What the operator itself left about its launches, where the twin ran it; else two made-up ones."""
+def reported():
+    """What the operator itself left about its launches, where the twin ran it."""
     path = Path(os.environ.get("ASCEND_CUSTOM_OPP_PATH", "/nonexistent")) / "report.jsonl"
-    if not path.exists():
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def launches(earlier, most):
+    """Of the program that was watched; two made-up ones where nothing was left."""
+    if not reported():
         return [{"us": 12.5, "block_dim": 8, "busy": {"V": 0.5}}, {"us": 13.5, "block_dim": 8, "busy": {"V": 0.5}}]
     return [
         {"us": one["us"], "block_dim": one["block_dim"], "busy": {pipe: time / one["end"] for pipe, time in one["busy"].items()}}
-        for one in map(json.loads, path.read_text().splitlines())
+        for one in map(json.loads, reported()[earlier:][:most])
     ]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ctypes import c_void_p
 from pathlib import Path
 
 from evokernel.backends.ascendc.cann.acl import Operator, Runtime
-from evokernel.backends.ascendc.cann.environment import CUSTOM, LOGS
+from evokernel.backends.ascendc.cann.environment import CUSTOM, LIBRARIES, LOG_PATH, LOGS
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Arguments
 
@@ -20,11 +20,16 @@ LOADED: dict[str, str] = {}
 
 
 def load(workdir: Path) -> OperatorKernel:
-    """What `build` left in a folder. The runtime reads its variables when it starts, so they are set here."""
+    """What `build` left in a folder. The runtime reads its variables when it starts, so they are set here; its logs go where we are."""
     built = json.loads((workdir / BUILT).read_text())
-    variables = {name: value for name, value in built["variables"].items() if name.startswith("ASCEND_")}
-    os.environ.update(variables)
-    return OperatorKernel(built["op"], Path(built["library"]), Path(built["home"]), workdir / LOGS)
+    logs = Path.cwd() / LOGS
+    os.environ.update(needed(built["variables"]) | {LOG_PATH: str(logs)})
+    return OperatorKernel(built["op"], Path(built["library"]), Path(built["home"]), logs)
+
+
+def needed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Of a build's variables, those that the runtime reads."""
+    return {name: value for name, value in variables.items() if name.startswith("ASCEND_") or name == LIBRARIES}
 
 
 class OperatorKernel:

@@ -14,6 +14,7 @@ PASSED_ON = (
 """Set by the toolkit's set_env.sh, or where Python and programs are. ASCEND_CUSTOM_OPP_PATH is not among them: it disturbs a build."""
 DRIVER = ("/usr/local/Ascend/driver/lib64/driver", "/usr/local/Ascend/driver/lib64/common", "/usr/local/Ascend/driver/lib64")
 CUSTOM, LIBRARIES, DEVICE = "ASCEND_CUSTOM_OPP_PATH", "LD_LIBRARY_PATH", "ASCEND_RT_VISIBLE_DEVICES"
+LOG_PATH = "ASCEND_PROCESS_LOG_PATH"
 LOGS = "plog"
 """The folder, in a candidate's own, where the runtime leaves its logs."""
 
@@ -45,7 +46,7 @@ def for_running(
         CUSTOM: str(installed.vendor),
         LIBRARIES: os.pathsep.join([*first, before] if before else first),
         DEVICE: str(device),
-        "ASCEND_PROCESS_LOG_PATH": str(workdir / LOGS),
+        LOG_PATH: str(workdir / LOGS),
         "ASCEND_GLOBAL_LOG_LEVEL": "3",
     }
     return {**for_building(workdir, home, environment), **own}

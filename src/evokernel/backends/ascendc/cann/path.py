@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 METRICS = "PipeUtilization,Memory,L2Cache,ArithmeticUtilization"
 RUN_S = 180.0
+TIMED = "timed"
 LAUNCHES = 5
 """Of which the first warms the card up; the profiler reads the rest."""
 
@@ -88,16 +89,29 @@ class Cann:
 
     def timed(self, workdir: Path, arguments: Arguments) -> Measured:
         """What the profiler sees the kernel take on the card; copies to and from it do not count."""
-        folder = workdir / "timed"
-        order = worker.write_order(folder, workdir, arguments, LAUNCHES)
+        folder = workdir / TIMED
+        worker.write_order(folder, workdir, arguments, LAUNCHES)
+        return self.measured(workdir, folder)
+
+    def measured(self, workdir: Path, folder: Path) -> Measured:
+        """The same of an order that lies in a folder."""
         script = folder / "run.sh"
-        script.write_text(f"exec {shlex.join(worker_command(order))}\n")
+        script.write_text(f"exec {shlex.join(worker_command(folder / worker.ORDER))}\n")
         op = json.loads((workdir / BUILT).read_text())["op"]
         output = folder / "profile"
         options = [f"--output={output}", f"--aic-metrics={METRICS}", f"--launch-count={LAUNCHES}", f"--kernel-name={op}"]
         self.judged(self.started([*self.profiler(), *options, "bash", str(script)], workdir), folder)
         measured = profiler.read(output, op)
+        if len(measured.duration_us) > LAUNCHES:
+            raise CandidateError("forbidden", f"the profiler's tables hold {len(measured.duration_us)} launches, and {LAUNCHES} were made")
         return measured._replace(duration_us=measured.duration_us[1:]) if len(measured.duration_us) > 1 else measured
+
+    def refuse_lost(self, workdir: Path) -> None:
+        """Raises InfraError when the card cannot be used even without a candidate."""
+        done = self.started(clean_python.command(worker.__name__, "probe", str(self.home)), workdir)
+        if done.timed_out or done.code:
+            why = f"it does not answer within {RUN_S:g} s" if done.timed_out else done.text.strip()[-300:] or "it said nothing"
+            raise InfraError(f"card {self.device} is lost: {why}")
 
     def profiler(self) -> list[str]:
         """The newer tool measures operators only; the older has that as its first word."""
@@ -124,7 +138,9 @@ class Cann:
             raise CandidateError(answer["reason"], answer["detail"])
         if answer and answer["detail"]:
             raise InfraError(answer["detail"])
-        if done.code or answer is None:
+        if done.code and answer:
+            raise InfraError(f"the profiler failed, though the operator ran: {done.text.strip()[-300:] or 'it said nothing'}")
+        if answer is None:
             raise (
                 errors.explain(done.text, errors.RUN)
                 if not done.is_killed

@@ -1,7 +1,7 @@
 """Runs a tool of CANN where it can do little harm: limited, timed, killed with all its children, in a jail that sees the toolkit.
 
-Building runs code of the candidate: the operator's definition is loaded to write the interface for it. The jail is that of a compiler
-without its filter of system calls: these tools copy times and owners of files, and compile in several processes that talk to each other.
+Building runs code of the candidate: the operator's definition is loaded to write the interface for it. The jail is that of a compiler,
+with a few more system calls: these tools copy times and owners of files, and compile in several processes that talk to each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from evokernel.core.errors import InfraError
 from evokernel.jail import launch, places, plans
 
 FILE_BYTES = 1 << 30
-OPEN_FILES = 4096
 SHARED = "/dev/shm"
 """Where Python's semaphores live; the toolkit compiles kernels in several processes."""
 DEVICES = ("davinci*", "devmm_svm", "hisi_hdc", "svm*", "dvpp_cmdlist")
@@ -59,8 +58,7 @@ def run(
 
     `on_card` lets it open the card's device files. Not jailed, it is still timed and killed with what it started.
     """
-    devices = [str(path) for pattern in DEVICES for path in Path("/dev").glob(pattern)] if on_card else []
-    words = jail(command, writable or cwd, environment, timeout_s, seen, devices) if jailed else list(command)
+    words = jail(command, writable or cwd, environment, timeout_s, seen, devices() if on_card else None) if jailed else list(command)
     try:
         process = subprocess.Popen(
             words,
@@ -85,29 +83,34 @@ def run(
         kill_group(process)
 
 
+def devices() -> list[str]:
+    """The card's device files on this machine."""
+    return [str(path) for pattern in DEVICES for path in sorted(Path("/dev").glob(pattern))]
+
+
 def jail(
-    command: Sequence[str], writable: Path, environment: Mapping[str, str], timeout_s: float, seen: Iterable[str], devices: Iterable[str]
+    command: Sequence[str],
+    writable: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    seen: Iterable[str],
+    opened: Sequence[str] | None,
 ) -> list[str]:
-    """The command inside the jail of a compiler."""
-    limits = {"RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_NOFILE": OPEN_FILES}
+    """The command inside the jail of the toolkit; with device files to be opened, in that of the profiler."""
+    limits = {"RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": FILE_BYTES}
     rights = places.READ | places.LIST | places.RUN
     python = shutil.which("python3", path=environment.get("PATH")) or sys.executable
     rules = [
-        *places.of_the_system(rights),
-        *places.of_python(),
         (str(Path(str(evokernel.__file__)).parent.parent), places.LIST),  # the worker imports this package inside the jail
-        *places.of_a_program(command[0]),
         *places.of_a_program(python),
         (str(Path(python).parent.parent / "pyvenv.cfg"), places.READ),
         *((path, rights) for name in ("ASCEND_HOME_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH") for path in named(environment, name)),
         *((path, rights) for path in seen),
-        *((path, places.READ | places.WRITE) for path in devices),
         (SHARED, places.CHANGE),
         (str(writable), ANYTHING),
     ]
-    plan = plans.plan(("compiler",), limits, rules)
-    plan.pop("seccomp", None)
-    return launch.command(plan, list(command), os.getpid())
+    profile = "toolkit" if opened is None else "measured"
+    return launch.command(plans.toolkit(profile, command[0], rules, opened or (), limits), list(command), os.getpid())
 
 
 def named(environment: Mapping[str, str], name: str) -> list[str]:

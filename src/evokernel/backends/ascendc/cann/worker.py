@@ -20,7 +20,7 @@ from evokernel.core.protocols import Arguments, Array
 
 CANDIDATE, MACHINE = 3, 4
 """Exit codes: whose fault it was."""
-ANSWER = "answer.json"
+ANSWER, ORDER = "answer.json", "order.json"
 
 
 def write_order(folder: Path, workdir: Path, arguments: Arguments, calls: int) -> Path:
@@ -34,7 +34,7 @@ def write_order(folder: Path, workdir: Path, arguments: Arguments, calls: int) -
             np.save(folder / file, array.data)
             named.setdefault(kind, []).append([array.name, array.dtype, file])
     order = {"workdir": str(workdir), "scalars": arguments.scalars, "calls": calls, "inputs": [], "outputs": [], **named}
-    path = folder / "order.json"
+    path = folder / ORDER
     path.write_text(json.dumps(order))
     return path
 
@@ -72,6 +72,19 @@ def main() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def probe() -> None:
+    """Whether the card can be used at all, with nothing of a candidate's near; started with the toolkit's folder."""
+    from evokernel.backends.ascendc.cann.acl import Runtime
+
+    try:
+        Runtime(Path(sys.argv[-1]) / "lib64")
+    except InfraError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+        os._exit(MACHINE)
+    os._exit(0)
 
 
 def work(order: dict[str, Any], folder: Path) -> None:
