@@ -18,7 +18,10 @@ from typing import Any
 HERE = Path(__file__).parent / "mutants"
 LENGTH, TILE, BLOCKS = 1000, 256, 2
 PRELUDE = f"""#include "kernel_operator.h"
+#include "lib/matmul_intf.h"
+#include <stdexcept>
 using namespace AscendC;
+using namespace matmul;
 constexpr uint32_t LENGTH = {LENGTH}, TILE = {TILE}, BLOCKS = {BLOCKS};
 struct Larger {{ uint32_t length, more[15]; }};
 """

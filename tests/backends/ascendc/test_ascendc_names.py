@@ -38,16 +38,24 @@ def test_invented_names_are_not_there_and_advised_ones_are(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "right"),
-    [("Dup", "Duplicate"), ("Maximum", "Max("), ("Softmax", "SoftMax"), ("MatMul", "Matmul"), ("Less", "Compare"), ("Rec", "Reciprocal")]
-    + [
+    [
+        ("Dup", "Duplicate"),
+        ("Maximum", "Max("),
+        ("Softmax", "SoftMax"),
+        ("MatMul", "Matmul"),
+        ("Less", "Compare"),
+        ("Rec", "Reciprocal"),
         ("Clip", "Maxs"),
         ("Pow", "Power"),
         ("Enqueue", "EnQue"),
         ("Dequeue", "DeQue"),
         ("Allocate", "AllocTensor"),
         ("Datacopy", "DataCopy"),
-    ]
-    + [("ReduceSums", "ReduceSum"), ("Setflag", "SetFlag"), ("GetBlockIndex", "GetBlockIdx"), ("AllocTensors", "AllocTensor")],
+        ("ReduceSums", "ReduceSum"),
+        ("Setflag", "SetFlag"),
+        ("GetBlockIndex", "GetBlockIdx"),
+        ("AllocTensors", "AllocTensor"),
+    ],
 )
 def test_advice_names_the_right_one(name, right):
     assert right in advice(name)

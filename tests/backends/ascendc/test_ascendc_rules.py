@@ -14,7 +14,7 @@ from evokernel.core.plugins import folder
 from evokernel.verify.reasons import REASONS
 
 HOME = folder("backend", "ascendc")
-FILES = ("kernel", "host", "bind")
+FILES = ("kernel", "library", "host", "bind")
 GROUPS = [group for name in FILES for group in groups(name)]
 CODE = re.compile(r'"(E-[A-Z0-9-]+)')
 needs_compiler = pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
