@@ -266,7 +266,7 @@ Tensor Tensor::select(int64_t axis, int64_t index) const {
 Tensor Tensor::to(Device device) const {
   if (device.type() == device_.type()) return *this;
   if (device.is_cpu() && numel() > twin::MOST_ON_CPU)
-    twin::stop("E-BIND-CPU", "the bind copies %lld elements to the CPU: what an operator computes, its kernel computes",
+    twin::broken("E-BIND-CPU", "the bind copies %lld elements to the CPU: what an operator computes, its kernel computes",
                static_cast<long long>(numel()));
   Tensor moved = clone();
   moved.device_ = device;
