@@ -30,8 +30,8 @@ FORWARD = "class Model(nn.Module):\n    def forward(self, {names}):\n        ret
 CAREFUL = {
     "blocks": "cores", "staging": "queue", "depth": "2", "release": "free", "tile": "2048", "tail": "pad", "share": "even",
     "temps": "reuse", "algorithm": "whole", "rows": "fill", "hoist": "once", "keep": "kept", "reduce": "level", "store": "copy",
-    "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "block": "4",
-    "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
+    "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "unit": "cube",
+    "part": "64", "edge": "tail", "block": "4", "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
 }  # fmt: skip
 VARIANTS = {
     "softmax": ("x", "torch.softmax(x, -1)", "torch.randn(A, B)", {}),
@@ -43,8 +43,9 @@ VARIANTS = {
     "maximum over the middle axis": ("x", "torch.amax(x, dim=1)", "torch.randn(7, A, B)", {"staging": "barrier"}),
     "by a mask": ("x, m", "torch.where(m, x, 0.1 * x)", "torch.randn(A, B), torch.randn(A, B) > 0", {"fuse": "none"}),
     "halves": ("x", "torch.sigmoid(x)", "torch.randn(A, B).half()", {"algorithm": "chunks"}),
-    "product with columns": ("x, y", "torch.relu(x @ y.T)", "torch.randn(A, 70), torch.randn(B, 70)", {"reduce": "halves"}),
-    "product of a batch": ("x, y", "torch.bmm(x, y)", "torch.randn(3, A, B), torch.randn(3, B, 36)", {}),
+    "product of rows": ("x, y", "torch.relu(x @ y.T)", "torch.randn(A, 70), torch.randn(B, 70)", {"unit": "vector", "reduce": "halves"}),
+    "product on the cube": ("x, y, z", "torch.relu(x @ y.T + z)", "torch.randn(A, 70), torch.randn(B, 70), torch.randn(B)", {"part": "32"}),
+    "product of a batch": ("x, y", "torch.bmm(x, y)", "torch.randn(3, A, B), torch.randn(3, B, 36)", {"unit": "vector"}),
     "argmax": ("x", "x.argmax(1)", "torch.randn(A, B)", {"algorithm": "chunks"}),
     "rows by index": ("x, i", "torch.index_select(x, 0, i)", "torch.randn(A, B), torch.randint(0, A, (33,))", {}),
     "running sum": ("x", "torch.cumsum(x, 1)", "torch.randn(A, B)", {"algorithm": "serial"}),

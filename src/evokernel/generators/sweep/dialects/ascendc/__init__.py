@@ -33,7 +33,7 @@ def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choi
     buffers = [
         {"name": b.name, "bytes": f"({number(product(b.shape))}) * {WIDTHS[b.dtype]}"} for b in plan.buffers.values() if not b.is_output
     ]
-    fields, calls = [], []
+    fields, calls, cubes = [], [], []
     for w in written:
         passed = []
         for g in w.described.given:
@@ -45,16 +45,27 @@ def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choi
         if w.described.facts.get("partials"):
             buffers.append({"name": f"partials_{w.name}", "bytes": PARTIALS})
             passed.append(f"partials_{w.name}")
+        if is_cube(w):
+            sizes = {g.name: number(g.value) for g in w.described.given if isinstance(g.value, Num)}
+            cubes.append(
+                {"name": f"{w.name}_cube", "sizes": f"{sizes['M']}, {sizes['N']}, {sizes['K']}", "turned": w.described.facts["turned"]}
+            )
+            passed.append(f"td.{w.name}_cube")
         calls.append(f"{w.name}::run({', '.join(['pipe', *passed, w.stage.out.name])});")
     return {
         "inputs": [{"name": t.name, "kind": ENUMS[t.dtype]} for t in tensors],
         "outputs": [{"name": o.name, "kind": ENUMS[o.dtype]} for o in signature.outputs],
         "attributes": [{"name": s.name, "getter": ATTRIBUTES[s.kind][0], "kind": ATTRIBUTES[s.kind][1]} for s in signature.scalars],
-        "fields": fields, "buffers": buffers, "calls": calls,
+        "fields": fields, "buffers": buffers, "calls": calls, "cubes": cubes,
         "blocks": shared.get("blocks", "cores"),
         "params": ", ".join(f"GM_ADDR {name}" for name in [*(f"in_{t.name}" for t in tensors), *(o.name for o in signature.outputs)]),
         "texts": [w.text for w in written],
     }  # fmt: skip
+
+
+def is_cube(written: Written) -> bool:
+    """Whether a stage multiplies on the cube."""
+    return "REGIST_MATMUL_OBJ" in written.text
 
 
 def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
@@ -64,6 +75,7 @@ def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
         kind = "GM_ADDR" if isinstance(g.value, Node) else "uint32_t" if g.value.integer else "float"
         listed.append(f"{kind} {g.name}")
     listed += ["GM_ADDR partials"] if described.facts.get("partials") else []
+    listed += ["const TCubeTiling& cube"] if d.get("unit") == "cube" else []
     return {"params": ", ".join([*listed, "GM_ADDR out"])}
 
 
