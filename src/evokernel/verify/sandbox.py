@@ -31,6 +31,7 @@ from evokernel.verify.zygote import Forked, Zygote
 
 START_S, EXIT_S, WATCH_S = 60.0, 5.0, 0.05
 ANSWER_BYTES = 16 << 10
+RUNTIME_THREADS = 8
 PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 ASK_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
@@ -100,7 +101,8 @@ class Child:
         limits = {"RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": int(self.timeout_s * threads) + 30}
         seen = [str(self.workdir)]
         if access:
-            self.is_watched = True  # its runtime leaves logs
+            self.is_watched = True  # its runtime leaves logs, and waits for the device in threads of its own
+            limits["RLIMIT_CPU"] = int(self.timeout_s * RUNTIME_THREADS) + 30
             return plans.card(backend, [*seen, *access.readable], str(self.scratch), access.devices, limits)  # and reserves terabytes
         if isinstance(backend, TracedBackend) or is_sanitized:
             plan = plans.interpreter(backend, seen, str(self.scratch), limits)
