@@ -17,6 +17,7 @@ from typing import Any
 
 HERE = Path(__file__).parent / "mutants"
 LENGTH, TILE, BLOCKS = 1000, 256, 2
+SHAPE = (BLOCKS, LENGTH)
 PRELUDE = f"""#include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 #include <stdexcept>
@@ -214,9 +215,10 @@ def serve() -> None:
     (workdir / "plan.json").write_text("{}")
     kernel = AscendcKernel(workdir, "libtwin.so", "operator.so", order["level"], chip("910B2").as_lines(), 15)
     for call in order["calls"]:
-        arrays = [Array(name, "float32", np.full((BLOCKS, LENGTH), 2.5, np.float32)) for name in call["inputs"]]
-        scalars = tuple((name, "int", value) for name, value in call["numbers"])
-        out = Array("out", "float32", np.zeros((BLOCKS, LENGTH), np.float32))
+        shapes = call.get("shapes", {})
+        arrays = [Array(name, "float32", np.full(shapes.get(name, SHAPE), 2.5, np.float32)) for name in call["inputs"]]
+        scalars = tuple((name, type(value).__name__, value) for name, value in call["numbers"])
+        out = Array("out", "float32", np.zeros(shapes.get("out", SHAPE), np.float32))
         kernel.plan = {"op": call.get("op", "KernelCustom"), "function": call.get("function", ""), "call": call.get("call", [])}
         said = ["", "", ""]
         try:

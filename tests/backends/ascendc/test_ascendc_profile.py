@@ -19,7 +19,8 @@ GOOD: dict[str, Any] = {
     "op": "KernelCustom", "block_dim": 48, "blocks": 48, "ran": 48, "tiling_key": 0, "workspace": 0, "cycles": 36000.0, "us": 22.0,
     "ub_peak": 131072, "vec_instr": 4800, "mte_instr": 512, "mte2_bytes": MOVED // 2, "mte3_bytes": MOVED // 2, "scalar_gm": 0,
     "scalar_gm_miss": 0, "scalar_ub": 0, "macs": 0, "raw_pointers": False,
-    "busy": {"S": 1e5, "V": 2e5, "MTE2": 1.6e6, "MTE3": 5e5, "MTE1": 0, "M": 0, "FIX": 0}, "end": 1.728e6, "notes": [], "bytes": [16, 16],
+    "busy": {"S": 1e5, "V": 2e5, "MTE2": 1.6e6, "MTE3": 5e5, "MTE1": 0, "M": 0, "FIX": 0}, "end": 1.728e6, "notes": [],
+    "bytes": [16, 16], "call": 1,
 }  # fmt: skip
 
 
@@ -71,8 +72,17 @@ def test_broken_lines_are_the_candidates_doing(text: str) -> None:
     assert caught.value.reason == "forbidden"
 
 
-def test_the_slowest_launch_of_the_bench_size_counts() -> None:
-    said = "\n".join([line(us=9.0, bytes=[1, 2]), line(us=3.0), line(us=4.0), line(us=99.0, bytes=[16, 16, 16])])
+def test_all_launches_of_a_call_count() -> None:
+    said = "\n".join(
+        [line(us=3.0, cycles=100.0, call=2), line(us=6.0, cycles=200.0, call=3), line(us=5.0, cycles=300.0, call=3, block_dim=8)]
+    )
+    both = at_size(reports(said), (16, 16))
+    assert (both.us, both.cycles, both.launches, both.block_dim, both.mte2_bytes) == (11.0, 500.0, 2, 48, MOVED)
+    profile(TASK, at_size(reports(f"{line()}\n{line()}"), (16, 16)), CHIP)
+
+
+def test_the_slowest_call_of_the_bench_size_counts() -> None:
+    said = "\n".join([line(us=9.0, bytes=[1, 2]), line(us=3.0, call=2), line(us=4.0, call=3), line(us=99.0, bytes=[16, 16, 16], call=4)])
     assert at_size(reports(said), (16, 16)).us == 4.0
     assert at_size(reports(said), (2, 1)).us == 9.0
     with pytest.raises(CandidateError) as caught:
@@ -167,7 +177,7 @@ def test_tiling_keys_have_64_bits() -> None:
 
 
 def test_raw_pointers_have_no_price() -> None:
-    with pytest.raises(CandidateError, match="raw __gm__ pointers") as caught:
+    with pytest.raises(CandidateError, match="raw pointers") as caught:
         found(raw_pointers=True)
     assert caught.value.reason == "unpriced"
 

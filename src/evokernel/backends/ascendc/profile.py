@@ -12,7 +12,7 @@ from evokernel.core.records import Profile, Task
 
 CLOCK = "estimate (twin)"
 UNSEEN = (
-    "cost unknown: raw __gm__ pointers bypass the copies that are priced; "
+    "cost unknown: raw pointers to global or local memory bypass what is priced; "
     "use GlobalTensor with DataCopy, or its GetValue and SetValue for single numbers"
 )
 AIV = {"V": "vec", "S": "scalar", "MTE2": "mte2", "MTE3": "mte3"}
@@ -63,7 +63,7 @@ def profile(task: Task, report: Report, chip: Chip) -> Profile:
 
 def refuse_forged(report: Report, chip: Chip) -> None:
     """Figures that do not fit together were not written by the twin."""
-    fits = isclose(report.us, chip.launch_us + chip.us(report.cycles), rel_tol=1e-6)
+    fits = isclose(report.us, report.launches * chip.launch_us + chip.us(report.cycles), rel_tol=1e-6)
     if not fits or report.cycles * (chip.aiv_cores + chip.aic_cores) < report.end * (1 - 1e-6):
         raise CandidateError("forbidden", "a report the twin did not write: its times do not fit together")
 

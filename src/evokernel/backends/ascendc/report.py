@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
 
 from evokernel.core.errors import CandidateError
@@ -21,6 +22,9 @@ MOST = 1e18
 Key = int
 """No count: any 64 bits."""
 FEW_NOTES, SHOWN = 64, 120
+COUNTED = ("vec_instr", "mte_instr", "mte2_bytes", "mte3_bytes", "scalar_gm", "scalar_gm_miss", "scalar_ub", "macs")
+ADDED = ("workspace", "cycles", "us", "end", "launches", *COUNTED)
+"""What launches of one call add up to."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,10 @@ class Report:
     """Cycles all blocks together took."""
     notes: tuple[Note, ...]
     bytes: tuple[int, ...]
-    """Sizes of the arguments, in order."""
+    """Sizes of the tensors of the judge's call, in order."""
+    call: int
+    """Which of the judge's calls it is part of: a bind may launch several operators."""
+    launches: int = 1
 
     def share(self, pipe: str) -> float:
         """Of the time of the blocks that have it, while the pipe worked; cube and vector blocks are taken to run equally long."""
@@ -89,11 +96,24 @@ def reports(said: str, mark: str = "") -> list[Report]:
 
 
 def at_size(found: Iterable[Report], sizes: Sequence[int]) -> Report:
-    """The slowest of the launches whose arguments have these sizes, in whatever order."""
-    fitting = [report for report in found if sorted(report.bytes) == sorted(sizes)]
-    if not fitting:
+    """The slowest of the calls whose tensors have these sizes, in whatever order, or some of them; all launches of a call count."""
+    calls: dict[int, list[Report]] = {}
+    for report in found:
+        if Counter(report.bytes) <= Counter(sizes):
+            calls.setdefault(report.call, []).append(report)
+    if not calls:
         raise CandidateError("unpriced", "no launch with the tensors of the bench size was reported, so there is nothing to price")
-    return max(fitting, key=lambda report: report.us)
+    return max((together(launches) for launches in calls.values()), key=lambda report: report.us)
+
+
+def together(launches: Sequence[Report]) -> Report:
+    """Launches one after the other as one: blocks are those of the longest, all else adds up."""
+    longest = max(launches, key=lambda report: report.us)
+    added = {name: sum(getattr(report, name) for report in launches) for name in ADDED}
+    busy = {pipe: sum(report.busy.get(pipe, 0.0) for report in launches) for pipe in PIPES}
+    notes = tuple(note for report in launches for note in report.notes)
+    raw = any(report.raw_pointers for report in launches)
+    return replace(longest, **added, busy=busy, notes=notes, raw_pointers=raw) if len(launches) > 1 else longest
 
 
 def parsed(text: str) -> Report:
@@ -104,10 +124,11 @@ def parsed(text: str) -> Report:
         refuse(text, "it is no JSON")
     if not isinstance(row, dict):
         refuse(text, "it is no table")
-    missing = [field.name for field in fields(Report) if field.name not in row]
+    written = [field for field in fields(Report) if field.name != "launches"]
+    missing = [field.name for field in written if field.name not in row]
     if missing:
         refuse(text, f"it lacks {', '.join(missing)}")
-    found = Report(**{field.name: READ[str(field.type)](row[field.name], text) for field in fields(Report)})
+    found = Report(**{field.name: READ[str(field.type)](row[field.name], text) for field in written})
     if not 0 < found.ran <= found.blocks:
         refuse(text, f"{found.ran} of {found.blocks} blocks were run")
     return found

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "diagnose.h"
+#include "launch.h"
 #include "graph/utils/type_utils.h"
 #include "pytorch_npu_helper.hpp"
 #include "tensor_memory.h"
@@ -162,15 +163,37 @@ Operand commandOperand(const at::Tensor& tensor) {
 
 }  // namespace twin
 
+namespace twin {
+
+static void begin(const std::vector<Operand>& given, const std::vector<Operand>& outputs) {
+  call().number++;
+  call().bytes.clear();
+  for (const std::vector<Operand>* list : {&given, &outputs})
+    for (const Operand& one : *list) {
+      if (one.kind != Operand::TENSOR) continue;
+      uint64_t bytes = static_cast<uint64_t>(ge::GetSizeByDataType(one.type));
+      for (int64_t size : one.shape) bytes *= static_cast<uint64_t>(size);
+      call().bytes.push_back(bytes);
+    }
+}
+
+}  // namespace twin
+
 int twin_run(const char* op, const TwinArgument* inputs, int inputCount, const TwinArgument* attributes, int attributeCount,
              const TwinArgument* outputs, int outputCount) {
   return twin::told([&] {
-    twin::runOperator(op, twin::operands(inputs, inputCount), twin::operands(attributes, attributeCount), twin::operands(outputs, outputCount));
+    std::vector<twin::Operand> given = twin::operands(inputs, inputCount), made = twin::operands(outputs, outputCount);
+    twin::begin(given, made);
+    twin::runOperator(op, given, twin::operands(attributes, attributeCount), made);
   });
 }
 
 int twin_call(const char* function, const TwinArgument* arguments, int argumentCount, const TwinArgument* outputs, int outputCount) {
-  return twin::told([&] { twin::callBound(function, twin::operands(arguments, argumentCount), twin::operands(outputs, outputCount)); });
+  return twin::told([&] {
+    std::vector<twin::Operand> given = twin::operands(arguments, argumentCount), made = twin::operands(outputs, outputCount);
+    twin::begin(given, made);
+    twin::callBound(function, given, made);
+  });
 }
 
 const char* twin_error() { return twin::lastError.c_str(); }

@@ -17,6 +17,11 @@
 
 namespace twin {
 
+Call& call() {
+  static Call one;
+  return one;
+}
+
 Entry& entry() {
   static Entry one{};
   return one;
@@ -249,8 +254,8 @@ void tell(const Launch& wanted, const Totals& totals, int64_t blocksInAll, doubl
     out += text;
   }
   out += std::string("},\"raw_pointers\":") + (run.rawPointers ? "true" : "false") + ",\"bytes\":[";
-  for (size_t i = 0; i < wanted.arguments.size(); i++) out += (i ? "," : "") + std::to_string(wanted.arguments[i].bytes);
-  out += "],\"notes\":[";
+  for (size_t i = 0; i < call().bytes.size(); i++) out += (i ? "," : "") + std::to_string(call().bytes[i]);
+  out += "],\"call\":" + std::to_string(call().number) + ",\"notes\":[";
   for (size_t i = 0; i < notes().size(); i++) {
     const Note& note = notes()[i];
     out += (i ? ",[" : "[") + quoted(note.code) + "," + quoted(note.addresses) + "," + quoted(note.text) + "," + std::to_string(note.count) + "]";

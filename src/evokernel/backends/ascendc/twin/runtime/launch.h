@@ -24,6 +24,13 @@ struct Launch {
 
 void launch(const Launch& wanted);
 
+// What the judge asked for, in which a bind may launch several operators.
+struct Call {
+  uint64_t number = 0;
+  std::vector<uint64_t> bytes;  // of its tensors
+};
+Call& call();
+
 // What the operator's library says about its kernel.
 struct Entry {
   void (*call)(void** arguments);
