@@ -57,7 +57,9 @@ def test_any_candidate_gives_an_outcome(backend, path):
     if missing := make("backend", backend).missing():
         pytest.skip(missing)
     task = load(str(path.parent / "task.py"))[0]
-    candidate = Candidate(backend=backend, files={str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()})
+    candidate = Candidate(
+        backend=backend, files={str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()}
+    )
     reason = path.name.partition("-")[0]
     timeout_s = 1.5 if reason == "timeout" else 60
     outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=timeout_s))

@@ -1,5 +1,5 @@
-import torch
 import custom_ops_lib
+import torch
 
 
 class ModelNew(torch.nn.Module):
