@@ -71,7 +71,7 @@ class Result:
     addresses: str
     text: str
     notes: tuple[str, ...]
-    """Codes of the rules that were noted."""
+    """Codes of the rules that were noted; remarks are none."""
 
 
 def base(name: str) -> str:
@@ -225,7 +225,7 @@ def serve() -> None:
             kernel.bind(Arguments(tuple(arrays), scalars, (out,)))()
         except CandidateError as error:
             said = error.detail.split("\t")[1:]
-        notes = [] if said[0] else [note[0] for note in json.loads(kernel.twin.twin_report())["notes"]]
+        notes = [] if said[0] else [note[0] for note in json.loads(kernel.twin.twin_report())["notes"] if note[0].startswith("E-")]
         sys.stdout.write(json.dumps([*said, notes]) + "\n")
         sys.stdout.flush()
 

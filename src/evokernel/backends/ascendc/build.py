@@ -31,7 +31,7 @@ UNWINDING = ("-fnon-call-exceptions", "-fasynchronous-unwind-tables")
 DIVISION = ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-trap-on-error")
 """Some processors divide by zero without a word."""
 OPTIMISED = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
-PLACED = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping")
+PLACED = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping", "-fno-partial-inlining")
 """Each broken rule has a line of its own: equal ends of two branches stay two. addr2line mistakes the files of DWARF 5."""
 KERNEL = (*LANGUAGE, *UNWINDING, *DIVISION, *OPTIMISED, *PLACED, "-DTWIN_KERNEL_TU")
 HOST = (*LANGUAGE, *UNWINDING, *DIVISION, *PLACED, "-O1")
