@@ -63,10 +63,15 @@ class Toolkit:
             subprocess.run(command, check=True)
         build_twin(read({"kernel.asc": (FAKE.parent / "cann_add.asc").read_text()}, ADDING), self.home / "warm")
         (self.home / "cache.txt").write_text(str(folders.cache()))
-        monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(self.home / "lib64"), str(folders.cache())]))
+        monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(self.home / "lib64"), *seen_by_the_build()]))
 
     def found(self) -> detect.Found:
         return detect.look(os.environ, ())
+
+
+def seen_by_the_build() -> list[str]:
+    """Folders that the twin is compiled into, for a variable whose folders the jail shows: each may lead elsewhere."""
+    return [str(place) for place in (folders.cache(), folders.cache() / "ascendc", folders.cache() / "headers")]
 
 
 def only(folder: Path, *names: str) -> str:

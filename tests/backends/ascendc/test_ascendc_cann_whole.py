@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from cann_toolkit import DESCRIPTION, FAKE, Toolkit, pair
+from cann_toolkit import DESCRIPTION, FAKE, Toolkit, pair, seen_by_the_build
 
 from evokernel.backends.ascendc.build import build as build_twin
 from evokernel.backends.ascendc.cann.call import BUILT
@@ -60,7 +60,7 @@ def toolkit(tmp_path, monkeypatch, prepared):
     for library in prepared.iterdir():
         os.link(library, made.home / "lib64" / library.name)
     (made.home / "cache.txt").write_text(str(folders.cache()))
-    monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(made.home / "lib64"), str(folders.cache())]))
+    monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(made.home / "lib64"), *seen_by_the_build()]))
     return made
 
 
