@@ -87,7 +87,7 @@ def test_a_missing_compiler_is_named_before_anything_is_made(here: Path, call: C
     assert list(here.iterdir()) == []
     assert call("doctor").code == 1
     assert not call("doctor", "--json").json["ready"]
-    assert {row["backend"]: row["ready"] for row in call("backends", "--json").json} == {"cpp": False, "pallas": False}
+    assert not any(row["ready"] for row in call("backends", "--json").json)
 
 
 def cut_journal(run: Path) -> None:

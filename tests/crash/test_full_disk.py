@@ -60,7 +60,7 @@ def fill(disk: Path, leave_bytes: int) -> Path:
     return ballast
 
 
-@pytest.mark.parametrize("leave_kb", [60, 600, 700])
+@pytest.mark.parametrize("leave_kb", [60, *(pytest.param(kb, marks=pytest.mark.slow) for kb in (600, 700))])
 def test_nothing_is_lost(leave_kb, straight, disk):
     ballast = fill(disk, leave_kb << 10)
     full = call(FIRST, disk)

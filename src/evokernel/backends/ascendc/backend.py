@@ -92,7 +92,7 @@ class AscendcBackend:
         """Whether this is a project of another's form: six parts in one text, or folders of host and kernel."""
         if path.is_dir():
             return (path / "op_kernel").is_dir()
-        return path.suffix == ".txt" and all(part in path.read_text(errors="replace") for part in SIX_PARTS)
+        return path.suffix == ".txt" and path.is_file() and all(part in path.read_text(errors="replace") for part in SIX_PARTS)
 
     def missing(self) -> str | None:
         from evokernel.backends.native.toolchain import missing
