@@ -24,7 +24,7 @@ FACTS = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel/osrelease"),
     *("/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom", "/dev/random"),
 )
-OF_A_PREFIX = ("bin", "lib", "lib32", "lib64", "libexec", "include", "share", "sysroot", "*-linux-*", "*-apple-*")
+OF_A_PREFIX = ("bin", "lib", "lib32", "lib64", "libexec", "include", "share", "sysroot", "*-linux-*", "*-apple-*", "pyvenv.cfg")
 
 Rule = tuple[str, int]
 

@@ -212,6 +212,18 @@ def test_what_a_build_may_do(script, code, workdir):
     assert done.code == code, done.text
 
 
+def test_an_interpreter_behind_a_script(workdir, tmp_path):
+    """As version managers put it on the path: the script and what it reads are out of the jail's reach."""
+    (tmp_path / "manager").write_text(f'exec {sys.executable} "$@"')
+    shim = tmp_path / "shims" / "python3"
+    shim.parent.mkdir()
+    shim.write_text(f"#!/bin/sh\n. {tmp_path}/manager\n")
+    shim.chmod(0o755)
+    environment = {"PATH": f"{shim.parent}:/usr/bin:/bin", "HOME": str(workdir)}
+    done = tools.run(["/bin/sh", "-c", "python3 -c 'import json; print(7)'"], workdir, environment, 20.0)
+    assert (done.code, done.text) == (0, "7\n")
+
+
 def test_a_generator_that_hangs(toolkit, workdir, monkeypatch):
     monkeypatch.setattr(generate, "GENERATE_S", 1.0)
     toolkit.modes(bisheng="stub", msopgen="hang")

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ DEVICES = ("davinci*", "devmm_svm", "hisi_hdc", "svm*", "dvpp_cmdlist")
 """In /dev: cards, their manager, and the driver's ways to them."""
 ANYTHING = places.CHANGE | places.RUN | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13
 """In the folder of a build there may also be links, pipes and sockets, and files may move between its folders."""
+ASKED_S = 30
 LAST = 400
 """Characters of what a tool said that an error of ours quotes."""
 
@@ -58,6 +60,7 @@ def run(
 
     `on_card` lets it open the card's device files. Not jailed, it is still timed and killed with what it started.
     """
+    environment = with_python(environment)
     words = jail(command, writable or cwd, environment, timeout_s, seen, devices() if on_card else None) if jailed else list(command)
     try:
         process = subprocess.Popen(
@@ -83,6 +86,27 @@ def run(
         kill_group(process)
 
 
+def with_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment, with the interpreter itself on its path where a version manager's script stands for it."""
+    path = environment.get("PATH", "")
+    found = shutil.which("python3", path=path)
+    return dict(environment) | ({"PATH": f"{folder}{os.pathsep}{path}"} if found and (folder := behind(found)) else {})
+
+
+@lru_cache
+def behind(python: str) -> str | None:
+    """The folder of the interpreter that a script named python3 starts; None if it is no script, or starts none."""
+    command = [python, "-c", "import sys; print(sys.executable)"]
+    try:
+        with open(python, "rb") as file:
+            if file.read(2) != b"#!":
+                return None
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASKED_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return str(Path(done.stdout.strip()).parent) if done.stdout.strip() else None
+
+
 def devices() -> list[str]:
     """The card's device files on this machine."""
     return [str(path) for pattern in DEVICES for path in sorted(Path("/dev").glob(pattern))]
@@ -99,11 +123,9 @@ def jail(
     """The command inside the jail of the toolkit; with device files to be opened, in that of the profiler."""
     limits = {"RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": FILE_BYTES}
     rights = places.READ | places.LIST | places.RUN
-    python = shutil.which("python3", path=environment.get("PATH")) or sys.executable
     rules = [
         (str(Path(str(evokernel.__file__)).parent.parent), places.LIST),  # the worker imports this package inside the jail
-        *places.of_a_program(python),
-        (str(Path(python).parent.parent / "pyvenv.cfg"), places.READ),
+        *places.of_a_program(shutil.which("python3", path=environment.get("PATH")) or sys.executable),
         *((path, rights) for name in ("ASCEND_HOME_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH") for path in named(environment, name)),
         *((path, rights) for path in seen),
         (SHARED, places.CHANGE),
