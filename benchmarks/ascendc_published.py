@@ -136,7 +136,8 @@ def main() -> None:
                 except (UserError, InfraError, CandidateError, MemoryError) as error:
                     rows.append({"name": name, "compiled": None, "feasible": False, "reason": type(error).__name__, "detail": str(error)})
                 kept.write_text(json.dumps(rows, indent=1))
-            print(f"{name}: {rows[-1]['reason'] or 'right'}", file=sys.stderr, flush=True)
+            row = next(row for row in rows if row["name"] == name)
+            print(f"{name}: {'right' if row.get('right') else row['reason']}", file=sys.stderr, flush=True)
     (given.out / "published.md").write_text(table(rows))
     print(table(rows))
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from evokernel.core.errors import InfraError
 from evokernel.core.protocols import Array
+from evokernel.core.records import Tensor
 
 ALIGN, GUARD, PAGE = 64, 1024, mmap.PAGESIZE
 GUARD_BYTE = 0xC5
@@ -204,6 +205,11 @@ def layout(arrays: Sequence[Array]) -> tuple[tuple[Place, ...], int]:
 def span(arrays: Sequence[Array]) -> int:
     """How much of an arena such tensors take."""
     return max(PAGE, up(layout(arrays)[1], PAGE))
+
+
+def blank(tensor: Tensor) -> Array:
+    """A tensor of a signature without its memory."""
+    return Array(tensor.name, tensor.dtype, np.broadcast_to(np.zeros((), STORED.get(tensor.dtype, tensor.dtype)), tensor.shape))
 
 
 def at(shared: Shared, start: int, place: Place) -> np.ndarray:

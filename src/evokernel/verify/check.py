@@ -93,7 +93,7 @@ def judge(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) -> No
         if error.reason not in WRONG:
             raise
         is_stale = error.reason == "mismatch" and stale(trial.arena, slot, earlier)
-        is_new = case.kind == "own" and not earlier
+        is_new = case.kind == "own" and not earlier and case.size != trial.first_sizes[0]
         hints = [STALE] if is_stale else [OTHER_KINDS.get(case.kind, ""), RIGHT_SO_FAR.get(case.size, "") if is_new else ""]
         raise CandidateError(error.reason, "\n".join([error.detail, *filter(None, hints)])) from error
 

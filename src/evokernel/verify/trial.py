@@ -14,9 +14,9 @@ import numpy as np
 
 from evokernel.core import folders
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Array, Backend, Call, PricedBackend
-from evokernel.core.records import Job, Profile, Tensor, Usage
-from evokernel.verify.arena import STORED, Arena, Slot, span
+from evokernel.core.protocols import Backend, Call, PricedBackend
+from evokernel.core.records import Job, Profile, Usage
+from evokernel.verify.arena import Arena, Slot, blank, span
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
 from evokernel.verify.feedback import describe, is_hidden
 from evokernel.verify.sandbox import Child
@@ -243,11 +243,6 @@ def call_of(case: Case) -> Call:
     inputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.inputs)
     outputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.outputs)
     return Call(inputs, case.scalars, outputs)
-
-
-def blank(tensor: Tensor) -> Array:
-    """A tensor of a signature without its memory."""
-    return Array(tensor.name, tensor.dtype, np.broadcast_to(np.zeros((), STORED.get(tensor.dtype, tensor.dtype)), tensor.shape))
 
 
 def shapes(case: Case) -> str:

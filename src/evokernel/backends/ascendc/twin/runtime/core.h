@@ -31,6 +31,11 @@ inline int spaceOf(uint32_t address) {
   while (space + 1 < SPACES && address >= SPACE_START[space + 1]) space++;
   return space;
 }
+// Outside its buffer, but in the same memory: the device does not mind, and finds its neighbour's bytes there.
+inline bool isBeside(uint32_t buffer, int64_t at, uint64_t bytes) {
+  int space = spaceOf(buffer);
+  return at >= int64_t(SPACE_START[space]) && at + int64_t(bytes) <= int64_t(SPACE_START[space + 1]);
+}
 inline uint32_t inSpace(uint32_t address) { return address - SPACE_START[spaceOf(address)]; }
 
 // Who wrote and read 32 bytes last, by epochs of the pipes.

@@ -129,9 +129,11 @@ template <typename T> class LocalTensor {
     if (__builtin_expect(!allocated || at < int64_t(low) || at + int64_t(sizeof(T)) > int64_t(high), 0)) outside(index, what);
     return uint32_t(at);
   }
-  [[noreturn]] void outside(int64_t index, const char* what) const {
+  __attribute__((cold, noinline)) void outside(int64_t index, const char* what) const {
     if (!allocated) twin::stop("E-UB-NULL", "%s(%ld) on a LocalTensor that was never allocated", what, long(index));
-    twin::stop("E-UB-OOB", "%s(%ld) of a view at +%d lies outside its buffer of %u bytes", what, long(index), int(address - low), high - low);
+    int64_t at = int64_t(address) + index * int64_t(sizeof(T));
+    auto tell = twin::isBeside(low, at, sizeof(T)) ? twin::broken : twin::stop;
+    tell("E-UB-OOB", "%s(%ld) of a view at +%d lies outside its buffer of %u bytes", what, long(index), int(address - low), high - low);
   }
 };
 
@@ -233,9 +235,11 @@ namespace twin {
 template <typename T> inline void operand(int pipe, const AscendC::LocalTensor<T>& tensor, uint64_t bytes, bool writes, const char* what,
                                           uint32_t align = BLOCK) {
   if (__builtin_expect(!tensor.allocated, 0)) stop("E-UB-NULL", "%s: a LocalTensor that was never allocated", what);
-  if (__builtin_expect(tensor.address < tensor.low || tensor.address + bytes > tensor.high, 0))
-    stop("E-UB-OOB", "%s %s %llu bytes at +%d of a buffer of %u bytes", what, writes ? "writes" : "reads", (unsigned long long)bytes,
+  if (__builtin_expect(tensor.address < tensor.low || tensor.address + bytes > tensor.high, 0)) {
+    auto tell = isBeside(tensor.low, tensor.address, bytes) ? broken : stop;
+    tell("E-UB-OOB", "%s %s %llu bytes at +%d of a buffer of %u bytes", what, writes ? "writes" : "reads", (unsigned long long)bytes,
          int(tensor.address - tensor.low), tensor.high - tensor.low);
+  }
   if (__builtin_expect(tensor.address % align != 0, 0))
     broken("E-UB-ALIGN", "%s: %s address %u is no multiple of %u bytes", what, spaceName(spaceOf(tensor.address)), inSpace(tensor.address), align);
   if (!writes) core->reads(tensor.address, bytes, what);
