@@ -72,6 +72,7 @@ class Result:
     text: str
     notes: tuple[str, ...]
     """Codes of the rules that were noted; remarks are none."""
+    remarks: tuple[str, ...] = ()
 
 
 def base(name: str) -> str:
@@ -197,7 +198,7 @@ def called(workdir: Path, level: str, calls: Sequence[dict[str, Any]]) -> list[R
     order = json.dumps({"workdir": str(workdir), "level": level, "calls": calls})
     done = subprocess.run([sys.executable, __file__], input=order, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, f"{done.stdout[-500:]}\n{done.stderr[-2000:]}"
-    return [Result(*row[:3], notes=tuple(row[3])) for row in map(json.loads, done.stdout.splitlines())]
+    return [Result(*row[:3], notes=tuple(row[3]), remarks=tuple(row[4])) for row in map(json.loads, done.stdout.splitlines())]
 
 
 def serve() -> None:
@@ -225,8 +226,8 @@ def serve() -> None:
             kernel.bind(Arguments(tuple(arrays), scalars, (out,)))()
         except CandidateError as error:
             said = error.detail.split("\t")[1:]
-        notes = [] if said[0] else [note[0] for note in json.loads(kernel.twin.twin_report())["notes"] if note[0].startswith("E-")]
-        sys.stdout.write(json.dumps([*said, notes]) + "\n")
+        noted = [] if said[0] else [note[0] for note in json.loads(kernel.twin.twin_report())["notes"]]
+        sys.stdout.write(json.dumps([*said, [code for code in noted if code[0] == "E"], [code for code in noted if code[0] == "W"]]) + "\n")
         sys.stdout.flush()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evokernel.backends.ascendc.chips import chip
-from evokernel.backends.ascendc.profile import CLOCK, profile, roofline_us
+from evokernel.backends.ascendc.profile import CLOCK, HAZARDS, profile, roofline_us
 from evokernel.backends.ascendc.report import PREFIX, Report, at_size, reports
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Profile, Task
@@ -151,6 +151,13 @@ def test_a_wave_that_is_not_full_is_told() -> None:
 
 def test_unaligned_copies_are_told() -> None:
     assert "512 bytes" in found({"V": 0.9}, notes=[["W-GM-512", "", "", 1]]).summary
+
+
+@pytest.mark.parametrize("code", HAZARDS)
+def test_what_may_go_wrong_on_a_device_is_told_whatever_the_bottleneck(code: str) -> None:
+    for busy, changed in (({"V": 0.9}, {}), ({"V": 0.9}, {"us": 2.5, "cycles": 900.0, "end": 43200.0})):
+        assert HAZARDS[code] in found(busy, notes=[[code, "", "", 1]], **changed).summary
+        assert HAZARDS[code] not in found(busy, **changed).summary
 
 
 def test_times_that_do_not_fit_together_are_the_candidates_doing() -> None:

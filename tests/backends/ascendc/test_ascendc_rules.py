@@ -70,6 +70,28 @@ def test_mutants_break_their_rule_and_no_other(group: Group, tmp_path: Path):
     assert not wrong, "\n".join(wrong)
 
 
+@needs_compiler
+@pytest.mark.parametrize("group", groups("allowed"), ids=lambda group: group.mutants[0].base)
+def test_what_is_close_to_a_broken_rule_breaks_none(group: Group, tmp_path: Path):
+    group.build(tmp_path)
+    assert {mutant.code for mutant in group.mutants} <= set(rules())
+    for level in ("strict", "hardware"):
+        for mutant, found in zip(group.mutants, called(tmp_path, level, group.calls())[1:], strict=True):
+            assert (found.code, found.text, found.notes) == ("", "", ()), mutant.new
+
+
+@needs_compiler
+@pytest.mark.parametrize("group", groups("notes"), ids=lambda group: group.mutants[0].base)
+def test_what_is_worth_knowing_is_noted_and_breaks_no_rule(group: Group, tmp_path: Path):
+    group.build(tmp_path)
+    for level in ("strict", "hardware"):
+        unchanged, *changed = called(tmp_path, level, group.calls())
+        for mutant, found in zip(group.mutants, changed, strict=True):
+            assert (found.code, found.text, found.notes) == ("", "", ())
+            assert mutant.code in found.remarks
+            assert mutant.code not in unchanged.remarks
+
+
 SIZES = ((48, 128), (29, 173), (1, 1), (3, 2000))
 GOOD = [path for path in sorted((HOME / "samples").iterdir()) if path.name.startswith("good")]
 

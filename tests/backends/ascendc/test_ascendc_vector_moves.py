@@ -288,3 +288,13 @@ def test_global_memory(bench: Bench) -> None:
     filled = bench.run("pad_value", [x], [5], "float32", (2, 8))
     np.testing.assert_array_equal(filled[:, :5], x[:10].reshape(2, 5))
     assert (filled[:, 5:] == -1).all()
+
+
+def test_what_fills_a_row_when_nobody_says(bench):
+    x = np.arange(1, 1025, dtype=np.float32)
+    first = bench.run("pad_nothing", [x], [5, 0, 0], "float32", (2, 8))
+    np.testing.assert_array_equal(first[:, :5], x[:10].reshape(2, 5))
+    np.testing.assert_array_equal(first[:, 5:], np.repeat(x[[0, 5]], 3).reshape(2, 3))
+    unknown = bench.run("pad_nothing", [x], [5, 2, 1], "float32", (2, 8))
+    np.testing.assert_array_equal(unknown[:, 2:7], x[:10].reshape(2, 5))
+    assert (np.abs(unknown[:, [0, 1, 7]]) > 1e6).all()

@@ -16,7 +16,7 @@ from evokernel.backends.native.toolchain import find
 
 HERE = Path(__file__).parent / "vector_api"
 RUNTIME = build.TWIN / "runtime"
-SOURCES = [*sorted(HERE.glob("*.cpp")), RUNTIME / "core.cpp", RUNTIME / "diagnose.cpp", RUNTIME / "traffic.cpp"]
+SOURCES = [*sorted(HERE.glob("*.cpp")), RUNTIME / "core.cpp", RUNTIME / "diagnose.cpp", RUNTIME / "traffic.cpp", RUNTIME / "writers.cpp"]
 FAST, HARDWARE, STRICT = range(3)
 SLOT = 24 * 1024
 FLOATS = ("float32", "float16")

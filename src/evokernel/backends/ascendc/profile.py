@@ -29,6 +29,11 @@ CALLED = {
     "FIX": "The fixpipe (copies from L0C)",
 }
 GUESSED = " Scalar access to global memory has no published cost: its share is a guess."
+HAZARDS = {
+    "W-GM-LINE": " Cores write into one 64-byte line with SetValue: on a device an update may be lost, so give each core whole lines.",
+    "W-LIB-OVERLAP": " A library call works in place, which its documentation excludes: give it a destination of its own.",
+}
+"""What breaks no rule and may go wrong on a device, by the twin's notes."""
 BUSY, IN_TURN, FEW = 0.6, 0.85, 0.5
 """A pipe that bounds a kernel; shares of two pipes that work in turn; share of the cores below which blocks are too few."""
 SMALL_COPY, SPARE, WASTED = 16 << 10, 1.1, 0.15
@@ -57,7 +62,7 @@ def profile(task: Task, report: Report, chip: Chip) -> Profile:
     }
     if report.us > 0:
         figures["share_of_roofline"] = needed / report.us
-    summary = f"{found.summary}{doubt(report, chip)} The roofline allows {needed:.1f} of {report.us:.1f} µs."
+    summary = f"{found.summary}{doubt(report, chip)}{hazards(report)} The roofline allows {needed:.1f} of {report.us:.1f} µs."
     return Profile(bottleneck=found.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
 
 
@@ -140,6 +145,12 @@ def doubt(report: Report, chip: Chip) -> str:
     hits = report.scalar_gm - report.scalar_gm_miss
     cycles = report.scalar_gm_miss * chip.scalar_gm_miss + hits * chip.scalar_gm_hit
     return GUESSED if cycles > FEW * report.end else ""
+
+
+def hazards(report: Report) -> str:
+    """Said of kernels that pass here and need not on a device."""
+    noted = {note.code for note in report.notes}
+    return "".join(said for code, said in HAZARDS.items() if code in noted)
 
 
 def busy(pipe: str, report: Report) -> str:

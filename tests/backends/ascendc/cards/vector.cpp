@@ -202,9 +202,6 @@ LocalTensor<float> a = s.Load(s.first, g.x, g.n), y = s.Result();
 Muls(y, a, g.w.GetValue(1), g.n);
 s.Store(g.y, y, g.n);
 
-//! scalar-access-gm breaks E-GM-LINE blocks=2
-g.y.SetValue(GetBlockIdx(), 1.0f);
-
 //! global-tensor works from-seventh
 GlobalTensor<float> part;
 part.SetGlobalBuffer((__gm__ float*)g.x.GetPhyAddr() + 7, g.n - 7);

@@ -8,7 +8,8 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   tiling.set_length(context->GetInputShape(0)->GetStorageShape().GetDim(1));
   tiling.SaveToBuffer(context->GetRawTilingData()->GetData(), context->GetRawTilingData()->GetCapacity());
   context->GetRawTilingData()->SetDataSize(tiling.GetDataSize());
-  context->GetWorkspaceSizes(1)[0] = 1 << 16;
+  bool isAlone = *context->GetAttrs()->GetInt(1) == 1;  // then the library's part is forgotten
+  context->GetWorkspaceSizes(1)[0] = (isAlone ? 0 : 16 << 20) + (1 << 16);
   return ge::GRAPH_SUCCESS;
 }
 }

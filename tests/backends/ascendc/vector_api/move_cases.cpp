@@ -91,6 +91,10 @@ CASE(raw_copies) {  // rows of p[0] blocks with p[1] blocks between them, there 
 CASE(raw_rows) {  // rows of p[0] bytes, each in a block of its own
   copy_gm_to_ubuf_align_b32((__ubuf__ float*)c.out<float>().GetPhyAddr(), c.global, 0, 4, uint32_t(c.p[0]), 0, 0, 0, 0);
 }
+CASE(pad_nothing) {  // rows of p[0] elements, with p[1] on the left and p[2] on the right of which nobody says what they are
+  DataCopyPadExtParams<float> pad(false, uint8_t(c.p[1]), uint8_t(c.p[2]), 0.0f);
+  DataCopyPad(c.out<float>(), globalOf(c), DataCopyExtParams(2, uint32_t(c.p[0] * 4), 0, 0, 0), pad);
+}
 CASE(pad_value) {
   SetPadValue<float>(-1.0f);
   DataCopyPad(c.out<float>(), globalOf(c), DataCopyExtParams(2, uint32_t(c.p[0] * 4), 0, 0, 0), DataCopyPadExtParams<float>());

@@ -95,6 +95,7 @@ template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, co
     to.check(int64_t(skip), by.length, what);
     part.address = from.address + uint32_t(i * (by.length + by.fromGap));
     source(MTE3, part, by.length, what);
+    if (core->atomic == Atomic::NONE) to.receives(int64_t(skip), part.data(), by.length, what);
     store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
   }
 }
@@ -111,7 +112,18 @@ inline void betweenCost(int pipe, uint64_t bytes) {
 }
 
 inline void counted(uint64_t count, uint64_t most, const char* what) {
-  if (count == 0 || count > most) broken("E-COPY-COUNT", "%s: blockCount %llu is outside 1..%llu", what, (unsigned long long)count, (unsigned long long)most);
+  if (count > most) broken("E-COPY-COUNT", "%s: blockCount %llu is above %llu", what, (unsigned long long)count, (unsigned long long)most);
+}
+
+// What fills a row up to whole blocks: the value given here or by SetPadValue; without either the row's first element, or, where the caller
+// asks for padding, whatever there is: a number that shows.
+template <typename T, class Pad> inline T filling(const Pad& pad, const uint8_t* row, uint64_t length) {
+  T filler = T(0);
+  if (pad.isPad) filler = T(pad.paddingValue);
+  else if (core->registers.hasPad) memcpy(static_cast<void*>(&filler), &core->registers.pad, sizeof(T));
+  else if (pad.leftPadding || pad.rightPadding) memset(static_cast<void*>(&filler), 0x5A, sizeof(T));
+  else memcpy(static_cast<void*>(&filler), row, std::min<uint64_t>(length, sizeof(T)));
+  return filler;
 }
 
 // GM is counted in bytes, UB in rows that start at whole blocks; the rest of a row is filled.
@@ -120,14 +132,12 @@ template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>
   const char* what = "DataCopyPad GM->UB";
   counted(count, 4095, what);
   if (length > 2097151) broken("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
-  if (pad.isPad && (pad.leftPadding * sizeof(T) > 32 || pad.rightPadding * sizeof(T) > 32))
+  if (pad.leftPadding * sizeof(T) > 32 || pad.rightPadding * sizeof(T) > 32)
     broken("E-COPY-PAD", "%s: %d elements on the left and %d on the right are more than 32 bytes", what, pad.leftPadding, pad.rightPadding);
+  if (!count || !length) return;
   core->move(MTE2, from.rows(count, length, fromGap));
-  uint64_t left = pad.isPad ? pad.leftPadding * sizeof(T) : 0, right = pad.isPad ? pad.rightPadding * sizeof(T) : 0;
+  uint64_t left = pad.leftPadding * sizeof(T), right = pad.rightPadding * sizeof(T);
   uint64_t row = (left + length + right + BLOCK - 1) / BLOCK * BLOCK;
-  T filler;
-  memcpy(static_cast<void*>(&filler), &core->registers.pad, sizeof(T));
-  if (pad.isPad) filler = T(pad.paddingValue);
   AscendC::LocalTensor<T> part = to;
   for (uint64_t i = 0; i < count; i++) {
     uint64_t skip = i * (length + fromGap);
@@ -135,8 +145,9 @@ template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>
     part.address = to.address + uint32_t(i * (row + toGapBlocks * BLOCK));
     target(MTE2, part, row, what);
     T* into = part.data();
-    for (uint64_t k = 0; k < row / sizeof(T); k++) into[k] = filler;
-    memcpy(reinterpret_cast<uint8_t*>(into) + left, reinterpret_cast<const uint8_t*>(from.data()) + skip, length);
+    const uint8_t* given = reinterpret_cast<const uint8_t*>(from.data()) + skip;
+    if (length < row) std::fill_n(into, row / sizeof(T), filling<T>(pad, given, length));
+    memcpy(reinterpret_cast<uint8_t*>(into) + left, given, length);
   }
 }
 
@@ -145,6 +156,7 @@ template <typename T> inline void padOut(const AscendC::GlobalTensor<T>& to, con
   const char* what = "DataCopyPad UB->GM";
   counted(count, 4095, what);
   if (length > 2097151) broken("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
+  if (!count || !length) return;
   uint64_t row = (length + BLOCK - 1) / BLOCK * BLOCK;
   copyOut(to, from, {count, length, row - length + fromGapBlocks * BLOCK, toGap}, what);
 }
@@ -165,10 +177,12 @@ template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const Loc
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& by) {
   twin::counted(by.blockCount, 4095, "DataCopy GM->UB");
+  if (!by.blockCount || !by.blockLen) return;
   twin::copyIn(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy GM->UB");
 }
 template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
   twin::counted(by.blockCount, 4095, "DataCopy UB->GM");
+  if (!by.blockCount || !by.blockLen) return;
   twin::copyOut(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy UB->GM");
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {

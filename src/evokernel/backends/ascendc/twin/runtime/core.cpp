@@ -57,6 +57,8 @@ void Core::reset(int64_t block) {
   maskCounts = false;
   maskElements = 0;
   registers = Registers();
+  writer = 0;
+  memset(idsTaken, 0, sizeof idsTaken);
   atomic = Atomic::NONE;
   pipe = nullptr;
   counts = Counts();

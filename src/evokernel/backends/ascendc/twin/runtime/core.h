@@ -25,6 +25,7 @@ inline const char* spaceName(int space) {
 }
 constexpr uint32_t SPACE_START[SPACES + 1] = {0, 256u << 10, 1280u << 10, 1344u << 10, 1408u << 10, 1664u << 10, 1668u << 10, 1672u << 10};
 constexpr uint32_t LOCAL_BYTES = SPACE_START[SPACES], BLOCK = 32;
+constexpr uint64_t SYSTEM_WORKSPACE = 16u << 20;  // bytes of the workspace that the library has for itself
 
 inline int spaceOf(uint32_t address) {
   int space = 0;
@@ -66,6 +67,7 @@ struct Registers {  // what one instruction leaves for another
   uint16_t merged[4] = {};     // how far MrgSort came in each of its queues
   uint64_t kept = 0;           // how many GatherMask took
   uint64_t pad = 0;            // bits that DataCopyPad fills up with: SetPadValue
+  bool hasPad = false;
 };
 enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // what a copy to global memory does with what is there
 
@@ -76,6 +78,7 @@ struct Region {  // of global memory
   uint16_t* lineOwner;  // per 64 bytes: block that wrote it through the scalar data cache, plus one
   uint32_t* lines = nullptr;  // per 128 bytes: when it was moved last, where not all data fit in L2
   bool past = false;          // copies pass L2 by
+  uint32_t* writers = nullptr;  // who wrote it since the launch began: see writers.cpp
 };
 
 struct Counts {
@@ -94,6 +97,7 @@ struct Run {
   bool fits = true;                    // all arguments stay in L2
   uint32_t moved = 0, reach = 0;       // lines moved so far, and how many of them L2 keeps for a block
   uint8_t* workspace = nullptr;
+  uint64_t workspaceBytes = 0;         // that the host side asked for
   bool rawPointers = false;
   bool isMix = false;
 };
@@ -139,6 +143,8 @@ class Core {
   Atomic atomic = Atomic::NONE;
   void* pipe = nullptr;      // the TPipe made last
   uint64_t repeatSize = 0;
+  uint32_t writer = 0;       // its number among those who write to global memory
+  uint64_t idsTaken[PIPES][PIPES] = {};  // event ids that buffers of queues hold, by the pipe that sets and the one that waits
 
   // ---- local memory
   uint8_t* local;
@@ -229,6 +235,14 @@ inline void Core::scalarGm(uintptr_t address) {
     counts.scalarGmMiss++;
     scalar(chip().scalar_gm_miss);
   }
+}
+
+// The library's part of the workspace is the host side's to ask for.
+inline bool needsSystemWorkspace(const char* what) {
+  if (__builtin_expect(run.workspaceBytes >= SYSTEM_WORKSPACE, 1)) return true;
+  broken("E-WS-SYSTEM", "%s: the host side asks for %llu bytes of workspace, of which the library alone needs %llu", what,
+         (unsigned long long)run.workspaceBytes, (unsigned long long)SYSTEM_WORKSPACE);
+  return false;
 }
 
 inline const Region* regionAt(uintptr_t seen) {

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "meeting.h"
+#include "writers.h"
 
 namespace twin {
 
@@ -104,6 +105,7 @@ void waitCross(int pipe, int flag, const char* what) {
   mustRunTogether();
   std::deque<double>& signals = mine().signals[checked(flag, what)];
   if (signals.empty()) pauseUntil([&signals] { return !signals.empty(); });
+  blocksMet();
   core->time[pipe] = std::max(core->time[pipe], signals.front()) + chip().handshake;
   signals.pop_front();
 }
@@ -113,6 +115,7 @@ void setMark(uintptr_t place, int64_t block, int64_t event) {
   core->barrier();
   Mark& mark = marks[{place, block, event}];
   if (mark.set) pauseUntil([&mark] { return !mark.set; });
+  blocksMet();
   mark = {true, core->time[S]};
   core->scalar(chip().scalar_gm_miss);
 }
@@ -121,6 +124,7 @@ void waitMark(uintptr_t place, int64_t block, int64_t event) {
   mustRunTogether();
   Mark& mark = marks[{place, block, event}];
   if (!mark.set) pauseUntil([&mark] { return mark.set; });
+  blocksMet();
   mark.set = false;
   core->barrier();
   core->time[S] = std::max(core->time[S], mark.time) + chip().scalar_gm_miss;
@@ -131,6 +135,7 @@ void waitTurn() {
   mustRunTogether();
   int64_t mineAt = rounds[core]++ * vectors + core->blockIndex;
   if (turn < mineAt) pauseUntil([mineAt] { return turn >= mineAt; });
+  blocksMet();
   core->barrier();
   core->time[S] = std::max(core->time[S], turnTime) + chip().scalar_gm_miss;
   core->barrier();

@@ -136,6 +136,7 @@ inline void fixpipe(const AscendC::GlobalTensor<D>& dst, const AscendC::LocalTen
   dst.writes(what);
   leave<D>(src, by, strips, outStrip<D>(by), scales, what, [&](int64_t at, const D* from, int64_t count) {
     dst.check(at * int64_t(sizeof(D)), uint64_t(count) * sizeof(D), what);
+    if (core->atomic == Atomic::NONE) dst.receives(at * int64_t(sizeof(D)), from, uint64_t(count) * sizeof(D), what);
     store(dst.data() + at, from, uint64_t(count) * sizeof(D));
   });
 }

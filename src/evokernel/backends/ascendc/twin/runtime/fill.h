@@ -154,6 +154,9 @@ template <typename T> inline void InitOutput(GlobalTensor<T> gmWorkspaceAddr, ui
   twin::core->wait(filled, twin::MTE3);
   for (uint64_t done = 0; done < bytes; done += piece) twin::core->move(twin::MTE3, double(std::min(piece, bytes - done)),
        gmWorkspaceAddr.aligned());
+  std::vector<T> part(std::min<uint32_t>(size, 4096), value);
+  for (uint64_t i = 0; i < size; i += part.size())
+    gmWorkspaceAddr.receives(int64_t(i * sizeof(T)), part.data(), std::min<uint64_t>(part.size(), size - i) * sizeof(T), what);
   std::fill_n(gmWorkspaceAddr.data(), size, value);
 }
 template <typename T> inline void InitGlobalMemory(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value) {
@@ -166,6 +169,7 @@ template <typename T> inline void Fill(GlobalTensor<T>& gmWorkspaceAddr, const u
 // What DataCopyPad fills the rest of a block with, where its parameters do not say.
 template <typename T, TPosition pos = TPosition::MAX> inline void SetPadValue(T paddingValue) {
   twin::core->registers.pad = 0;
+  twin::core->registers.hasPad = true;
   memcpy(&twin::core->registers.pad, &paddingValue, sizeof(T));
 }
 

@@ -14,6 +14,7 @@
 #include "core.h"
 #include "memory.h"
 #include "meeting.h"
+#include "writers.h"
 
 namespace twin {
 
@@ -29,7 +30,7 @@ Entry& entry() {
 
 namespace {
 
-constexpr size_t STACK_BYTES = 1 << 20, SYSTEM_WORKSPACE = 16u << 20;
+constexpr size_t STACK_BYTES = 1 << 20;
 double budgetSeconds = 20;
 std::string report = "[]", mark;
 
@@ -281,7 +282,8 @@ void pauseUntil(std::function<bool()> ready) {
 void launch(const Launch& wanted) {
   bool isMix = entry().isMix;
   int64_t vectorBlocks = int64_t(wanted.blockDim) * (isMix ? 2 : 1), cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
-  Arguments arguments(wanted, SYSTEM_WORKSPACE);
+  Arguments arguments(wanted);
+  watchWriters();
   run.blockCount = wanted.blockDim;
   run.tilingKey = wanted.tilingKey;
   run.isMix = isMix;

@@ -30,6 +30,14 @@ inline void apart(const AscendC::LocalTensor<D>& dst, uint64_t dstBytes, const A
          same ? "are the same memory" : "overlap by a part");
 }
 
+// The documentation lets few library functions work in place. Others of which the algorithm does no harm then are told, not refused.
+template <typename T> inline void inPlace(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src) {
+  if (__builtin_expect(dst.address != src.address, 1)) return;
+  for (const char* documented : {"Gelu", "FasterGelu", "FasterGeluV2", "Trunc", "Round"})
+    if (!strcmp(documented, recipe.name)) return;
+  remark("W-LIB-OVERLAP", "%s works in place, which its documentation excludes", recipe.name);
+}
+
 // Scratch memory that the caller passes.
 inline uint64_t scratch(const AscendC::LocalTensor<uint8_t>& buffer, uint64_t least, const char* what) {
   if (!buffer.allocated) stop("E-LIB-TMP", "%s: the shared temporary buffer was never allocated", what);
@@ -71,6 +79,7 @@ inline void element1(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   source(V, src, bytes, recipe.name);
   target(V, dst, bytes, recipe.name);
   apart(dst, bytes, src, bytes, !recipe.rereads, recipe.name);
+  inPlace(recipe, dst, src);
   T* to = dst.data();
   const T* from = src.data();
   for (uint64_t i = 0; i < count; i++) to[i] = T(f(float(from[i])));
@@ -86,6 +95,8 @@ inline void element2(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   target(V, dst, bytes, recipe.name);
   apart(dst, bytes, one, bytes, !recipe.rereads, recipe.name);
   apart(dst, bytes, other, bytes, !recipe.rereads, recipe.name);
+  inPlace(recipe, dst, one);
+  inPlace(recipe, dst, other);
   T* to = dst.data();
   const T* a = one.data();
   const T* b = other.data();

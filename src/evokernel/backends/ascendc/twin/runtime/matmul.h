@@ -289,6 +289,12 @@ using Matmul = MatmulImpl<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB>;
 
 namespace twin {
 
+// It shares local memory out between the vector and the cube cores, so nothing may be given out before.
+inline void beforeBuffers() {
+  needsSystemWorkspace("REGIST_MATMUL_OBJ");
+  if (core->buffers) broken("E-MM-ORDER", "REGIST_MATMUL_OBJ after InitBuffer gave out %u buffers", core->buffers);
+}
+
 // REGIST_MATMUL_OBJ takes objects, each with its tiling behind it or without.
 inline void registerMatmul() {}
 template <class Object> inline void registerMatmul(Object&) {}
@@ -310,6 +316,7 @@ namespace matmul = AscendC;
   do {                                          \
     (void)(pipe);                               \
     (void)(workspace);                          \
+    ::twin::beforeBuffers();                    \
     ::twin::registerMatmul(__VA_ARGS__);        \
   } while (0)
 #define REGIST_MATMUL_OBJ_STATIC REGIST_MATMUL_OBJ

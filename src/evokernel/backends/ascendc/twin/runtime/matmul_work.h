@@ -144,7 +144,19 @@ void storeGm(const GlobalTensor<DstT>& gm, const twin::Layout& to, int row, int 
              const char* what) {
   gm.writes(what);
   gm.check(0, uint64_t(to.elements(row + rows, column + columns)) * sizeof(DstT), what);
-  put(gm.data(), to, row, column, rows, columns, atomicMode(enAtomic));
+  uint8_t atomic = atomicMode(enAtomic);
+  if (!atomic && !to.fractal) {
+    int64_t wide = twin::packedColumns(columns);
+    int firstColumn = step >= 0 ? tile.col : 0;
+    std::vector<DstT> line(size_t(columns), DstT(0));
+    for (int i = 0; i < rows; i++) {
+      for (int j = 0; j < columns; j++) line[size_t(j)] = result(i, j, firstColumn, wide);
+      gm.receives(to.at(row + i, column) * int64_t(sizeof(DstT)), line.data(), uint64_t(columns) * sizeof(DstT), what);
+      std::copy(line.begin(), line.end(), gm.data() + to.at(row + i, column));
+    }
+    return;
+  }
+  put(gm.data(), to, row, column, rows, columns, atomic);
 }
 void storeLocal(const LocalTensor<DstT>& local, const twin::Layout& to, int rows, int columns, uint8_t enAtomic, const char* what) {
   twin::core->move(twin::MTE2, double(rows) * columns * sizeof(DstT));  // through global memory

@@ -6,6 +6,7 @@
 #include "core.h"
 #include "cross.h"
 #include "sync.h"
+#include "writers.h"
 
 namespace twin {
 
@@ -42,6 +43,7 @@ void meet(bool aivOnly) {
     for (double& time : one->time) time = latest + chip().sync_all;
   meeting.there.clear();
   meeting.generation++;
+  blocksMet();
 }
 
 }  // namespace twin

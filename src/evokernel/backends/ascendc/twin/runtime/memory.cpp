@@ -85,21 +85,22 @@ void* Arguments::show(void* data, uint64_t bytes, const std::string& name, bool 
   return reinterpret_cast<void*>(seen + (real - start));
 }
 
-Arguments::Arguments(const Launch& wanted, uint64_t systemWorkspace) {
+Arguments::Arguments(const Launch& wanted) {
   run.regions.clear();
   shown.clear();
   names.reserve(wanted.arguments.size() + 2);
   owners.reserve(wanted.arguments.size() + 2);
   for (const Buffer& buffer : wanted.arguments)
     pointers.push_back(buffer.data ? show(buffer.data, buffer.bytes, buffer.name, buffer.writable, true) : nullptr);
-  workspaceBytes = wanted.workspaceBytes + systemWorkspace;
+  workspaceBytes = std::max<uint64_t>(wanted.workspaceBytes, 1);  // it has an address in any case
   tilingBytes = wanted.tiling.size() + 64;
   workspace = mmap(nullptr, workspaceBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   tiling = mmap(nullptr, tilingBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (workspace == MAP_FAILED || tiling == MAP_FAILED) throw std::bad_alloc();
   memset(workspace, 0xCD, wanted.workspaceBytes);
   memcpy(tiling, wanted.tiling.data(), wanted.tiling.size());
-  void* seen = show(workspace, workspaceBytes, "workspace", true, false);
+  void* seen = show(workspace, wanted.workspaceBytes, "workspace", true, false);
+  run.workspaceBytes = wanted.workspaceBytes;
   run.workspace = static_cast<uint8_t*>(seen);
   pointers.push_back(seen);
   pointers.push_back(show(tiling, wanted.tiling.size(), "tiling", false, false));

@@ -7,7 +7,7 @@ namespace twin {
 
 class Arguments {
  public:
-  Arguments(const Launch& wanted, uint64_t systemWorkspace);
+  explicit Arguments(const Launch& wanted);
   ~Arguments();
   Arguments(const Arguments&) = delete;
   std::vector<void*> pointers;  // as the kernel is given them

@@ -26,6 +26,23 @@ constexpr int emptiedBy(AscendC::TPosition position) {
   }
 }
 
+// Buffers of queues hold event ids: from EnQue to DeQue, and from FreeTensor to the AllocTensor that hands them out again. The library
+// counts on when there are no more ids; what then waits, waits for nothing that exists.
+inline int8_t takeId(int from, int to) {
+  if (from == to) return 0;
+  uint64_t& taken = core->idsTaken[from][to];
+  int id = taken == ~0ull ? 63 : __builtin_ctzll(~taken);
+  taken |= 1ull << id;
+  return int8_t(id);
+}
+inline void returnId(int from, int to, int id, const char* what) {
+  if (from == to) return;
+  core->idsTaken[from][to] &= ~(1ull << id);
+  if (__builtin_expect(id >= int(chip().event_ids), 0))
+    broken("E-QUE-EVENTS", "%s waits for event id %d of PIPE_%s to PIPE_%s: buffers of queues hold more than the %d ids there are", what, id,
+           pipeName(from), pipeName(to), int(chip().event_ids));
+}
+
 }  // namespace twin
 
 namespace AscendC {
@@ -70,8 +87,7 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
       if (states[index] != FREE) continue;
       states[index] = TAKEN;
       next = (index + 1) % number;
-      if (freed[index].set) twin::core->wait(freed[index], FILL);
-      freed[index].set = false;
+      await(index, "AllocTensor");
       return tensor<T>(index, srcPosition, each);
     }
     twin::stop("E-QUE-ALLOC", "AllocTensor: all %d buffers of the queue are in use", number);
@@ -89,10 +105,12 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
     if (states[index] == QUEUED) twin::stop("E-QUE-LOST", "FreeTensor of a tensor that still waits in the queue: DeQue it first");
     states[index] = FREE;
     twin::core->raise(freed[index], EMPTY);
+    freedId[index] = twin::takeId(EMPTY, FILL);
   }
   template <typename T> void FreeTensor(LocalTensor<T>& given) { FreeTensor(static_cast<const LocalTensor<T>&>(given)); }
-  template <typename T> void FreeAllEvent() {}
-  void FreeAllEvent() {}
+  void FreeAllEvent() {
+    for (int index = 0; index < number; index++) await(index, "FreeAllEvent");
+  }
   bool HasTensorInQue() const { return waiting > 0; }
   bool VacantInQue() const { return waiting < (depth > 0 ? depth : 1); }
   int32_t GetTensorCountInQue() const { return waiting; }
@@ -109,8 +127,16 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
   static constexpr int EMPTY = twin::emptiedBy(to == TPosition::GM ? from : to);
   State states[MOST] = {};
   twin::Event filled[MOST], freed[MOST];
+  int8_t filledId[MOST] = {}, freedId[MOST] = {};
   int order[MOST] = {}, first = 0, waiting = 0, next = 0;
 
+  // Until whoever used the buffer last is done with it.
+  void await(int index, const char* what) {
+    if (!freed[index].set) return;
+    twin::returnId(EMPTY, FILL, freedId[index], what);
+    twin::core->wait(freed[index], FILL);
+    freed[index].set = false;
+  }
   template <typename T> bool put(const LocalTensor<T>& given, int pipe) {
     int index = indexOf(given, "EnQue");
     if (states[index] == FREE) twin::stop("E-QUE-ENQUE", "EnQue of a tensor that is not allocated, or was freed already");
@@ -119,6 +145,7 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
     if (waiting >= MOST) twin::stop("E-QUE-DEPTH", "EnQue: %d tensors wait in a queue of depth %d", waiting + 1, int(depth));
     states[index] = QUEUED;
     twin::core->raise(filled[index], pipe);
+    filledId[index] = twin::takeId(FILL, EMPTY);
     order[(first + waiting++) % MOST] = index;
     return true;
   }
@@ -128,6 +155,7 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
     first = (first + 1) % MOST;
     waiting--;
     states[index] = PASSED;
+    twin::returnId(FILL, EMPTY, filledId[index], "DeQue");
     twin::core->wait(filled[index], pipe);
     return tensor<T>(index, srcPosition, each);
   }
@@ -186,6 +214,7 @@ class TPipe {
   void Reset() {  // what was handed out before may be handed out again
     for (int space = 0; space < twin::SPACES; space++) twin::core->top[space] = twin::SPACE_START[space];
     twin::core->buffers = 0;
+    memset(twin::core->idsTaken, 0, sizeof twin::core->idsTaken);
     for (auto& used : eventsUsed) used = 0;
   }
   template <class Q> bool InitBuffer(Q& queue, uint8_t number, uint32_t bytes) { return give(queue, number, bytes); }

@@ -60,8 +60,13 @@ inline uint64_t GetArchVersion() { return 2201; }
 inline void InitSocState() {}
 inline void SetSysWorkspace(GM_ADDR) {}
 inline void SetSysWorkspaceForce(GM_ADDR) {}
-inline GM_ADDR GetSysWorkSpacePtr() { return twin::run.workspace; }
-inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return workspace; }
+inline GM_ADDR GetSysWorkSpacePtr() {
+  twin::needsSystemWorkspace("GetSysWorkSpacePtr");
+  return twin::run.workspace;
+}
+inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) {
+  return twin::needsSystemWorkspace("GetUserWorkspace") ? twin::run.workspace + twin::SYSTEM_WORKSPACE : workspace;
+}
 inline void OOMInit() {}
 inline void printf(const char*, ...) {}
 inline void PRINTF(const char*, ...) {}

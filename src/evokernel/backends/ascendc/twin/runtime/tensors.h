@@ -2,6 +2,7 @@
 #pragma once
 #include "core.h"
 #include "types.h"
+#include "writers.h"
 
 namespace twin {
 
@@ -197,6 +198,10 @@ template <typename T> class GlobalTensor {
     if (__builtin_expect(region && !region->writable, 0)) twin::stop("E-GM-READONLY", "%s writes the kernel's input '%s'", what, region->name);
   }
   bool aligned() const { return (base - low) % 512 == 0; }
+  // They are about to be written with what is at `from`.
+  void receives(int64_t skip, const void* from, uint64_t bytes, const char* what) const {
+    twin::writing(region, base - low + uint64_t(skip), from, bytes, what);
+  }
   twin::Traffic rows(uint64_t count, uint64_t length, uint64_t gap) const { return {region, base - low, count, length, length + gap}; }
 
  private:
@@ -206,7 +211,7 @@ template <typename T> class GlobalTensor {
     if (__builtin_expect(at < low || at + sizeof(T) > high, 0)) outside(index * int64_t(sizeof(T)), sizeof(T), what);
     return at;
   }
-  // Two cores that write one line of 64 bytes through their data caches lose one of the two updates.
+  // Of two cores that write one line of 64 bytes through their data caches, one may lose its update: the line goes back whole.
   void own(uintptr_t at) const {
     if (!region->lineOwner) return;
     uint16_t& owner = region->lineOwner[(at - low) >> 6];
@@ -217,7 +222,7 @@ template <typename T> class GlobalTensor {
     }
   }
   __attribute__((cold, noinline)) void shared(uint16_t owner) const {
-    twin::broken("E-GM-LINE", "SetValue: blocks %d and %ld both write one 64-byte line of '%s' through their data caches, and one update is lost",
+    twin::remark("W-GM-LINE", "SetValue: blocks %d and %ld both write one 64-byte line of '%s' through their data caches, and an update may be lost",
                  owner - 1, long(twin::core->blockIndex), region->name);
   }
   [[noreturn]] __attribute__((cold, noinline)) void outside(int64_t skip, uint64_t bytes, const char* what) const {
