@@ -87,15 +87,15 @@ extern "C" void product_local(unsigned char* const* arguments) {
   Given given(arguments);
   const auto& t = given.shape.cube;
   AscendC::TPipe pipe;
+  Matmul<Halves<CubeFormat::ND, AscendC::TPosition::VECOUT>, Halves<CubeFormat::ND>, Result> mm;
+  Matmul<Halves<CubeFormat::ND>, Halves<CubeFormat::ND>, Result> unused;
+  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &given.shape.cube, unused, &given.shape.cube);
   AscendC::TBuf<AscendC::TPosition::VECCALC> left, out;
   pipe.InitBuffer(left, t.M * t.Ka * sizeof(half));
   pipe.InitBuffer(out, t.baseM * t.baseN * sizeof(float));
   auto a = left.Get<half>();
   DataCopy(a, given.a, t.M * t.Ka);
   AscendC::PipeBarrier<PIPE_ALL>();
-  Matmul<Halves<CubeFormat::ND, AscendC::TPosition::VECOUT>, Halves<CubeFormat::ND>, Result> mm;
-  Matmul<Halves<CubeFormat::ND>, Halves<CubeFormat::ND>, Result> unused;
-  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &given.shape.cube, unused, &given.shape.cube);
   mm.SetTensorA(a);
   mm.SetTensorB(given.b);
   auto tile = out.Get<float>();
