@@ -44,6 +44,13 @@ QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
 """How CANN's own compiler lets `__aicore__` be written; no other does."""
 
 
+LAUNCH = re.compile(r"\b\w+(?:<[^<>;]*>)?\s*<<<[^;{}]*?>>>\s*\([^;{}]*\)(?=\s*;)")
+C_NAMES = """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh div erf erfc exp exp2 expm1 fabs fdim floor fma fmax
+    fmin fmod frexp gamma hypot ilogb index ldexp ldiv lgamma log log10 log1p log2 logb lround modf nan nearbyint pow remainder rint
+    round scalbn select signbit sin sinh sqrt tan tanh tgamma trunc y0 y1 j0 j1"""
+"""Operators that are called like functions which a standard header declares."""
+
+
 def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float = 120.0) -> None:
     """Leaves the operator and the twin it runs on in `workdir`, or raises CandidateError with the compiler's first errors."""
     path = find(compiler)
@@ -54,7 +61,7 @@ def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float 
     try:
         for name, text in project.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(QUALIFIER.sub("", text) if name not in project.hosts else text)
+            (root / name).write_text(text if name in project.hosts else for_gcc(text, project.entry))
         (workdir / "glue.cpp").write_text(glue(project))
         if project.bind:
             (root / BIND).write_text(project.bind)
@@ -63,6 +70,20 @@ def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float 
         raise InfraError(f"cannot write to {workdir}: {error}") from error
     compile_all(path, project, workdir, timeout_s)
     check_object(workdir / LIBRARY, workdir / RUNTIME)
+
+
+def for_gcc(text: str, entry: str) -> str:
+    """A kernel's text without what only CANN's compiler takes; lines stay where they are. A launch in it is for programs that start the
+    kernel themselves: here nobody calls it. An entry that is called like a function of C's gets another name, its calls of C do not."""
+    plain = LAUNCH.sub(lambda launch: "AscendC::Trap()" + "\n" * launch[0].count("\n"), QUALIFIER.sub("", text))
+    if entry not in C_NAMES.split():
+        return plain
+    return re.sub(rf"(\b__global__\b[^;{{}}()]*\s){entry}(\s*\()", rf"\g<1>{own_name(entry)}\g<2>", plain)
+
+
+def own_name(entry: str) -> str:
+    """What the kernel's function is called in the library."""
+    return f"{entry}_kernel" if entry in C_NAMES.split() else entry
 
 
 def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) -> None:
@@ -113,12 +134,12 @@ def glue(project: Project) -> str:
     number = project.parameters
     passed = ", ".join(f"static_cast<unsigned char*>(a[{i}])" for i in range(number))
     is_mix, on_cube = bool(MIXED.search(kernel)), bool(CUBE.search(kernel))
-    meets = bool(MEETING.search(kernel))
+    meets, entry = bool(MEETING.search(kernel)), own_name(project.entry)
     return "\n".join(
         [
             '#include "launch.h"',
-            f'extern "C" void {project.entry}({", ".join(["unsigned char*"] * number)});',
-            f"static void call(void** a) {{ {project.entry}({passed}); }}",
+            f'extern "C" void {entry}({", ".join(["unsigned char*"] * number)});',
+            f"static void call(void** a) {{ {entry}({passed}); }}",
             f"static const bool known = (twin::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}}}, true);",
             "",
         ]

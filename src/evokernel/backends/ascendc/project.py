@@ -150,7 +150,7 @@ def assembled(files: Mapping[str, str], signature: Signature, kernel: str, hosts
         op=op,
         entry=entry.name,
         parameters=entry.parameters,
-        header=header(kept, kernel, hosts),
+        header=header(kept, kernel),
         files=kept,
         kernel=kernel,
         hosts=hosts,
@@ -159,18 +159,18 @@ def assembled(files: Mapping[str, str], signature: Signature, kernel: str, hosts
     )
 
 
-def header(files: dict[str, str], kernel: str, hosts: Sequence[str]) -> str:
-    """The tiling header that the kernel does not include. Classes that a host source defines are put into one."""
+def header(files: dict[str, str], kernel: str) -> str:
+    """The tiling header that the kernel does not include. Where the classes are in several files or among other things, a header is made of
+    them alone: CANN shows the kernel nothing else either."""
     seen = {kernel} | sources.reached(kernel, files)
-    for name in sorted(files):
-        if not sources.TILING.search(sources.code(files[name])) or name in seen:
-            continue
-        if name not in hosts:
-            return name
-        made = str(PurePosixPath(name).with_name("tiling_structs.h"))
-        files[made] = sources.structs(files[name])
-        return made
-    return ""
+    having = [name for name in sorted(files) if name not in seen and sources.TILING.search(sources.code(files[name]))]
+    if not having:
+        return ""
+    if len(having) == 1 and not sources.reached(having[0], files) and sources.is_tiling_only(files[having[0]]):
+        return having[0]
+    made = str(PurePosixPath(having[0]).with_name("tiling_structs.h"))
+    files[made] = sources.structs(having, files)
+    return made
 
 
 def dtypes(definition: sources.Definition, signature: Signature) -> dict[str, str]:

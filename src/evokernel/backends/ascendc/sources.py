@@ -14,6 +14,8 @@ OPERATOR = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
 REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
 DEFAULT = re.compile(r"\bREGISTER_TILING_DEFAULT\s*\(\s*([\w:]+)\s*\)")
 TILING = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\).*?\bEND_TILING_DATA_DEF\b\s*;?", re.DOTALL)
+FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF_STRUCT\s*\(\s*(?:\w+::)*(\w+)")
+COUNTED = re.compile(r"(\bTILING_DATA_FIELD_DEF_ARR\s*\(\s*[\w:\s]+,)([^,]+)(,)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CONTEXT = r"\bgert::(?:Tiling|TilingParse|InferShape|InferDataType)Context\b"
 HOST = re.compile(rf"\bOP_ADD\s*\(|:\s*public\s+(?:ops::)?OpDef\b|\bIMPL_OP\w*\s*\(|{CONTEXT}")
@@ -159,11 +161,44 @@ def definition(texts: Iterable[str]) -> Definition:
     return Definition(tuple(found["Input"].values()), tuple(found["Output"].values()), tuple(found["Attr"]))
 
 
-def structs(text: str) -> str:
-    """A header with the tiling classes that a text defines, for the kernel to see."""
-    plain = code(text)
-    parts = ['#pragma once\n#include "register/tilingdata_base.h"\n']
-    for match in TILING.finditer(plain):
-        spaces = scope(plain, match.start()).split("::")[:-1]
-        parts.append("".join(f"namespace {space} {{\n" for space in spaces) + match[0].rstrip(";") + ";\n" + "}\n" * len(spaces))
+def is_tiling_only(text: str) -> bool:
+    """Whether a header has nothing but tiling classes."""
+    plain = REGISTERED.sub("", TILING.sub("", code(text)))
+    return not re.sub(r"^[ \t]*#.*$|\bnamespace\s+[\w:]+|[\s{};]", "", plain, flags=re.MULTILINE)
+
+
+def structs(names: Iterable[str], files: Mapping[str, str]) -> str:
+    """A header with the tiling classes that these files define, for the kernel to see; a class that another has as a field comes before."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in names:
+        plain = code(files[name])
+        for match in TILING.finditer(plain):
+            found.setdefault(match[1], (scope(plain, match.start()), match[0]))
+    every = "\n".join(code(text) for text in files.values())
+    parts, done = ['#pragma once\n#include "register/tilingdata_base.h"\n'], set[str]()
+
+    def write(name: str) -> None:
+        if name in done or name not in found:
+            return
+        done.add(name)
+        space, text = found[name]
+        for field in FIELD.finditer(text):
+            write(field[1])
+        spaces = space.split("::")[:-1]
+        plain = COUNTED.sub(lambda field: f"{field[1]}{worked_out(field[2], every)}{field[3]}", text)
+        parts.append("".join(f"namespace {space} {{\n" for space in spaces) + plain.rstrip("; \n") + ";\n" + "}\n" * len(spaces))
+
+    for name in found:
+        write(name)
     return "".join(parts)
+
+
+def worked_out(expression: str, text: str, deep: int = 4) -> str:
+    """The length of an array with what the text says of the constants in it; their names mean other things in a kernel."""
+
+    def one(word: re.Match[str]) -> str:
+        named = rf"\b(?:constexpr|const)\b[\w:\s]*\s{word[0]}\s*(?:=\s*|\{{)([^;}}]+)\}}?;|^[ \t]*#[ \t]*define[ \t]+{word[0]}[ \t]+(.+)$"
+        known = re.search(named, text, re.MULTILINE)
+        return f"({worked_out((known[1] or known[2]).strip(), text, deep - 1)})" if known else word[0]
+
+    return re.sub(r"(?<![\w:])[A-Za-z_]\w*", one, expression) if deep else expression

@@ -86,16 +86,23 @@ def findings(name: str, source: str, rules: Rules, files: Collection[str] = ()) 
     found = list(tokens(source))
     if sum(token.kind == "number" for token in found) > LITERALS:
         yield f"{name} holds more than {LITERALS} number literals: compute what a table would hold"
-    if control := CONTROL.search(source):
-        yield f"{name} line {source.count(chr(10), 0, control.start()) + 1}: {control[0]!r} is no character of a program"
+    for token in c_tokens.tokens(source):
+        if token.kind != "comment" and (control := CONTROL.search(token.text)):
+            yield f"{name} line {token.line}: {control[0]!r} is no character of a program"
     for token in found:
         if token.kind in ("word", "sign") and not token.text.isascii():
             yield f"{name} line {token.line}: {token.text!r} is not ASCII"
         if token.kind == "torn":
             yield f"{name} line {token.line}: a raw string with an escaped line end in it"
     may_include = partial(is_header, rules=rules, name=name, files=files)
-    noted = {*directives(found, rules, may_include), *words(found, rules), *attributes(found, rules)}
+    noted = {*directives(found, rules, may_include), *words(without_includes(found), rules), *attributes(found, rules)}
     yield from (f"{name} line {at}: {what}" for at, what in sorted(noted))
+
+
+def without_includes(found: Sequence[Token]) -> list[Token]:
+    """The tokens of all lines but those that include a header: its name is no word of the program."""
+    included = {id(token) for line in lines(found) if line[0].text == "include" for token in line}
+    return [token for token in found if id(token) not in included]
 
 
 def lines(found: Sequence[Token]) -> Iterator[list[Token]]:
@@ -134,10 +141,10 @@ def directives(found: Sequence[Token], rules: Rules, may_include: Callable[[str]
 
 def is_header(text: str, rules: Rules, name: str, files: Collection[str]) -> bool:
     """Whether this is one of the headers that a file of the candidate may include."""
-    if text.startswith("<"):
-        return text.strip("<>") in rules.headers
-    quoted = text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' else ""
-    return bool(quoted) and (is_own(quoted, name, files) or bool(rules.quoted.fullmatch(quoted)))
+    header = text[1:-1] if len(text) > 2 and (text[0], text[-1]) in {("<", ">"), ('"', '"')} else ""
+    if not header:
+        return False
+    return header in rules.headers or bool(rules.quoted.fullmatch(header)) or (text[0] == '"' and is_own(header, name, files))
 
 
 def is_own(header: str, name: str, files: Collection[str]) -> bool:

@@ -20,6 +20,7 @@
 #include "../runtime/compare.h"
 #include "../runtime/operators.h"
 #include "../runtime/builtins.h"
+#include "../runtime/internals.h"
 #include "../runtime/activation.h"
 #include "../runtime/mathematics.h"
 #include "../runtime/softmax.h"

@@ -156,7 +156,7 @@ namespace AscendC {
 #define TWIN_BROADCAST(NAME)                                                                                                           \
   template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                         \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim],   \
-                   LocalTensor<uint8_t>& sharedTmpBuffer) {                                                                            \
+                   const LocalTensor<uint8_t>& sharedTmpBuffer) {                                                                      \
     static_assert(dim == 1 || dim == 2, "one or two axes");                                                                            \
     twin::scratch(sharedTmpBuffer, 256, #NAME);                                                                                        \
     twin::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \

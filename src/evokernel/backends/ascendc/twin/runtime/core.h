@@ -68,6 +68,7 @@ struct Registers {  // what one instruction leaves for another
   uint64_t kept = 0;           // how many GatherMask took
   uint64_t pad = 0;            // bits that DataCopyPad fills up with: SetPadValue
   bool hasPad = false;
+  uint64_t blocks[8][8] = {};  // addresses of blocks that set_va_reg_sb names
 };
 enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // what a copy to global memory does with what is there
 

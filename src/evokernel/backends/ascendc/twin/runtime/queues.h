@@ -69,6 +69,14 @@ class Buffers {
   }
 };
 
+// How a queue may be configured; the order of buffers is the same whatever it says.
+struct TQueConfig {
+  bool nd2nz = false, nz2nd = false, scmBlockGroup = false;
+  uint32_t bufferLen = 0, bufferNumber = 0, consumerSize = 0;
+  TPosition consumer[8] = {};
+  bool enableStaticEvtId = false, enableLoopQueue = false;
+};
+
 template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQueBind : public Buffers {
  public:
   static constexpr TPosition srcPosition = from == TPosition::GM ? to : from, dstPosition = to;
@@ -97,6 +105,7 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
   template <typename T> bool EnQue(LocalTensor<T>& given) { return put(given, FILL); }
   template <TPosition srcUser, TPosition dstUser, typename T> bool EnQue(const LocalTensor<T>& given) { return put(given, srcUser == TPosition::GM ? twin::MTE2 : twin::V); }
   template <typename T> LocalTensor<T> DeQue() { return take<T>(EMPTY); }
+  void DeQue() { take<uint8_t>(EMPTY); }
   template <typename T> void DeQue(LocalTensor<T>& into) { into = DeQue<T>(); }
   template <TPosition srcUser, TPosition dstUser, typename T> LocalTensor<T> DeQue() { return take<T>(dstUser == TPosition::GM ? twin::MTE3 : twin::V); }
   template <typename T> void FreeTensor(const LocalTensor<T>& given) {

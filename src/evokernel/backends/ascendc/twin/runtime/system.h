@@ -16,15 +16,10 @@
 #define KERNEL_TASK_TYPE_DEFAULT(type)
 #define KERNEL_TASK_TYPE(key, type)
 #define ENABLE_PRINTF()
-#define ASSERT(...) \
-  do {              \
-  } while (0)
-#define ASCENDC_ASSERT(...) \
-  do {                      \
-  } while (0)
-#define ASCENDC_DEBUG_ASSERT(...) \
-  do {                            \
-  } while (0)
+// Assertions are for CANN's debugging builds. Kernels have them in the middle of a statement, too.
+#define ASSERT(...)
+#define ASCENDC_ASSERT(...)
+#define ASCENDC_DEBUG_ASSERT(...)
 #define ASCEND_IS_AIV (!::twin::core->isCube)
 #define ASCEND_IS_AIC (::twin::core->isCube)
 #define g_coreType (::twin::core->isCube ? int(AscendC::AIC) : int(AscendC::AIV))
@@ -68,8 +63,9 @@ inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) {
   return twin::needsSystemWorkspace("GetUserWorkspace") ? twin::run.workspace + twin::SYSTEM_WORKSPACE : workspace;
 }
 inline void OOMInit() {}
-inline void printf(const char*, ...) {}
-inline void PRINTF(const char*, ...) {}
+// Templates, so that they are taken where C's printf is in sight as well.
+template <typename... Values> inline void printf(const char*, const Values&...) {}
+template <typename... Values> inline void PRINTF(const char*, const Values&...) {}
 template <typename T> inline void DumpTensor(const LocalTensor<T>&, uint32_t, uint32_t) {}
 template <typename T> inline void DumpTensor(const GlobalTensor<T>&, uint32_t, uint32_t) {}
 inline void Trap() { twin::stop("E-TRAP", "the kernel calls Trap"); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>  // before __noinline__ becomes a macro: the standard library has it as an attribute
 #include <type_traits>
 
 #include "half.h"

@@ -1,9 +1,18 @@
 // fe::PlatFormInfos: the chip as the framework passes it on to host functions.
 #pragma once
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tiling/platform/platform_ascendc.h"
+
+// CANN's header leaves these without a namespace, and host code relies on it.
+using std::map;
+using std::shared_ptr;
+using std::string;
+using std::vector;
 
 namespace fe {
 

@@ -11,9 +11,9 @@
 #ifdef TWIN_KERNEL_TU
 
 #define BEGIN_TILING_DATA_DEF(className) struct className {
-#define TILING_DATA_FIELD_DEF(type, name) type name
-#define TILING_DATA_FIELD_DEF_ARR(type, count, name) type name[count]
-#define TILING_DATA_FIELD_DEF_STRUCT(type, name) type name
+#define TILING_DATA_FIELD_DEF(type, name) type name;
+#define TILING_DATA_FIELD_DEF_ARR(type, count, name) type name[count];
+#define TILING_DATA_FIELD_DEF_STRUCT(type, name) type name;
 #define END_TILING_DATA_DEF };
 #define REGISTER_TILING_DATA_CLASS(opType, className)
 
@@ -42,7 +42,7 @@ void savedTiling(size_t bytes, size_t capacity, const char* name);
   type get_##name() const { return this->name##_; }     \
                                                         \
  private:                                               \
-  type name##_ = {}
+  type name##_ = {};
 
 #define TILING_DATA_FIELD_DEF_ARR(type, count, name)                                                            \
  public:                                                                                                        \
@@ -51,11 +51,11 @@ void savedTiling(size_t bytes, size_t capacity, const char* name);
   const type* get_##name() const { return this->name##_; }                                                      \
                                                                                                                 \
  private:                                                                                                       \
-  type name##_[count] = {}
+  type name##_[count] = {};
 
 #define TILING_DATA_FIELD_DEF_STRUCT(type, name) \
  public:                                         \
-  type name
+  type name;
 
 #define END_TILING_DATA_DEF };
 
