@@ -16,6 +16,7 @@ DEFAULT = re.compile(r"\bREGISTER_TILING_DEFAULT\s*\(\s*([\w:]+)\s*\)")
 TILING = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\).*?\bEND_TILING_DATA_DEF\b\s*;?", re.DOTALL)
 FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF_STRUCT\s*\(\s*(?:\w+::)*(\w+)")
 COUNTED = re.compile(r"(\bTILING_DATA_FIELD_DEF_ARR\s*\(\s*[\w:\s]+,)([^,]+)(,)")
+DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)(.*)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CONTEXT = r"\bgert::(?:Tiling|TilingParse|InferShape|InferDataType)Context\b"
 HOST = re.compile(rf"\bOP_ADD\s*\(|:\s*public\s+(?:ops::)?OpDef\b|\bIMPL_OP\w*\s*\(|{CONTEXT}")
@@ -56,8 +57,25 @@ class Definition(NamedTuple):
 
 @lru_cache(maxsize=64)
 def code(text: str) -> str:
-    """The text without its comments; lines stay where they are."""
-    return "".join(re.sub(r"[^\n]", " ", token.text) if token.kind == "comment" else token.text for token in tokens(text))
+    """The text without its comments and what stands after `#if 0`; lines stay where they are."""
+    plain = "".join(blank(token.text) if token.kind == "comment" else token.text for token in tokens(text))
+    made: list[str] = []
+    depth, dead = 0, 0  # of #if; of the one that is off
+    for line in plain.splitlines(keepends=True):
+        said = DIRECTIVE.match(line)
+        if said and said[1].startswith("if"):
+            depth += 1
+            dead = depth if not dead and said[1] == "if" and said[2].strip() == "0" else dead
+        is_over = bool(said) and depth == dead and said[1] in ("else", "elif", "endif")
+        made.append(blank(line) if dead and not is_over and not (depth == dead and said) else line)
+        dead = 0 if is_over else dead
+        depth -= bool(said) and said[1] == "endif"
+    return "".join(made)
+
+
+def blank(text: str) -> str:
+    """As many blanks, on as many lines."""
+    return re.sub(r"[^\n]", " ", text)
 
 
 def snake(operator: str) -> str:

@@ -11,6 +11,8 @@ struct Buffer {
   uint64_t bytes;
   std::string name;
   bool writable;
+  std::vector<int64_t> shape = {};
+  std::vector<Buffer> parts = {};  // of a list of tensors, which has no data of its own
 };
 
 struct Launch {

@@ -85,13 +85,39 @@ void* Arguments::show(void* data, uint64_t bytes, const std::string& name, bool 
   return reinterpret_cast<void*>(seen + (real - start));
 }
 
+// A list of tensors as kernels read it: where the pointers begin, then each tensor's number of axes with its place in the list (with the length
+// of the list for the first) and its sizes, then the pointers. Kernels read it by raw pointers, and nothing else is meant by that here.
+void* Arguments::showList(const Buffer& list) {
+  std::vector<uint64_t> words{0}, addresses;
+  for (const Buffer& part : list.parts) {
+    uint64_t place = addresses.empty() ? list.parts.size() : addresses.size();
+    words.push_back(part.shape.size() | place << 32);
+    words.insert(words.end(), part.shape.begin(), part.shape.end());
+    addresses.push_back(reinterpret_cast<uint64_t>(show(part.data, part.bytes, part.name, part.writable, true)));
+  }
+  words[0] = words.size() * sizeof(uint64_t);
+  words.insert(words.end(), addresses.begin(), addresses.end());
+  uint64_t bytes = words.size() * sizeof(uint64_t);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  memcpy(memory, words.data(), bytes);
+  held.emplace_back(memory, bytes);
+  void* seen = show(memory, bytes, list.name, false, false);
+  open(shown.back());
+  return seen;
+}
+
 Arguments::Arguments(const Launch& wanted) {
   run.regions.clear();
   shown.clear();
-  names.reserve(wanted.arguments.size() + 2);
-  owners.reserve(wanted.arguments.size() + 2);
-  for (const Buffer& buffer : wanted.arguments)
-    pointers.push_back(buffer.data ? show(buffer.data, buffer.bytes, buffer.name, buffer.writable, true) : nullptr);
+  size_t count = wanted.arguments.size() + 2;
+  for (const Buffer& buffer : wanted.arguments) count += buffer.parts.size();
+  names.reserve(count);
+  owners.reserve(count);
+  for (const Buffer& buffer : wanted.arguments) {
+    if (!buffer.parts.empty()) pointers.push_back(showList(buffer));
+    else pointers.push_back(buffer.data ? show(buffer.data, buffer.bytes, buffer.name, buffer.writable, true) : nullptr);
+  }
   workspaceBytes = std::max<uint64_t>(wanted.workspaceBytes, 1);  // it has an address in any case
   tilingBytes = wanted.tiling.size() + 64;
   workspace = mmap(nullptr, workspaceBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -112,6 +138,7 @@ Arguments::~Arguments() {
   run.regions.clear();
   munmap(workspace, workspaceBytes);
   munmap(tiling, tilingBytes);
+  for (const auto& one : held) munmap(one.first, one.second);
 }
 
 }  // namespace twin

@@ -1,6 +1,8 @@
 // The kernel's arguments as it sees them. It is given addresses nobody can use at first: the API knows where the data is, and who uses such an
 // address without it is noticed, and gets the data then. What lies around them stays out of reach.
 #pragma once
+#include <utility>
+
 #include "launch.h"
 
 namespace twin {
@@ -18,6 +20,8 @@ class Arguments {
   void* workspace = nullptr;
   void* tiling = nullptr;
   uint64_t workspaceBytes = 0, tilingBytes = 0;
+  std::vector<std::pair<void*, uint64_t>> held;  // memory of lists
+  void* showList(const Buffer& list);
   void* show(void* data, uint64_t bytes, const std::string& name, bool writable, bool tracked);
 };
 

@@ -70,20 +70,43 @@ const ops::OpParamDef& inForce(const ops::OpParamDef& general, const ops::Entrie
   return general;
 }
 
-void checkCounts(const ops::OpDef& op, size_t inputs, size_t attributes, size_t outputs) {
-  struct {
-    const char* what;
-    size_t given, defined;
-    std::string names;
-  } counts[] = {
-      {"inputs", inputs, op.twinInputs().size(), names(op.twinInputs())},
-      {"attributes", attributes, op.twinAttributes().size(), names(op.twinAttributes())},
-      {"outputs", outputs, op.twinOutputs().size(), names(op.twinOutputs())},
-  };
-  for (const auto& count : counts) {
-    if (count.given == count.defined) continue;
-    stop("E-OP-ARGS", "%s is called with %zu %s, its OpDef has %s", op.twinType().c_str(), count.given, count.what, count.names.c_str());
+using Operands = std::vector<std::vector<Operand>>;  // those of each parameter
+
+[[noreturn]] void wrongCount(const ops::OpDef& op, size_t given, const char* what, const std::string& defined) {
+  stop("E-OP-ARGS", "%s is called with %zu %s, its OpDef has %s", op.twinType().c_str(), given, what, defined.c_str());
+}
+
+// Which operands belong to which parameter. Lists are equally long; optional ones at the end may be left out.
+Operands grouped(const ops::OpDef& op, const ops::Entries<ops::OpParamDef>& parameters, const std::vector<Operand>& operands, const char* what) {
+  size_t lists = 0, least = parameters.size();
+  for (const auto& one : parameters) lists += one->twinOption() == ops::DYNAMIC;
+  while (least && parameters[least - 1]->twinOption() == ops::OPTIONAL) least--;
+  size_t single = parameters.size() - lists, each = 1;
+  if (lists && operands.size() > parameters.size()) {
+    each = (operands.size() - single) / lists;
+    if ((operands.size() - single) % lists)
+      stop("E-OP-DYNAMIC", "%s has %zu lists among its %s, and %zu tensors do not make lists of one length", op.twinType().c_str(), lists, what,
+           operands.size() - single);
+  } else if (operands.size() > parameters.size() || operands.size() < least) {
+    wrongCount(op, operands.size(), what, names(parameters));
   }
+  Operands found;
+  size_t next = 0;
+  for (const auto& one : parameters) {
+    size_t count = one->twinOption() == ops::DYNAMIC ? each : 1;
+    found.emplace_back();
+    for (size_t i = 0; i < count; i++) found.back().push_back(next < operands.size() ? operands[next++] : Operand());
+  }
+  return found;
+}
+
+// Optional attributes at the end may be left out as well.
+std::vector<Operand> completed(const ops::OpDef& op, std::vector<Operand> attributes) {
+  const auto& defined = op.twinAttributes();
+  size_t given = attributes.size();
+  while (attributes.size() < defined.size() && defined[attributes.size()]->twinIsOptional()) attributes.emplace_back();
+  if (attributes.size() != defined.size()) wrongCount(op, given, "attributes", names(defined));
+  return attributes;
 }
 
 std::string listed(const std::vector<ge::DataType>& types) {
@@ -129,45 +152,64 @@ uint64_t bytesOf(const Operand& operand) {
   return static_cast<uint64_t>(count);
 }
 
-void addInputs(const ops::OpDef& op, const std::vector<Operand>& inputs, Node& node, Launch& launch,
-               std::vector<std::pair<const ops::OpParamDef*, ge::DataType>>& used) {
+using Used = std::vector<std::pair<const ops::OpParamDef*, ge::DataType>>;
+
+Buffer buffer(const Operand& operand, const std::string& name, bool writable) {
+  return {operand.data, bytesOf(operand), name, writable, operand.shape};
+}
+
+void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Operand& operand) {
+  const char* name = parameter.twinName().c_str();
+  if (operand.kind == Operand::TENSORS)
+    stop("E-OP-DYNAMIC", "input '%s' of %s is a list of tensors, which the twin takes from no binding", name, op.twinType().c_str());
+  if (operand.kind == Operand::ABSENT && parameter.twinOption() != ops::OPTIONAL)
+    stop("E-OP-ARGS", "input '%s' of %s is required and was not given (aclnn 161001)", name, op.twinType().c_str());
+  if (operand.kind != Operand::ABSENT && operand.kind != Operand::TENSOR)
+    stop("E-OP-ARGS", "input '%s' of %s is no tensor", name, op.twinType().c_str());
+  if (operand.kind == Operand::TENSOR && parameter.twinNeedsValues() && bytesOf(operand) > MOST_VALUES)
+    stop("E-OP-VALUES", "the host side asks for the values of input '%s' of %s, %llu bytes: it may read %llu", name, op.twinType().c_str(),
+         static_cast<unsigned long long>(bytesOf(operand)), static_cast<unsigned long long>(MOST_VALUES));
+}
+
+void addInputs(const ops::OpDef& op, const Operands& inputs, Node& node, Launch& launch, Used& used) {
   const auto& special = configuration(op).twinInputs();
   for (size_t i = 0; i < inputs.size(); i++) {
     const ops::OpParamDef& parameter = inForce(*op.twinInputs()[i], special);
-    const Operand& operand = inputs[i];
-    const char* name = parameter.twinName().c_str();
-    if (parameter.twinOption() == ops::DYNAMIC || operand.kind == Operand::TENSORS)
-      stop("E-OP-DYNAMIC", "input '%s' of %s is a list of tensors, which the twin cannot pass", name, op.twinType().c_str());
-    if (operand.kind == Operand::ABSENT && parameter.twinOption() != ops::OPTIONAL)
-      stop("E-OP-ARGS", "input '%s' of %s is required and was not given (aclnn 161001)", name, op.twinType().c_str());
-    if (operand.kind != Operand::ABSENT && operand.kind != Operand::TENSOR)
-      stop("E-OP-ARGS", "input '%s' of %s is no tensor", name, op.twinType().c_str());
-    bool present = operand.kind == Operand::TENSOR;
-    if (present) {
-      checkType(op, parameter, "input", operand.type);
-      used.emplace_back(&parameter, operand.type);
+    Buffer list{nullptr, 0, parameter.twinName(), false};
+    node.inputLists.emplace_back(node.inputs.size(), inputs[i].size());
+    for (const Operand& operand : inputs[i]) {
+      checkInput(op, parameter, operand);
+      bool present = operand.kind == Operand::TENSOR;
+      if (present) {
+        checkType(op, parameter, "input", operand.type);
+        used.emplace_back(&parameter, operand.type);
+        list.parts.push_back(buffer(operand, parameter.twinName(), false));
+        list.bytes += bytesOf(operand);
+      }
+      node.present.push_back(present);
+      node.inputs.push_back(present ? described(operand, parameter.twinNeedsValues()) : gert::Tensor());
     }
-    if (present && parameter.twinNeedsValues() && bytesOf(operand) > MOST_VALUES)
-      stop("E-OP-VALUES", "the host side asks for the values of input '%s' of %s, %llu bytes: it may read %llu", name, op.twinType().c_str(),
-           static_cast<unsigned long long>(bytesOf(operand)), static_cast<unsigned long long>(MOST_VALUES));
-    node.present.push_back(present);
-    node.inputs.push_back(present ? described(operand, parameter.twinNeedsValues()) : gert::Tensor());
-    launch.arguments.push_back({present ? operand.data : nullptr, present ? bytesOf(operand) : 0, name, false});
+    bool isList = parameter.twinOption() == ops::DYNAMIC;
+    launch.arguments.push_back(isList || list.parts.empty() ? list : list.parts[0]);
   }
 }
 
-void addOutputs(const ops::OpDef& op, const std::vector<Operand>& outputs, Node& node, Launch& launch,
-                std::vector<std::pair<const ops::OpParamDef*, ge::DataType>>& used) {
+void addOutputs(const ops::OpDef& op, const Operands& outputs, Node& node, Launch& launch, Used& used) {
   const auto& special = configuration(op).twinOutputs();
   for (size_t i = 0; i < outputs.size(); i++) {
     const ops::OpParamDef& parameter = inForce(*op.twinOutputs()[i], special);
-    const Operand& operand = outputs[i];
-    if (operand.kind != Operand::TENSOR) stop("E-OP-ARGS", "output '%s' of %s is no tensor", parameter.twinName().c_str(), op.twinType().c_str());
-    checkType(op, parameter, "output", operand.type);
-    used.emplace_back(&parameter, operand.type);
-    if (parameter.twinHasInitial()) memset(operand.data, 0, bytesOf(operand));
-    node.outputs.push_back(described(operand, false));
-    launch.arguments.push_back({operand.data, bytesOf(operand), parameter.twinName(), true});
+    Buffer list{nullptr, 0, parameter.twinName(), true};
+    node.outputLists.emplace_back(node.outputs.size(), outputs[i].size());
+    for (const Operand& operand : outputs[i]) {
+      if (operand.kind != Operand::TENSOR) stop("E-OP-ARGS", "output '%s' of %s is no tensor", parameter.twinName().c_str(), op.twinType().c_str());
+      checkType(op, parameter, "output", operand.type);
+      used.emplace_back(&parameter, operand.type);
+      if (parameter.twinHasInitial()) memset(operand.data, 0, bytesOf(operand));
+      node.outputs.push_back(described(operand, false));
+      list.parts.push_back(buffer(operand, parameter.twinName(), true));
+      list.bytes += bytesOf(operand);
+    }
+    launch.arguments.push_back(parameter.twinOption() == ops::DYNAMIC ? list : list.parts[0]);
   }
 }
 
@@ -307,15 +349,14 @@ void savedTiling(size_t bytes, size_t capacity, const char* name) {
 void runOperator(const std::string& type, const std::vector<Operand>& inputs, const std::vector<Operand>& attributes,
                  const std::vector<Operand>& outputs) {
   ops::OpDef& op = definition(type);
-  checkCounts(op, inputs.size(), attributes.size(), outputs.size());
   Node node;
   node.type = type;
   Launch wanted;
   wanted.op = type;
-  std::vector<std::pair<const ops::OpParamDef*, ge::DataType>> used;
-  addInputs(op, inputs, node, wanted, used);
-  addAttributes(op, attributes, node);
-  addOutputs(op, outputs, node, wanted, used);
+  Used used;
+  addInputs(op, grouped(op, op.twinInputs(), inputs, "inputs"), node, wanted, used);
+  addAttributes(op, completed(op, attributes), node);
+  addOutputs(op, grouped(op, op.twinOutputs(), outputs, "outputs"), node, wanted, used);
   checkColumn(op, used);
   checkKernel(op, wanted);
   Tiling tiling;

@@ -23,7 +23,6 @@
 #define ASCEND_IS_AIV (!::twin::core->isCube)
 #define ASCEND_IS_AIC (::twin::core->isCube)
 #define g_coreType (::twin::core->isCube ? int(AscendC::AIC) : int(AscendC::AIV))
-#define block_idx (AscendC::GetBlockIdx())
 #define DTYPE_UNKNOWN float
 
 namespace twin {
@@ -84,6 +83,13 @@ template <int bit> inline int64_t ScalarGetSFFValue(uint64_t value) {
 }
 
 }  // namespace AscendC
+
+namespace twin {
+struct BlockIndex {
+  operator int64_t() const { return AscendC::GetBlockIdx(); }
+};
+}  // namespace twin
+constexpr twin::BlockIndex block_idx{};  // no macro: kernels have variables of that name
 
 inline int64_t get_block_idx() { return AscendC::GetBlockIdx(); }
 inline int64_t get_block_num() { return AscendC::GetBlockNum(); }

@@ -30,14 +30,14 @@ class TilingContext : public ExtendedKernelContext {
       : ExtendedKernelContext(node), tiling_(tiling), compileInfo_(compileInfo) {}
 
   const StorageShape* GetInputShape(size_t index) const { return shape(input("GetInputShape", index)); }
-  const StorageShape* GetRequiredInputShape(size_t index) const { return shape(input("GetRequiredInputShape", index)); }
-  const StorageShape* GetOptionalInputShape(size_t index) const { return shape(input("GetOptionalInputShape", index)); }
-  const StorageShape* GetDynamicInputShape(size_t index, size_t relative) const { return relative ? nullptr : GetInputShape(index); }
+  const StorageShape* GetRequiredInputShape(size_t index) const { return shape(listed("GetRequiredInputShape", index, 0)); }
+  const StorageShape* GetOptionalInputShape(size_t index) const { return shape(listed("GetOptionalInputShape", index, 0)); }
+  const StorageShape* GetDynamicInputShape(size_t index, size_t relative) const { return shape(listed("GetDynamicInputShape", index, relative)); }
   const StorageShape* GetOutputShape(size_t index) const { return shape(output("GetOutputShape", index)); }
   const Tensor* GetInputTensor(size_t index) const { return input("GetInputTensor", index); }
-  const Tensor* GetRequiredInputTensor(size_t index) const { return input("GetRequiredInputTensor", index); }
-  const Tensor* GetOptionalInputTensor(size_t index) const { return input("GetOptionalInputTensor", index); }
-  const Tensor* GetDynamicInputTensor(size_t index, size_t relative) const { return relative ? nullptr : GetInputTensor(index); }
+  const Tensor* GetRequiredInputTensor(size_t index) const { return listed("GetRequiredInputTensor", index, 0); }
+  const Tensor* GetOptionalInputTensor(size_t index) const { return listed("GetOptionalInputTensor", index, 0); }
+  const Tensor* GetDynamicInputTensor(size_t index, size_t relative) const { return listed("GetDynamicInputTensor", index, relative); }
 
   ge::graphStatus SetBlockDim(uint32_t count) {
     tiling_->blockDim = count;
