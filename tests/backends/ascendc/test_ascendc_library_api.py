@@ -202,6 +202,23 @@ def test_what_softmax_is_made_of():
     np.testing.assert_allclose(logs, np.log10(soft), rtol=1e-4)  # CANN's logarithm here is the one to base 10
 
 
+def test_gradients_of_a_layer_norm():
+    import torch
+
+    rows, width, epsilon = 5, 48, 1e-3
+    x, dy, gamma = numbers(rows, width), numbers(rows, width), numbers(1, width)[0]
+    whole = [torch.from_numpy(one).requires_grad_() for one in (x, gamma, np.zeros_like(gamma))]
+    torch.nn.functional.layer_norm(whole[0], (width,), whole[1], whole[2], epsilon).backward(torch.from_numpy(dy))
+    numbers_of_rows = np.zeros(256, np.float32)
+    numbers_of_rows[:width], numbers_of_rows[64 : 64 + rows], numbers_of_rows[128 : 128 + rows] = gamma, x.mean(1), x.var(1)
+    shape = (rows, width, width)
+    dx, normalised, _ = on_rows("layer_norm_grad", dy, x, numbers_of_rows, shape=shape, scalar=epsilon)
+    np.testing.assert_allclose(matrix(dx, *shape), whole[0].grad, rtol=1e-4, atol=1e-5)
+    dgamma, dbeta, _ = on_rows("layer_norm_grad_beta", matrix(normalised, *shape), dy, shape=shape)
+    np.testing.assert_allclose(matrix(dgamma, 1, width, width)[0], whole[1].grad, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(matrix(dbeta, 1, width, width)[0], whole[2].grad, rtol=1e-4, atol=1e-5)
+
+
 def test_normalisations_of_rows():
     rows, stride, width = 5, 48, 45
     x, gamma, beta = numbers(rows, width), numbers(1, stride), numbers(1, stride)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
+from evokernel.backends.ascendc.entry import TYPES
 from evokernel.backends.ascendc.objects import check_kernel
 from evokernel.backends.ascendc.project import Project
 from evokernel.backends.ascendc.screen import check_expanded, check_object
@@ -44,6 +45,8 @@ QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
 """How CANN's own compiler lets `__aicore__` be written; no other does."""
 
 
+NUMBERED = {"DT_FLOAT": 0, "DT_FLOAT16": 1, "DT_INT8": 2, "DT_INT32": 3, "DT_UINT8": 4, "DT_INT16": 6, "DT_UINT16": 7, "DT_UINT32": 8}
+NUMBERED |= {"DT_INT64": 9, "DT_UINT64": 10, "DT_DOUBLE": 11, "DT_BOOL": 12, "DT_BF16": 27, "DT_INT4": 29}
 LAUNCH = re.compile(r"\b\w+(?:<[^<>;]*>)?\s*<<<[^;{}]*?>>>\s*\([^;{}]*\)(?=\s*;)")
 C_NAMES = """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh div erf erfc exp exp2 expm1 fabs fdim floor fma fmax
     fmin fmod frexp gamma hypot ilogb index ldexp ldiv lgamma log log10 log1p log2 logb lround modf nan nearbyint pow remainder rint
@@ -125,7 +128,20 @@ def kernel_options(path: str, project: Project, places: Sequence[str]) -> list[s
         found += ["-include", f"{SOURCES}/{project.header}"]
     if project.tiling:
         found.append(f"-DTWIN_TILING_STRUCT={project.tiling}")
-    return found + [f"-DDTYPE_{name.upper()}={kind}" for name, kind in project.dtypes.items()]
+    return found + told_types(project)
+
+
+def told_types(project: Project) -> list[str]:
+    """The element types and formats as CANN tells a kernel: as C++ types, and as numbers for its preprocessor where it asks."""
+    text = "\n".join(text for name, text in project.files.items() if name not in project.hosts)
+    found = [f"-DDTYPE_{name}={kind}" for name, kind in project.dtypes.items()]
+    if "ORIG_DTYPE_" in text:
+        called = {kind: code for code, kind in TYPES.values()}
+        found += [f"-D{name}={number}" for name, number in NUMBERED.items()]
+        found += [f"-DORIG_DTYPE_{name}={called[kind]}" for name, kind in project.dtypes.items()]
+    if re.search(r"\b(?:ORIG_)?FORMAT_", text):
+        found += ["-DFORMAT_ND=2", *(f"-D{word}_{name}=FORMAT_ND" for name in project.dtypes for word in ("FORMAT", "ORIG_FORMAT"))]
+    return found
 
 
 def glue(project: Project) -> str:

@@ -73,6 +73,11 @@ KERNEL(layer_norm, float, LayerNormTiling t; t.bLength = 1; t.sLength = s.rows; 
 KERNEL(layer_norm_rstd, float,
        LayerNorm<float, float>(b.out(0), b.out(1), b.out(2), b.in(0), b.in(1), b.in(2), s.scalar, LayerNormPara{s.rows, s.width, s.stride},
                                LayerNormSeparateTiling{});)
+KERNEL(layer_norm_grad, float, LayerNormGradTiling t; t.bLength = 1; t.sLength = s.rows; t.hLength = t.originalHLength = s.stride;
+       auto mean = b.in(2)[64]; auto variance = b.in(2)[128];
+       LayerNormGrad<float>(b.out(0), b.out(1), b.in(0), b.in(1), variance, mean, b.in(2), b.scratch(), s.scalar, t);)
+KERNEL(layer_norm_grad_beta, float, LayerNormGradBetaTiling t; t.bLength = 1; t.sLength = s.rows; t.hLength = t.originalHLength = s.stride;
+       LayerNormGradBeta<float>(b.out(0), b.out(1), b.in(0), b.in(1), t);)
 KERNEL(rms_norm, half, RmsNormTiling t; t.bLength = s.rows; t.sLength = 1; t.hLength = s.stride; t.originalHLength = s.width;
        RmsNorm<half>(b.out(0), b.in(0), b.in(1), b.scratch(), half(s.scalar), t);)
 KERNEL(group_norm, float, GroupNormTiling t; t.n = s.rows; t.c = s.first; t.hw = s.width; t.g = s.second;

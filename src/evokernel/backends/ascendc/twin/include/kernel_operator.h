@@ -1,6 +1,7 @@
 // Ascend C, kernel side, on the twin.
 #pragma once
 #include "../runtime/copy.h"
+#include "../runtime/slices.h"
 #include "../runtime/queues.h"
 #include "../runtime/sync.h"
 #include "../runtime/system.h"
@@ -25,6 +26,8 @@
 #include "../runtime/mathematics.h"
 #include "../runtime/softmax.h"
 #include "../runtime/normalise.h"
+#include "../runtime/normalise_grad.h"
+#include "../runtime/lists.h"
 #include "../runtime/reductions.h"
 #include "../runtime/cross.h"
 #include "../runtime/cube.h"

@@ -309,6 +309,7 @@ struct TopkTiling {
 }  // namespace tiling
 }  // namespace AscendC
 
+#include "norm_grad_tiling.h"
 #undef TWIN_FIELD
 
 namespace optiling {
@@ -317,6 +318,8 @@ using ::AscendC::tiling::SoftMaxTiling;
 using ::AscendC::tiling::LogSoftMaxTiling;
 using ::AscendC::tiling::LayerNormTiling;
 using ::AscendC::tiling::LayerNormSeparateTiling;
+using ::AscendC::tiling::LayerNormGradTiling;
+using ::AscendC::tiling::LayerNormGradBetaTiling;
 using ::AscendC::tiling::RmsNormTiling;
 using ::AscendC::tiling::BatchNormTiling;
 using ::AscendC::tiling::GroupNormTiling;

@@ -110,6 +110,39 @@ inline void GetLayerNormNDTilingInfo(const TensorShape& srcShape, const uint32_t
   tiling.loopRound = tiling.bsCurLength ? rows.count / tiling.bsCurLength : 0;
   tiling.lastDimValueBack = rows.width ? 1.0f / rows.width : 0.0f;
 }
+// The shape of the gradients is [B, S, H, H before it was padded].
+namespace twinRows {
+template <class T> void gradient(const TensorShape& shape, T& tiling) {
+  tiling.bLength = static_cast<uint32_t>(shape.GetDim(0));
+  tiling.sLength = static_cast<uint32_t>(shape.GetDim(1));
+  tiling.hLength = static_cast<uint32_t>(shape.GetDim(2));
+  tiling.originalHLength = shape.GetDimNum() > 3 ? static_cast<uint32_t>(shape.GetDim(3)) : tiling.hLength;
+}
+inline void gradientScratch(const TensorShape& shape, uint32_t tensors, uint32_t& most, uint32_t& least) {
+  auto rows = static_cast<uint32_t>(shape.GetDim(0) * shape.GetDim(1)), width = static_cast<uint32_t>(shape.GetDim(2));
+  most = tensors * scratch(rows, width);
+  least = tensors * scratch(1, width);
+}
+}  // namespace twinRows
+
+inline void GetLayerNormGradMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, uint32_t& maxValue, uint32_t& minValue) {
+  twinRows::gradientScratch(srcShape, 4, maxValue, minValue);
+}
+inline void GetLayerNormGradNDTilingInfo(const TensorShape& srcShape, const uint32_t elements, const uint32_t, const bool,
+                                         optiling::LayerNormGradTiling& tiling) {
+  twinRows::gradient(srcShape, tiling);
+  tiling.stackBufferSize = elements;
+  tiling.lastDimValueBack = tiling.originalHLength ? 1.0f / float(tiling.originalHLength) : 0.0f;
+  tiling.lastDimValueBackMulTwo = 2 * tiling.lastDimValueBack;
+}
+inline void GetLayerNormGradBetaMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, uint32_t& maxValue, uint32_t& minValue) {
+  twinRows::gradientScratch(srcShape, 2, maxValue, minValue);
+}
+inline void GetLayerNormGradBetaNDTilingInfo(const TensorShape& srcShape, const uint32_t elements, const uint32_t, const bool,
+                                             optiling::LayerNormGradBetaTiling& tiling) {
+  twinRows::gradient(srcShape, tiling);
+  tiling.stackBufferSize = elements;
+}
 inline bool GetRmsNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, uint32_t& maxValue, uint32_t& minValue, const bool = false) {
   twinRows::Rows rows = twinRows::of(srcShape);
   maxValue = twinRows::scratch(rows.count, rows.width);
