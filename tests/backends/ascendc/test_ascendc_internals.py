@@ -38,3 +38,8 @@ def test_slices(bench: Bench) -> None:
         expected[row, 16:40], expected[row, 47:71] = values[:24], values[24:]
     np.testing.assert_array_equal(got, expected)
     assert bench.breaks("slices_differ", [x], []) == "E-COPY-COUNT"
+
+
+def test_memory_without_a_pipe(bench: Bench) -> None:
+    np.testing.assert_array_equal(bench.run("allocator", [], [100], "uint64", 2), [64, 64 + 224])
+    assert bench.breaks("allocator", [], [192 * 512]) == "E-UB-FULL"

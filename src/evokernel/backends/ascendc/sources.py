@@ -123,8 +123,12 @@ def operators(text: str) -> list[str]:
 
 def is_host(text: str) -> bool:
     """Whether this belongs to the host side."""
-    plain = code(text)
-    return HOST.search(plain) is not None and LAUNCHER.search(plain) is None
+    return HOST.search(code(text)) is not None
+
+
+def is_launcher(text: str) -> bool:
+    """Whether this is how programs call the operator, and no part of it."""
+    return LAUNCHER.search(code(text)) is not None
 
 
 def scope(plain: str, at: int) -> str:

@@ -1,5 +1,6 @@
 // What lies below the API, and copies of slices.
 #include "bench.h"
+#include "allocator.h"
 #include "internals.h"
 #include "slices.h"
 using namespace AscendC;
@@ -56,4 +57,11 @@ CASE(slices_out) {
 CASE(slices_differ) {
   const SliceInfo fewer[] = {{0, 23, 0, 3, 48}, {0, 1, 0, 1, 2}};
   DataCopy(c.out<float>(), globalOf(c), fewer, matrix, 2);
+}
+CASE(allocator) {  // p: elements of the second tensor
+  LocalMemAllocator<Hardware::UB> memory;
+  LocalTensor<float> first = memory.Alloc<float, 9>();
+  LocalTensor<half> second = memory.Alloc<TPosition::VECCALC, half>(uint32_t(c.p[0]));
+  c.out<uint64_t>().SetValue(0, second.GetPhyAddr() - first.GetPhyAddr());
+  c.out<uint64_t>().SetValue(1, memory.GetCurAddr());
 }

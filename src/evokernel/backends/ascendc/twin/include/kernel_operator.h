@@ -28,6 +28,7 @@
 #include "../runtime/normalise.h"
 #include "../runtime/normalise_grad.h"
 #include "../runtime/lists.h"
+#include "../runtime/allocator.h"
 #include "../runtime/reductions.h"
 #include "../runtime/cross.h"
 #include "../runtime/cube.h"

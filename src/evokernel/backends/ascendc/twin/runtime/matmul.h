@@ -312,6 +312,15 @@ template <class Object, class Next, class... Rest> inline void registerMatmul(Ob
 
 namespace matmul = AscendC;
 
+// CANN has these outside of its namespace.
+using AscendC::CFG_MDL;
+using AscendC::CFG_NORM;
+using AscendC::CubeFormat;
+using AscendC::LayoutMode;
+using AscendC::MatmulConfig;
+using AscendC::MatmulShapeParams;
+using AscendC::MM_CFG_BB;
+
 #define REGIST_MATMUL_OBJ(pipe, workspace, ...) \
   do {                                          \
     (void)(pipe);                               \

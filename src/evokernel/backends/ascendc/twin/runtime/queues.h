@@ -65,6 +65,9 @@ class Buffers {
     made.length = bytes / uint32_t(sizeof(T));
     made.position = position;
     made.allocated = true;
+    int space = twin::spaceAt(position);
+    if (made.high > twin::SPACE_START[space] + uint32_t(twin::spaceBytes(space)))
+      twin::stop(space == twin::UB ? "E-UB-FULL" : "E-L1-FULL", "a tensor of a buffer that lies behind the end of %s", twin::spaceName(space));
     return made;
   }
 };
@@ -264,8 +267,8 @@ class TPipe {
     buffer.number = number;
     buffer.twinReset();
     uint64_t used = uint64_t(top - twin::SPACE_START[space]) + uint64_t(buffer.each) * uint64_t(number);
-    if (used > twin::spaceBytes(space))
-      twin::stop(space == twin::UB ? "E-UB-FULL" : "E-L1-FULL", "InitBuffer: %d x %u bytes make %llu bytes of %s in use, and the core has %u", number,
+    if (used > twin::spaceBytes(space))  // silicon does not look; a tensor from there is the end
+      twin::broken(space == twin::UB ? "E-UB-FULL" : "E-L1-FULL", "InitBuffer: %d x %u bytes make %llu bytes of %s in use, and the core has %u", number,
                  buffer.each, (unsigned long long)used, twin::spaceName(space), uint32_t(twin::spaceBytes(space)));
     top = twin::SPACE_START[space] + uint32_t(used);
     twin::core->buffers += uint32_t(number);

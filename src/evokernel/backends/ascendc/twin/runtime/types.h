@@ -19,6 +19,9 @@
 #define __cc__
 #define __fbuf__
 #define __simd_vf__
+#define __vector__
+#define __cube__
+#define __mix__(cube, vector)
 #define __inout_pipe__(x)
 #define __sync_alias__
 #define __forceinline__ inline __attribute__((always_inline))

@@ -1,0 +1,69 @@
+"""Operators on lists of tensors, and what else published projects do: tiling in classes, launches of their own, operands left out."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evokernel.backends.ascendc.build import build
+from evokernel.backends.ascendc.project import Project, read
+from evokernel.backends.native.toolchain import missing
+from evokernel.core.records import Signature, Tensor
+
+HERE = Path(__file__).parent
+FILES = {f"op_{part}/{name}": (HERE / "host_lists" / name).read_text() for part, name in
+         (("host", "operator.cpp"), ("host", "tiling.h"), ("kernel", "kernel.cpp"))}  # fmt: skip
+SHAPES = ([4, 3], [5], [2, 1, 2])
+pytestmark = pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
+
+
+def project() -> Project:
+    tensors = tuple(Tensor(name=f"t{n}", dtype="float32", shape=tuple(shape)) for n, shape in enumerate(SHAPES))
+    return read(FILES, Signature(inputs=tensors, outputs=tensors))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory) -> dict[str, dict]:
+    folder = tmp_path_factory.mktemp("lists")
+    build(project(), folder)
+    tensors = [[shape, "float32"] for shape in SHAPES]
+    calls = {
+        "lists": {"op": "ScaleList", "given": [*tensors, None], "attributes": [3.0], "outputs": tensors},
+        "one": {"op": "ScaleList", "given": tensors[:1], "attributes": [], "outputs": tensors[:1]},
+        "negated": {"op": "ScaleList", "given": tensors[:2], "attributes": [], "outputs": tensors[:1]},
+        "uneven": {"op": "Pairs", "given": tensors, "attributes": [], "outputs": tensors[:1]},
+    }
+    done = subprocess.run([sys.executable, str(HERE / "host_calls.py"), str(folder), "2"], input=json.dumps(list(calls.values())),
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    return dict(zip(calls, json.loads(done.stdout), strict=True))
+
+
+def scaled(shape: list[int], factor: float) -> list[float]:
+    return (np.arange(np.prod(shape)) * factor + len(shape)).tolist()
+
+
+def test_the_kernel_sees_the_tiling_alone():
+    made = project()
+    assert made.header == "op_host/tiling_structs.h"
+    assert "TILING_DATA_FIELD_DEF_ARR(uint8_t, (2 * 4), spare)" in made.files[made.header]
+    assert "std::" not in made.files[made.header]
+    assert "other" not in made.files[made.header]
+
+
+def test_lists_of_tensors(answers):
+    assert answers["lists"]["code"] == ""
+    assert answers["lists"]["results"] == [scaled(shape, 3) for shape in SHAPES]
+    assert answers["lists"]["report"]["tiling_key"] == 7
+    assert not answers["lists"]["report"]["raw_pointers"]
+
+
+def test_what_is_optional_may_be_left_out(answers):
+    assert answers["one"]["results"] == [scaled(SHAPES[0], 2)]
+    assert answers["negated"]["results"] == [scaled(SHAPES[0], -2)]
+
+
+def test_lists_are_equally_long(answers):
+    assert answers["uneven"]["code"] == "E-OP-DYNAMIC"
