@@ -118,7 +118,7 @@ def parts(text: str) -> dict[str, str]:
 
 def folder(files: Mapping[str, str], signature: Signature) -> Project:
     """Several files: what each is, its text says."""
-    kept = {name: text for name, text in files.items() if name.endswith((*SOURCES, *HEADERS)) and not sources.is_launcher(text)}
+    kept = {name: text for name, text in files.items() if name.endswith((*SOURCES, *HEADERS)) and not sources.is_aside(text)}
     kernels = {name: found for name, text in kept.items() if (found := sources.entries(text))}
     hosts = tuple(name for name in sorted(kept) if name.endswith(SOURCES) and name not in kernels and sources.is_host(kept[name]))
     operators = [operator for name in sorted(kept) for operator in sources.operators(kept[name])]

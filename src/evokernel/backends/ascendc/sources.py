@@ -22,6 +22,8 @@ CONTEXT = r"\bgert::(?:Tiling|TilingParse|InferShape|InferDataType)Context\b"
 HOST = re.compile(rf"\bOP_ADD\s*\(|:\s*public\s+(?:ops::)?OpDef\b|\bIMPL_OP\w*\s*\(|{CONTEXT}")
 LAUNCHER = re.compile(r'#\s*include\s*["<](?:opdev|aclnn_kernels|aclnn)/')
 """Functions that CANN calls operators by; the twin has its own."""
+SHAPES = re.compile(r"\bIMPL_OP(?:_INFERSHAPE|_INFERDATATYPE)?\s*\(")
+TILES = re.compile(r"\bOP_ADD\s*\(|\bOpDef\b|\b[Tt]iling|Tiling\b|__aicore__")
 SCOPE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{|[{}]")
 PARAMETER = re.compile(r'\b(Input|Output|Attr)\s*\(\s*"(\w+)"\s*\)')
 TYPED = re.compile(r"\.\s*DataType(?:List)?\s*\(\s*\{([^}]*)\}")
@@ -126,9 +128,10 @@ def is_host(text: str) -> bool:
     return HOST.search(code(text)) is not None
 
 
-def is_launcher(text: str) -> bool:
-    """Whether this is how programs call the operator, and no part of it."""
-    return LAUNCHER.search(code(text)) is not None
+def is_aside(text: str) -> bool:
+    """Whether this is no part of the operator for the twin: how programs call it, or the shapes of its results for graphs."""
+    plain = code(text)
+    return LAUNCHER.search(plain) is not None or (SHAPES.search(plain) is not None and TILES.search(plain) is None)
 
 
 def scope(plain: str, at: int) -> str:
