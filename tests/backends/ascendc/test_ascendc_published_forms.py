@@ -1,4 +1,4 @@
-"""How published kernels are written that CANN takes: files beside the operator, launches of their own, macros, odd characters in comments."""
+"""How kernels are written that CANN takes: files beside the operator, launches of their own, macros, odd characters in comments."""
 
 from dataclasses import replace
 

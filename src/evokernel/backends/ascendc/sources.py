@@ -65,13 +65,15 @@ def code(text: str) -> str:
     depth, dead = 0, 0  # of #if; of the one that is off
     for line in plain.splitlines(keepends=True):
         said = DIRECTIVE.match(line)
-        if said and said[1].startswith("if"):
-            depth += 1
-            dead = depth if not dead and said[1] == "if" and said[2].strip() == "0" else dead
-        is_over = bool(said) and depth == dead and said[1] in ("else", "elif", "endif")
-        made.append(blank(line) if dead and not is_over and not (depth == dead and said) else line)
-        dead = 0 if is_over else dead
-        depth -= bool(said) and said[1] == "endif"
+        word, rest = (said[1], said[2].strip()) if said else ("", "")
+        depth += word.startswith("if")
+        if not dead and (word, rest) == ("if", "0"):
+            dead = depth
+        is_frame = bool(word) and depth == dead
+        made.append(blank(line) if dead and not is_frame else line)
+        if is_frame and word in ("else", "elif", "endif"):
+            dead = 0
+        depth -= word == "endif"
     return "".join(made)
 
 
