@@ -14,7 +14,9 @@ KERNEL = """extern "C" __global__ [aicore] void sqrt(GM_ADDR x) {
 void run() {
   sqrt<<<8, nullptr,
     stream>>>(x);
+  aclrtSynchronizeStream(stream);
 }
+// sqrt<<<1, nullptr, stream>>>(x);
 """
 
 
@@ -30,7 +32,8 @@ def test_what_only_canns_compiler_takes():
     assert made.count("\n") == KERNEL.count("\n")
     assert "void sqrt_kernel(GM_ADDR x)" in made
     assert "y = sqrt(2.0f)" in made
-    assert "<<<" not in made
+    assert "void run() { AscendC::Trap(); " in made
+    assert "aclrtSynchronizeStream" not in made
     assert (own_name("sqrt"), own_name("sqrt_custom")) == ("sqrt_kernel", "sqrt_custom")
 
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
+from evokernel.backends.ascendc import sources
 from evokernel.backends.ascendc.entry import TYPES
 from evokernel.backends.ascendc.objects import check_kernel
 from evokernel.backends.ascendc.project import Project
@@ -78,10 +79,31 @@ def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float 
 def for_gcc(text: str, entry: str) -> str:
     """A kernel's text without what only CANN's compiler takes; lines stay where they are. A launch in it is for programs that start the
     kernel themselves: here nobody calls it. An entry that is called like a function of C's gets another name, its calls of C do not."""
-    plain = LAUNCH.sub(lambda launch: "AscendC::Trap()" + "\n" * launch[0].count("\n"), QUALIFIER.sub("", text))
+    plain = QUALIFIER.sub("", text)
+    while launch := LAUNCH.search(seen(plain)):
+        start, end = block(seen(plain), launch.start(), launch.end())
+        plain = plain[:start] + " AscendC::Trap(); " + "\n" * plain.count("\n", start, end) + plain[end:]
     if entry not in C_NAMES.split():
         return plain
     return re.sub(rf"(\b__global__\b[^;{{}}()]*\s){entry}(\s*\()", rf"\g<1>{own_name(entry)}\g<2>", plain)
+
+
+def seen(text: str) -> str:
+    """The text without its comments, every character where it was."""
+    plain = sources.code(text)
+    return plain if len(plain) == len(text) else text
+
+
+def block(text: str, first: int, last: int) -> tuple[int, int]:
+    """What stands between the braces around a place, or the place itself where there are none."""
+    depth, start, end = 0, first - 1, last
+    while start >= 0 and (depth or text[start] != "{"):
+        depth += (text[start] == "}") - (text[start] == "{")
+        start -= 1
+    while end < len(text) and (depth or text[end] != "}"):
+        depth += (text[end] == "{") - (text[end] == "}")
+        end += 1
+    return (start + 1, end) if start >= 0 and end < len(text) else (first, last)
 
 
 def own_name(entry: str) -> str:
@@ -97,18 +119,18 @@ def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) ->
     jobs += [(f"{SOURCES}/{name}", f"host{number}.o", [*HOST, *places]) for number, name in enumerate(project.hosts)]
     jobs += [("glue.cpp", "glue.o", [*HOST, *places])]
     jobs += [(f"{SOURCES}/{BIND}", "bind.o", [*HOST, *places])] if project.bind else []
-    sources = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {f"{SOURCES}/{BIND}": project.bind}
+    texts = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {f"{SOURCES}/{BIND}": project.bind}
 
-    is_pasted = any(pastes_tokens(text) for text in sources.values())
+    is_pasted = any(pastes_tokens(text) for text in texts.values())
 
     def one(job: tuple[str, str, list[str]]) -> None:
         source, made, options = job
-        if is_pasted and source in sources:  # words that the text does not hold
+        if is_pasted and source in texts:  # words that the text does not hold
             compile(path, [*options, "-E", source, "-o", f"{made}.ii"], workdir, timeout_s, [TWIN])
-            check_expanded((workdir / f"{made}.ii").read_text(errors="replace") if (workdir / f"{made}.ii").exists() else "", sources)
+            check_expanded((workdir / f"{made}.ii").read_text(errors="replace") if (workdir / f"{made}.ii").exists() else "", texts)
         done = compile(path, [*options, "-c", source, "-o", made], workdir, timeout_s, [TWIN])
         try:
-            refuse_failed(done, workdir / made, sources, timeout_s)
+            refuse_failed(done, workdir / made, texts, timeout_s)
         except CandidateError as error:
             raise explained(error, done.text) from error
 
@@ -117,7 +139,7 @@ def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) ->
             pass
     check_kernel(workdir / jobs[0][1], [workdir / made for _, made, _ in jobs[1:]])
     linked = ["-shared", "-o", LIBRARY, *(made for _, made, _ in jobs), "-Wl,-z,relro,-z,now,-z,noexecstack,-z,text"]
-    refuse_failed(compile(path, linked, workdir, timeout_s), workdir / LIBRARY, sources, timeout_s)
+    refuse_failed(compile(path, linked, workdir, timeout_s), workdir / LIBRARY, texts, timeout_s)
 
 
 def kernel_options(path: str, project: Project, places: Sequence[str]) -> list[str]:

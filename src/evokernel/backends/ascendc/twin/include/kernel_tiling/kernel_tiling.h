@@ -328,6 +328,8 @@ using ::AscendC::tiling::PadTiling;
 using ::AscendC::tiling::TopkTiling;
 }  // namespace optiling
 
+using ::AscendC::tiling::TCubeTiling;  // host code names it without a namespace, too
+
 #ifdef TWIN_KERNEL_TU
 using namespace optiling;  // kernels name their tiling struct without the host's namespace
 #endif
