@@ -16,8 +16,8 @@ SYMTAB, UNDEFINED, RESERVED = 2, 0, 0xFF00
 VARIABLES, LOCAL = (1, 6), 0
 CONSTANTS = (".data.rel.ro", ".tbss.ro")
 """Sections that are only written while the library is loaded."""
-OURS = re.compile(r"4twin|^DW\.ref\.|^[$.]")
-"""The twin's, and what the assembler names: a variable of the candidate has a name of its own."""
+OURS = re.compile(r"4twin|^DW\.ref\.|^[$.]|^_ZStL8__ioinit$")
+"""The twin's, what the assembler names, and what <iostream> brings: a variable of the candidate has a name of its own."""
 
 
 class Symbol(NamedTuple):

@@ -1,4 +1,6 @@
 // Every tensor of a list times a factor, and plus its number of axes.
+#include <iostream>
+
 #include "kernel_operator.h"
 using namespace AscendC;
 
