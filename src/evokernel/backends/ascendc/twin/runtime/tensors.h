@@ -150,11 +150,15 @@ template <typename T> class GlobalTensor {
   void SetGlobalBuffer(T* pointer, uint64_t count) {
     uintptr_t seen = reinterpret_cast<uintptr_t>(pointer);
     region = twin::regionAt(seen);
-    if (!region) twin::stop("E-GM-BASE", "SetGlobalBuffer: the address lies in no argument of the kernel, nor in its workspace");
+    elements = count;
+    if (!region) {  // an optional input that is absent, or what is behind an output: harmless until it is used
+      base = seen;
+      low = high = 0;
+      return;
+    }
     low = region->low;
     high = region->high;
     base = low + (seen - region->seen);
-    elements = count;
     if (count && base + count * sizeof(T) > high)
       twin::broken("E-GM-SIZE", "SetGlobalBuffer announces %llu bytes, but '%s' has %ld from there on", (unsigned long long)(count * sizeof(T)),
                    region->name, long(high - base));
@@ -181,12 +185,12 @@ template <typename T> class GlobalTensor {
     *reinterpret_cast<T*>(at) = T(value);
   }
   uint64_t GetSize() const { return elements; }
-  T* GetPhyAddr() const { return reinterpret_cast<T*>(base - low + region->seen); }
+  T* GetPhyAddr() const { return reinterpret_cast<T*>(region ? base - low + region->seen : base); }
   T* GetPhyAddr(uint64_t offset) const { return GetPhyAddr() + offset; }
   void SetShapeInfo(const ShapeInfo& info) { shape = info; }
   ShapeInfo GetShapeInfo() const { return shape; }
   template <CacheRwMode rw = CacheRwMode::RW> void SetL2CacheHint(CacheMode mode) {
-    twin::passBy(region, mode == CacheMode::CACHE_MODE_DISABLE);
+    if (region) twin::passBy(region, mode == CacheMode::CACHE_MODE_DISABLE);
   }
 
   // Are `bytes` from `skip` bytes on inside the argument this is a part of?
@@ -226,7 +230,8 @@ template <typename T> class GlobalTensor {
                  owner - 1, long(twin::core->blockIndex), region->name);
   }
   [[noreturn]] __attribute__((cold, noinline)) void outside(int64_t skip, uint64_t bytes, const char* what) const {
-    if (!region) twin::stop("E-GM-BASE", "%s: SetGlobalBuffer was never called on this GlobalTensor", what);
+    if (!region && base) twin::stop("E-GM-BASE", "%s: what SetGlobalBuffer was given lies in no argument of the kernel, nor in its workspace", what);
+    if (!region) twin::stop("E-GM-BASE", "%s: SetGlobalBuffer was never called on this GlobalTensor, or with a null pointer", what);
     twin::stop("E-GM-OOB", "%s: %llu bytes at byte %ld of '%s', which has %ld", what, (unsigned long long)bytes,
                long(int64_t(base - low) + skip), region->name, long(high - low));
   }
