@@ -31,6 +31,7 @@ CALLED = {
 GUESSED = " Scalar access to global memory has no published cost: its share is a guess."
 HAZARDS = {
     "W-GM-LINE": " Cores write into one 64-byte line with SetValue: on a device an update may be lost, so give each core whole lines.",
+    "W-GM-SIZE": " SetGlobalBuffer announces more than the argument holds: clamp the last core's share to what is left.",
     "W-LIB-OVERLAP": " A library call works in place, which its documentation excludes: give it a destination of its own.",
 }
 """What breaks no rule and may go wrong on a device, by the twin's notes."""

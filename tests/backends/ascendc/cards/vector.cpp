@@ -210,10 +210,6 @@ LocalTensor<float> y = s.Result();
 Muls(y, s.Load(s.first, part, g.n - 7), 1.0f, g.n - 7);
 s.Store(g.y, y, g.n - 7);
 
-//! global-tensor breaks E-GM-SIZE
-GlobalTensor<float> part;
-part.SetGlobalBuffer((__gm__ float*)g.x.GetPhyAddr() + 7, g.n);
-
 //! global-tensor breaks E-GM-OOB blocks=2
 const uint32_t begin = GetBlockIdx() * 60;
 GlobalTensor<float> part;
@@ -292,7 +288,9 @@ Muls(s.Result(), s.Load(s.first, g.x, g.n), 2.0f, g.n * 4);
 
 //! count-form breaks E-UNINIT n=100
 Stage s(g, 256);
-Muls(s.Result(), s.Load(s.first, g.x, g.n), 2.0f, 256);
+LocalTensor<float> y = s.Result();
+Muls(y, s.Load(s.first, g.x, g.n - 10), 2.0f, g.n);
+s.Store(g.y, y, g.n);
 
 //! repeat-form works times-row n=640
 Stage s(g, 640);

@@ -27,8 +27,9 @@ inline void swish(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, cons
   if (nothing(count, recipe.name)) return;
   uint64_t bytes = uint64_t(count) * sizeof(T);
   recipeCost<T>(recipe, count, 0);
-  source(V, src, bytes, recipe.name);
-  target(V, dst, bytes, recipe.name);
+  Doubt doubt;
+  doubt.source(src, count, recipe.name);
+  doubt.target(dst, count, recipe.name);
   apart(dst, bytes, src, bytes, false, recipe.name);
   T* to = dst.data();
   const T* from = src.data();

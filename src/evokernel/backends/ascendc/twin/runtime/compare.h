@@ -64,10 +64,12 @@ inline void compareTensors(const AscendC::LocalTensor<U>& dst, const AscendC::Lo
   Stride a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
   Mask all = lanes(256 / sizeof(T));
   vectorCost(256ull * uint64_t(count), 2);
-  lanesOperand(one, all, count, a, false, what);
-  lanesOperand(other, all, count, b, false, what);
+  Doubt doubt;
+  doubt.source(one, {all, all, count}, a, int(256 / sizeof(T)), what);
+  doubt.source(other, {all, all, count}, b, int(256 / sizeof(T)), what);
   compareRepeat<T>(dst, count, what,
                    [&](int r, int lane) { return holds(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)], mode); });
+  doubt.bits(dst);
 }
 template <typename T, typename U>
 inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode, int count,
@@ -75,8 +77,11 @@ inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::Loc
   comparable<T, U>(mode, what);
   Stride a{by.srcBlkStride, by.srcRepStride};
   vectorCost(256ull * uint64_t(count), 1);
-  lanesOperand(src, lanes(256 / sizeof(T)), count, a, false, what);
+  Mask all = lanes(256 / sizeof(T));
+  Doubt doubt;
+  doubt.source(src, {all, all, count}, a, int(256 / sizeof(T)), what);
   compareRepeat<T>(dst, count, what, [&](int r, int lane) { return holds(src.data()[element<T>(r, lane, a)], scalar, mode); });
+  doubt.bits(dst);
 }
 template <typename T, typename U>
 inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::LocalTensor<T>& src, T scalar, CMPMODE mode, uint32_t count,
@@ -85,8 +90,10 @@ inline void compareScalar(const AscendC::LocalTensor<U>& dst, const AscendC::Loc
   comparable<T, U>(mode, what);
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * sizeof(T), 1);
-  source(V, src, uint64_t(count) * sizeof(T), what);
+  Doubt doubt;
+  doubt.source(src, count, what);
   compare<T>(dst, count, what, [&](uint64_t i) { return holds(src.data()[i], scalar, mode); });
+  doubt.bits(dst);
 }
 template <typename T>
 inline void compareToRegister(const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<T>& other, CMPMODE mode, const Lanes& given,
@@ -120,10 +127,23 @@ template <typename T> inline uint64_t selectBit(SELMODE mode, int repeat, int la
   constexpr uint64_t width = 256 / sizeof(T);
   return mode == SELMODE::VSEL_CMPMASK_SPR ? uint64_t(lane) : uint64_t(repeat) * width + uint64_t(lane);
 }
-// The price of a comparison: none is published for a selection. G gives what is taken where a bit is 0.
-template <typename T, typename U, typename G>
+// What is taken where a bit is 0.
+template <typename T> struct OtherTensor {
+  AscendC::LocalTensor<T> tensor;
+  bool inDoubt(Doubt& doubt, uint64_t count) const { return doubt.finds(tensor, count * sizeof(T), "Select"); }
+  T at(uint64_t index) const { return tensor.data()[index]; }
+  bool knows(uint64_t index) const { return isKnown(tensor, index); }
+};
+template <typename T> struct OtherNumber {
+  T number;
+  bool inDoubt(Doubt&, uint64_t) const { return false; }
+  T at(uint64_t) const { return number; }
+  bool knows(uint64_t) const { return true; }
+};
+// The price of a comparison: none is published for a selection.
+template <typename T, typename U, typename O>
 inline void select(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& bits, const AscendC::LocalTensor<T>& one,
-                   SELMODE mode, uint32_t count, G other) {
+                   SELMODE mode, uint32_t count, const O& other) {
   const char* what = "Select";
   forgetMask();
   selectable<T, U>();
@@ -131,11 +151,18 @@ inline void select(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTenso
   constexpr uint64_t width = 256 / sizeof(T);
   vectorCost(uint64_t(count) * sizeof(T), 2);
   uint64_t used = mode == SELMODE::VSEL_CMPMASK_SPR ? std::min<uint64_t>(count, width) : count;
-  source(V, bits, (used + 7) / 8, what);
-  source(V, one, uint64_t(count) * sizeof(T), what);
+  Doubt doubt;
+  bool inDoubt = doubt.finds(bits, (used + 7) / 8, what);
+  inDoubt |= doubt.finds(one, uint64_t(count) * sizeof(T), what);
+  inDoubt |= other.inDoubt(doubt, count);
   std::vector<T> chosen(count);
-  for (uint64_t i = 0; i < count; i++) chosen[i] = bitOf(bits, selectBit<T>(mode, int(i / width), int(i % width))) ? one.data()[i] : other(i);
-  target(V, dst, uint64_t(count) * sizeof(T), what);
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t bit = selectBit<T>(mode, int(i / width), int(i % width));
+    bool isFirst = bitOf(bits, bit);
+    chosen[i] = isFirst ? one.data()[i] : other.at(i);
+    if (inDoubt && !(core->known[bits.address + bit / 8] && (isFirst ? isKnown(one, i) : other.knows(i)))) doubt.mark(count, i);
+  }
+  doubt.target(dst, count, what);
   std::copy(chosen.begin(), chosen.end(), dst.data());
 }
 template <typename T, typename B, typename G>
@@ -176,9 +203,11 @@ inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const
   twin::comparable<T, U>(cmpMode, what);
   if (twin::nothing(count, what)) return;
   twin::vectorCost(uint64_t(count) * sizeof(T), 2);
-  twin::source(twin::V, src0, uint64_t(count) * sizeof(T), what);
-  twin::source(twin::V, src1, uint64_t(count) * sizeof(T), what);
+  twin::Doubt doubt;
+  doubt.source(src0, count, what);
+  doubt.source(src1, count, what);
   twin::compare<T>(dst, count, what, [&](uint64_t i) { return twin::holds(src0.data()[i], src1.data()[i], cmpMode); });
+  doubt.bits(dst);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
@@ -253,14 +282,13 @@ template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                    SELMODE selMode, uint32_t count) {
   twin::selects(selMode, false);
-  twin::source(twin::V, src1, uint64_t(count) * sizeof(T), "Select");
-  twin::select(dst, selMask, src0, selMode, count, [src1](uint64_t i) { return src1.data()[i]; });
+  twin::select(dst, selMask, src0, selMode, count, twin::OtherTensor<T>{src1});
 }
 template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
                    uint32_t count) {
   twin::selects(selMode, true);
-  twin::select(dst, selMask, src0, selMode, count, [src1](uint64_t) { return src1; });
+  twin::select(dst, selMask, src0, selMode, count, twin::OtherNumber<T>{src1});
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,

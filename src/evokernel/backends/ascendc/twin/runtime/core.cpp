@@ -116,7 +116,9 @@ void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, co
 }
 
 void Core::unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) {
-  broken("E-UNINIT", "%s reads %llu bytes at %s address %u, of which the one at +%ld was never written", what, (unsigned long long)bytes,
+  doubtful = true;
+  if (tolerates) return;
+  broken("E-UNINIT", "%s reads %llu bytes at %s address %u, of which the one at +%ld was never written, or comes from one that was not", what, (unsigned long long)bytes,
          spaceName(spaceOf(address)), inSpace(address), long(at - known - address));
 }
 

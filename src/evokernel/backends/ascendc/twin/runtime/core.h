@@ -153,6 +153,7 @@ class Core {
   bool isOpen = false;   // a raw pointer was used, and got the data
   bool open();
   uint8_t* known;      // per byte: was it ever written
+  bool tolerates = false, doubtful = false;  // doubt.h: bytes that were not are remarked upon, and were found
   Shadow* shadows;
   uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};
   void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);

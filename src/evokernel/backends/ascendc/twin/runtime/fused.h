@@ -11,10 +11,11 @@ inline void update(const char* what, const AscendC::LocalTensor<D>& dst, const A
   forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * sizeof(D), cycles);
-  source(V, one, uint64_t(count) * sizeof(T), what);
-  source(V, other, uint64_t(count) * sizeof(U), what);
-  source(V, dst, uint64_t(count) * sizeof(D), what);
-  target(V, dst, uint64_t(count) * sizeof(D), what);
+  Doubt doubt;
+  doubt.source(one, uint64_t(count), what);
+  doubt.source(other, uint64_t(count), what);
+  doubt.source(dst, uint64_t(count), what);
+  doubt.target(dst, uint64_t(count), what);
   for (int64_t i = 0; i < count; i++) dst.data()[i] = f(dst.data()[i], one.data()[i], other.data()[i]);
 }
 template <typename F, typename D, typename T>
@@ -25,10 +26,11 @@ inline void updateRepeat(const char* what, const AscendC::LocalTensor<D>& dst, c
   Work work = workOf(given, count, width, what);
   Stride to{by.dstBlkStride, by.dstRepStride}, a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
   vectorCost(256ull * uint64_t(work.repeats), cycles);
-  lanesOperand(one, work, a, false, what);
-  lanesOperand(other, work, b, false, what);
-  lanesOperand(dst, work, to, false, what);
-  lanesOperand(dst, work, to, true, what);
+  Doubt doubt;
+  doubt.source(one, work, a, width, what);
+  doubt.source(other, work, b, width, what);
+  doubt.source(dst, work, to, width, what);
+  doubt.target(dst, work, to, width, what);
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++) {
       if (!work.of(r).on(lane)) continue;

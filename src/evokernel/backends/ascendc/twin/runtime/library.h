@@ -76,8 +76,9 @@ inline void element1(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   if (nothing(int64_t(count), recipe.name)) return;
   uint64_t bytes = count * sizeof(T);
   recipeCost<T>(recipe, count, scratchBytes);
-  source(V, src, bytes, recipe.name);
-  target(V, dst, bytes, recipe.name);
+  Doubt doubt;
+  doubt.source(src, count, recipe.name);
+  doubt.target(dst, count, recipe.name);
   apart(dst, bytes, src, bytes, !recipe.rereads, recipe.name);
   inPlace(recipe, dst, src);
   T* to = dst.data();
@@ -90,9 +91,10 @@ inline void element2(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   if (nothing(int64_t(count), recipe.name)) return;
   uint64_t bytes = count * sizeof(T);
   recipeCost<T>(recipe, count, scratchBytes);
-  source(V, one, bytes, recipe.name);
-  source(V, other, bytes, recipe.name);
-  target(V, dst, bytes, recipe.name);
+  Doubt doubt;
+  doubt.source(one, count, recipe.name);
+  doubt.source(other, count, recipe.name);
+  doubt.target(dst, count, recipe.name);
   apart(dst, bytes, one, bytes, !recipe.rereads, recipe.name);
   apart(dst, bytes, other, bytes, !recipe.rereads, recipe.name);
   inPlace(recipe, dst, one);

@@ -160,7 +160,7 @@ template <typename T> class GlobalTensor {
     high = region->high;
     base = low + (seen - region->seen);
     if (count && base + count * sizeof(T) > high)
-      twin::broken("E-GM-SIZE", "SetGlobalBuffer announces %llu bytes, but '%s' has %ld from there on", (unsigned long long)(count * sizeof(T)),
+      twin::remark("W-GM-SIZE", "SetGlobalBuffer announces %llu bytes, but '%s' has %ld from there on", (unsigned long long)(count * sizeof(T)),
                    region->name, long(high - base));
   }
   T* data() const { return reinterpret_cast<T*>(base); }

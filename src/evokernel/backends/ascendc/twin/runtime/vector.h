@@ -1,6 +1,6 @@
 // Vector arithmetic: on a count of elements, or by mask and repeats with strides. One instruction handles 256 bytes per repeat.
 #pragma once
-#include "lanes.h"
+#include "doubt.h"
 
 namespace AscendC {
 
@@ -49,8 +49,9 @@ inline void unary(const char* what, const AscendC::LocalTensor<D>& dst, const As
   forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * std::max(sizeof(T), sizeof(D)), cycles);
-  source(V, src, uint64_t(count) * sizeof(T), what);
-  target(V, dst, uint64_t(count) * sizeof(D), what);
+  Doubt doubt;
+  doubt.source(src, uint64_t(count), what);
+  doubt.target(dst, uint64_t(count), what);
   apart(dst, src, count, what);
   D* to = dst.data();
   const T* from = src.data();
@@ -62,8 +63,9 @@ inline void unaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, co
   constexpr int width = int(256 / std::max(sizeof(T), sizeof(D)));
   Work work = workOf(given, count, width, what);
   vectorCost(256ull * uint64_t(work.repeats), cycles);
-  lanesOperand(src, work, from, false, what);
-  lanesOperand(dst, work, to, true, what);
+  Doubt doubt;
+  doubt.source(src, work, from, width, what);
+  doubt.target(dst, work, to, width, what);
   apart(placeOf(dst, to), placeOf(src, from), work, what);
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
@@ -75,9 +77,10 @@ inline void binary(const char* what, const AscendC::LocalTensor<D>& dst, const A
   forgetMask();
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * std::max(sizeof(T), sizeof(D)), cycles > 0 ? cycles : twoSources(one, other));
-  source(V, one, uint64_t(count) * sizeof(T), what);
-  source(V, other, uint64_t(count) * sizeof(U), what);
-  target(V, dst, uint64_t(count) * sizeof(D), what);
+  Doubt doubt;
+  doubt.source(one, uint64_t(count), what);
+  doubt.source(other, uint64_t(count), what);
+  doubt.target(dst, uint64_t(count), what);
   apart(dst, one, count, what);
   apart(dst, other, count, what);
   D* to = dst.data();
@@ -93,9 +96,10 @@ inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, c
   Work work = workOf(given, count, width, what);
   Stride to{by.dstBlkStride, by.dstRepStride}, a{by.src0BlkStride, by.src0RepStride}, b{by.src1BlkStride, by.src1RepStride};
   vectorCost(256ull * uint64_t(work.repeats), cycles > 0 ? cycles : twoSources(one, other));
-  lanesOperand(one, work, a, false, what);
-  lanesOperand(other, work, b, false, what);
-  lanesOperand(dst, work, to, true, what);
+  Doubt doubt;
+  doubt.source(one, work, a, width, what);
+  doubt.source(other, work, b, width, what);
+  doubt.target(dst, work, to, width, what);
   apart(placeOf(dst, to), placeOf(one, a), work, what);
   bool accumulates = !by.src1RepStride || !by.dstRepStride;  // the one overlap between repeats that is allowed
   if (!accumulates) apart(placeOf(dst, to), placeOf(other, b), work, what);
