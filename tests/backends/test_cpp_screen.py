@@ -25,6 +25,7 @@ def found(text):
         "struct Pool { void read(int); static int open(); }; void f(Pool p) { p.read(1); Pool::open(); }",
         "static void write(float* to, float value) { *to = value; }  void g(float* p) { write(p, 1); }",
         "int n = 1'000'000; float x = 1.5e-3f;",
+        "int lines;\r\n// of Windows\r\nint more;\r\n",
         "__attribute__((always_inline)) inline float f(float x) { return x; }",
         "typedef float vec __attribute__((vector_size(32), aligned(4)));",
         "[[maybe_unused]] int a[2] = {0, 1}; int b = a[a[0]];",
@@ -45,6 +46,7 @@ def test_honest_text_passes(text):
     ("text", "word"),
     [
         ('asm("nop");', "asm"),
+        ('int x; // a comment\rint y = system("ls");', "\\r"),
         ('void f() { __asm__ volatile("svc 0"); }', "__asm__"),
         ("int sys\\\ncall(int);", "syscall"),
         ("#include <fstream>", "fstream"),

@@ -15,6 +15,7 @@ from evokernel.core.c_tokens import Token
 
 LIMIT_BYTES = 256 << 10
 LITERALS = 4096
+LONE_RETURN = re.compile(r"\r(?!\n)")
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 RESERVED = re.compile(r"__\w*|_[A-Z]\w*")
 NOT_QUALIFIERS = {"return", "throw", "else", "case", "do", "new", "delete", "and", "or", "not"}
@@ -86,6 +87,8 @@ def findings(name: str, source: str, rules: Rules, files: Collection[str] = ()) 
     found = list(tokens(source))
     if sum(token.kind == "number" for token in found) > LITERALS:
         yield f"{name} holds more than {LITERALS} number literals: compute what a table would hold"
+    if returned := LONE_RETURN.search(source):
+        yield f"{name} line {source.count(chr(10), 0, returned.start()) + 1}: '\\r' without '\\n' after it ends a line for compilers only"
     for token in c_tokens.tokens(source):
         if token.kind != "comment" and (control := CONTROL.search(token.text)):
             yield f"{name} line {token.line}: {control[0]!r} is no character of a program"
