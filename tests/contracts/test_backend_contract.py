@@ -32,7 +32,7 @@ def chosen(backend):
         yield from (pytest.param(*one.values, id=one.id, marks=pytest.mark.slow) for one in found) if is_spared else found
 
 
-MANY = 25
+MANY = 12
 SAMPLES = [sample for backend in BACKENDS for sample in chosen(backend)]
 
 

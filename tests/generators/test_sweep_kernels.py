@@ -143,7 +143,7 @@ def test_variants_are_understood(tmp_path, name):
     assert families(task_of(tmp_path, text)) == [family]
 
 
-@pytest.mark.parametrize("name", one_in(3, VARIANTS))
+@pytest.mark.parametrize("name", one_in(6, VARIANTS))
 def test_variants_are_right(tmp_path, name):
     outcome = judged(task_of(tmp_path, VARIANTS[name][0]), FAST)
     assert outcome.feasible, outcome.failure
@@ -156,7 +156,7 @@ SEQUENCES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", one_in(3, SEQUENCES))
+@pytest.mark.parametrize("name", one_in(6, SEQUENCES))
 def test_sequences_are_right_however_far_they_are_fused(name):
     outcome = judged(load(f"level2/{name}")[0], CAREFUL, fuse=SEQUENCES[name])
     assert outcome.feasible, outcome.failure

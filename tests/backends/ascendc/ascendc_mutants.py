@@ -174,6 +174,8 @@ def binds(texts: Iterable[str]) -> tuple[str, list[int]]:
 
 def build(files: dict[str, str], workdir: Path, bind: str = "") -> None:
     """A library of a kernel, its host side and perhaps a bind."""
+    from quick_builds import quick_builds
+
     from evokernel.backends.ascendc.build import build as compile_project
     from evokernel.backends.ascendc.project import Project
 
@@ -190,7 +192,8 @@ def build(files: dict[str, str], workdir: Path, bind: str = "") -> None:
         dtypes={"X": "float", "Y": "float", "OUT": "float"},
         bind=bind,
     )
-    compile_project(project, workdir)
+    with quick_builds():
+        compile_project(project, workdir)
 
 
 def called(workdir: Path, level: str, calls: Sequence[dict[str, Any]]) -> list[Result]:
