@@ -57,6 +57,11 @@ def test_rows_are_split_by_the_scratch_there_is(said):
         assert once == 1 or once * least <= given
 
 
+def test_layer_norm_is_told_the_row_as_it_lies_there_and_as_it_was(said):
+    assert said["layernorm"] == [[2, 16, 64, 61, 1]]
+    assert said["separate"] == [[2, 61, 2 * 64]]
+
+
 def test_scratch_is_whole_tensors_of_the_sources_size(said):
     assert said["scratch tanh"] == [[4, 1024 * 4, 256], [2, 4 * 1024 * 2, 4 * 256]]
     assert said["scratch erf"] == [[4, 3 * 1024 * 4, 3 * 256]]

@@ -33,6 +33,24 @@ static void softmax(int rows, int width, uint32_t bytes) {
   printf("softmax %d %d %u %u %u %u %u %u\n", rows, width, bytes, least, most, t.get_splitM(), t.get_rangeM(), t.get_tailM());
 }
 
+static void layerNorm(int b, int s, int padded, int width) {
+  uint32_t most = 0, least = 0;
+  AscendC::TensorShape shape({b, s, padded, width});
+  AscendC::GetLayerNormMaxMinTmpSize(shape, 4, false, most, least);
+  optiling::LayerNormTiling t;
+  AscendC::GetLayerNormNDTilingInfo(shape, most, 4, false, t);
+  printf("layernorm %u %u %u %u %d\n", t.get_bLength(), t.get_sLength(), t.get_hLength(), t.get_originalHLength(), int(most > least));
+}
+
+static void separateLayerNorm(int rows, int width) {
+  uint32_t most = 0, least = 0;
+  AscendC::TensorShape shape({rows, width});
+  AscendC::GetLayerNormMaxMinTmpSize(shape, 2, false, true, false, most, least);
+  optiling::LayerNormSeparateTiling t;
+  AscendC::GetLayerNormNDTilingInfo(shape, least, 2, false, true, t);
+  printf("separate %u %u %u\n", t.get_aLength(), t.get_rLength(), t.get_inputXSize());
+}
+
 static void scratch(const char* name, decltype(static_cast<bool (*)(const AscendC::TensorShape&, uint32_t, bool, uint32_t&, uint32_t&)>(nullptr)) function,
                     uint32_t typeSize) {
   uint32_t most = 0, least = 0;
@@ -52,6 +70,8 @@ int main() {
   fixed(256, 256);
   softmax(64, 100, 4096);
   softmax(3, 4096, 1 << 20);
+  layerNorm(2, 16, 64, 61);
+  separateLayerNorm(2, 61);
   scratch("tanh", AscendC::GetTanhMaxMinTmpSize, 4);
   scratch("tanh", AscendC::GetTanhMaxMinTmpSize, 2);
   scratch("erf", AscendC::GetErfMaxMinTmpSize, 4);

@@ -90,25 +90,51 @@ inline void SoftMaxFlashV2TilingFunc(const TensorShape& srcShape, const uint32_t
   twinRows::softmax(srcShape, typeSize, bytes, tiling);
 }
 
+// The shape of a LayerNorm that gives variances is [B, S, H, H before it was padded]; of one that gives reciprocals of deviations it is [A, R].
+namespace twinRows {
+inline Rows normed(const TensorShape& shape) {
+  if (shape.GetDimNum() != 4) return of(shape);
+  return {static_cast<uint32_t>(shape.GetDim(0) * shape.GetDim(1)), static_cast<uint32_t>(shape.GetDim(2))};
+}
+}  // namespace twinRows
+
 inline bool GetLayerNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, uint32_t& maxValue, uint32_t& minValue) {
-  twinRows::Rows rows = twinRows::of(srcShape);
+  twinRows::Rows rows = twinRows::normed(srcShape);
   maxValue = 2 * twinRows::scratch(rows.count, rows.width);
   minValue = 2 * twinRows::scratch(1, rows.width);
   return true;
 }
+inline bool GetLayerNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t typeSize, const bool isReuseSource, const bool, const bool,
+                                      uint32_t& maxValue, uint32_t& minValue) {
+  return GetLayerNormMaxMinTmpSize(srcShape, typeSize, isReuseSource, maxValue, minValue);
+}
 inline void GetLayerNormNDTilingInfo(const TensorShape& srcShape, const uint32_t bytes, const uint32_t, const bool,
                                      optiling::LayerNormTiling& tiling) {
-  twinRows::Rows rows = twinRows::of(srcShape);
+  twinRows::Rows rows = twinRows::normed(srcShape);
   tiling.bLength = static_cast<uint32_t>(srcShape.GetDim(0));
   tiling.sLength = tiling.bLength ? rows.count / tiling.bLength : 0;
-  tiling.hLength = tiling.originalHLength = rows.width;
+  tiling.hLength = rows.width;
+  tiling.originalHLength = twinRows::of(srcShape).width;
   tiling.inputXSize = rows.count * rows.width;
   tiling.meanVarSize = rows.count;
   tiling.tmpBufSize = bytes / sizeof(float);
   tiling.bsCurLength = twinRows::fitting(rows, bytes / 2);
   tiling.bshCurLength = tiling.bsCurLength * rows.width;
   tiling.loopRound = tiling.bsCurLength ? rows.count / tiling.bsCurLength : 0;
-  tiling.lastDimValueBack = rows.width ? 1.0f / rows.width : 0.0f;
+  tiling.lastDimValueBack = tiling.originalHLength ? 1.0f / float(tiling.originalHLength) : 0.0f;
+}
+inline void GetLayerNormNDTillingInfo(const TensorShape& srcShape, const uint32_t bytes, const uint32_t typeSize, const bool isReuseSource,
+                                      optiling::LayerNormTiling& tiling) {
+  GetLayerNormNDTilingInfo(srcShape, bytes, typeSize, isReuseSource, tiling);
+}
+inline void GetLayerNormNDTilingInfo(const TensorShape& srcShape, const uint32_t bytes, const uint32_t typeSize, const bool, const bool,
+                                     optiling::LayerNormSeparateTiling& tiling) {
+  twinRows::Rows rows = twinRows::of(srcShape);
+  uint32_t perBlock = 32 / typeSize, padded = (rows.width + perBlock - 1) / perBlock * perBlock;
+  tiling.aLength = tiling.meanVarSize = rows.count;
+  tiling.rLength = rows.width;
+  tiling.inputXSize = rows.count * padded;
+  tiling.tmpBufSize = bytes / sizeof(float);
 }
 // The shape of the gradients is [B, S, H, H before it was padded].
 namespace twinRows {
