@@ -80,6 +80,7 @@ template <typename T> inline void copyIn(const AscendC::LocalTensor<T>& to, cons
   for (uint64_t i = 0; i < by.count; i++) {
     uint64_t skip = i * (by.length + by.fromGap);
     from.check(int64_t(skip), by.length, what);
+    from.gives(int64_t(skip), by.length, what);
     part.address = to.address + uint32_t(i * (by.length + by.toGap));
     target(MTE2, part, by.length, what);
     memcpy(part.data(), reinterpret_cast<const uint8_t*>(from.data()) + skip, by.length);
@@ -96,6 +97,7 @@ template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, co
     part.address = from.address + uint32_t(i * (by.length + by.fromGap));
     source(MTE3, part, by.length, what);
     if (core->atomic == Atomic::NONE) to.receives(int64_t(skip), part.data(), by.length, what);
+    else to.gives(int64_t(skip), by.length, what);
     store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
   }
 }
@@ -142,6 +144,7 @@ template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>
   for (uint64_t i = 0; i < count; i++) {
     uint64_t skip = i * (length + fromGap);
     from.check(int64_t(skip), length, what);
+    from.gives(int64_t(skip), length, what);
     part.address = to.address + uint32_t(i * (row + toGapBlocks * BLOCK));
     target(MTE2, part, row, what);
     T* into = part.data();

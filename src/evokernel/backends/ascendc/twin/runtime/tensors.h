@@ -174,6 +174,7 @@ template <typename T> class GlobalTensor {
 
   template <typename I> T GetValue(I index) const {
     uintptr_t at = place(int64_t(index), "GetValue");
+    if (__builtin_expect(region->writers != nullptr, 0)) twin::reading(region, at - low, sizeof(T), "GetValue");
     twin::core->scalarGm(at);
     return *reinterpret_cast<const T*>(at);
   }
@@ -182,7 +183,9 @@ template <typename T> class GlobalTensor {
     if (__builtin_expect(!region->writable, 0)) twin::stop("E-GM-READONLY", "SetValue writes the kernel's input '%s'", region->name);
     own(at);
     twin::core->scalarGm(at);
-    *reinterpret_cast<T*>(at) = T(value);
+    T made = T(value);
+    twin::writing(region, at - low, &made, sizeof(T), "SetValue");
+    *reinterpret_cast<T*>(at) = made;
   }
   uint64_t GetSize() const { return elements; }
   T* GetPhyAddr() const { return reinterpret_cast<T*>(region ? base - low + region->seen : base); }
@@ -206,6 +209,7 @@ template <typename T> class GlobalTensor {
   void receives(int64_t skip, const void* from, uint64_t bytes, const char* what) const {
     twin::writing(region, base - low + uint64_t(skip), from, bytes, what);
   }
+  void gives(int64_t skip, uint64_t bytes, const char* what) const { twin::reading(region, base - low + uint64_t(skip), bytes, what); }
   twin::Traffic rows(uint64_t count, uint64_t length, uint64_t gap) const { return {region, base - low, count, length, length + gap}; }
 
  private:

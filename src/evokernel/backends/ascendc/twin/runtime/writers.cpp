@@ -64,6 +64,23 @@ void shared(const Region& region, const Piece& piece, uint32_t me, const char* w
   last = own == ALL ? me : me | PARTLY;
 }
 
+// Bytes of a piece that another block wrote last, since the last meeting.
+uint32_t foreign(const Region& region, const Piece& piece) {
+  uint64_t size = blocksOf(region);
+  uint32_t last = region.writers[piece.block], number = last & ~PARTLY;
+  if (number < firstSinceMeeting || last == core->writer) return 0;
+  uint32_t own = last & PARTLY ? region.writers[size + piece.block] : ALL, others = last & PARTLY ? region.writers[2 * size + piece.block] : 0;
+  return (number == core->writer ? others & ~own : own | others) & piece.mask();
+}
+
+template <typename F> void eachPiece(uint64_t start, uint64_t bytes, F f) {
+  for (uint64_t at = start, end = start + bytes; at < end;) {
+    uint64_t block = at / BLOCK, until = std::min(end, (block + 1) * BLOCK);
+    f(Piece{block, uint32_t(at - block * BLOCK), uint32_t(until - block * BLOCK), nullptr}, at - start);
+    at = until;
+  }
+}
+
 }  // namespace
 
 void watchWriters() {
@@ -83,17 +100,25 @@ void blocksMet() { firstSinceMeeting = numbers + 1; }
 void writing(const Region* region, uint64_t start, const void* from, uint64_t bytes, const char* what) {
   if (!region || !region->writers || !bytes) return;
   uint32_t me = mine();
-  auto next = static_cast<const uint8_t*>(from);
-  for (uint64_t at = start, end = start + bytes; at < end;) {
-    uint64_t block = at / BLOCK, until = std::min(end, (block + 1) * BLOCK);
-    Piece piece{block, uint32_t(at - block * BLOCK), uint32_t(until - block * BLOCK), next};
-    uint32_t& last = region->writers[block];
+  eachPiece(start, bytes, [&](Piece piece, uint64_t skip) {
+    piece.from = static_cast<const uint8_t*>(from) + skip;
+    uint32_t& last = region->writers[piece.block];
     bool isWhole = piece.high - piece.low == BLOCK;
     if (isWhole && (last & ~PARTLY) < firstSinceMeeting) last = me;
     else if (last != me) shared(*region, piece, me, what);
-    next += until - at;
-    at = until;
-  }
+  });
+}
+
+void reading(const Region* region, uint64_t start, uint64_t bytes, const char* what) {
+  if (!region || !region->writers || !bytes) return;
+  bool isTold = false;
+  eachPiece(start, bytes, [&](const Piece& piece, uint64_t) {
+    uint32_t theirs = isTold ? 0 : foreign(*region, piece);
+    if (!theirs) return;
+    isTold = true;
+    broken("E-GM-RACE", "%s: byte %llu of '%s' was written by another block, and nothing says that it is there already", what,
+           (unsigned long long)(piece.block * BLOCK + uint64_t(__builtin_ctz(theirs))), region->name);
+  });
 }
 
 }  // namespace twin
