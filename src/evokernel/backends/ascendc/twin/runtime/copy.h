@@ -1,6 +1,6 @@
 // DataCopy and DataCopyPad between global memory and UB, and within UB. Lengths and gaps count in different units on each side.
 #pragma once
-#include "tensors.h"
+#include "doubt.h"
 
 namespace AscendC {
 
@@ -197,9 +197,7 @@ template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const Loca
   for (uint64_t i = 0; i < by.blockCount; i++) {
     from.address = src.address + uint32_t(i * (length + by.srcStride * 32ull));
     to.address = dst.address + uint32_t(i * (length + by.dstStride * 32ull));
-    twin::source(pipe, from, length, what);
-    twin::target(pipe, to, length, what);
-    memmove(to.data(), from.data(), length);
+    twin::Doubt().moves(pipe, from, to, length, what);
   }
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {
@@ -208,9 +206,7 @@ template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const Loca
   uint64_t bytes = twin::wholeBlocks(uint64_t(count) * sizeof(T), what);
   int pipe = twin::betweenPipe(src.address, dst.address);
   twin::betweenCost(pipe, bytes);
-  twin::source(pipe, src, bytes, what);
-  twin::target(pipe, dst, bytes, what);
-  memmove(dst.data(), src.data(), bytes);
+  twin::Doubt().moves(pipe, src, dst, bytes, what);
 }
 
 template <typename T> inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& by, const DataCopyPadExtParams<T>& pad) {

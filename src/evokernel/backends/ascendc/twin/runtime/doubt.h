@@ -46,10 +46,27 @@ class Doubt {
     marks[index] = 1;
   }
 
+  // The same where `head` is what must have been written, of several operands that lie apart.
+  template <typename T> bool finds(const AscendC::LocalTensor<T>& tensor, const AscendC::LocalTensor<T>& head, uint64_t bytes, const char* what) {
+    return asks([&] { twin::source(V, tensor, bytes, what); }, head);
+  }
+
   // One bit per element: a byte is in doubt when all of its elements are.
   template <typename U> void bits(const AscendC::LocalTensor<U>& tensor) {
     for (size_t byte = 0; byte < marks.size() / 8; byte++)
       if (std::all_of(&marks[8 * byte], &marks[8 * byte] + 8, [](uint8_t mark) { return mark; })) core->known[tensor.address + byte] = 0;
+  }
+
+  // Bytes move within local memory as they are.
+  template <typename T>
+  void moves(int pipe, const AscendC::LocalTensor<T>& from, const AscendC::LocalTensor<T>& to, uint64_t bytes, const char* what) {
+    if (asks([&] { twin::source(pipe, from, bytes, what); }, from)) marks.assign(core->known + from.address, core->known + from.address + bytes);
+    twin::target(pipe, to, bytes, what);
+    if (!marks.empty()) memcpy(core->known + to.address, marks.data(), bytes);
+    memmove(to.data(), from.data(), bytes);
+  }
+  template <typename T> static void forget(const AscendC::LocalTensor<T>& tensor, uint64_t index) {
+    memset(core->known + tensor.address + index * sizeof(T), 0, sizeof(T));
   }
 
  private:
@@ -72,9 +89,6 @@ class Doubt {
     for (int r = 0; r < work.repeats; r++)
       for (int lane = 0; lane < width; lane++)
         if (work.of(r).on(lane)) f(r, lane, size_t(r) * size_t(width) + size_t(lane));
-  }
-  template <typename T> static void forget(const AscendC::LocalTensor<T>& tensor, uint64_t index) {
-    memset(core->known + tensor.address + index * sizeof(T), 0, sizeof(T));
   }
 };
 

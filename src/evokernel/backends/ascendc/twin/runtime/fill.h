@@ -112,14 +112,16 @@ inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uin
   twin::repeats(repeatTime, what);
   if (!by.dstBlkStride) twin::broken("E-STRIDE", "Brcb: dstBlkStride may not be 0");
   twin::vectorCost(256ull * repeatTime, 1);
-  twin::source(twin::V, src, repeatTime * 8ull * sizeof(T), what);
+  bool inDoubt = twin::Doubt().finds(src, repeatTime * 8ull * sizeof(T), what);
   LocalTensor<T> part = dst;
   for (uint32_t r = 0; r < repeatTime; r++)
     for (uint32_t block = 0; block < 8; block++) {
       const T value = src.data()[r * 8 + block];
+      bool isKnown = !inDoubt || twin::isKnown(src, r * 8 + block);
       part.address = dst.address + (r * by.dstRepStride + block * by.dstBlkStride) * 32;
       twin::target(twin::V, part, 32, what);
       std::fill_n(part.data(), 32 / sizeof(T), value);
+      for (uint32_t i = 0; !isKnown && i < 32 / sizeof(T); i++) twin::Doubt::forget(part, i);
     }
 }
 

@@ -98,8 +98,9 @@ inline void powersOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   if (nothing(count, "Power")) return;
   uint64_t bytes = uint64_t(count) * sizeof(T);
   recipeCost<T>(POWER, count, scratchBytes);
-  source(V, tensor, bytes, "Power");
-  target(V, dst, bytes, "Power");
+  Doubt doubt;
+  doubt.source(tensor, count, "Power");
+  doubt.target(dst, count, "Power");
   apart(dst, bytes, tensor, bytes, false, "Power");
   for (uint32_t i = 0; i < count; i++) dst.data()[i] = f(tensor.data()[i]);
 }

@@ -59,10 +59,14 @@ inline void turnBlocks(const AscendC::LocalTensor<T>* to, const AscendC::LocalTe
   for (uint32_t r = 0; r < by.repeatTimes; r++) {
     uint32_t step = by.repeatTimes == 1 ? 1 : r;  // a single repeat starts one stride on
     T block[rows][perBlock];
+    bool inDoubt[rows][perBlock] = {};
     for (int i = 0; i < rows; i++) {
       AscendC::LocalTensor<T> part = from[i];
       part.address += step * by.srcRepStride * BLOCK;
-      source(V, part, BLOCK, what);
+      AscendC::LocalTensor<T> head = from[0];
+      head.address += step * by.srcRepStride * BLOCK;
+      if (Doubt().finds(part, head, BLOCK, what))
+        for (int k = 0; k < perBlock; k++) inDoubt[i][k] = !isKnown(part, uint64_t(k));
       memcpy(static_cast<void*>(block[i]), part.data(), BLOCK);
     }
     for (int i = 0; i < rows; i++) {
@@ -73,7 +77,10 @@ inline void turnBlocks(const AscendC::LocalTensor<T>* to, const AscendC::LocalTe
       int into = sizeof(T) == 1 && by.dstHighHalf ? rows : 0;
       AscendC::LocalTensor<T> written = part[into];
       target(V, written, uint64_t(count) * sizeof(T), what, sizeof(T) == 1 ? 16 : BLOCK);
-      for (int k = 0; k < count; k++) written.data()[k] = block[first + k][column];
+      for (int k = 0; k < count; k++) {
+        written.data()[k] = block[first + k][column];
+        if (inDoubt[first + k][column]) Doubt::forget(written, uint64_t(k));
+      }
     }
   }
 }
@@ -112,8 +119,11 @@ template <typename T> inline void Transpose(const LocalTensor<T>& dst, const Loc
   twin::takes<twin::Kind<T>::bits16 || twin::Kind<T>::f16, T>(what);
   constexpr int side = 16;
   twin::vectorCost(side * side * sizeof(T), twin::TRANSPOSE);
-  twin::source(twin::V, src, side * side * sizeof(T), what);
-  twin::target(twin::V, dst, side * side * sizeof(T), what);
+  twin::Doubt doubt;
+  if (doubt.finds(src, side * side * sizeof(T), what))
+    for (int i = 0; i < side * side; i++)
+      if (!twin::isKnown(src, uint64_t(i))) doubt.mark(side * side, uint64_t(i % side * side + i / side));
+  doubt.target(dst, side * side, what);
   T from[side * side];
   std::copy_n(src.data(), side * side, from);
   for (int row = 0; row < side; row++)
