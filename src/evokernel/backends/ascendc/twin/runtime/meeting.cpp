@@ -27,12 +27,13 @@ void startMeetings(int64_t vectorBlocks, int64_t cubeBlocks) {
   startFlags(vectorBlocks, cubeBlocks);
 }
 
-void meet(bool aivOnly) {
+void meet(bool aivOnly, int64_t usedCores) {
   mustRunTogether();
+  int64_t expected = usedCores > 0 ? usedCores : vectors + (aivOnly ? 0 : cubes);
   Meeting& meeting = meetings[aivOnly ? 0 : 1];
   core->barrier();
   meeting.there.push_back(core);
-  if (int64_t(meeting.there.size()) < vectors + (aivOnly ? 0 : cubes)) {
+  if (int64_t(meeting.there.size()) < expected) {
     uint64_t now = meeting.generation;
     pauseUntil([&meeting, now] { return meeting.generation != now; });
     return;

@@ -74,8 +74,8 @@ inline void pipeBarrier(pipe_t pipe) {
   else core->barrier(int(pipe));
 }
 
-// All cores, or all of one kind, meet here.
-void meet(bool aivOnly);
+// All cores, or all of one kind, or as many as are said to, meet here.
+void meet(bool aivOnly, int64_t usedCores = 0);
 
 }  // namespace twin
 
@@ -87,10 +87,9 @@ template <pipe_t pipe> inline void PipeBarrier() { twin::pipeBarrier(pipe); }
 template <MemDsbT what> inline void DataSyncBarrier() { twin::core->barrier(); }
 template <bool isAIVOnly = true> inline void SyncAll() { twin::meet(isAIVOnly); }
 template <bool isAIVOnly = true> inline void SyncAll(const GlobalTensor<int32_t>& workspace, const LocalTensor<int32_t>& local, const int32_t usedCores = 0) {
-  (void)usedCores;
   workspace.check(0, 32, "SyncAll");
   if (!local.allocated) twin::stop("E-UB-NULL", "SyncAll: a LocalTensor that was never allocated");
-  twin::meet(isAIVOnly);
+  twin::meet(isAIVOnly, usedCores);
 }
 template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> inline void DataCacheCleanAndInvalid(const GlobalTensor<T>&) { twin::core->scalar(twin::chip().scalar_gm_miss); }
 template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> inline void DataCacheCleanAndInvalid(const LocalTensor<T>&) { twin::core->scalar(twin::chip().scalar_ub); }
