@@ -8,8 +8,8 @@ import pytest
 
 from evokernel.backends import ascendc
 from evokernel.backends.ascendc import sources
-from evokernel.backends.ascendc.bound import Parameter, bound_functions
-from evokernel.backends.ascendc.model_call import Call, model_call
+from evokernel.backends.ascendc.bound import Bound, Parameter, bound_functions
+from evokernel.backends.ascendc.model_call import Call, model_call, passed_in_order
 from evokernel.backends.ascendc.project import read
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Number, Signature, Tensor
@@ -253,10 +253,26 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 """
 
 
+@pytest.mark.parametrize(
+    ("held", "asked", "order"),
+    [
+        (("bias", "conv_weight", "conv_bias"), ("x", "weight", "conv_bias_opt", "bias"), [0, 2, 3, 1]),
+        (("multiplier", "conv_weight", "conv_bias"), ("x", "weight", "bias_opt", "multiplier"), [0, 2, 3, 1]),
+        (("bias", "conv_weight", "norm_weight"), ("x", "weight", "gamma", "bias"), [0, 1, 2, 3]),
+    ],
+)
+def test_what_the_module_holds_is_passed_by_name_where_all_names_fit(held, asked, order):
+    tensor = SIGNATURE.params[0]
+    params = tuple(tensor.model_copy(update={"name": name}) for name in held)
+    signature = SIGNATURE.model_copy(update={"inputs": SIGNATURE.inputs[:1], "params": params, "scalars": ()})
+    bound = Bound("run", tuple(Parameter("tensor", False, name) for name in asked))
+    assert [index for _, index in passed_in_order(bound, signature)] == order
+
+
 def test_bound_functions_are_read():
     found = bound_functions(BIND)
     assert [parameter.kind for parameter in found["fn"].parameters] == ["tensor", "tensor", "int", "float", "bool"]
-    assert found["fn"].parameters[1] == Parameter("tensor", True)
+    assert found["fn"].parameters[1] == Parameter("tensor", True, "bias")
     assert [parameter.kind for parameter in found["other"].parameters] == ["tensor", "ints"]
     assert [parameter.kind for parameter in found["third"].parameters] == ["tensor", "float"]
     assert bound_functions("int x;") == {}

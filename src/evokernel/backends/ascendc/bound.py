@@ -25,6 +25,7 @@ class Parameter(NamedTuple):
     kind: str
     """`tensor`, `int`, `float`, `bool`, `ints` or `other`."""
     is_optional: bool
+    name: str = ""
 
 
 class Bound(NamedTuple):
@@ -54,6 +55,7 @@ def declared(plain: str, function: str) -> str:
 
 
 def parameter(text: str) -> Parameter:
-    """Its kind, from how it is declared."""
+    """Its kind and its name, from how it is declared."""
     kind = next((name for name, pattern in KINDS if pattern.search(text)), "other")
-    return Parameter(kind, OPTIONAL.search(text) is not None)
+    named = re.search(r"(\w+)\s*$", text.partition("=")[0])
+    return Parameter(kind, OPTIONAL.search(text) is not None, named[1] if named else "")

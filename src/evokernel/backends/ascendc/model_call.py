@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -74,15 +75,18 @@ def model_call(text: str, functions: Mapping[str, Bound], signature: Signature) 
 
 
 def passed_in_order(bound: Bound, signature: Signature) -> tuple[Passed, ...]:
-    """What `function(*inputs)` passes: tensors to the parameters that are tensors, numbers to those that are numbers."""
-    required = sum(parameter.kind == "tensor" and not parameter.is_optional for parameter in bound.parameters)
-    room = sum(parameter.kind == "tensor" for parameter in bound.parameters)
-    given = len(signature.inputs)
-    if given < required <= given + len(signature.params):
-        given += len(signature.params)  # what the module holds comes after what forward is given
-    if not required <= given <= room:
-        raise CandidateError("symbol", f"{bound.name} of the bind takes {room} tensors, and forward is given {given}")
-    tensors, numbers = iter(range(given)), iter(range(len(signature.scalars)))
+    """What `function(*inputs)` passes: tensors to the parameters that are tensors, numbers to those that are numbers.
+
+    Where it also takes what the module holds, that comes after what forward is given: by name where all names fit, else in order.
+    """
+    asked = [parameter for parameter in bound.parameters if parameter.kind == "tensor"]
+    required = sum(not parameter.is_optional for parameter in asked)
+    order = list(range(len(signature.inputs)))
+    if len(order) < required <= len(order) + len(signature.params):
+        order += by_name([parameter.name for parameter in asked[len(order) :]], signature)
+    if not required <= len(order) <= len(asked):
+        raise CandidateError("symbol", f"{bound.name} of the bind takes {len(asked)} tensors, and forward is given {len(order)}")
+    tensors, numbers = iter(order), iter(range(len(signature.scalars)))
     passed: list[Passed] = []
     for parameter in bound.parameters:
         index = next(tensors if parameter.kind == "tensor" else numbers, None)
@@ -90,6 +94,19 @@ def passed_in_order(bound: Bound, signature: Signature) -> tuple[Passed, ...]:
             raise CandidateError("symbol", f"{bound.name} of the bind takes more numbers than the {len(signature.scalars)} there are")
         passed.append(("absent",) if index is None else ("tensor" if parameter.kind == "tensor" else "number", index))
     return tuple(passed)
+
+
+def by_name(asked: Sequence[str], signature: Signature) -> list[int]:
+    """The parameters of a signature in the order they are asked for: `bias_opt` is `bias`, or else the only one like `conv_bias`."""
+    left = {tensor.name: len(signature.inputs) + index for index, tensor in enumerate(signature.params)}
+    wanted = [re.sub(r"_(?:opt|optional|tensor)$", "", name) for name in asked]
+    found = {name: left.pop(name) for name in wanted if name in left}
+    for name in wanted:
+        if name not in found and len(like := [one for one in left if one.endswith(f"_{name}")]) == 1:
+            found[name] = left.pop(like[0])
+    if left or len(found) != len(wanted):
+        return list(range(len(signature.inputs), len(signature.inputs) + len(signature.params)))
+    return [found[name] for name in wanted]
 
 
 def is_idle(statement: ast.stmt) -> bool:
