@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Job, Task
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
@@ -86,7 +87,7 @@ def tried(name: str, kernel: Path, source: Path, given: argparse.Namespace, fold
     task, changed = fitted(source, most_bytes, folder)
     row: dict[str, Any] = {"name": name, "changed": changed, "compiled": None, "feasible": False, "reason": "too_large", "detail": changed}
     if task is None:
-        return row
+        return row | {"compiled": compiles(kernel, load(str(source))[0])}
     settings: dict[str, Any] = {"level": given.level, "run_s": given.run_s}
     candidate = Candidate(backend="ascendc", files={"kernel.txt": kernel.read_text()})
     job = Job(backend="ascendc", settings=settings, task=task, candidate=candidate, timeout_s=given.timeout_s, protocol="paper")
@@ -105,6 +106,17 @@ def tried(name: str, kernel: Path, source: Path, given: argparse.Namespace, fold
     if changed and failure and FIXED.search(failure.detail):
         row["reason"] = "too_large"
     return row
+
+
+def compiles(kernel: Path, task: Task) -> bool:
+    """Whether a kernel is built, where it cannot be run."""
+    backend = make("backend", "ascendc")
+    with tempfile.TemporaryDirectory() as workdir:
+        try:
+            backend.build(task, Candidate(backend="ascendc", files={"kernel.txt": kernel.read_text()}), Path(workdir))
+        except CandidateError:
+            return False
+    return True
 
 
 def table(rows: list[dict[str, Any]]) -> str:
