@@ -258,6 +258,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     [
         (("bias", "conv_weight", "conv_bias"), ("x", "weight", "conv_bias_opt", "bias"), [0, 2, 3, 1]),
         (("multiplier", "conv_weight", "conv_bias"), ("x", "weight", "bias_opt", "multiplier"), [0, 2, 3, 1]),
+        (("sum_tensor", "conv_weight", "conv_bias"), ("x", "weight", "bias_opt", "sum_tensor"), [0, 2, 3, 1]),
         (("bias", "conv_weight", "norm_weight"), ("x", "weight", "gamma", "bias"), [0, 1, 2, 3]),
     ],
 )

@@ -99,7 +99,7 @@ def passed_in_order(bound: Bound, signature: Signature) -> tuple[Passed, ...]:
 def by_name(asked: Sequence[str], signature: Signature) -> list[int]:
     """The parameters of a signature in the order they are asked for: `bias_opt` is `bias`, or else the only one like `conv_bias`."""
     left = {tensor.name: len(signature.inputs) + index for index, tensor in enumerate(signature.params)}
-    wanted = [re.sub(r"_(?:opt|optional|tensor)$", "", name) for name in asked]
+    wanted = [name if name in left else re.sub(r"_(?:opt|optional|tensor)$", "", name) for name in asked]
     found = {name: left.pop(name) for name in wanted if name in left}
     for name in wanted:
         if name not in found and len(like := [one for one in left if one.endswith(f"_{name}")]) == 1:
