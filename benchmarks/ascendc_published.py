@@ -4,7 +4,7 @@
 
 KERNELS is a folder of six-part texts (`<name>.txt`), REFERENCES one of KernelBench files (`**/<name>.py`) with the arguments the kernels
 take; both are read from wherever their checkout is. A kernel that is not right by the first folder's reference is tried by the next one's:
-some that were rewritten to take weights as arguments compute something else. Where the inputs of a reference are larger than `--most-mb`,
+some that were rewritten to take weights as arguments compute something else. Where the tensors of a reference are larger than `--most-mb`,
 its batch is made smaller; a kernel that was written for the full batch alone says so, and is listed as too large. Writes published.md and
 published.json, and goes on with what is there when it is called again.
 """
@@ -17,20 +17,23 @@ import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Job, Task
+from evokernel.reference.measure import imagine
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
 
 BATCH = re.compile(r"^(batch_size|batch|N|B)(\s*=\s*)(\d+)", re.MULTILINE)
 FIXED = re.compile(r"E-BIND-CHECK|E-TILING-FAIL")
 """How a kernel that takes one shape only refuses another."""
-LARGEST_BYTES = 0.6e9
-"""For a batch of one, where no smaller one is left: judging takes some twenty times as much."""
+LARGEST_BYTES = 1.5e9
+"""For a batch of one, where no smaller one is left: judging takes some ten times as much."""
+BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 
 def fitted(source: Path, most_bytes: float, folder: Path) -> tuple[Task | None, str]:
@@ -53,7 +56,10 @@ def fitted(source: Path, most_bytes: float, folder: Path) -> tuple[Task | None, 
 
 
 def bytes_of(source: str) -> float:
-    """Of the inputs, without making any."""
+    """Of inputs and outputs, without making any; of the inputs alone where outputs depend on values."""
+    if imagined := imagine(source, "reference", {}):
+        told = imagined.signature
+        return float(sum(prod(t.shape) * BYTES.get(t.dtype, 4) for t in (*told.inputs, *told.params, *told.outputs)))
     import torch
 
     scope: dict[str, Any] = {}
