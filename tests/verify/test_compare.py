@@ -128,3 +128,13 @@ def test_feedback_sees_whole_slices():
 def test_a_scalar_output_can_be_wrong_too():
     want = np.array(2.0, np.float32)
     assert "expected 2, got 3" in describe(expected(want).difference(np.array(3.0, np.float32)), "bench", "out []")
+
+
+def test_a_few_elements_are_judged_without_the_others():
+    wanted = np.arange(1, 9, dtype=np.float32)
+    expected = Expected(Array("out", "float32", wanted), Rule(1e-2, 1e-2, unit=1.0))
+    got = wanted.copy()
+    got[5] = 0
+    assert expected.holds_at(got, np.array([0, 1, 7]))
+    assert not expected.holds_at(got, np.array([0, 5]))
+    assert not Expected(Array("out", "float32", wanted), Rule(1e-2, 1e-2)).holds_at(wanted, np.array([0])), "depends on all of them"

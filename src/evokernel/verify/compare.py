@@ -104,6 +104,15 @@ class Expected:
             size *= rule.share
             return np.asarray(np.minimum(size, own) if rule.bound == "least" else np.maximum(size, own))
 
+    def holds_at(self, got: np.ndarray, chosen: np.ndarray) -> bool:
+        """Whether a few elements are right, without a copy of all of them; False also where that depends on the others."""
+        rule = self.rule
+        if self.array.dtype not in FLOATS or rule.unit is None or rule.share is not None:
+            return False
+        few = Array(self.array.name, self.array.dtype, self.array.data.reshape(-1)[chosen])
+        truth = None if self.truth is None else self.truth.reshape(-1)[chosen]
+        return Expected(few, rule, truth).difference(got.reshape(-1)[chosen]) is None
+
     def difference(self, got: np.ndarray, poison: np.ndarray | None = None) -> Difference | None:
         """None when every element is right. `got` has the stored type: bfloat16 as uint16."""
         if got.dtype != self.array.data.dtype or got.shape != self.array.data.shape:
