@@ -17,7 +17,6 @@ import re
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from evokernel.core.records import Candidate, Job, Task
 from evokernel.reference.measure import imagine
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
+from evokernel.verify.arena import blank
 
 BATCH = re.compile(r"^(batch_size|batch|N|B)(\s*=\s*)(\d+)", re.MULTILINE)
 LITERAL = re.compile(r"(\bx\s*=\s*)(torch\.rand\w*\(\s*)(\d+)")
@@ -37,7 +37,6 @@ FIXED = re.compile(r"E-BIND-CHECK|E-TILING-FAIL")
 """How a kernel that takes one shape only refuses another."""
 LARGEST_BYTES = 4.5e9
 """For a batch of one, where no smaller one is left: judging takes up to four times as much."""
-BYTES = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 
 def fitted(source: Path, most_bytes: float, folder: Path) -> tuple[Task | None, str]:
@@ -64,7 +63,7 @@ def bytes_of(source: str) -> float:
     """Of inputs and outputs, without making any; of the inputs alone where outputs depend on values."""
     if imagined := imagine(source, "reference", {}):
         told = imagined.signature
-        return float(sum(prod(t.shape) * BYTES.get(t.dtype, 4) for t in (*told.inputs, *told.params, *told.outputs)))
+        return float(sum(blank(tensor).data.nbytes for tensor in (*told.inputs, *told.params, *told.outputs)))
     import torch
 
     scope: dict[str, Any] = {}
@@ -102,7 +101,7 @@ def judged(name: str, kernel: Path, source: Path, given: argparse.Namespace, fol
 
 
 def tried(name: str, kernel: str, source: Path, given: argparse.Namespace, folder: Path, most_bytes: float) -> dict[str, Any]:
-    """One kernel at the largest batch whose inputs take no more than this."""
+    """One kernel at the largest batch whose tensors take no more than this."""
     task, changed = fitted(source, most_bytes, folder)
     row: dict[str, Any] = {"name": name, "changed": changed, "compiled": None, "feasible": False, "reason": "too_large", "detail": changed}
     if task is None:
