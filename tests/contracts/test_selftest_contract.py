@@ -16,7 +16,7 @@ TIMED = ("openmp", "two-threads")
 CHOSEN = [
     one
     for _, group in groupby(SPECIMENS, lambda one: (one.backend, one.kind))
-    for one in one_in(12, group, lambda one: f"{one.backend}-{one.kind}-{one.path.stem}")
+    for one in one_in(24, group, lambda one: f"{one.backend}-{one.kind}-{one.path.stem}")
 ]
 """Some of each class are judged whenever tests are run; all are with `-m ""`, and by `evokernel selftest`."""
 

@@ -13,7 +13,7 @@ FIRST = [
     "--backend",
     "cpp",
     "--tasks",
-    "starter/gelu,starter/sum_rows",
+    "starter/gelu",
     "--budget",
     "2",
     "--set",

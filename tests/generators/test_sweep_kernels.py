@@ -61,7 +61,7 @@ def layer(made, body, inputs, arguments="", values=""):
     return HEAD + head + f"    def forward(self, x):\n        return {body}\n" + TAIL.format(inputs=inputs, made=values)
 
 
-@pytest.mark.parametrize("task", one_in(4, load("starter"), lambda task: task.id))
+@pytest.mark.parametrize("task", one_in(6, load("starter"), lambda task: task.id))
 def test_careful_decisions_pass_on_every_starter_operator(task):
     outcome = judged(task, FAST)
     assert outcome.feasible, outcome.failure
@@ -69,7 +69,7 @@ def test_careful_decisions_pass_on_every_starter_operator(task):
 
 @pytest.mark.parametrize(
     ("name", "algorithm"),
-    one_in(4, [(name, option) for name, options in {
+    one_in(8, [(name, option) for name, options in {
         "argmax": ("serial", "twopass", "blocks", "lanes"), "softmax": ("passes", "online"),
         "layernorm": ("passes", "welford"), "rmsnorm": ("passes", "naive"),
         "cumsum": ("serial", "rows", "shift", "blocks"), "conv2d": ("direct", "shift", "im2col", "block"),
@@ -143,7 +143,7 @@ def test_variants_are_understood(tmp_path, name):
     assert families(task_of(tmp_path, text)) == [family]
 
 
-@pytest.mark.parametrize("name", one_in(6, VARIANTS))
+@pytest.mark.parametrize("name", one_in(10, VARIANTS))
 def test_variants_are_right(tmp_path, name):
     outcome = judged(task_of(tmp_path, VARIANTS[name][0]), FAST)
     assert outcome.feasible, outcome.failure

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from evokernel.core.errors import CandidateError
+
+log = logging.getLogger(__name__)
 
 
 def write(path: Path, data: bytes) -> None:
@@ -18,6 +23,21 @@ def write(path: Path, data: bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """For one process at a time; for all at once where files cannot be locked."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("wb")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        log.debug("no lock: %s", error)
+        yield
+        return
+    with file:
+        yield
 
 
 def lay_out(folder: Path, files: Mapping[str, str]) -> None:

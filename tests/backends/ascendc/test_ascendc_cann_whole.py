@@ -105,6 +105,7 @@ def test_bisheng_alone_takes_a_good_kernel(toolkit, workdir):
     assert not (workdir / BUILT).exists()
 
 
+@pytest.mark.slow
 def test_a_rule_that_is_broken_on_the_card(toolkit, workdir):
     cann = Cann(toolkit.found()._replace(level=CARD), "Ascend910B2")
     cann.build(

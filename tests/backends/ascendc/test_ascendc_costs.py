@@ -74,7 +74,7 @@ def test_groups_of_effects_are_all_tried() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.slow)])
 def test_vector_instructions_cost_what_the_table_says(workdir: Path, dtype: str) -> None:
     assert {*INSTRUCTIONS, *LEFT_OUT} == set(chip("910B1").vector)
     given = {"blocks": 1, "which": 0, "repeats": 0, "isHalf": int(dtype == "float16")}

@@ -42,6 +42,7 @@ CUBE = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)
 MEETING = re.compile(
     r"\b(SyncAll|CrossCoreSetFlag|CrossCoreWaitFlag|IBSet|IBWait|ffts_cross_core_sync|wait_flag_dev|NotifyNextBlock|WaitPreBlock)\b"
 )
+DEFINITION = '#include "register/op_def_registry.h"\n'
 QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
 """How CANN's own compiler lets `__aicore__` be written; no other does."""
 
@@ -116,7 +117,8 @@ def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) ->
     folders_of = sorted({str(Path(SOURCES, name).parent) for name in project.files})
     places = [f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}", f"-I{SOURCES}", *(f"-I{folder}" for folder in folders_of)]
     jobs = [(f"{SOURCES}/{project.kernel}", "kernel.o", kernel_options(path, project, places))]
-    jobs += [(f"{SOURCES}/{name}", f"host{number}.o", [*HOST, *places]) for number, name in enumerate(project.hosts)]
+    for number, name in enumerate(project.hosts):
+        jobs.append((f"{SOURCES}/{name}", f"host{number}.o", host_options(path, project.files[name], places)))
     jobs += [("glue.cpp", "glue.o", [*HOST, *places])]
     jobs += [(f"{SOURCES}/{BIND}", "bind.o", [*HOST, *places])] if project.bind else []
     texts = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {f"{SOURCES}/{BIND}": project.bind}
@@ -151,6 +153,12 @@ def kernel_options(path: str, project: Project, places: Sequence[str]) -> list[s
     if project.tiling:
         found.append(f"-DTWIN_TILING_STRUCT={project.tiling}")
     return found + told_types(project)
+
+
+def host_options(path: str, text: str, places: Sequence[str]) -> list[str]:
+    """For the host side: what it includes of the definition of operators comes precompiled; what it does not include stays unknown."""
+    base = precompiled(path, [*HOST, *places[:2]], DEFINITION, [TWIN], contents()) if DEFINITION.strip() in sources.code(text) else ""
+    return [*HOST, *places, *(["-include", base] if base else [])]
 
 
 def told_types(project: Project) -> list[str]:
@@ -199,12 +207,13 @@ def runtime_library(path: str) -> Path:
     made = folder / RUNTIME
     if made.exists():
         return made
-    log.warning("the twin of the device is compiled, once on this machine: some 20 s")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as building:
-            compile_runtime(path, Path(building))
-            (Path(building) / RUNTIME).replace(made)
+        with folders.locked(folder / "lock"):  # for whoever comes while another compiles it
+            if not made.exists():
+                log.warning("the twin of the device is compiled, once on this machine: some 20 s")
+                with tempfile.TemporaryDirectory(dir=folder) as building:
+                    compile_runtime(path, Path(building))
+                    (Path(building) / RUNTIME).replace(made)
     except OSError as error:
         raise InfraError(f"cannot write to {folder}: {error}") from error
     return made

@@ -151,19 +151,25 @@ def precompiled(path: str, options: Sequence[str], text: str, readable: Sequence
     folder = folders.cache() / "headers" / key_of(text, contents, version_text(path), *options, processor())
     try:
         if not (folder / f"{HEADER}.gch").exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder) as building:
-                workdir = Path(building)
-                (workdir / HEADER).write_text(text)
-                arguments = [*options, "-w", "-x", "c++-header", HEADER, "-o", f"{HEADER}.gch"]
-                if compile(path, arguments, workdir, HEADER_S, readable).code:
+            with folders.locked(folder / "lock"):  # for whoever comes while another compiles it
+                if not (folder / f"{HEADER}.gch").exists() and not compile_header(path, options, text, folder, readable):
                     return None
-                (workdir / HEADER).replace(folder / HEADER)
-                (workdir / f"{HEADER}.gch").replace(folder / f"{HEADER}.gch")
     except OSError as error:
         log.debug("headers are not precompiled: %s", error)
         return None
     return str(folder / HEADER)
+
+
+def compile_header(path: str, options: Sequence[str], text: str, folder: Path, readable: Sequence[Path]) -> bool:
+    """Leaves it in the folder, whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=folder) as building:
+        workdir = Path(building)
+        (workdir / HEADER).write_text(text)
+        if compile(path, [*options, "-w", "-x", "c++-header", HEADER, "-o", f"{HEADER}.gch"], workdir, HEADER_S, readable).code:
+            return False
+        (workdir / HEADER).replace(folder / HEADER)
+        (workdir / f"{HEADER}.gch").replace(folder / f"{HEADER}.gch")
+        return True
 
 
 def key_of(*parts: str) -> str:

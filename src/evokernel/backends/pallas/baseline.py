@@ -5,7 +5,6 @@ Found once per task, chip and versions, and kept. A reference that has no progra
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -16,8 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from importlib import metadata
@@ -106,7 +104,7 @@ def report(task: Task, chip: Chip, found: Baseline) -> None:
 
 def found_once(task: Task, chip: Chip, kept: Path) -> Baseline:
     """Finds it out and keeps it, unless somebody else did while we waited for the lock."""
-    with locked(kept.with_suffix(".lock")):
+    with folders.locked(kept.with_suffix(".lock")):
         if known := read(kept):
             return known
         log.info("pricing XLA's program for %s on %s", task.id, chip.name)
@@ -239,18 +237,3 @@ def keep(path: Path, found: Baseline, **more: float) -> None:
         folders.write(path, json.dumps({**found._asdict(), **more}).encode())
     except OSError as error:
         log.debug("a baseline is not kept: %s", error)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """For one process at a time; for all at once where files cannot be locked."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("wb")
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        log.debug("no lock: %s", error)
-        yield
-        return
-    with file:
-        yield
