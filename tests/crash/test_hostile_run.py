@@ -86,7 +86,7 @@ class Ran(NamedTuple):
     disk: Watch
 
 
-@pytest.fixture(scope="module", params=[pytest.param(12, id="60"), pytest.param(40, id="200", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[pytest.param(20, id="100"), pytest.param(40, id="200", marks=pytest.mark.slow)])
 def ran(request, tmp_path_factory) -> Iterator[Ran]:
     if missing := lacking():
         pytest.skip(f"without its walls the machine would come to harm: {', '.join(missing)}")

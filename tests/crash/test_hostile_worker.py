@@ -135,6 +135,7 @@ def test_a_warm_judge_stays_as_it_was(warm):
     assert 0.5 < speedups[0] / speedups[1] < 2
 
 
+@pytest.mark.slow
 def test_a_warm_judge_of_traced_candidates_stays_as_it_was(warm):
     made = warm("hostile_traced:Traced")
     for _ in range(2):

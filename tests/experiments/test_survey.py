@@ -32,10 +32,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_every_task_gets_an_answer(folder):
-    found = {look.id.removeprefix("odd/"): look for look in survey(files(str(folder)), audit=True, workers=2, timeout_s=20)}
+    found = {look.id.removeprefix("odd/"): look for look in survey(files(str(folder)), audit=True, workers=2, timeout_s=12)}
     assert set(found) == set(TEXTS)
     assert "ended with code 3" in found["dies"].error
-    assert "took more than 20 s" in found["hangs"].error
+    assert "took more than 12 s" in found["hangs"].error
     assert "planted" in found["raises"].error
     assert "memory is out" in found["huge"].error
     assert found["sound"].task is not None

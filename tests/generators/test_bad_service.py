@@ -172,6 +172,7 @@ def test_spent_money_stops_the_run_and_more_of_it_goes_on(tmp_path):
     assert said["cost"] == cost(service.billed)
 
 
+@pytest.mark.slow
 def test_spent_tokens_stop_the_run(tmp_path):
     service = Service(code=False)
     with ChatServer(service) as server:
@@ -180,6 +181,7 @@ def test_spent_tokens_stop_the_run(tmp_path):
     assert "stopped (the budget is spent: 2202 of 2000 tokens" in err
 
 
+@pytest.mark.slow
 def test_what_was_billed_for_nothing_is_counted_once_the_attempt_is_made(tmp_path):
     """A reply that breaks off after its usage was told, and no retries: the task loses a round, and the money is gone all the same."""
     service = Service([Behaviour(cut_after=3, usage=(70, 7), usage_first=True)], code=False)

@@ -92,6 +92,7 @@ def test_equal_seed_state_and_context_give_the_equal_text():
     assert len({Sweep(seed=s).write(state, EMPTY).candidate.id for s in range(10)}) > 5
 
 
+@pytest.mark.slow
 def test_no_hash_of_python_decides():
     text = "from evokernel.generators.sweep import Sweep\nfrom evokernel.tasks.loader import load\nfrom evokernel.core.records import *\n"
     text += "task = load('starter/layernorm')[0]\n"

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from sampling import one_in
 
 from evokernel.backends.cpp import sanitizer
 from evokernel.backends.cpp.backend import CppBackend
@@ -69,7 +70,7 @@ def commit(fault, task, built):
         return trial.without
 
 
-@pytest.mark.parametrize(("words", "fault", "reason"), [(words, *found) for words, found in FAULTS.items()])
+@pytest.mark.parametrize(("words", "fault", "reason"), one_in(3, [(words, *found) for words, found in FAULTS.items()]))
 def test_a_fault_is_found_and_shown(numbered, built, words, fault, reason):
     if fault == 9 and "detect_stack_use_after_return=0" in built[1]["ASAN_OPTIONS"]:
         pytest.skip("this compiler cannot keep frames")

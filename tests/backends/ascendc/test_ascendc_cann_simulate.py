@@ -111,7 +111,7 @@ def test_a_kernel_that_dies(how, run):
     assert caught.value.reason == "crash"
 
 
-@pytest.mark.parametrize("how", [simulate.debugged, simulate.timed])
+@pytest.mark.parametrize("how", [simulate.debugged, pytest.param(simulate.timed, marks=pytest.mark.slow)])
 def test_a_kernel_that_never_ends(how, run):
     with pytest.raises(CandidateError) as caught:
         run(how, KERNEL.replace("++i)", "i += 0)").replace("const uint32_t at", 'asm volatile(""); const uint32_t at'), timeout_s=5.0)

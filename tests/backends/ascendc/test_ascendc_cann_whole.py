@@ -71,6 +71,7 @@ def workdir(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_built_called_and_measured(toolkit, workdir):
     cann = Cann(toolkit.found()._replace(level=CARD), "Ascend910B2")
     began = time.monotonic()

@@ -53,7 +53,7 @@ ADVICE = {  # cards that are text alone, and what holds them to it
 GROUPS = [(f"vector-{number}", [case for case in VECTOR if cards.group_of(case.card) == number]) for number in range(cards.GROUPS)]
 GROUPS.append(("meeting", MEETING))
 EVERY = [
-    pytest.param(group, case, id=f"{group}-{case.name}", marks=[pytest.mark.slow] if position % 3 else [])
+    pytest.param(group, case, id=f"{group}-{case.name}", marks=[pytest.mark.slow] if position % 5 else [])
     for position, (group, chosen) in enumerate(GROUPS)
     for case in chosen
 ]

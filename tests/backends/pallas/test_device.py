@@ -66,6 +66,7 @@ def test_a_machine_without_one_is_nobodys_fault(tmp_path):
         device.measure(path, told, V5E)
 
 
+@pytest.mark.slow
 def test_a_program_the_device_refuses_is_the_candidates_fault(tmp_path):
     path, told = order(tmp_path, 2)
     with lower.target(V5E):
