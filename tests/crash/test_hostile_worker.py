@@ -117,6 +117,7 @@ def grown(before: Size, after: Size) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_warm_judge_stays_as_it_was(warm):
     made = warm("hostile_both:Both")
     first = [made.honest("auto") for _ in range(4)]

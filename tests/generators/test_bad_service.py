@@ -137,6 +137,7 @@ def test_a_run_outlives_every_kind_of_trouble_and_counts_what_was_billed(tmp_pat
     assert not (tmp_path / "run" / "incidents.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_no_reply_is_paid_twice_after_kill_9(tmp_path):
     """Killed while the second round waits for its replies: what was answered before is not asked again."""
     service, release = Service(code=False), threading.Event()
@@ -158,6 +159,7 @@ def test_no_reply_is_paid_twice_after_kill_9(tmp_path):
     assert [said["tokens_in"], said["tokens_out"]] == service.billed
 
 
+@pytest.mark.slow
 def test_spent_money_stops_the_run_and_more_of_it_goes_on(tmp_path):
     service = Service(code=False)
     with ChatServer(service) as server:

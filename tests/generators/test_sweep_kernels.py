@@ -69,7 +69,7 @@ def test_careful_decisions_pass_on_every_starter_operator(task):
 
 @pytest.mark.parametrize(
     ("name", "algorithm"),
-    one_in(8, [(name, option) for name, options in {
+    one_in(16, [(name, option) for name, options in {
         "argmax": ("serial", "twopass", "blocks", "lanes"), "softmax": ("passes", "online"),
         "layernorm": ("passes", "welford"), "rmsnorm": ("passes", "naive"),
         "cumsum": ("serial", "rows", "shift", "blocks"), "conv2d": ("direct", "shift", "im2col", "block"),
@@ -156,6 +156,7 @@ SEQUENCES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(6, SEQUENCES))
 def test_sequences_are_right_however_far_they_are_fused(name):
     outcome = judged(load(f"level2/{name}")[0], CAREFUL, fuse=SEQUENCES[name])

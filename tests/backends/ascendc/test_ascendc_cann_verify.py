@@ -306,6 +306,7 @@ def test_auto_without_a_card_is_the_twin(without_card, task):
     assert (outcome.versions["toolchain"], outcome.versions["cann"]) == ("twin", "8.0.RC3")
 
 
+@pytest.mark.slow
 def test_the_simulator_times_what_the_twin_runs(without_card, task, monkeypatch):
     """The simulated program itself is compiled in test_ascendc_cann_simulate.py; here bisheng's part is left out."""
     from evokernel.backends.ascendc.cann import simulate

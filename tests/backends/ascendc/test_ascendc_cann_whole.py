@@ -89,6 +89,7 @@ def test_built_called_and_measured(toolkit, workdir):
     assert os.path.isfile(os.path.join(vendor, "bin", "set_env.bash"))
 
 
+@pytest.mark.slow
 def test_bisheng_alone_sees_a_wrong_name(toolkit, workdir):
     cann = Cann(toolkit.found()._replace(level=TOOLCHAIN), "Ascend910B2")
     wrong = TEXT.replace("Muls(more", "Mults(more")
@@ -101,6 +102,7 @@ def test_bisheng_alone_sees_a_wrong_name(toolkit, workdir):
     assert str(workdir) not in caught.value.detail
 
 
+@pytest.mark.slow
 def test_bisheng_alone_takes_a_good_kernel(toolkit, workdir):
     Cann(toolkit.found()._replace(level=TOOLCHAIN), "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
     assert not (workdir / BUILT).exists()
@@ -119,12 +121,14 @@ def test_a_rule_that_is_broken_on_the_card(toolkit, workdir):
     assert "507035" in caught.value.detail
 
 
+@pytest.mark.slow
 def test_what_the_host_code_asks_for(prepared, twin_built):
     found = tiled(twin_built, pair(SHAPE[0]), chip("910B2").as_lines())
     assert (found.block_dim, found.key) == (4, 0)
     assert struct.unpack_from("<If", found.data) == (SHAPE[0] // 4, 0.5)
 
 
+@pytest.mark.slow
 def test_host_code_that_refuses(prepared, twin_built):
     without = pair(SHAPE[0])._replace(scalars=())
     with pytest.raises(CandidateError) as caught:

@@ -76,6 +76,7 @@ def test_groups_of_effects_are_all_tried() -> None:
     assert {costs.group(row) for row in costs.rows("effect")} == set(GROUPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.slow)])
 def test_vector_instructions_cost_what_the_table_says(workdir: Path, dtype: str) -> None:
     assert {*INSTRUCTIONS, *LEFT_OUT} == set(chip("910B1").vector)

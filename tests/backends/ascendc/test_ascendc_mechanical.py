@@ -118,6 +118,7 @@ print(model(*get_inputs()).sum().item(), seen)
 """
 
 
+@pytest.mark.slow
 def test_the_module_calls_with_everything_in_order(project, tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "reference.py").write_text((SAMPLES / "task.py").read_text().replace("192", "6").replace("512", "16"))

@@ -96,6 +96,7 @@ SIZES = ((48, 128), (29, 173), (1, 1), (3, 2000))
 GOOD = [path for path in sorted((HOME / "samples").iterdir()) if path.name.startswith("good")]
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("sample", one_in(4, GOOD, lambda path: path.name))
 def test_good_samples_break_no_rule(sample: Path, tmp_path: Path):
