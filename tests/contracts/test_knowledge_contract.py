@@ -14,7 +14,7 @@ from evokernel.tasks.family import FAMILIES
 BACKENDS = names("backend")
 CARDS = {backend: {item.id.removeprefix(f"{backend}/"): item for item in seeds(backend)} for backend in BACKENDS}
 EVERY = [pytest.param(backend, card, id=f"{backend}-{card}") for backend in BACKENDS for card in sorted(CARDS[backend])]
-FENCES = {".asc": "cpp", ".cpp": "cpp", ".py": "python"}
+FENCES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python"}
 
 
 @pytest.mark.parametrize(("backend", "card"), EVERY)

@@ -56,11 +56,13 @@ def command(backends: tuple[str, ...], kinds: tuple[str, ...], home: Path | None
 def working(named: Sequence[str]) -> list[str]:
     """The backends to try: those named, which must work here, or all that do."""
     from evokernel.core.plugins import make, names
+    from evokernel.core.protocols import HalvedBackend
 
     found = []
     for name in dict.fromkeys(named or names("backend")):
         try:
-            missing = make("backend", name).missing()
+            backend = make("backend", name)
+            missing = backend.missing() or (backend.unjudged() if isinstance(backend, HalvedBackend) else None)
         except UserError as error:
             if named:
                 raise

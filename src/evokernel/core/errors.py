@@ -24,3 +24,7 @@ class StopRun(Exception):
 def memory_is_out(error: BaseException) -> bool:
     """Whether that is what an error says; torch has no type for it."""
     return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+class CannotRun(Exception):
+    """A gate that cannot do its work on this machine: it is not passed, it is missing, and the outcome says so."""

@@ -107,6 +107,8 @@ class Timed(NamedTuple):
     baseline_us: dict[str, tuple[float, ...]]
     """Paired with the samples one to one; without those that could not be found."""
     profile: Profile
+    incumbent_us: tuple[float, ...] = ()
+    """Of the best kernel so far, taken in turn and paired one to one; none where it was not timed."""
 
 
 @runtime_checkable
@@ -132,6 +134,39 @@ class PricedBackend(Protocol):
         """After a run, of what was written during it: how much of the kernel was run, when that was not all of it; else nothing."""
 
 
+@runtime_checkable
+class MeasuredBackend(PricedBackend, Protocol):
+    """A Backend that finds latencies for itself by measuring: the best kernel so far takes part, and kernels run as fast as they are.
+
+    `beside` is the folder in which that kernel was built, `programs` and all; None without one.
+    """
+
+    is_simulated: ClassVar[bool]
+    """Whether kernels run slowly after all."""
+
+    def measured(self, job: Job, workdir: Path, beside: Path | None) -> Timed:
+        """What a built candidate takes, with the job's baselines in the job's time."""
+
+
+@runtime_checkable
+class WatchedBackend(Protocol):
+    """A Backend whose `sanitizer`, where it finds one, is a program that watches a built candidate from outside."""
+
+    def watched(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
+        """Runs these calls under it. Raises CandidateError for what it finds, CannotRun where it does not work."""
+
+
+@runtime_checkable
+class HalvedBackend(Protocol):
+    """A Backend that can do a part of its work where there is no device."""
+
+    drafts: ClassVar[bool]
+    """Whether that part tells right kernels from wrong ones."""
+
+    def unjudged(self) -> str | None:
+        """What cannot be judged here, and why; None where everything can."""
+
+
 class Access(NamedTuple):
     """What a process with a candidate needs of a device and its vendor's runtime, beyond what every kernel may use."""
 
@@ -141,6 +176,9 @@ class Access(NamedTuple):
     """Folders and files of the runtime."""
     variables: dict[str, str]
     """For its environment."""
+    holds_candidate: bool = True
+    """Whether code of the candidate's runs on the processor there. Where only its device code is left, nothing in it can ask the system for
+    anything, and the vendor's runtime may."""
 
 
 @runtime_checkable
@@ -155,7 +193,8 @@ class DeviceBackend(Protocol):
 class TracedBackend(PricedBackend, Protocol):
     """A Backend whose candidates are programs to be traced: their own code runs once, in a process that is gone before anything is judged.
 
-    What is traced is then inspected, built, run and priced where none of the candidate's code ever was.
+    What is traced is then inspected, built, run and priced where none of the candidate's code ever was. Where `traces_build` is set, it is
+    built first, and what is traced is a program of the built one: `trace` is given the folder it was built in, and `lower` is not called.
     """
 
     environment: ClassVar[dict[str, str]]

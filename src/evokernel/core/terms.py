@@ -10,10 +10,11 @@ CLOCKS = {
     "cpu": "CPU time per core",
     "wall": "wall time",
     "tpu": "time on a TPU",
+    "gpu": "time on a GPU (events, cold caches)",
     "device (msprof)": "time on an Ascend NPU (msprof)",
     "synthetic": "synthetic (not measured)",
 }
-MEASURED = ("cpu", "wall", "tpu", "device (msprof)")
+MEASURED = ("cpu", "wall", "tpu", "gpu", "device (msprof)")
 ESTIMATE = "estimate"
 
 

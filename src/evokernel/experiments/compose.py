@@ -11,7 +11,7 @@ from evokernel import __version__
 from evokernel.core.config import RunConfig, resolve
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import accepts, make
-from evokernel.core.protocols import Backend, Embedder
+from evokernel.core.protocols import Backend, Embedder, HalvedBackend
 from evokernel.core.records import Task
 from evokernel.core.run import Run, new_id
 from evokernel.engine.loop import Engine
@@ -104,6 +104,8 @@ def working_backend(config: RunConfig) -> Backend:
     backend: Backend = part(config, "backend")
     if missing := backend.missing():
         raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
+    if isinstance(backend, HalvedBackend) and not backend.drafts and (why := backend.unjudged()):
+        raise UserError(f"no kernel of backend '{config.name('backend')}' can be found right here: {why}; 'evokernel verify' compiles one")
     return backend
 
 

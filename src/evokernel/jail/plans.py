@@ -90,6 +90,12 @@ def toolkit(profile: str, program: str, rules: Iterable[Rule], devices: Sequence
     return plan((profile,), {"RLIMIT_NOFILE": OPEN_FILES} | limits, given, PINNING if devices else ())
 
 
+def driver(limits: dict[str, int]) -> Plan:
+    """For a process of ours with a candidate's device code and none of its host code: the driver may ask the system for what it wants."""
+    made = plan(("card",), {"RLIMIT_NOFILE": OPEN_FILES} | limits, (), PINNING)
+    return {layer: value for layer, value in made.items() if layer not in ("landlock", "seccomp")}
+
+
 def card(backend: object, readable: Iterable[str], writable: str, devices: Iterable[str], limits: dict[str, int]) -> Plan:
     """For a process that runs a candidate on a card, next to the vendor's runtime: it can write into one folder, and to the card."""
     seen = [*places.of_the_system(), *places.of_python(backend), *((path, READ | LIST) for path in readable)]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.protocols import PricedBackend, TracedBackend
+from evokernel.core.protocols import TracedBackend
 from evokernel.verify.arena import NAN_BYTE, OTHER_BYTE, Arena, Slot
 from evokernel.verify.cases import Case, Unsuited
 from evokernel.verify.trial import Trial, described_size
@@ -72,7 +72,7 @@ def confirm(trial: Trial) -> None:
     """Further cases that nobody has seen, for a kernel that was right and fast enough to become a best."""
     if trial.job.protocol != "strict":
         return
-    is_priced = isinstance(trial.backend, PricedBackend)
+    is_priced = trial.is_simulated
     for index, (size, kind) in enumerate(CONFIRMED[is_priced]):
         if size in trial.sampled:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import PricedBackend, TracedBackend
+from evokernel.core.protocols import Backend, MeasuredBackend, PricedBackend, TracedBackend
 from evokernel.core.statistics import is_apart
 from evokernel.verify import audit, incumbents, sanitize
 from evokernel.verify.check import check, confirm
@@ -21,7 +21,7 @@ def screen(trial: Trial) -> None:
     """The backend's look at the text, or at the traced program."""
     if not trial.job.candidate.files:
         raise CandidateError("no_code", trial.job.candidate.notes or "the reply held no source file")
-    if isinstance(trial.backend, TracedBackend):
+    if isinstance(trial.backend, TracedBackend) and not traces_build(trial.backend):
         trial.trace()
     if found := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):
         raise CandidateError("forbidden", "\n".join(found[:5]))
@@ -29,9 +29,12 @@ def screen(trial: Trial) -> None:
 
 def build(trial: Trial) -> None:
     """The backend's toolchain."""
-    if isinstance(trial.backend, TracedBackend):
+    is_traced = isinstance(trial.backend, TracedBackend)
+    if is_traced and not traces_build(trial.backend):
         trial.prepare("lower")
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
+    if is_traced and traces_build(trial.backend):
+        trial.trace(trial.workdir)
     if not isinstance(trial.backend, PricedBackend):  # those are timed beside nobody
         incumbents.keep(trial)
 
@@ -41,9 +44,13 @@ def clock(trial: Trial) -> None:
     job, backend = trial.job, trial.backend
     found = None
     if isinstance(backend, PricedBackend) and job.clock != "synthetic":
-        found = backend.timed(job.task, trial.workdir, trial.said())
+        if isinstance(backend, MeasuredBackend) and not backend.is_simulated:
+            with incumbents.prepared(trial) as beside:
+                found = backend.measured(job, trial.workdir, beside)
+        else:
+            found = backend.timed(job.task, trial.workdir, trial.said())
     if found:
-        trial.timing = Timing(found.samples_us, found.baseline_us, found.clock)
+        trial.timing = Timing(found.samples_us, found.baseline_us, found.clock, found.incumbent_us)
     else:
         trial.timing = synthetic(job) if job.clock == "synthetic" else measure(trial)
     timed = trial.timing.outcome(job)
@@ -68,6 +75,11 @@ def refuse_impossible(trial: Trial, latency_us: float) -> None:
         if latency_us < SURE * (least_us := moving_us * min(1.0, needed / trial.job.task.work.bytes)):
             what = "writing the outputs and reading the inputs they depend on takes"
             raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than {what} ({least_us:.3g} µs)")
+
+
+def traces_build(backend: Backend) -> bool:
+    """Whether what is traced is the built candidate."""
+    return bool(getattr(backend, "traces_build", False))
 
 
 def always(trial: Trial) -> bool:

@@ -11,6 +11,7 @@ import shutil
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Candidate, Job
@@ -69,6 +70,32 @@ def started(trial: Trial, candidate: Candidate | None, name: str, beside: Trial 
             finally:
                 if beside:
                     other.arena = None  # not its own to close
+    finally:
+        shutil.rmtree(workdir, ignore_errors=True)
+
+
+@contextmanager
+def prepared(trial: Trial) -> Iterator[Path | None]:
+    """The best kernel so far, built in a folder of its own as its candidate once was, for a backend that times both by itself."""
+    best = trial.job.incumbent
+    if best is None:
+        yield None
+        return
+    from evokernel.verify.gates import build as through_build
+    from evokernel.verify.gates import screen
+
+    workdir = trial.workdir.with_name(f"{trial.workdir.name}-incumbent")
+    try:
+        workdir.mkdir(mode=0o700)
+        with Trial(trial.job.model_copy(update={"candidate": best, "incumbent": None}), trial.backend, workdir) as other:
+            try:
+                screen(other)
+                through_build(other)
+                made: Path | None = workdir
+            except (CandidateError, InfraError, OSError) as error:
+                tell(other, error)
+                made = None
+            yield made
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 

@@ -14,7 +14,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 import evokernel
-from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.errors import CandidateError, CannotRun, InfraError
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Backend
 from evokernel.core.records import GateResult, Job, Outcome
@@ -22,7 +22,7 @@ from evokernel.jail import layers
 from evokernel.verify import leavings
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import clean
-from evokernel.verify.trial import CannotRun, Trial
+from evokernel.verify.trial import Trial
 from evokernel.verify.verdicts import keep, kept
 
 log = logging.getLogger(__name__)

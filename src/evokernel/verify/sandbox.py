@@ -65,13 +65,13 @@ class Child:
         """`memory_bytes` 0 sets no limit to its address space; `variables` are added to its environment."""
         self.arena, self.workdir, self.left_s = arena, workdir, job.timeout_s
         self.timeout_s, self.disk_bytes, self.is_watched = job.timeout_s, 2 * file_bytes, False
-        self.is_believed = isinstance(backend, TracedBackend)  # machine code could say anything of the machine it runs on
         self.answers, theirs = os.pipe()
         self.buffer = b""
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
         self.errors = self.scratch.with_suffix(".err").open("w+b")
         given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
         access = backend.access(workdir) if isinstance(backend, DeviceBackend) else None
+        self.is_believed = isinstance(backend, TracedBackend) and not holds_candidate(backend, workdir)
         jail = self.jail(backend, threads, memory_bytes, file_bytes, bool(variables), access)
         try:
             self.process = self.start(job, backend, given, threads, dict(variables or {}) | (access.variables if access else {}))
@@ -103,6 +103,8 @@ class Child:
         if access:
             self.is_watched = True  # its runtime leaves logs, and waits for the device in threads of its own
             limits["RLIMIT_CPU"] = int(self.timeout_s * RUNTIME_THREADS) + 30
+            if not access.holds_candidate:
+                return plans.driver(limits)
             return plans.card(backend, [*seen, *access.readable], str(self.scratch), access.devices, limits)  # and reserves terabytes
         if isinstance(backend, TracedBackend) or is_sanitized:
             plan = plans.interpreter(backend, seen, str(self.scratch), limits)
@@ -317,6 +319,11 @@ class Child:
         os.close(self.answers)
         self.errors.close()
         remove(self.scratch)
+
+
+def holds_candidate(backend: Backend, workdir: Path) -> bool:
+    """Whether the process that runs a traced candidate holds its own code after all, and could say anything of the machine it is on."""
+    return hasattr(backend, "is_interpreted") and bool(backend.is_interpreted(workdir))
 
 
 ZYGOTES: dict[str, Zygote] = {}

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.errors import CandidateError, CannotRun, InfraError
+from evokernel.core.protocols import Arguments, WatchedBackend
 from evokernel.verify.arena import Arena, Slot, span
 from evokernel.verify.cases import Case, seed_of
 from evokernel.verify.feedback import describe
 from evokernel.verify.sandbox import Child
-from evokernel.verify.trial import CannotRun, Trial, described_size, shapes
+from evokernel.verify.trial import Trial, described_size, shapes
 
 STACK_BYTES = 64 << 20
 """Arrays that share a place on the stack get places of their own when they are watched."""
@@ -39,6 +40,11 @@ def sanitize(trial: Trial) -> None:
         folder.mkdir()
     except FileExistsError:
         raise CandidateError("forbidden", "the kernel writes into the judge's folder") from None
+    if isinstance(trial.backend, WatchedBackend):
+        cases = [drawn[0] for size, drawn in trial.drawn.items() if size != "bench" and drawn]
+        calls = [Arguments(case.inputs, case.scalars, case.outputs) for case in cases]
+        trial.backend.watched(trial.job.candidate, trial.workdir, folder, calls)
+        return
     run(trial, folder, trial.backend.sanitized(trial.job.task, trial.job.candidate, folder))
 
 

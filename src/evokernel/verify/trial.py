@@ -14,7 +14,7 @@ import numpy as np
 
 from evokernel.core import folders
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Backend, Call, PricedBackend
+from evokernel.core.protocols import Backend, Call, MeasuredBackend, PricedBackend
 from evokernel.core.records import Job, Profile, Usage
 from evokernel.verify.arena import Arena, Slot, blank, span
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
@@ -41,10 +41,6 @@ TIMED_SLOTS = 2
 MEMORY_BYTES, SAID_BYTES = 1 << 30, 4 << 20
 SIMULATED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
 """Of address space for a process that traces or simulates, and for what it may write."""
-
-
-class CannotRun(Exception):
-    """A gate that cannot do its work on this machine: it is not passed, it is missing, and the outcome says so."""
 
 
 @dataclass(eq=False)
@@ -84,12 +80,17 @@ class Trial:
 
     def computes(self, size: str) -> bool:
         """Whether a size is large and run in simulation, where a second run costs much and tells little."""
-        return size == "bench" and isinstance(self.backend, PricedBackend)
+        return size == "bench" and self.is_simulated
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether kernels run slowly, so that every further case costs much."""
+        return isinstance(self.backend, PricedBackend) and not (isinstance(self.backend, MeasuredBackend) and not self.backend.is_simulated)
 
     @property
     def plan(self) -> dict[str, tuple[str, ...]]:
         """The kinds of inputs to be tried, size by size."""
-        return PLANS[self.job.protocol, isinstance(self.backend, PricedBackend)]
+        return PLANS[self.job.protocol, self.is_simulated]
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ class Trial:
     @property
     def first_sizes(self) -> tuple[str, ...]:
         """The sizes every candidate must be right at; where a size costs much, others are for those that would become a best."""
-        return tuple(size for size in self.sizes if size not in LATER) if isinstance(self.backend, PricedBackend) else self.sizes
+        return tuple(size for size in self.sizes if size not in LATER) if self.is_simulated else self.sizes
 
     def case(self, size: str, index: int) -> Case:
         """One of the cases of a size."""
@@ -128,11 +129,15 @@ class Trial:
         drawn = {size: call_of(self.case(size, 0)) for size in self.sizes if size != "bench"}
         return {"bench": Call(tensors[0], scalars, tensors[1])} | drawn
 
-    def trace(self) -> None:
-        """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its programs are run."""
-        source = self.workdir / "candidate"
-        source.mkdir()
-        folders.lay_out(source, self.job.candidate.files)
+    def trace(self, source: Path | None = None) -> None:
+        """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its programs are run.
+
+        `source` is where it was built; else it is laid out in a folder of its own.
+        """
+        if source is None:
+            source = self.workdir / "candidate"
+            source.mkdir()
+            folders.lay_out(source, self.job.candidate.files)
         with closing(Arena(0, 0, 0)) as arena:
             with closing(Child(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as child:
                 child.wait_ready()

@@ -1,0 +1,178 @@
+"""What a candidate's host code launched, written down: kernels with their grids and arguments, as data that can be run without that code.
+
+A program is made once for every size, in a process that is gone before anything is judged. Tensors are known by their place: inputs and
+parameters, then outputs, then scratch the candidate asked for.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evokernel.core.errors import CandidateError
+
+FILE = "programs.json"
+MOST_STEPS, MOST_SCRATCH, MOST_BYTES = 10_000, 64, 8 << 20
+"""Of launches, of tensors for scratch, and of a file that says so."""
+MOST_THREADS, MOST_GRID, MOST_GRID_YZ = 1024, 2**31 - 1, 65535
+MOST_SHARED = 227 << 10
+WORD = 8
+
+
+class Pointer(NamedTuple):
+    """A place among a kernel's arguments that holds the address of a tensor's byte."""
+
+    at: int
+    tensor: int
+    offset: int
+
+
+class Launch(NamedTuple):
+    """One launch of a kernel."""
+
+    module: str
+    function: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    """Bytes of dynamic shared memory."""
+    arguments: bytes
+    """As the kernel finds them, but for its pointers."""
+    pointers: tuple[Pointer, ...]
+    cluster: tuple[int, int, int] | None = None
+    cooperative: bool = False
+
+
+class Fill(NamedTuple):
+    """Bytes of a tensor set to a value."""
+
+    tensor: int
+    offset: int
+    value: int
+    length: int
+
+
+class Copy(NamedTuple):
+    """Bytes of a tensor copied from another's."""
+
+    tensor: int
+    offset: int
+    source: int
+    source_offset: int
+    length: int
+
+
+Step = Launch | Fill | Copy
+KINDS = {"launch": Launch, "fill": Fill, "copy": Copy}
+
+
+class Program(NamedTuple):
+    """What is done for one size."""
+
+    tensors: tuple[int, ...]
+    """Bytes of every input, parameter and output, in order."""
+    outputs: int
+    """How many of these, at the end, are outputs."""
+    scratch: tuple[int, ...]
+    steps: tuple[Step, ...]
+
+
+def key(tensors: Sequence[tuple[str, Sequence[int]]], scalars: Sequence[tuple[str, float]]) -> str:
+    """What a program is made for: types and shapes of inputs, parameters and outputs, and numbers."""
+    return json.dumps([[[dtype, *shape] for dtype, shape in tensors], [[kind, float(value)] for kind, value in scalars]])
+
+
+def written(programs: dict[str, Program]) -> str:
+    """All sizes as one text."""
+    return json.dumps(
+        {size: {**program._asdict(), "steps": [as_json(step) for step in program.steps]} for size, program in programs.items()}
+    )
+
+
+def as_json(step: Step) -> list[Any]:
+    kind = next(name for name, cls in KINDS.items() if isinstance(step, cls))
+    return [kind, *(base64.b64encode(value).decode() if isinstance(value, bytes) else value for value in step)]
+
+
+def read(path: Path) -> dict[str, Program]:
+    """What `written` wrote. Whoever wrote it may not mean well: anything else is the candidate's fault."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise CandidateError("memory", f"the launches of this kernel take more than {MOST_BYTES >> 20} MiB to write down")
+        return {str(size): program(found) for size, found in json.loads(path.read_text()).items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CandidateError("forbidden", f"what was recorded of this kernel's launches was changed: {error}") from error
+
+
+def program(found: dict[str, Any]) -> Program:
+    tensors, scratch = tuple(map(whole, found["tensors"])), tuple(map(whole, found["scratch"]))
+    steps = tuple(step(row) for row in found["steps"])
+    if len(steps) > MOST_STEPS or len(scratch) > MOST_SCRATCH:
+        raise CandidateError("memory", f"a call may launch {MOST_STEPS} kernels and take {MOST_SCRATCH} pieces of scratch, not more")
+    return Program(tensors, whole(found["outputs"]), scratch, steps)
+
+
+def step(row: list[Any]) -> Step:
+    kind, *values = row
+    if kind == "launch":
+        module, function, grid, block, shared, arguments, pointers, cluster, cooperative = values
+        return Launch(
+            str(module),
+            str(function),
+            three(grid),
+            three(block),
+            whole(shared),
+            base64.b64decode(arguments, validate=True),
+            tuple(Pointer(*map(whole, pointer)) for pointer in pointers),
+            None if cluster is None else three(cluster),
+            bool(cooperative),
+        )
+    return (Fill if kind == "fill" else Copy)(*map(whole, values))
+
+
+def whole(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no number of bytes")
+    return value
+
+
+def three(values: Any) -> tuple[int, int, int]:
+    x, y, z = map(whole, values)
+    return x, y, z
+
+
+def refuse_impossible(made: Program) -> None:
+    """Raises what a device would say of the launches, and refuses addresses outside of the tensors."""
+    sizes = (*made.tensors, *made.scratch)
+    for one in made.steps:
+        if isinstance(one, Launch):
+            refuse_launch(one)
+            used = [(pointer.tensor, pointer.offset) for pointer in one.pointers]
+            if any(pointer.at + WORD > len(one.arguments) for pointer in one.pointers):
+                raise CandidateError("forbidden", "what was recorded of this kernel's launches was changed")
+        else:
+            used = [(one.tensor, one.offset + one.length)]
+            used += [(one.source, one.source_offset + one.length)] if isinstance(one, Copy) else []
+            if one.tensor < len(made.tensors) - made.outputs:
+                raise CandidateError("inputs", "a copy or memset writes into an input: inputs are read only")
+        for tensor, offset in used:
+            if tensor >= len(sizes) or offset > sizes[tensor]:
+                raise CandidateError("out_of_bounds", "a launch, copy or memset uses an address outside of every tensor")
+
+
+def refuse_launch(one: Launch) -> None:
+    """What no device takes."""
+    threads = one.block[0] * one.block[1] * one.block[2]
+    if not 0 < threads <= MOST_THREADS or one.block[2] > 64:
+        raise CandidateError(
+            "launch", f"{one.function} is launched with blocks of {one.block}: 1 to {MOST_THREADS} threads, 64 at most in z"
+        )
+    if one.shared > MOST_SHARED:
+        raise CandidateError("launch", f"{one.function} asks for {one.shared} bytes of shared memory; devices have {MOST_SHARED} at most")
+    if not all(one.grid) or one.grid[0] > MOST_GRID or max(one.grid[1:]) > MOST_GRID_YZ:
+        raise CandidateError(
+            "launch", f"{one.function} is launched with a grid of {one.grid}: each at least 1, y and z at most {MOST_GRID_YZ}"
+        )
