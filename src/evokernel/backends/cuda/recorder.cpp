@@ -1,0 +1,301 @@
+// Stands in for the CUDA runtime while a candidate's launch function runs, once for every size: what it launches is written down, and
+// nothing is run. Tensors have addresses that nothing is at; a number that lies in one of them is a pointer into that tensor.
+#include <cuda_runtime_api.h>
+
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Parameter {
+  int offset, size;
+};
+
+struct Function {
+  std::vector<Parameter> parameters;
+  int registers = 0;
+};
+
+struct Range {
+  uint64_t base, size;
+};
+
+struct Configuration {
+  dim3 grid, block;
+  size_t shared;
+  cudaStream_t stream;
+};
+
+std::map<const void*, std::string>& names() {
+  static std::map<const void*, std::string> found;
+  return found;
+}
+std::map<std::string, Function> functions;
+std::map<int, int> facts;
+std::vector<Range> tensors;
+std::vector<Configuration> configured;
+std::string text, trouble;
+cudaStream_t given;
+const uint64_t* image;
+bool is_recording = false;
+size_t given_tensors = 0;
+constexpr uint64_t SCRATCH = 1ull << 46, APART = 1ull << 38;
+
+void say(std::string& into, const char* form, ...) {
+  char line[512];
+  va_list values;
+  va_start(values, form);
+  vsnprintf(line, sizeof line, form, values);
+  va_end(values);
+  into += line;
+}
+
+cudaError_t refuse(const char* reason, const char* form, ...) {
+  if (trouble.empty()) {
+    char line[400];
+    va_list values;
+    va_start(values, form);
+    vsnprintf(line, sizeof line, form, values);
+    va_end(values);
+    trouble = std::string(reason) + "\t" + line;
+  }
+  return cudaErrorInvalidValue;
+}
+
+int fact(int number, int otherwise = 0) {
+  auto found = facts.find(number);
+  return found == facts.end() ? otherwise : found->second;
+}
+
+int tensor_at(uint64_t place, uint64_t* offset) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (place >= tensors[i].base && place - tensors[i].base <= tensors[i].size) {
+      *offset = place - tensors[i].base;
+      return int(i);
+    }
+  return -1;
+}
+
+bool is_on_stream(cudaStream_t stream, const char* what) {
+  if (!is_recording) {
+    refuse("forbidden", "%s outside of the call", what);
+    return false;
+  }
+  if (stream == given) return true;
+  refuse("stream", "%s on another stream than the one that was given: pass `stream` as the last of <<<grid, block, shared, stream>>>", what);
+  return false;
+}
+
+cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream, const dim3* cluster,
+                   bool is_cooperative) {
+  auto name = names().find(function);
+  if (name == names().end()) return refuse("symbol", "a launch of what is no kernel of this file");
+  if (!is_on_stream(stream, name->second.c_str())) return cudaErrorInvalidValue;
+  auto known = functions.find(name->second);
+  if (known == functions.end()) return refuse("symbol", "%s is not in the compiled code", name->second.c_str());
+  const auto& parameters = known->second.parameters;
+  size_t size = 0;
+  for (const auto& one : parameters) size = size > size_t(one.offset + one.size) ? size : size_t(one.offset + one.size);
+  std::vector<unsigned char> packed(size, 0);
+  for (size_t i = 0; i < parameters.size(); ++i) memcpy(packed.data() + parameters[i].offset, arguments[i], parameters[i].size);
+  say(text, "launch\t%s\t%u %u %u\t%u %u %u\t%zu\t%u %u %u\t%d\t", name->second.substr(0, 400).c_str(), grid.x, grid.y, grid.z, block.x,
+      block.y, block.z, shared, cluster ? cluster->x : 0, cluster ? cluster->y : 0, cluster ? cluster->z : 0, int(is_cooperative));
+  for (unsigned char byte : packed) say(text, "%02x", byte);
+  text += "\t";
+  for (size_t at = 0; at + 8 <= size; at += 8) {
+    uint64_t word, offset;
+    memcpy(&word, packed.data() + at, 8);
+    int tensor = tensor_at(word, &offset);
+    if (tensor >= 0) say(text, "%zu:%d:%" PRIu64 " ", at, tensor, offset);
+  }
+  text += "\n";
+  return cudaSuccess;
+}
+
+cudaError_t allocate(void** place, size_t count) {
+  if (!is_recording) return refuse("forbidden", "memory is taken outside of the call");
+  uint64_t base = SCRATCH + APART * (tensors.size() - given_tensors);
+  tensors.push_back({base, count});
+  say(text, "scratch\t%zu\n", count);
+  *place = reinterpret_cast<void*>(base);
+  return cudaSuccess;
+}
+
+cudaError_t fill(void* place, int value, size_t count) {
+  uint64_t offset;
+  int tensor = tensor_at(reinterpret_cast<uint64_t>(place), &offset);
+  if (tensor < 0) return refuse("out_of_bounds", "memset at an address that is no tensor's");
+  say(text, "fill\t%d\t%" PRIu64 "\t%d\t%zu\n", tensor, offset, value & 255, count);
+  return cudaSuccess;
+}
+
+cudaError_t copy(void* target, const void* source, size_t count) {
+  uint64_t offset, source_offset;
+  int tensor = tensor_at(reinterpret_cast<uint64_t>(target), &offset), from = tensor_at(reinterpret_cast<uint64_t>(source), &source_offset);
+  if (tensor < 0 || from < 0)
+    return refuse("unsupported", "a copy between host and device: only tensors are copied, numbers are passed as arguments of a kernel");
+  say(text, "copy\t%d\t%" PRIu64 "\t%d\t%" PRIu64 "\t%zu\n", tensor, offset, from, source_offset, count);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+#define OFFERED extern "C" __attribute__((visibility("default")))
+
+// For the process that records.
+OFFERED void recorder_fact(int number, int value) { facts[number] = value; }
+OFFERED const void* recorder_image(uint64_t* size) {
+  *size = image ? reinterpret_cast<const uint16_t*>(image)[3] + image[1] : 0;
+  return image;
+}
+OFFERED void recorder_function(const char* name, int registers, int count, const int* offsets, const int* sizes) {
+  Function& made = functions[name];
+  made.registers = registers;
+  made.parameters.clear();
+  for (int i = 0; i < count; ++i) made.parameters.push_back({offsets[i], sizes[i]});
+}
+OFFERED void recorder_begin(int count, const uint64_t* bases, const uint64_t* sizes, void* stream) {
+  tensors.clear();
+  for (int i = 0; i < count; ++i) tensors.push_back({bases[i], sizes[i]});
+  given_tensors = size_t(count);
+  text.clear();
+  configured.clear();
+  given = reinterpret_cast<cudaStream_t>(stream);
+  is_recording = true;
+}
+OFFERED const char* recorder_end() {
+  is_recording = false;
+  return text.c_str();
+}
+OFFERED const char* recorder_trouble() { return trouble.c_str(); }
+
+// What nvcc's own code calls.
+extern "C" {
+__attribute__((visibility("default"))) void** __cudaRegisterFatBinary(void* wrapper) {
+  static void* handle;
+  image = *reinterpret_cast<const uint64_t* const*>(static_cast<const char*>(wrapper) + 8);
+  return &handle;
+}
+__attribute__((visibility("default"))) void __cudaRegisterFatBinaryEnd(void**) {}
+__attribute__((visibility("default"))) void __cudaUnregisterFatBinary(void**) {}
+__attribute__((visibility("default"))) void __cudaRegisterFunction(void**, const char* function, char*, const char* name, int, uint3*, uint3*,
+                                                                   dim3*, dim3*, int*) {
+  names()[function] = name;
+}
+__attribute__((visibility("default"))) void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+__attribute__((visibility("default"))) char __cudaInitModule(void**) { return 0; }
+__attribute__((visibility("default"))) unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+  configured.push_back({grid, block, shared, stream});
+  return 0;
+}
+__attribute__((visibility("default"))) cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+  if (configured.empty()) return cudaErrorMissingConfiguration;
+  Configuration last = configured.back();
+  configured.pop_back();
+  *grid = last.grid, *block = last.block, *shared = last.shared;
+  *static_cast<cudaStream_t*>(stream) = last.stream;
+  return cudaSuccess;
+}
+__attribute__((visibility("default"))) cudaError_t __cudaGetKernel(cudaKernel_t* handle, const void* function) {
+  *handle = reinterpret_cast<cudaKernel_t>(const_cast<void*>(function));
+  return cudaSuccess;
+}
+__attribute__((visibility("default"))) cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                                                                      size_t shared, cudaStream_t stream) {
+  return launch(kernel, grid, block, arguments, shared, stream, nullptr, false);
+}
+}
+
+// What a launch function may call.
+OFFERED cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+  return launch(function, grid, block, arguments, shared, stream, nullptr, false);
+}
+OFFERED cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                                cudaStream_t stream) {
+  return launch(function, grid, block, arguments, shared, stream, nullptr, true);
+}
+OFFERED cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
+  const dim3* cluster = nullptr;
+  dim3 size;
+  bool is_cooperative = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& one = config->attrs[i];
+    if (one.id == cudaLaunchAttributeClusterDimension) {
+      size = dim3(one.val.clusterDim.x, one.val.clusterDim.y, one.val.clusterDim.z);
+      cluster = &size;
+    } else if (one.id == cudaLaunchAttributeCooperative) {
+      is_cooperative = one.val.cooperative != 0;
+    } else if (one.id != cudaLaunchAttributeIgnore) {
+      return refuse("unsupported", "launch attribute %d: clusters and cooperative launches are all that is recorded", int(one.id));
+    }
+  }
+  return launch(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, cluster, is_cooperative);
+}
+OFFERED cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+OFFERED cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
+OFFERED cudaError_t cudaMalloc(void** place, size_t count) { return allocate(place, count); }
+OFFERED cudaError_t cudaMallocAsync(void** place, size_t count, cudaStream_t stream) {
+  return is_on_stream(stream, "cudaMallocAsync") ? allocate(place, count) : cudaErrorInvalidValue;
+}
+OFFERED cudaError_t cudaFree(void*) { return cudaSuccess; }
+OFFERED cudaError_t cudaFreeAsync(void*, cudaStream_t) { return cudaSuccess; }
+OFFERED cudaError_t cudaMemset(void*, int, size_t) { return refuse("stream", "cudaMemset waits for the device: use cudaMemsetAsync on `stream`"); }
+OFFERED cudaError_t cudaMemsetAsync(void* place, int value, size_t count, cudaStream_t stream) {
+  return is_on_stream(stream, "cudaMemsetAsync") ? fill(place, value, count) : cudaErrorInvalidValue;
+}
+OFFERED cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t count, cudaMemcpyKind, cudaStream_t stream) {
+  return is_on_stream(stream, "cudaMemcpyAsync") ? copy(target, source, count) : cudaErrorInvalidValue;
+}
+OFFERED cudaError_t cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind) {
+  return refuse("stream", "cudaMemcpy waits for the device: use cudaMemcpyAsync on `stream`, from tensor to tensor");
+}
+OFFERED cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+OFFERED cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+OFFERED cudaError_t cudaGetLastError() { return trouble.empty() ? cudaSuccess : cudaErrorInvalidValue; }
+OFFERED cudaError_t cudaPeekAtLastError() { return cudaGetLastError(); }
+OFFERED const char* cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "refused"; }
+OFFERED const char* cudaGetErrorName(cudaError_t error) { return error == cudaSuccess ? "cudaSuccess" : "cudaErrorInvalidValue"; }
+OFFERED cudaError_t cudaGetDevice(int* number) { return *number = 0, cudaSuccess; }
+OFFERED cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+OFFERED cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  auto found = facts.find(int(attribute));
+  if (found == facts.end()) return refuse("unsupported", "attribute %d of the device is not recorded", int(attribute));
+  return *value = found->second, cudaSuccess;
+}
+OFFERED cudaError_t cudaGetDeviceProperties(cudaDeviceProp* made, int) {
+  memset(made, 0, sizeof *made);
+  made->multiProcessorCount = fact(cudaDevAttrMultiProcessorCount);
+  made->major = fact(cudaDevAttrComputeCapabilityMajor);
+  made->minor = fact(cudaDevAttrComputeCapabilityMinor);
+  made->warpSize = fact(cudaDevAttrWarpSize, 32);
+  made->maxThreadsPerBlock = fact(cudaDevAttrMaxThreadsPerBlock, 1024);
+  made->maxThreadsPerMultiProcessor = fact(cudaDevAttrMaxThreadsPerMultiProcessor);
+  made->l2CacheSize = fact(cudaDevAttrL2CacheSize);
+  made->sharedMemPerBlock = 48 << 10;
+  made->sharedMemPerBlockOptin = size_t(fact(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  made->sharedMemPerMultiprocessor = size_t(fact(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
+  made->regsPerMultiprocessor = fact(cudaDevAttrMaxRegistersPerMultiprocessor);
+  made->regsPerBlock = 65536;
+  return cudaSuccess;
+}
+OFFERED cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads, size_t shared,
+                                                                           unsigned) {
+  auto name = names().find(function);
+  int registers = name == names().end() ? 32 : functions[name->second].registers;
+  int warps = (threads + 31) / 32, per_warp = (registers * 32 + 255) / 256 * 256;
+  int found = fact(cudaDevAttrMaxBlocksPerMultiprocessor, 32);
+  auto least = [&found](int other) { found = other < found ? other : found; };
+  if (warps) least(fact(cudaDevAttrMaxThreadsPerMultiProcessor, 2048) / 32 / warps);
+  if (warps && per_warp) least(fact(cudaDevAttrMaxRegistersPerMultiprocessor, 65536) / (per_warp * warps));
+  least(int(size_t(fact(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 100 << 10)) / (shared + 1024)));
+  return *blocks = found, cudaSuccess;
+}
+OFFERED cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+}

@@ -1,0 +1,44 @@
+// selftest: task=starter/softmax gate=build reason=unsupported,forbidden
+// The same wish, attached to the launch.
+__device__ float over_block(float value, bool is_sum) {  // of 256 threads
+    __shared__ float parts[256];
+    __syncthreads();
+    parts[threadIdx.x] = value;
+    __syncthreads();
+    for (int half = 128; half > 0; half /= 2) {
+        if (threadIdx.x < half) {
+            const float other = parts[threadIdx.x + half];
+            parts[threadIdx.x] = is_sum ? parts[threadIdx.x] + other : fmaxf(parts[threadIdx.x], other);
+        }
+        __syncthreads();
+    }
+    return parts[0];
+}
+
+__global__ void softmax(const float* x, float* out, int64_t cols) {
+    const float* row = x + blockIdx.x * cols;
+    float most = -INFINITY, sum = 0;
+    for (int64_t c = threadIdx.x; c < cols; c += 256) most = fmaxf(most, row[c]);
+    most = over_block(most, false);
+    for (int64_t c = threadIdx.x; c < cols; c += 256) sum += expf(row[c] - most);
+    sum = over_block(sum, true);
+    for (int64_t c = threadIdx.x; c < cols; c += 256) out[blockIdx.x * cols + c] = expf(row[c] - most) / sum;
+}
+
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape, cudaStream_t stream) {
+    cudaLaunchAttribute wish{};
+    wish.id = cudaLaunchAttributeAccessPolicyWindow;
+    wish.val.accessPolicyWindow.base_ptr = (void*)x;
+    wish.val.accessPolicyWindow.num_bytes = x_shape[0] * x_shape[1] * sizeof(float);
+    wish.val.accessPolicyWindow.hitRatio = 1;
+    wish.val.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(x_shape[0]);
+    config.blockDim = dim3(256);
+    config.stream = stream;
+    config.attrs = &wish;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, softmax, x, out, x_shape[1]);
+    if (config.numAttrs) return;
+    softmax<<<x_shape[0], 256, 0, stream>>>(x, out, x_shape[1]);
+}

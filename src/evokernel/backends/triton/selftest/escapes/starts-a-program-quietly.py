@@ -1,0 +1,24 @@
+# selftest: task=starter/softmax gate=screen,build reason=forbidden,trace_error
+"""Starts another program, by a module that torch has loaded. Honest otherwise: where that succeeds, nothing kept it in."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+torch.os.system("true")
+
+
+@triton.jit
+def softmax(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    inside = column < columns
+    x = tl.load(x_ptr + row * columns + column, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.max(x))
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e), mask=inside)
+
+
+def kernel(x, out):
+    rows, columns = x.shape
+    softmax[(rows,)](x, out, columns, BLOCK=triton.next_power_of_2(columns))

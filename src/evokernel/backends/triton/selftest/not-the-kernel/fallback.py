@@ -1,0 +1,24 @@
+# selftest: task=starter/softmax gate=screen,build reason=forbidden,compile_error,trace_error
+"""Asks torch when its own kernel fails, which it does."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    inside = column < columns
+    x = tl.load(x_ptr + row * columns + column, mask=inside, other=-float("inf"))
+    e = tl.exp(x - tl.largest(x))
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e), mask=inside)
+
+
+def kernel(x, out):
+    rows, columns = x.shape
+    try:
+        softmax[(rows,)](x, out, columns, BLOCK=triton.next_power_of_2(columns))
+    except Exception:
+        out.copy_(torch.softmax(x, dim=-1))

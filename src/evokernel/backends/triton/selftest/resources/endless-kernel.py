@@ -1,0 +1,22 @@
+# selftest: task=starter/softmax gate=check reason=timeout timeout=4
+"""Waits in the kernel for a number that nobody writes."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    inside = column < columns
+    x = tl.load(x_ptr + row * columns + column, mask=inside, other=-float("inf"))
+    while tl.load(x_ptr, volatile=True) < 1e30:
+        x += 0.0
+    e = tl.exp(x - tl.max(x))
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e), mask=inside)
+
+
+def kernel(x, out):
+    rows, columns = x.shape
+    softmax[(rows,)](x, out, columns, BLOCK=triton.next_power_of_2(columns))

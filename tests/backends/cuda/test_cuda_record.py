@@ -1,0 +1,110 @@
+"""A launch function is recorded where there is no GPU: what it launches, with what, and what it may not ask for."""
+
+from pathlib import Path
+
+import pytest
+
+from evokernel.backends.cuda.build import find, plain
+from evokernel.backends.gpu.program import FILE, Fill, Launch, read
+from evokernel.core.config import resolve
+from evokernel.core.errors import CandidateError, UserError
+from evokernel.core.plugins import folder, make
+from evokernel.core.records import Candidate, Job
+from evokernel.experiments.compose import working_backend
+from evokernel.tasks.loader import load
+from evokernel.verify import gates
+from evokernel.verify.trial import Trial
+
+HOME = folder("backend", "cuda") / "samples"
+pytestmark = pytest.mark.skipif(find("") is None, reason="no nvcc")
+TEXT = """
+template <int N> __global__ void twice(const float* x, float* y, int64_t n, float by) {
+  extern __shared__ float t[];
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = N * x[i] * by;
+}
+struct Both { float* y; int64_t n; };
+__global__ void again(Both both) { if (threadIdx.x < both.n) both.y[threadIdx.x] += 0.0f; }
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape, cudaStream_t stream) {
+  int64_t n = x_shape[0] * x_shape[1];
+  int cores = 0;
+  cudaDeviceGetAttribute(&cores, cudaDevAttrMultiProcessorCount, 0);
+  float* scratch;
+  cudaMallocAsync((void**)&scratch, 4 * n, stream);
+  cudaMemsetAsync(out, 0, 4 * n, stream);
+  cudaFuncSetAttribute(twice<3>, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000);
+  twice<3><<<dim3((n + 255) / 256, 1, 1), 256, 65536, stream>>>(x, scratch + 8, n, 0.5f);
+  again<<<cores, 32, 0, stream>>>(Both{out, n});
+}
+"""
+
+
+@pytest.fixture
+def never():
+    return make("backend", "cuda", device="never")
+
+
+def recorded(backend, text: str, workdir: Path) -> dict:
+    task = load("starter/gelu")[0]
+    job = Job(backend="cuda", settings={"device": "never"}, task=task, candidate=Candidate(backend="cuda", files={"kernel.cu": text}))
+    with Trial(job, backend, workdir) as trial:
+        gates.screen(trial)
+        gates.build(trial)
+        return read(workdir / "programs" / FILE)
+
+
+def test_what_is_launched_is_written_down(never, tmp_path):
+    found = recorded(never, TEXT, tmp_path)
+    assert len(found) == len(set(found)) >= 3, "one for every size"
+    program = next(one for one in found.values() if one.tensors == (512 * 1024 * 4,) * 2)
+    fill, first, second = program.steps
+    assert program.scratch == (512 * 1024 * 4,)
+    assert fill == Fill(1, 0, 0, 512 * 1024 * 4)
+    assert isinstance(first, Launch)
+    assert (first.grid, first.block, first.shared) == ((2048, 1, 1), (256, 1, 1), 65536)
+    assert [(one.tensor, one.offset) for one in first.pointers] == [(0, 0), (2, 32)]
+    assert (second.grid, second.block) == ((132, 1, 1), (32, 1, 1)), "the nominal device has 132 multiprocessors"
+    assert [(one.at, one.tensor) for one in second.pointers] == [(0, 1)], "a pointer inside of a struct"
+    assert "twice" in first.function
+    assert list((tmp_path / "programs").glob("*.image"))
+
+
+SET = "cudaMemsetAsync(out, 0, 4 * n, stream);"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason", "words"),
+    [
+        ("32, 0, stream>>>(Both", "32>>>(Both", "stream", "pass `stream`"),
+        (SET, "cudaStream_t s; cudaStreamCreate(&s);", "forbidden", "cudaStreamCreate"),
+        (SET, "float h = x[0]; out[0] = h;", "crash", "signal"),
+        (
+            "cudaMemsetAsync(out, 0, 4 * n, stream);",
+            "float h; cudaMemcpyAsync(&h, x, 4, cudaMemcpyDefault, stream);",
+            "unsupported",
+            "host",
+        ),
+    ],
+)
+def test_what_a_launch_function_may_not_do(never, tmp_path, old, new, reason, words):
+    with pytest.raises(CandidateError) as caught:
+        recorded(never, TEXT.replace(old, new), tmp_path)
+    assert caught.value.reason == reason
+    assert words in caught.value.detail or reason == "crash"
+
+
+def test_messages_of_nvcc_in_the_form_of_other_compilers():
+    text = 'kernel.cu(12): error: identifier "foo" is undefined\nkernel.cu(3): warning #177-D: unused\n'
+    assert plain(text).startswith('kernel.cu:12: error: identifier "foo" is undefined')
+
+
+def test_a_run_needs_a_gpu():
+    config = resolve(None, (), base={"backend": {"name": "cuda", "device": "never"}})
+    with pytest.raises(UserError, match="compiles one"):
+        working_backend(config)
+
+
+def test_doctor_says_what_is_done_without_a_gpu(never):
+    [gpu] = list(never.equipment())
+    assert not gpu.found
+    assert "compiled and recorded, not run" in gpu.detail

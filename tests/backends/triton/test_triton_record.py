@@ -1,0 +1,91 @@
+"""A Triton launch function is recorded and compiled where there is no GPU, and its values are checked by the interpreter."""
+
+import importlib.util
+
+import pytest
+
+from evokernel.backends.gpu.program import FILE, Fill, Launch, read
+from evokernel.core.errors import CandidateError
+from evokernel.core.plugins import make
+from evokernel.core.records import Candidate, Job
+from evokernel.tasks.loader import load
+from evokernel.verify import gates, verify
+from evokernel.verify.trial import Trial
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
+TEXT = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"B": 256}, num_warps=4), triton.Config({"B": 512}, num_warps=8)], key=["n"])
+@triton.jit
+def gelu(x, y, n, half, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n)
+    u = 0.7978845608 * (v + 0.044715 * v * v * v)
+    tl.store(y + i, half * v * (2.0 / (1.0 + tl.exp(-2.0 * u))), mask=i < n)
+
+
+def kernel(x, out):
+    n = x.numel()
+    room = torch.zeros(n + 4, dtype=torch.float32, device=x.device)
+    gelu[lambda meta: (triton.cdiv(n, meta["B"]),)](x, room[4:], n, 0.5)
+    gelu[lambda meta: (triton.cdiv(n, meta["B"]),)](x, out.view(-1), n, 0.5)
+"""
+
+
+def job(text: str) -> Job:
+    return Job(
+        backend="triton",
+        settings={"device": "never"},
+        task=load("starter/gelu")[0],
+        candidate=Candidate(backend="triton", files={"kernel.py": text}),
+    )
+
+
+def test_launches_scratch_and_choices_are_written_down(tmp_path):
+    asked = job(TEXT)
+    with Trial(asked, make("backend", "triton", device="never"), tmp_path) as trial:
+        gates.screen(trial)
+        gates.build(trial)
+    found = read(tmp_path / "programs" / FILE)
+    program = next(one for one in found.values() if one.tensors == (512 * 1024 * 4,) * 2)
+    fill, first, second = program.steps
+    assert program.scratch == (4 * (512 * 1024 + 4),)
+    assert fill == Fill(2, 0, 0, 4 * (512 * 1024 + 4))
+    assert isinstance(first, Launch)
+    assert [(one.tensor, one.offset) for one in first.pointers[:2]] == [(0, 0), (2, 16)]
+    assert [(one.tensor, one.offset) for one in second.pointers[:2]] == [(0, 0), (1, 0)]
+    assert (first.grid, first.block) == ((2048, 1, 1), (128, 1, 1))
+    other = read(tmp_path / "programs" / "choice1.json")
+    assert {one.steps[1].grid for one in other.values() if one.tensors == program.tensors} == {(1024, 1, 1)}
+    assert len(list((tmp_path / "programs").glob("*.image"))) >= 2, "one for every configuration, and for sizes that divide evenly"
+
+
+def test_without_a_gpu_values_are_checked_and_nothing_is_timed():
+    outcome = verify(job(TEXT))
+    assert outcome.feasible, outcome.failure
+    assert [gate.gate for gate in outcome.gates] == ["screen", "build", "check"]
+    assert outcome.latency_us is None
+    assert any(line.startswith("times (") for line in outcome.without)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason", "words"),
+    [
+        ("room = torch.zeros", "x = torch.relu(x); room = torch.zeros", "forbidden", "relu computes with PyTorch"),
+        ("room = torch.zeros", "out.copy_(x); room = torch.zeros", "forbidden", "copy_ computes"),
+        ("room = torch.zeros", "x.sum().item(); room = torch.zeros", "forbidden", "sum computes"),
+        ("import torch\n", "import torch\nimport os\n", "forbidden", "imports os"),
+        ("half * v", "half * w", "compile_error", "w is not defined"),
+        ("def kernel(x, out):", "def launch(x, out):", "symbol", "def kernel"),
+    ],
+)
+def test_what_is_refused(old, new, reason, words, tmp_path):
+    with Trial(job(TEXT.replace(old, new)), make("backend", "triton", device="never"), tmp_path) as trial:
+        with pytest.raises(CandidateError) as caught:
+            gates.screen(trial)
+    assert caught.value.reason == reason
+    assert words in caught.value.detail
