@@ -54,6 +54,7 @@ def unknown_options(words: list[str]) -> list[str]:
         return [command]
     found: click.Command = importlib.import_module(f"evokernel.cli.{command}").command
     rest = words[2:]
+    rest = rest[: rest.index("--")] if "--" in rest else rest  # what follows is passed on
     if isinstance(found, click.Group) and rest:
         if rest[0] not in found.commands:
             return [rest[0]]
