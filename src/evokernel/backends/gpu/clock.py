@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from evokernel.backends.gpu.driver import STICKY, Absent, DeviceError, Driver
 from evokernel.backends.gpu.program import FILE, Program, read, refuse_impossible
-from evokernel.backends.gpu.replay import Bound, Loaded, images, told
+from evokernel.backends.gpu.replay import POISON_BYTE, Bound, Loaded, Room, images, told
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.statistics import median_interval, quantile
 
@@ -39,10 +39,44 @@ BEHIND, BEHIND_US = 1.5, 200.0
 class Side:
     """Something that is timed."""
 
-    def __init__(self, name: str, start: Callable[[], object], poison: Callable[[], None]) -> None:
-        self.name, self.start, self.poison = name, start, poison
+    def __init__(self, name: str, start: Callable[[], object], prepare: Callable[[], None], collect: Callable[[], None]) -> None:
+        self.name, self.start, self.prepare, self.collect = name, start, prepare, collect
         self.samples: list[float] = []
         self.warm_us, self.calls = 0.0, 1
+
+
+class Own:
+    """A kernel's own tensors: copies of the task's, with guards around them as where it was checked, and nobody else's at hand."""
+
+    def __init__(self, driver: Driver, scene: Scene) -> None:
+        self.driver, self.scene = driver, scene
+        self.inputs, self.outputs = ([Room(driver, size(tensor)) for tensor in part] for part in (scene.given, scene.outputs))
+
+    @property
+    def places(self) -> list[int]:
+        return [room.place for room in (*self.inputs, *self.outputs)]
+
+    def fill(self) -> None:
+        for room, tensor in zip(self.inputs, self.scene.given):
+            self.driver.copy(room.place, tensor.data_ptr(), room.count)
+        for room in self.outputs:
+            self.driver.fill(room.place, POISON_BYTE, room.count)
+
+    def collect(self) -> None:
+        """Hands the outputs over; refuses what a kernel that was right before does only here."""
+        if not all(room.is_untouched() for room in (*self.inputs, *self.outputs)):
+            raise CandidateError("out_of_bounds", "a timed call wrote outside of its tensors, where earlier ones did not")
+        for room, tensor in zip(self.inputs, self.scene.given):
+            copy = tensor.clone()
+            self.driver.copy(copy.data_ptr(), room.place, room.count)
+            if not self.scene.is_same(copy, tensor):
+                raise CandidateError("inputs", "a timed call changed its inputs, where earlier ones did not")
+        for room, tensor in zip(self.outputs, self.scene.outputs):
+            self.driver.copy(tensor.data_ptr(), room.place, room.count)
+
+    def close(self) -> None:
+        for room in (*self.inputs, *self.outputs):
+            room.close()
 
 
 class Clock:
@@ -58,8 +92,7 @@ class Clock:
     def once_us(self, side: Side) -> float:
         """One call on changed inputs, over poisoned outputs, with nothing of either in the cache."""
         self.scene.change()
-        self.scene.poison()
-        side.poison()
+        side.prepare()
         self.flush.fill_(1)
         began = time.perf_counter()
         self.driver.record(self.before, 0)
@@ -105,12 +138,23 @@ class Clock:
                 started = time.perf_counter()
                 self.scene.draw()
                 drawing_s += time.perf_counter() - started
-            for side in sides if len(sides[0].samples) % 2 else reversed(sides):
+            for side in list(sides) if len(sides[0].samples) % 2 else list(reversed(sides)):
                 self.sample(side)
-                if side.name in ("candidate", "incumbent"):
-                    self.scene.refuse_wrong(side.name)
+                self.judge(side, sides)
         for side in sides:
             self.warm(side)
+
+    def judge(self, side: Side, sides: list[Side]) -> None:
+        """What its last call left. The best so far is held to the same; if it fails, the candidate is timed without it."""
+        if side.name not in ("candidate", "incumbent"):
+            return
+        try:
+            side.collect()
+            self.scene.refuse_wrong()
+        except CandidateError:
+            if side.name == "candidate":
+                raise
+            sides.remove(side)
 
     def enough(self, sides: list[Side], elapsed_s: float) -> bool:
         done = len(sides[0].samples)
@@ -166,16 +210,21 @@ class Server:
     def kernel(self, name: str, workdir: Path, key: str, scene: Scene, held: ExitStack, file: str = FILE) -> Side:
         program: Program = read(workdir / file)[key]
         refuse_impossible(program)
-        places = [tensor.data_ptr() for tensor in (*scene.given, *scene.outputs)]
+        own = held.enter_context(closing(Own(self.driver, scene)))
         loaded = held.enter_context(closing(Loaded(self.driver, images(workdir))))
-        bound = held.enter_context(closing(Bound(self.driver, loaded, program, places)))
-        return Side(name, bound.start, bound.poison)
+        bound = held.enter_context(closing(Bound(self.driver, loaded, program, own.places)))
+
+        def prepare() -> None:
+            own.fill()
+            bound.poison()
+
+        return Side(name, bound.start, prepare, own.collect)
 
     def baseline(self, name: str, order: dict[str, Any], scene: Scene) -> Side:
         import torch
 
         if name == "eager":
-            return Side(name, scene.eager, nothing)
+            return Side(name, scene.eager, nothing, nothing)
         module = self.compiled.setdefault(order["source"], torch.compile(scene.module))
 
         def run() -> object:
@@ -183,7 +232,12 @@ class Server:
                 return module(*scene.args)
 
         run()
-        return Side(name, run, nothing)
+        return Side(name, run, nothing, nothing)
+
+
+def size(tensor: Any) -> int:
+    """Bytes."""
+    return int(tensor.numel() * tensor.element_size())
 
 
 def nothing() -> None:
