@@ -87,7 +87,7 @@ def test_a_missing_compiler_is_named_before_anything_is_made(here: Path, call: C
     assert list(here.iterdir()) == []
     assert call("doctor").code == 1
     assert not call("doctor", "--json").json["ready"]
-    assert not any(row["ready"] for row in call("backends", "--json").json)
+    assert {row["backend"] for row in call("backends", "--json").json if row["ready"]} <= {"triton"}, "which needs none without a GPU"
 
 
 def cut_journal(run: Path) -> None:

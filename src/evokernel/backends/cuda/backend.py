@@ -75,10 +75,11 @@ class CudaBackend:
 
     def missing(self) -> str | None:
         from evokernel.backends.cuda.build import MISSING, find
+        from evokernel.backends.native import toolchain
 
         if self.wanted == "always" and not self.device.name:
             return f"{self.device.why_not}: leave out backend.device=always to compile kernels without running them"
-        return None if find(self.compiler) else MISSING
+        return toolchain.missing("") if find(self.compiler) else MISSING  # nvcc compiles host code with another's compiler
 
     def unjudged(self) -> str | None:
         return None if self.device.name else f"{self.device.why_not}: kernels are compiled and recorded here, and not run"
