@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from evokernel.backends.gpu.backend import PROGRAMS, GpuBackend
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.protocols import Access, Arguments, Call, Equipment, Kernel, Timed
+from evokernel.core.protocols import Call, Equipment, Kernel
 
 if TYPE_CHECKING:
-    from evokernel.backends.gpu.devices import Device
-    from evokernel.core.records import Candidate, Job, Outcome, Profile, Task
+    from evokernel.core.records import Candidate, Task
 
-DEVICE, PROFILERS = ("auto", "never", "always"), ("ncu", "never")
-ARCHITECTURE = "sm_90"
-"""What is compiled for where there is no GPU."""
-TRIED = ("small", "held_out", "bench")
-PROGRAMS = "programs"
 NOT_RUN = "not-run.txt"
 
 
-class CudaBackend:
+class CudaBackend(GpuBackend):
     """`compiler` "" means $CUDACXX, $CUDA_HOME, else nvcc; `flags` are added to the default ones; `arch` "" is the GPU's own (sm_90).
 
     `device` says whether kernels are run on a GPU of this machine: "auto" (when there is one), "never" (they are compiled, no more) or
@@ -46,32 +39,8 @@ class CudaBackend:
         build_timeout_s: float = 120,
         profiler: str = "ncu",
     ) -> None:
-        if device not in DEVICE:
-            raise ValueError(f"device must be one of {', '.join(DEVICE)}, not {device!r}")
-        if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
-            raise ValueError(f"arch must be of the form sm_90, not {arch!r}")
-        if not build_timeout_s > 0:
-            raise ValueError(f"build_timeout_s must be above 0, not {build_timeout_s}")
-        self.compiler, self.flags, self.arch, self.wanted, self.number = compiler, flags, arch, device, number
-        self.build_timeout_s, self.profiler = build_timeout_s, profiler
-        if profiler not in PROFILERS:
-            raise ValueError(f"profiler must be one of {', '.join(PROFILERS)}, not {profiler!r}")
-
-    @cached_property
-    def device(self) -> Device:
-        """The GPU, asked when first needed."""
-        from evokernel.backends.gpu.devices import Device, device
-
-        return Device(why_not="backend.device=never") if self.wanted == "never" else device(self.number)
-
-    @property
-    def repeatable(self) -> bool:
-        """A GPU gives other times again."""
-        return not self.device.name
-
-    @property
-    def architecture(self) -> str:
-        return self.arch or self.device.architecture or ARCHITECTURE
+        super().__init__(arch, device, number, build_timeout_s, profiler)
+        self.compiler, self.flags = compiler, flags
 
     def missing(self) -> str | None:
         from evokernel.backends.cuda.build import MISSING, find
@@ -88,8 +57,7 @@ class CudaBackend:
         from evokernel.backends.cuda.build import find, version
 
         path = find(self.compiler)
-        found = {"architecture": self.architecture} | ({"compiler": version(path)} if path else {})
-        return found | ({"gpu": self.device.name, "driver": self.device.driver} if self.device.name else {})
+        return self.device_versions() | ({"compiler": version(path)} if path else {})
 
     def equipment(self) -> Iterable[Equipment]:
         from evokernel.backends.gpu.tools import equipment
@@ -143,53 +111,3 @@ class CudaBackend:
             why = (workdir / NOT_RUN).read_text()
             raise CandidateError("not_run", f"compiled and recorded, but not run ({why}): whether it is right is not known")
         return ReplayedKernel(workdir / PROGRAMS, self.number)
-
-    def access(self, workdir: Path) -> Access | None:
-        from evokernel.backends.gpu.devices import access
-
-        return access() if (workdir / PROGRAMS).exists() and self.device.name else None
-
-    def tried(self, candidate: Candidate) -> tuple[str, ...]:
-        return TRIED
-
-    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        return error
-
-    def opened(self, workdir: Path) -> None:
-        pass  # the driver starts threads, and a process with threads could not be closed in
-
-    def sampled(self, workdir: Path, said: str) -> str:
-        return ""
-
-    def sanitizer(self) -> Equipment | None:
-        from evokernel.backends.gpu.tools import sanitizer
-
-        return sanitizer(self.device)
-
-    def watched(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
-        from evokernel.backends.gpu.watched import lay_out, sanitize
-
-        tool = self.sanitizer()
-        assert tool, "only where there is a GPU"
-        lay_out(folder, workdir / PROGRAMS, calls, self.number)
-        sanitize(tool.detail, folder, candidate.files)
-
-    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
-        return {}
-
-    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
-        return None
-
-    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
-        from evokernel.backends.gpu.timed import timed
-
-        return timed(task, workdir / PROGRAMS, None, self.number, self.device)
-
-    def measured(self, job: Job, workdir: Path, beside: Path | None) -> Timed:
-        from evokernel.backends.gpu.timed import timed
-
-        best = beside / PROGRAMS if beside else None
-        return timed(job.task, workdir / PROGRAMS, best, self.number, self.device, job.baselines, job.timing_s, self.profiler)
-
-    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
-        return None

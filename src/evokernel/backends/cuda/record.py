@@ -15,28 +15,12 @@ from typing import Any
 import numpy as np
 
 from evokernel.backends.gpu.cubin import Function, functions
+from evokernel.backends.gpu.driver import ATTRIBUTES
 from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Step, key, written
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Call
 
 LIBRARY, RECORDER, IMAGE, KNOWN = "kernel.so", "recorder.so", "kernel.image", "device.json"
-FACTS = {
-    "threads_per_block": 1,
-    "warp": 10,
-    "clock_khz": 13,
-    "multiprocessors": 16,
-    "memory_clock_khz": 36,
-    "memory_bus_bits": 37,
-    "l2_bytes": 38,
-    "threads_per_multiprocessor": 39,
-    "major": 75,
-    "minor": 76,
-    "shared_per_multiprocessor": 81,
-    "registers_per_multiprocessor": 82,
-    "shared_per_block": 97,
-    "blocks_per_multiprocessor": 106,
-}
-"""Numbers by which a launch function asks for what is known of the device."""
 UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 MAY_CALL = (
     "a launch function may launch kernels of this file, take scratch (cudaMallocAsync), set and copy tensors (cudaMemsetAsync,"
@@ -68,7 +52,7 @@ class Recorder:
         for name in ("recorder_end", "recorder_trouble"):
             getattr(self.library, name).restype = ctypes.c_char_p
         self.library.recorder_image.restype = ctypes.c_void_p
-        for name, number in FACTS.items():
+        for name, number in ATTRIBUTES.items():
             self.library.recorder_fact(number, facts[name])
         try:
             self.entry = ctypes.CDLL(str(workdir / LIBRARY)).kernel

@@ -9,14 +9,12 @@ from typing import NamedTuple
 MAGIC, CUDA = b"\x7fELF", 190
 """How device code begins inside of a container, and its machine."""
 SECTION = struct.Struct("<IIQQQQIIQQ")
-INFO, TEXT, SHARED = ".nv.info.", ".text.", ".nv.shared."
+INFO, TEXT = ".nv.info.", ".text."
 SIZED = 4
 """The form of an attribute that is followed by so many bytes."""
 PARAMETER, REGISTERS, FRAME = 0x17, 0x2F, 0x11
 SIZE_AT = 18
 """Bits of a parameter's last word below its size."""
-RESERVED = 1024
-"""Bytes of shared memory the system keeps in every block, from Hopper on; listed with the kernel's own."""
 
 
 class Parameter(NamedTuple):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cached_property
 from typing import Any
 
 LIBRARY = "libcuda.so.1"
-SUCCESS, NOT_FOUND = 0, 500
+SUCCESS = 0
 STICKY = {700, 702, 714, 715, 716, 717, 718, 719}
 """Errors after which a process can do nothing more with its device: the kernel's doing."""
 ATTRIBUTES = {
@@ -33,7 +31,7 @@ ATTRIBUTES = {
 DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE = 4, 2
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0
-TIMED, BLOCKING = 0, 0
+TIMED = 0
 
 
 class DeviceError(Exception):
@@ -116,11 +114,6 @@ class Driver:
         value = c_int()
         self.call("cuDriverGetVersion", byref(value))
         return f"{value.value // 1000}.{value.value % 1000 // 10}"
-
-    def free_bytes(self) -> int:
-        free, total = c_size_t(), c_size_t()
-        self.call("cuMemGetInfo_v2", byref(free), byref(total))
-        return free.value
 
     def allocate(self, count: int) -> int:
         place = c_uint64()
@@ -219,13 +212,3 @@ class Prepared:
     def start(self, stream: int) -> None:
         self.config.stream = stream
         self.driver.call("cuLaunchKernelEx", byref(self.config), self.function, None, self.extra)
-
-
-@contextmanager
-def using(number: int = 0) -> Iterator[Driver]:
-    """A driver for a while, where one is to be had."""
-    driver = Driver(number)
-    try:
-        yield driver
-    finally:
-        driver.library.cuDevicePrimaryCtxRelease(driver.device)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.backends.gpu.program import FILE, key, read
+from evokernel.backends.gpu.program import key
 from evokernel.backends.gpu.standalone import INPUTS
 from evokernel.core import clean_python
 from evokernel.core.errors import CandidateError, CannotRun
@@ -104,9 +104,3 @@ def quoted(words: Sequence[str], sources: Mapping[str, str]) -> list[str]:
         if 0 < int(number) <= len(own):
             found.append(f"{name}:{number}:     {own[int(number) - 1].strip()[:160]}")
     return list(dict.fromkeys(found))
-
-
-def has(programs: Path, call: Arguments) -> bool:
-    """Whether a call was recorded."""
-    tensors = [(tensor.dtype, tensor.data.shape) for tensor in (*call.inputs, *call.outputs)]
-    return key(tensors, [(kind, value) for _, kind, value in call.scalars]) in read(programs / FILE)
