@@ -191,8 +191,21 @@ def test_options_are_those_of_jax():
     from jax._src.compiler import get_compile_options
 
     name, value = "xla_" + "long_" * 40 + "name", "0"
-    theirs = get_compile_options(num_replicas=1, num_partitions=1, env_options_overrides={name: value}).SerializeAsString()
-    assert compiler.base_options() + compiler.option(f"--{name}={value}") == theirs
+    theirs = get_compile_options(num_replicas=1, num_partitions=1, env_options_overrides={name: value})
+    theirs.executable_build_options.debug_options.xla_gpu_cuda_data_dir = ""
+    assert compiler.base_options() + compiler.option(f"--{name}={value}") == theirs.SerializeAsString()
+
+
+@needs_jax
+def test_options_are_the_same_whatever_is_installed_and_set(monkeypatch, tmp_path):
+    """They are kept for every environment of a user, so nothing of one environment may be in them."""
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/nowhere")
+    monkeypatch.setattr(compiler.folders, "tools", lambda: tmp_path)
+    options = compiler.base_options.__wrapped__()
+    assert b"/nowhere" not in options
+    assert sys.prefix.encode() not in options
+    assert b"cuda_sdk" not in options
+    assert options == compiler.base_options()
 
 
 @needs_jax

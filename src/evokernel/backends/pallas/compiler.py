@@ -130,12 +130,16 @@ def close() -> None:
 
 @lru_cache
 def base_options() -> bytes:
-    """The options jax would send. Another process asks it for them, once per version: importing jax takes longer than a compile."""
-    path = folders.tools() / f"options-{metadata.version('jax')}-{metadata.version('jaxlib')}"
+    """The options jax would send, the same on every machine.
+
+    Another process asks jax for them, once per version: importing it takes longer than a compile.
+    """
+    path = folders.tools() / f"compile-options-{metadata.version('jax')}-{metadata.version('jaxlib')}"
     if path.is_file():
         return path.read_bytes()
     code = "import sys; from evokernel.backends.pallas.lower import compile_options; sys.stdout.buffer.write(compile_options())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
+    plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**plain, "JAX_PLATFORMS": "cpu"})
     if done.returncode:
         raise InfraError(f"jax does not say its compile options: {done.stderr.decode(errors='replace')[-500:]}")
     folders.write(path, done.stdout)

@@ -35,5 +35,7 @@ def serialise(lowered: Any) -> bytes:
 
 
 def compile_options() -> bytes:
-    """The options jax itself would hand to the compiler."""
-    return bytes(compiler.get_compile_options(num_replicas=1, num_partitions=1).SerializeAsString())
+    """The options jax itself would hand to the compiler, without the folder of CUDA it names where one is installed."""
+    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+    options.executable_build_options.debug_options.xla_gpu_cuda_data_dir = ""
+    return bytes(options.SerializeAsString())
