@@ -20,7 +20,7 @@ from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Pr
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Call
 
-LIBRARY, RECORDER, IMAGE, KNOWN = "kernel.so", "recorder.so", "kernel.image", "device.json"
+LIBRARY, RECORDER, IMAGE, KNOWN = "kernel.so", "recorder.so", "kernel{}.image", "device.json"
 UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 MAY_CALL = (
     "a launch function may launch kernels of this file, take scratch (cudaMallocAsync), set and copy tensors (cudaMemsetAsync,"
@@ -33,18 +33,18 @@ ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, 
 
 def record(workdir: Path, calls: Mapping[str, Call], into: Path) -> None:
     """Leaves the programs of all sizes and the device code in a folder."""
-    recorder = Recorder(workdir, json.loads((workdir / KNOWN).read_text()))
-    programs = {}
-    for call in calls.values():
-        programs[key_of(call)] = recorder.program(call)
-    (into / FILE).write_text(written(programs))
-    (into / IMAGE).write_bytes(recorder.image)
+    tape = Tape(workdir)
+    entry = loaded(workdir / LIBRARY)
+    tape.learn()
+    programs = {key_of(call): program(tape, entry, call) for call in calls.values()}
+    tape.keep(programs, into)
 
 
-class Recorder:
-    """The stand-in, with the candidate loaded over it."""
+class Tape:
+    """The stand-in for the CUDA runtime, over which a candidate is loaded."""
 
-    def __init__(self, workdir: Path, facts: Mapping[str, int]) -> None:
+    def __init__(self, workdir: Path) -> None:
+        facts = json.loads((workdir / KNOWN).read_text())
         try:
             self.library: Any = ctypes.CDLL(str(workdir / RECORDER), ctypes.RTLD_GLOBAL)
         except OSError as error:
@@ -54,62 +54,100 @@ class Recorder:
         self.library.recorder_image.restype = ctypes.c_void_p
         for name, number in ATTRIBUTES.items():
             self.library.recorder_fact(number, facts[name])
-        try:
-            self.entry = ctypes.CDLL(str(workdir / LIBRARY)).kernel
-        except AttributeError as error:
-            raise CandidateError("symbol", 'no function called `kernel` with C linkage: write extern "C" void kernel(...)') from error
-        except OSError as error:
-            if found := UNDEFINED.search(str(error)):
-                raise CandidateError("forbidden", f"calls {found[1]}: {MAY_CALL}") from error
-            raise CandidateError("symbol", f"the built kernel cannot be loaded: {error}") from error
-        self.entry.restype = None
-        self.image = self.device_code()
-        self.functions = functions(self.image)
-        for function in self.functions.values():
-            self.tell(function)
+        self.images: list[bytes] = []
 
-    def device_code(self) -> bytes:
-        size = ctypes.c_uint64()
-        place = self.library.recorder_image(ctypes.byref(size))
-        if not place:
+    def learn(self) -> None:
+        """Takes down the device code of what has been loaded since."""
+        while image := self.device_code(len(self.images)):
+            for function in functions(image).values():
+                self.tell(len(self.images), function)
+            self.images.append(image)
+        if not self.images:
             raise CandidateError("no_code", "the file holds no kernel: write a __global__ function and launch it")
-        return ctypes.string_at(place, size.value)
 
-    def tell(self, function: Function) -> None:
+    def device_code(self, number: int) -> bytes:
+        size = ctypes.c_uint64()
+        place = self.library.recorder_image(ctypes.c_uint64(number), ctypes.byref(size))
+        return ctypes.string_at(place, size.value) if place else b""
+
+    def tell(self, image: int, function: Function) -> None:
         count = len(function.parameters)
         numbers = ctypes.c_int * count
         offsets, sizes = numbers(*(one.offset for one in function.parameters)), numbers(*(one.size for one in function.parameters))
-        self.library.recorder_function(function.name.encode(), function.registers, count, offsets, sizes)
+        self.library.recorder_function(ctypes.c_uint64(image), function.name.encode(), function.registers, count, offsets, sizes)
 
-    def program(self, call: Call) -> Program:
-        tensors = (*call.inputs, *call.outputs)
-        bases = [FIRST + APART * number for number in range(len(tensors))]
-        sizes = [nbytes(dtype, shape) for _, dtype, shape in tensors]
-        words = ctypes.c_uint64 * len(tensors)
-        arguments, kept = self.arguments(call, bases)
-        self.library.recorder_begin(len(tensors), words(*bases), words(*sizes), ctypes.c_void_p(STREAM))
-        self.entry(*arguments, ctypes.c_void_p(STREAM))
+    def begin(self, bases: Sequence[int], sizes: Sequence[int], stream: int) -> None:
+        """Tensors at these addresses; all that is launched has to be launched on this stream."""
+        words = ctypes.c_uint64 * len(bases)
+        self.library.recorder_begin(len(bases), words(*bases), words(*sizes), ctypes.c_void_p(stream))
+
+    def end(self) -> tuple[list[Step], list[int]]:
+        """What was launched, and the bytes of scratch that was taken."""
         text = self.library.recorder_end().decode()
-        del kept
+        self.refuse_trouble()
+        return parsed(text)
+
+    def refuse_trouble(self) -> None:
+        """Raises what the stand-in found out of order."""
         if trouble := self.library.recorder_trouble().decode():
             reason, _, detail = trouble.partition("\t")
             raise CandidateError(reason, detail)
-        steps, scratch = parsed(text)
-        if not any(isinstance(step, Launch) for step in steps):
-            raise CandidateError("no_code", "`kernel` launches nothing: start a __global__ function with <<<grid, block, shared, stream>>>")
-        return Program(tuple(sizes), len(call.outputs), tuple(scratch), tuple(steps))
 
-    def arguments(self, call: Call, bases: Sequence[int]) -> tuple[list[object], list[np.ndarray]]:
-        """In the order of the signature: every tensor with its shape, numbers between inputs and outputs."""
-        shapes = [np.array(shape or (0,), np.int64) for _, _, shape in (*call.inputs, *call.outputs)]
-        pairs = [(ctypes.c_void_p(base), ctypes.c_void_p(shape.ctypes.data)) for base, shape in zip(bases, shapes, strict=True)]
-        values: list[object] = [value for pair in pairs[: len(call.inputs)] for value in pair]
-        for _, kind, value in call.scalars:
-            values.append(
-                ctypes.c_int64(int(value)) if kind == "int" else ctypes.c_bool(bool(value)) if kind == "bool" else ctypes.c_double(value)
-            )
-        values += [value for pair in pairs[len(call.inputs) :] for value in pair]
-        return values, shapes
+    def keep(self, programs: dict[str, Program], into: Path) -> None:
+        (into / FILE).write_text(written(programs))
+        for number, image in enumerate(self.images):
+            (into / IMAGE.format(number)).write_bytes(image)
+
+
+def loaded(path: Path) -> Any:
+    """The launch function."""
+    try:
+        entry = ctypes.CDLL(str(path)).kernel
+    except AttributeError as error:
+        raise CandidateError("symbol", 'no function called `kernel` with C linkage: write extern "C" void kernel(...)') from error
+    except OSError as error:
+        raise unloadable(error) from error
+    entry.restype = None
+    return entry
+
+
+def unloadable(error: Exception) -> CandidateError:
+    """Why a built candidate could not be loaded."""
+    if found := UNDEFINED.search(str(error)):
+        return CandidateError("forbidden", f"calls {found[1]}: {MAY_CALL}")
+    return CandidateError("symbol", f"the built kernel cannot be loaded: {error}")
+
+
+def program(tape: Tape, entry: Any, call: Call) -> Program:
+    """One call of the launch function."""
+    bases, sizes = places(call)
+    values, kept = arguments(call, bases)
+    tape.begin(bases, sizes, STREAM)
+    entry(*values, ctypes.c_void_p(STREAM))
+    steps, scratch = tape.end()
+    del kept
+    if not any(isinstance(step, Launch) for step in steps):
+        raise CandidateError("no_code", "`kernel` launches nothing: start a __global__ function with <<<grid, block, shared, stream>>>")
+    return Program(tuple(sizes), len(call.outputs), tuple(scratch), tuple(steps))
+
+
+def places(call: Call) -> tuple[list[int], list[int]]:
+    """Addresses for inputs and outputs, where nothing is, and how many bytes each has."""
+    tensors = (*call.inputs, *call.outputs)
+    return [FIRST + APART * number for number in range(len(tensors))], [nbytes(dtype, shape) for _, dtype, shape in tensors]
+
+
+def arguments(call: Call, bases: Sequence[int]) -> tuple[list[object], list[np.ndarray]]:
+    """In the order of the signature: every tensor with its shape, numbers between inputs and outputs."""
+    shapes = [np.array(shape or (0,), np.int64) for _, _, shape in (*call.inputs, *call.outputs)]
+    pairs = [(ctypes.c_void_p(base), ctypes.c_void_p(shape.ctypes.data)) for base, shape in zip(bases, shapes, strict=True)]
+    values: list[object] = [value for pair in pairs[: len(call.inputs)] for value in pair]
+    for _, kind, value in call.scalars:
+        values.append(
+            ctypes.c_int64(int(value)) if kind == "int" else ctypes.c_bool(bool(value)) if kind == "bool" else ctypes.c_double(value)
+        )
+    values += [value for pair in pairs[len(call.inputs) :] for value in pair]
+    return values, shapes
 
 
 def parsed(text: str) -> tuple[list[Step], list[int]]:
@@ -125,12 +163,12 @@ def parsed(text: str) -> tuple[list[Step], list[int]]:
         elif kind == "copy":
             steps.append(Copy(*map(int, fields)))
         else:
-            name, grid, block, shared, cluster, cooperative, packed, pointers = fields
+            image, name, grid, block, shared, cluster, cooperative, packed, pointers = fields
             grouped = triple(cluster)
             places = tuple(Pointer(*map(int, pointer.split(":"))) for pointer in pointers.split())
             steps.append(
                 Launch(
-                    IMAGE,
+                    IMAGE.format(int(image)),
                     name,
                     triple(grid),
                     triple(block),

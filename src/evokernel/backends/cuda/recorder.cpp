@@ -22,6 +22,12 @@ struct Function {
   int registers = 0;
 };
 
+struct Name {
+  size_t image;
+  std::string text;
+  bool operator<(const Name& other) const { return image != other.image ? image < other.image : text < other.text; }
+};
+
 struct Range {
   uint64_t base, size;
 };
@@ -32,17 +38,21 @@ struct Configuration {
   cudaStream_t stream;
 };
 
-std::map<const void*, std::string>& names() {
-  static std::map<const void*, std::string> found;
+std::map<const void*, Name>& names() {
+  static std::map<const void*, Name> found;
   return found;
 }
-std::map<std::string, Function> functions;
+// Device code, one for every file that was compiled.
+std::vector<const uint64_t*>& images() {
+  static std::vector<const uint64_t*> found;
+  return found;
+}
+std::map<Name, Function> functions;
 std::map<int, int> facts;
 std::vector<Range> tensors;
 std::vector<Configuration> configured;
 std::string text, trouble;
 cudaStream_t given;
-const uint64_t* image;
 bool is_recording = false;
 size_t given_tensors = 0;
 constexpr uint64_t SCRATCH = 1ull << 46, APART = 1ull << 38;
@@ -96,16 +106,19 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
                    bool is_cooperative) {
   auto name = names().find(function);
   if (name == names().end()) return refuse("symbol", "a launch of what is no kernel of this file");
-  if (!is_on_stream(stream, name->second.c_str())) return cudaErrorInvalidValue;
+  const std::string& called = name->second.text;
+  if (!is_on_stream(stream, called.c_str())) return cudaErrorInvalidValue;
   auto known = functions.find(name->second);
-  if (known == functions.end()) return refuse("symbol", "%s is not in the compiled code", name->second.c_str());
+  if (known == functions.end()) return refuse("symbol", "%s is not in the compiled code", called.c_str());
   const auto& parameters = known->second.parameters;
   size_t size = 0;
   for (const auto& one : parameters) size = size > size_t(one.offset + one.size) ? size : size_t(one.offset + one.size);
   std::vector<unsigned char> packed(size, 0);
   for (size_t i = 0; i < parameters.size(); ++i) memcpy(packed.data() + parameters[i].offset, arguments[i], parameters[i].size);
-  say(text, "launch\t%s\t%u %u %u\t%u %u %u\t%zu\t%u %u %u\t%d\t", name->second.substr(0, 400).c_str(), grid.x, grid.y, grid.z, block.x,
-      block.y, block.z, shared, cluster ? cluster->x : 0, cluster ? cluster->y : 0, cluster ? cluster->z : 0, int(is_cooperative));
+  say(text, "launch\t%zu\t", name->second.image);
+  text += called;
+  say(text, "\t%u %u %u\t%u %u %u\t%zu\t%u %u %u\t%d\t", grid.x, grid.y, grid.z, block.x, block.y, block.z, shared,
+      cluster ? cluster->x : 0, cluster ? cluster->y : 0, cluster ? cluster->z : 0, int(is_cooperative));
   for (unsigned char byte : packed) say(text, "%02x", byte);
   text += "\t";
   for (size_t at = 0; at + 8 <= size; at += 8) {
@@ -150,12 +163,13 @@ cudaError_t copy(void* target, const void* source, size_t count) {
 
 // For the process that records.
 OFFERED void recorder_fact(int number, int value) { facts[number] = value; }
-OFFERED const void* recorder_image(uint64_t* size) {
+OFFERED const void* recorder_image(uint64_t number, uint64_t* size) {
+  const uint64_t* image = number < images().size() ? images()[number] : nullptr;
   *size = image ? reinterpret_cast<const uint16_t*>(image)[3] + image[1] : 0;
   return image;
 }
-OFFERED void recorder_function(const char* name, int registers, int count, const int* offsets, const int* sizes) {
-  Function& made = functions[name];
+OFFERED void recorder_function(uint64_t image, const char* name, int registers, int count, const int* offsets, const int* sizes) {
+  Function& made = functions[{size_t(image), name}];
   made.registers = registers;
   made.parameters.clear();
   for (int i = 0; i < count; ++i) made.parameters.push_back({offsets[i], sizes[i]});
@@ -173,20 +187,25 @@ OFFERED const char* recorder_end() {
   is_recording = false;
   return text.c_str();
 }
+// What PyTorch does with whole tensors: sets them to a pattern of `width` bytes.
+OFFERED void recorder_fill(void* place, uint64_t value, int width, size_t count) {
+  uint64_t offset;
+  int tensor = tensor_at(reinterpret_cast<uint64_t>(place), &offset);
+  if (tensor >= 0) say(text, "fill\t%d\t%" PRIu64 "\t%" PRIu64 "\t%zu\t%d\n", tensor, offset, value, count, width);
+}
 OFFERED const char* recorder_trouble() { return trouble.c_str(); }
 
 // What nvcc's own code calls.
 extern "C" {
 __attribute__((visibility("default"))) void** __cudaRegisterFatBinary(void* wrapper) {
-  static void* handle;
-  image = *reinterpret_cast<const uint64_t* const*>(static_cast<const char*>(wrapper) + 8);
-  return &handle;
+  images().push_back(*reinterpret_cast<const uint64_t* const*>(static_cast<const char*>(wrapper) + 8));
+  return reinterpret_cast<void**>(new size_t(images().size() - 1));
 }
 __attribute__((visibility("default"))) void __cudaRegisterFatBinaryEnd(void**) {}
 __attribute__((visibility("default"))) void __cudaUnregisterFatBinary(void**) {}
-__attribute__((visibility("default"))) void __cudaRegisterFunction(void**, const char* function, char*, const char* name, int, uint3*, uint3*,
+__attribute__((visibility("default"))) void __cudaRegisterFunction(void** image, const char* function, char*, const char* name, int, uint3*, uint3*,
                                                                    dim3*, dim3*, int*) {
-  names()[function] = name;
+  names()[function] = {*reinterpret_cast<size_t*>(image), name};
 }
 __attribute__((visibility("default"))) void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
 __attribute__((visibility("default"))) char __cudaInitModule(void**) { return 0; }
@@ -245,15 +264,19 @@ OFFERED cudaError_t cudaMallocAsync(void** place, size_t count, cudaStream_t str
 }
 OFFERED cudaError_t cudaFree(void*) { return cudaSuccess; }
 OFFERED cudaError_t cudaFreeAsync(void*, cudaStream_t) { return cudaSuccess; }
-OFFERED cudaError_t cudaMemset(void*, int, size_t) { return refuse("stream", "cudaMemset waits for the device: use cudaMemsetAsync on `stream`"); }
+OFFERED cudaError_t cudaMemset(void* place, int value, size_t count) {
+  if (given) return refuse("stream", "cudaMemset waits for the device: use cudaMemsetAsync on `stream`");
+  return is_on_stream(nullptr, "cudaMemset") ? fill(place, value, count) : cudaErrorInvalidValue;
+}
 OFFERED cudaError_t cudaMemsetAsync(void* place, int value, size_t count, cudaStream_t stream) {
   return is_on_stream(stream, "cudaMemsetAsync") ? fill(place, value, count) : cudaErrorInvalidValue;
 }
 OFFERED cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t count, cudaMemcpyKind, cudaStream_t stream) {
   return is_on_stream(stream, "cudaMemcpyAsync") ? copy(target, source, count) : cudaErrorInvalidValue;
 }
-OFFERED cudaError_t cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind) {
-  return refuse("stream", "cudaMemcpy waits for the device: use cudaMemcpyAsync on `stream`, from tensor to tensor");
+OFFERED cudaError_t cudaMemcpy(void* target, const void* source, size_t count, cudaMemcpyKind) {
+  if (given) return refuse("stream", "cudaMemcpy waits for the device: use cudaMemcpyAsync on `stream`, from tensor to tensor");
+  return is_on_stream(nullptr, "cudaMemcpy") ? copy(target, source, count) : cudaErrorInvalidValue;
 }
 OFFERED cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 OFFERED cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
@@ -262,6 +285,7 @@ OFFERED cudaError_t cudaPeekAtLastError() { return cudaGetLastError(); }
 OFFERED const char* cudaGetErrorString(cudaError_t error) { return error == cudaSuccess ? "no error" : "refused"; }
 OFFERED const char* cudaGetErrorName(cudaError_t error) { return error == cudaSuccess ? "cudaSuccess" : "cudaErrorInvalidValue"; }
 OFFERED cudaError_t cudaGetDevice(int* number) { return *number = 0, cudaSuccess; }
+OFFERED cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
 OFFERED cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 OFFERED cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   auto found = facts.find(int(attribute));

@@ -32,6 +32,7 @@ DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE = 4, 2
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0
 TIMED = 0
+SETS = {1: ("cuMemsetD8Async", ctypes.c_ubyte), 2: ("cuMemsetD16Async", ctypes.c_ushort), 4: ("cuMemsetD32Async", c_uint)}
 
 
 class DeviceError(Exception):
@@ -132,9 +133,11 @@ class Driver:
         if count:
             self.call("cuMemcpyDtoH_v2", c_void_p(target), c_uint64(place), c_size_t(count))
 
-    def fill(self, place: int, value: int, count: int, stream: int = 0) -> None:
+    def fill(self, place: int, value: int, count: int, stream: int = 0, width: int = 1) -> None:
+        """`count` bytes with a value of so many bytes, again and again."""
         if count:
-            self.call("cuMemsetD8Async", c_uint64(place), ctypes.c_ubyte(value), c_size_t(count), c_void_p(stream))
+            name, kind = SETS[width]
+            self.call(name, c_uint64(place), kind(value), c_size_t(count // width), c_void_p(stream))
 
     def copy(self, target: int, source: int, count: int, stream: int = 0) -> None:
         if count:

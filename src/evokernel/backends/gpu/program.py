@@ -20,6 +20,8 @@ MOST_STEPS, MOST_SCRATCH, MOST_BYTES = 10_000, 64, 8 << 20
 MOST_THREADS, MOST_GRID, MOST_GRID_YZ = 1024, 2**31 - 1, 65535
 MOST_SHARED = 227 << 10
 WORD = 8
+WIDTHS = (1, 2, 4)
+"""Of a value that a tensor is set to."""
 
 
 class Pointer(NamedTuple):
@@ -47,12 +49,13 @@ class Launch(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Bytes of a tensor set to a value."""
+    """Bytes of a tensor set to a value, which may be of several bytes."""
 
     tensor: int
     offset: int
     value: int
     length: int
+    width: int = 1
 
 
 class Copy(NamedTuple):
@@ -155,6 +158,8 @@ def refuse_impossible(made: Program) -> None:
                 raise CandidateError("forbidden", "what was recorded of this kernel's launches was changed")
         else:
             used = [(one.tensor, one.offset + one.length)]
+            if isinstance(one, Fill) and (one.width not in WIDTHS or one.offset % one.width or one.length % one.width):
+                raise CandidateError("forbidden", "what was recorded of this kernel's launches was changed")
             used += [(one.source, one.source_offset + one.length)] if isinstance(one, Copy) else []
             if one.tensor < len(made.tensors) - made.outputs:
                 raise CandidateError("inputs", "a copy or memset writes into an input: inputs are read only")

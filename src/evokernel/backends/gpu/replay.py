@@ -99,7 +99,7 @@ class Bound:
         places, driver = self.places, self.driver
         if isinstance(step, Fill):
             place = places[step.tensor] + step.offset
-            return lambda stream: driver.fill(place, step.value, step.length, stream)
+            return lambda stream: driver.fill(place, step.value, step.length, stream, step.width)
         if isinstance(step, Copy):
             target, source = places[step.tensor] + step.offset, places[step.source] + step.source_offset
             return lambda stream: driver.copy(target, source, step.length, stream)
