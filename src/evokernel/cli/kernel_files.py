@@ -30,10 +30,10 @@ def written_in(path: Path) -> str:
         if (path / file_name(backend)).is_file():
             return name
     for name, backend in backends.items():
-        if path.suffix and path.suffix == Path(file_name(backend)).suffix:
+        if (recognises := getattr(backend, "recognises", None)) and recognises(path):
             return name
     for name, backend in backends.items():
-        if (recognises := getattr(backend, "recognises", None)) and recognises(path):
+        if path.suffix and path.suffix == Path(file_name(backend)).suffix:
             return name
     return RunConfig().name("backend")
 

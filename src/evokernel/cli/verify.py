@@ -106,10 +106,18 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
         "clock": outcome.clock or None,
         "speedup": outcome.speedup,
         "baseline_us": {name: outcome.baseline(name) for name in outcome.baseline_us},
+        "best_baseline": best_baseline(outcome),
         "floor_us": metrics.floor_us(outcome),
         "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
         "outcome": outcome.model_dump(mode="json"),
     }
+
+
+def best_baseline(outcome: Outcome) -> dict[str, Any] | None:
+    """The fastest of the baselines, and what the kernel is over it."""
+    name, latency_us = outcome.fastest_baseline, outcome.latency_us
+    base = outcome.baseline(name) if name else None
+    return {"name": name, "us": base, "speedup": base / latency_us} if base and latency_us else None
 
 
 def page(task: Task, outcome: Outcome) -> str:
@@ -140,6 +148,9 @@ def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
         for name in outcome.baseline_us:
             base = outcome.baseline(name)
             yield words.baseline([name]), f"{words.latency(base)}, speed-up {words.ratio(base / outcome.latency_us if base else None)}"
+        if len(outcome.baseline_us) > 1 and (best := best_baseline(outcome)):
+            said = f"{words.baseline([best['name']])}, {words.latency(best['us'])}, speed-up {words.ratio(best['speedup'])}"
+            yield "best of these", said
     if outcome.profile:
         if floor_us := metrics.floor_us(outcome):
             yield "floor", f"{words.latency(floor_us)}, the task's bytes and operations at the device's ceilings"

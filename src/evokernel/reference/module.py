@@ -112,14 +112,18 @@ class Reference:
             raise UserError(f"task file {name}: Model is no torch.nn.Module; write `class Model(nn.Module)`")
         self._mutates: bool | None = None
 
-    def sample(self, seed: int, module: torch.nn.Module | None = None) -> Sample:
-        """Module, unless one is given, and inputs drawn from a seed; the caller's random state stays as it was."""
+    def sample(self, seed: int, module: torch.nn.Module | None = None, is_hollow: bool = False) -> Sample:
+        """Module, unless one is given, and inputs drawn from a seed; the caller's random state stays as it was.
+
+        Hollow inputs have types and shapes and no contents: large ones take no time and no memory.
+        """
         with CHANCE, own_chance(seed):
-            init = self._arguments("get_init_inputs") if "get_init_inputs" in self.namespace else ()
+            init = self.initial()
             if module is None:
                 with blame(self.name, "Model(...)"):
                     module = self.namespace["Model"](*init).eval()
-            args = self._arguments("get_inputs")
+            with torch.device("meta") if is_hollow else NOBODY:
+                args = self._arguments("get_inputs")
         names = Names()
         inputs: list[Named] = []
         scalars: list[Number] = []
@@ -167,6 +171,10 @@ class Reference:
                 return call(*(copied(args) if mutates else args))
 
         return once
+
+    def initial(self) -> tuple[Any, ...]:
+        """What the module is made with."""
+        return self._arguments("get_init_inputs") if "get_init_inputs" in self.namespace else ()
 
     def _arguments(self, function: str) -> tuple[Any, ...]:
         with blame(self.name, f"{function}()"):

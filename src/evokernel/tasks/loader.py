@@ -17,6 +17,7 @@ from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Task
 from evokernel.tasks import cache, places
 from evokernel.tasks.family import families
+from evokernel.tasks.published import reference_part
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 20
@@ -175,9 +176,9 @@ def listed(path: Path) -> TaskFile:
 
 
 def read(path: Path) -> str:
-    """A task file's text."""
+    """A task file's text, without a solution that stands beside the reference."""
     try:
-        return path.read_text(encoding="utf-8")
+        return reference_part(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
         raise UserError(f"task file {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
     except OSError as error:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from evokernel.backends.cuda.model import CLASS, is_model
+from evokernel.backends.cuda.model import FILE as MODEL
 from evokernel.backends.gpu.backend import PROGRAMS, GpuBackend
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.protocols import Call, Equipment, Kernel
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
 
 NOT_RUN = "not-run.txt"
+HEAD_BYTES = 1 << 20
 
 
 class CudaBackend(GpuBackend):
@@ -25,6 +28,7 @@ class CudaBackend(GpuBackend):
 
     drafts: ClassVar[bool] = False
     file = "kernel.cu"
+    takes: ClassVar[tuple[str, ...]] = (".py",)
     environment: ClassVar[dict[str, str]] = {}
     traces_build = True
     is_simulated: ClassVar[bool] = False
@@ -41,6 +45,19 @@ class CudaBackend(GpuBackend):
     ) -> None:
         super().__init__(arch, device, number, build_timeout_s, profiler)
         self.compiler, self.flags = compiler, flags
+
+    @staticmethod
+    def recognises(path: Path) -> bool:
+        """Whether a file is a model as KernelBench has them, with kernels of its own."""
+        if path.suffix != ".py" or not path.is_file():
+            return False
+        with path.open(errors="replace") as file:
+            text = file.read(HEAD_BYTES)
+        return f"class {CLASS}" in text and "load_inline" in text
+
+    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+        """A model is written for the size its problem has, and held to no other."""
+        return ("bench",) if is_model(candidate) else super().tried(candidate)
 
     def missing(self) -> str | None:
         from evokernel.backends.cuda.build import MISSING, find
@@ -74,6 +91,10 @@ class CudaBackend(GpuBackend):
         from evokernel.backends.gpu import replay  # noqa: F401
 
     def trace(self, candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+        if (candidate / MODEL).exists():
+            from evokernel.backends.cuda.model.record import record as record_model
+
+            return record_model(candidate, calls, into)
         from evokernel.backends.cuda.record import record
 
         record(candidate, calls, into)
@@ -97,11 +118,14 @@ class CudaBackend(GpuBackend):
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
         from evokernel.backends.cuda.build import MISSING, build, find
+        from evokernel.backends.cuda.model.build import build as build_model
 
         if (path := find(self.compiler)) is None:
             raise UserError(MISSING)
         if not self.device.name:
             (workdir / NOT_RUN).write_text(self.device.why_not)
+        if is_model(candidate):
+            return build_model(path, self.architecture, self.device.facts, task, candidate, workdir, self.build_timeout_s)
         build(path, self.flags, self.architecture, self.device.facts, task, candidate, workdir, self.build_timeout_s)
 
     def load(self, workdir: Path) -> Kernel:

@@ -36,6 +36,8 @@ def record(workdir: Path, calls: Mapping[str, Call], into: Path) -> None:
     tape = Tape(workdir)
     entry = loaded(workdir / LIBRARY)
     tape.learn()
+    if not tape.images:
+        raise CandidateError("no_code", "the file holds no kernel: write a __global__ function and launch it")
     programs = {key_of(call): program(tape, entry, call) for call in calls.values()}
     tape.keep(programs, into)
 
@@ -44,7 +46,7 @@ class Tape:
     """The stand-in for the CUDA runtime, over which a candidate is loaded."""
 
     def __init__(self, workdir: Path) -> None:
-        facts = json.loads((workdir / KNOWN).read_text())
+        self.facts: dict[str, int] = json.loads((workdir / KNOWN).read_text())
         try:
             self.library: Any = ctypes.CDLL(str(workdir / RECORDER), ctypes.RTLD_GLOBAL)
         except OSError as error:
@@ -53,7 +55,7 @@ class Tape:
             getattr(self.library, name).restype = ctypes.c_char_p
         self.library.recorder_image.restype = ctypes.c_void_p
         for name, number in ATTRIBUTES.items():
-            self.library.recorder_fact(number, facts[name])
+            self.library.recorder_fact(number, self.facts[name])
         self.images: list[bytes] = []
 
     def learn(self) -> None:
@@ -62,8 +64,6 @@ class Tape:
             for function in functions(image).values():
                 self.tell(len(self.images), function)
             self.images.append(image)
-        if not self.images:
-            raise CandidateError("no_code", "the file holds no kernel: write a __global__ function and launch it")
 
     def device_code(self, number: int) -> bytes:
         size = ctypes.c_uint64()

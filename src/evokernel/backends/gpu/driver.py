@@ -124,10 +124,11 @@ class Driver:
     def release(self, place: int) -> None:
         self.call("cuMemFree_v2", c_uint64(place))
 
-    def upload(self, place: int, source: int, count: int) -> None:
-        """From an address of the host; waits."""
+    def upload(self, place: int, source: int | bytes, count: int) -> None:
+        """Bytes, or from an address of the host; waits."""
         if count:
-            self.call("cuMemcpyHtoD_v2", c_uint64(place), c_void_p(source), c_size_t(count))
+            data = c_char_p(source) if isinstance(source, bytes) else c_void_p(source)
+            self.call("cuMemcpyHtoD_v2", c_uint64(place), data, c_size_t(count))
 
     def download(self, target: int, place: int, count: int) -> None:
         if count:

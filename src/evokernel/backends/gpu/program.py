@@ -81,6 +81,8 @@ class Program(NamedTuple):
     """How many of these, at the end, are outputs."""
     scratch: tuple[int, ...]
     steps: tuple[Step, ...]
+    constants: tuple[bytes, ...] = ()
+    """Contents of tensors that the candidate brought along; they come after scratch."""
 
 
 def key(tensors: Sequence[tuple[str, Sequence[int]]], scalars: Sequence[tuple[str, float]]) -> str:
@@ -90,14 +92,15 @@ def key(tensors: Sequence[tuple[str, Sequence[int]]], scalars: Sequence[tuple[st
 
 def written(programs: dict[str, Program]) -> str:
     """All sizes as one text."""
-    return json.dumps(
-        {size: {**program._asdict(), "steps": [as_json(step) for step in program.steps]} for size, program in programs.items()}
-    )
+    return json.dumps({size: {name: as_json(value) for name, value in one._asdict().items()} for size, one in programs.items()})
 
 
-def as_json(step: Step) -> list[Any]:
-    kind = next(name for name, cls in KINDS.items() if isinstance(step, cls))
-    return [kind, *(base64.b64encode(value).decode() if isinstance(value, bytes) else value for value in step)]
+def as_json(value: Any) -> Any:
+    """Steps with their kind, bytes as text."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    kind = [name for name, cls in KINDS.items() if isinstance(value, cls)]
+    return [*kind, *map(as_json, value)] if isinstance(value, tuple) else value
 
 
 def read(path: Path) -> dict[str, Program]:
@@ -115,7 +118,8 @@ def program(found: dict[str, Any]) -> Program:
     steps = tuple(step(row) for row in found["steps"])
     if len(steps) > MOST_STEPS or len(scratch) > MOST_SCRATCH:
         raise CandidateError("memory", f"a call may launch {MOST_STEPS} kernels and take {MOST_SCRATCH} pieces of scratch, not more")
-    return Program(tensors, whole(found["outputs"]), scratch, steps)
+    constants = tuple(base64.b64decode(text, validate=True) for text in found.get("constants", ()))
+    return Program(tensors, whole(found["outputs"]), scratch, steps, constants)
 
 
 def step(row: list[Any]) -> Step:
@@ -149,7 +153,7 @@ def three(values: Any) -> tuple[int, int, int]:
 
 def refuse_impossible(made: Program) -> None:
     """Raises what a device would say of the launches, and refuses addresses outside of the tensors."""
-    sizes = (*made.tensors, *made.scratch)
+    sizes = (*made.tensors, *made.scratch, *map(len, made.constants))
     for one in made.steps:
         if isinstance(one, Launch):
             refuse_launch(one)

@@ -92,7 +92,9 @@ class Bound:
     def __init__(self, driver: Driver, loaded: Loaded, program: Program, places: Sequence[int], is_guarded: bool = True) -> None:
         """Without guards, whoever watches accesses sees where scratch ends."""
         self.driver, self.scratch = driver, [Room(driver, count, GUARD if is_guarded else 0) for count in program.scratch]
-        self.places = [*places, *(room.place for room in self.scratch)]
+        self.constants = [(Room(driver, len(data), GUARD if is_guarded else 0), data) for data in program.constants]
+        self.places = [*places, *(room.place for room in (*self.scratch, *(room for room, _ in self.constants)))]
+        self.poison()
         self.steps: list[Callable[[int], None]] = [self.step(loaded, step) for step in program.steps]
 
     def step(self, loaded: Loaded, step: Launch | Fill | Copy) -> Callable[[int], None]:
@@ -114,12 +116,14 @@ class Bound:
             step(stream)
 
     def poison(self, stream: int = 0) -> None:
-        """Scratch holds nothing of an earlier call."""
+        """Scratch holds nothing of an earlier call, and constants what they came with."""
         for room in self.scratch:
             self.driver.fill(room.place, POISON_BYTE, room.count, stream)
+        for room, data in self.constants:
+            self.driver.upload(room.place, data, room.count)
 
     def close(self) -> None:
-        for room in self.scratch:
+        for room in (*self.scratch, *(room for room, _ in self.constants)):
             room.close()
 
 
@@ -171,7 +175,7 @@ class ReplayedKernel:
         for room, tensor in (*inputs, *outputs):
             if not room.is_untouched():
                 raise CandidateError("out_of_bounds", f"the kernel wrote before or after `{tensor.name}`")  # type: ignore[attr-defined]
-        for room in bound.scratch:
+        for room in (*bound.scratch, *(room for room, _ in bound.constants)):
             if not room.is_untouched():
                 raise CandidateError("out_of_bounds", "the kernel wrote before or after its scratch memory")
         for room, tensor in inputs:

@@ -1,0 +1,2 @@
+#pragma once
+#include <evokernel_torch.h>

@@ -1,0 +1,119 @@
+"""Python as a model finds it while it is recorded: a PyTorch that says it has a device, and `load_inline` in our hands."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evokernel.backends.cuda.model import CLASS
+from evokernel.core.errors import CandidateError
+
+EXTENSIONS = "torch.utils.cpp_extension"
+FORBIDDEN = {
+    "Stream": ("stream", "a stream of its own: launch on the current one"),
+    "stream": ("stream", "a stream of its own: launch on the current one"),
+    "Event": ("forbidden", "events are the clock's, not a model's"),
+    "CUDAGraph": ("forbidden", "a captured graph keeps what was launched before: launch the kernels in every call"),
+    "graph": ("forbidden", "a captured graph keeps what was launched before: launch the kernels in every call"),
+    "make_graphed_callables": ("forbidden", "a captured graph keeps what was launched before: launch the kernels in every call"),
+}
+"""Names in `torch.cuda`, and why a model may not use them."""
+Load = Callable[..., Any]
+
+
+@contextmanager
+def stage(load_inline: Load, facts: Mapping[str, int]) -> Iterator[None]:
+    """While this lasts, a model finds a device, and what it has compiled comes to us."""
+    before = sys.modules.get(EXTENSIONS)
+    sys.modules[EXTENSIONS] = torch.utils.cpp_extension = extensions(load_inline)
+    changed = pretended(facts)
+    kept = {name: getattr(torch.cuda, name) for name in changed if hasattr(torch.cuda, name)}
+    for name, value in changed.items():
+        setattr(torch.cuda, name, value)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(torch.cuda, name, value)
+        if before is not None:
+            sys.modules[EXTENSIONS] = torch.utils.cpp_extension = before
+
+
+def extensions(load_inline: Load) -> types.ModuleType:
+    """Stands in for PyTorch's own module, which looks for compilers as soon as it is loaded."""
+    made: Any = types.ModuleType(EXTENSIONS)
+    made.load_inline, made.CUDA_HOME = load_inline, "/usr/local/cuda"
+
+    def load(*_: object, **__: object) -> None:
+        raise CandidateError("unsupported", "cpp_extension.load reads other files: put the sources into the file, and use load_inline")
+
+    made.load = load
+    return made
+
+
+def pretended(facts: Mapping[str, int]) -> dict[str, Any]:
+    """What `torch.cuda` says and does."""
+    properties = types.SimpleNamespace(
+        name="GPU",
+        multi_processor_count=facts["multiprocessors"],
+        major=facts["major"],
+        minor=facts["minor"],
+        warp_size=facts["warp"],
+        L2_cache_size=facts["l2_bytes"],
+        max_threads_per_multi_processor=facts["threads_per_multiprocessor"],
+        shared_memory_per_block_optin=facts["shared_per_block"],
+        shared_memory_per_multiprocessor=facts["shared_per_multiprocessor"],
+        regs_per_multiprocessor=facts["registers_per_multiprocessor"],
+    )
+    stream = types.SimpleNamespace(cuda_stream=0, synchronize=lambda: None, device_index=0)
+    said = {
+        "is_available": True,
+        "device_count": 1,
+        "current_device": 0,
+        "synchronize": None,
+        "set_device": None,
+        "empty_cache": None,
+        "_lazy_init": None,
+        "is_initialized": True,
+        "_exchange_device": 0,
+        "_maybe_exchange_device": 0,
+        "get_device_properties": properties,
+        "get_device_capability": (facts["major"], facts["minor"]),
+        "get_device_name": "GPU",
+        "current_stream": stream,
+        "default_stream": stream,
+    }
+    found: dict[str, Any] = {name: always(value) for name, value in said.items()}
+    return found | {name: refuser(*why) for name, why in FORBIDDEN.items()}
+
+
+def always(value: Any) -> Callable[..., Any]:
+    return lambda *_, **__: value
+
+
+def refuser(reason: str, detail: str) -> Callable[..., Any]:
+    def refuse(*_: object, **__: object) -> None:
+        raise CandidateError(reason, detail)
+
+    return refuse
+
+
+def loaded(path: Path) -> Any:
+    """The class of a model's file."""
+    spec = importlib.util.spec_from_file_location("evokernel_candidate", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    found = getattr(module, CLASS, None)
+    if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
+        raise CandidateError("symbol", f"no class {CLASS}(nn.Module) in the file")
+    return found
