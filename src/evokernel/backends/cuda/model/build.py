@@ -40,9 +40,9 @@ FLAG = re.compile(
     r"|-?-(?:fmad|ftz|prec-div|prec-sqrt)=(?:true|false)|-?-maxrregcount[= ]?\d+|-Xptxas[= ]?-(?:O[0-3]|dlcm=\w+)|-D\w+(?:=[\w.+-]*)?"
 )
 """Options of nvcc that have to do with the kernels; all others of an extension's are left out."""
-HOST = ("-std=c++20", "-O1", "-fPIC", "-w")
+HOST = ("-std=c++20", "-O0", "-fPIC", "-w")
 DEVICE = (
-    *("-std=c++20", "-O3", "--no-compress", "-cudart", "none", "-w", "-Xcompiler", "-fPIC,-w", "-lineinfo", "--expt-relaxed-constexpr"),
+    *("-std=c++20", "-O3", "--no-compress", "-cudart", "none", "-w", "-Xcompiler", "-fPIC,-w,-O0", "-lineinfo", "--expt-relaxed-constexpr"),
     *(
         "-D__CUDA_NO_HALF_OPERATORS__",
         "-D__CUDA_NO_HALF_CONVERSIONS__",
@@ -50,7 +50,7 @@ DEVICE = (
         "-D__CUDA_NO_HALF2_OPERATORS__",
     ),
 )
-"""As PyTorch compiles extensions."""
+"""As PyTorch compiles extensions; but that code for the host runs once, and is not worth the compiler's time."""
 LIBRARY_HEADER = re.compile(r"(?:cublas|cudnn|cusparse|cusolver|cufft|curand|nccl|cutlass)\w*[./]")
 NO_HEADER = re.compile(r"fatal error: ([^\s:]+): No such file")
 BINDS = "-DEVOKERNEL_BINDS"

@@ -208,9 +208,13 @@ def returned(made: Program, call: Call, results: Sequence[Any]) -> Program:
             steps.append(Copy(inputs + number, 0, tensor, offset, size))
     left = [tensor for tensor in range(first, first + len(made.scratch)) if tensor not in numbers]
     numbers |= {tensor: tensor for tensor in range(given)}
-    numbers |= {tensor: given + index for index, tensor in enumerate([*left, *range(given, first)])}
-    scratch = tuple(made.scratch[tensor - first] for tensor in left)
-    return made._replace(scratch=scratch, steps=tuple(renumbered(step, numbers.__getitem__) for step in steps))
+    kept = [tensor for tensor in range(given, first) if any(tensor in used(step) for step in steps)]
+    numbers |= {tensor: given + index for index, tensor in enumerate([*left, *kept])}
+    return made._replace(
+        scratch=tuple(made.scratch[tensor - first] for tensor in left),
+        steps=tuple(renumbered(step, numbers.__getitem__) for step in steps),
+        constants=tuple(made.constants[tensor - given] for tensor in kept),
+    )
 
 
 def place(address: int, scratch: int) -> tuple[int, int]:
@@ -227,6 +231,13 @@ def refuse_other(call: Call, results: Sequence[Any]) -> None:
     for result in results:
         if not result.is_cuda or not result.is_contiguous() or result.data_ptr() >= OWN:
             raise CandidateError("unsupported", "ModelNew returns a tensor that is not whole, or was not computed in this call")
+
+
+def used(step: Step) -> set[int]:
+    """The tensors of a step."""
+    if isinstance(step, Launch):
+        return {pointer.tensor for pointer in step.pointers}
+    return {step.tensor} if isinstance(step, Fill) else {step.tensor, step.source}
 
 
 def renumbered(step: Step, number: Callable[[int], int]) -> Step:
