@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from evokernel.core.errors import UserError
 
 SOLUTION = "ModelNew"
-REFERENCE = ("Model", "get_inputs", "get_init_inputs")
+REFERENCE = ("Model", "get_inputs", "get_init_inputs", "SIZES", "NONFINITE")
 
 
 def reference_part(source: str, path: str) -> str:

@@ -19,6 +19,13 @@ def test_written_and_read_again(tmp_path: Path):
     refuse_impossible(PROGRAM)
 
 
+def test_what_a_candidate_brought_along_is_written_too(tmp_path: Path):
+    made = PROGRAM._replace(constants=(b"\0\1\2\3", b""), steps=(*PROGRAM.steps, Copy(2, 0, 3, 0, 4), Fill(2, 4, 0xFF80, 8, 2)))
+    (tmp_path / FILE).write_text(written({"small": made}))
+    assert read(tmp_path / FILE) == {"small": made}
+    refuse_impossible(made)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -54,6 +61,9 @@ def test_what_was_changed_is_refused(change, tmp_path: Path):
         (LAUNCH._replace(pointers=(Pointer(20, 0, 0),)), "forbidden"),
         (Fill(1, 32, 0, 64), "out_of_bounds"),
         (Fill(0, 0, 0, 64), "inputs"),
+        (Fill(1, 0, 0, 64, 3), "forbidden"),
+        (Fill(1, 2, 0, 32, 4), "forbidden"),
+        (Fill(1, 0, 0, 30, 4), "forbidden"),
         (Copy(1, 0, 0, 60, 32), "out_of_bounds"),
     ],
 )
