@@ -60,9 +60,10 @@ def test_only_the_reference_is_the_task(tmp_path):
     (task,) = load(str(path))
     for gone in ("ModelNew", "load_inline", "__global__", "only_for_the_kernel", "also", "no_grad", "__main__"):
         assert gone not in task.source
-    for kept in ("N = 8", "SHAPE", "SIZES", "def helper", "The reference.", "import math", "def get_inputs"):
+    for kept in ("N = 8", "SHAPE", "def helper", "The reference.", "import math", "def get_inputs"):
         assert kept in task.source
     assert task.signature.inputs[0].shape == (8, 4)
+    assert task.sizes["small"] == {"N": 4}
 
 
 def test_a_reference_alone_stays_as_it_is():
