@@ -180,6 +180,7 @@ def test_verify_calls_an_estimate_one(call: Call, task_file: Path, tmp_path: Pat
     assert "bound by hbm" in lines
     assert said.err == "note: there is no time of torch.compile to go with times that are estimate (schedule)\n"
     found = call("verify", tmp_path / "kernel.py", "--task", task_file, "--json").json
+    assert found["best_baseline"] == {"name": "xla", "us": 100.0, "speedup": 2.0}
     assert (found["clock"], found["baseline_us"], found["floor_us"], found["bottleneck"]) == (
         "estimate (schedule)",
         {"xla": 100.0},

@@ -115,9 +115,11 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
 
 def best_baseline(outcome: Outcome) -> dict[str, Any] | None:
     """The fastest of the baselines, and what the kernel is over it."""
-    name, latency_us = outcome.fastest_baseline, outcome.latency_us
-    base = outcome.baseline(name) if name else None
-    return {"name": name, "us": base, "speedup": base / latency_us} if base and latency_us else None
+    found = {name: base for name in outcome.baseline_us if (base := outcome.baseline(name))}
+    if not found or not outcome.latency_us:
+        return None
+    name = min(found, key=lambda one: found[one])
+    return {"name": name, "us": found[name], "speedup": found[name] / outcome.latency_us}
 
 
 def page(task: Task, outcome: Outcome) -> str:

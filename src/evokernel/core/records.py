@@ -223,11 +223,6 @@ class Outcome(Record):
         return quantile(samples, 0.25) if samples else None
 
     @property
-    def fastest_baseline(self) -> str:
-        """The best of them, where there are several; the one, where there is one."""
-        return min(self.baseline_us, key=lambda name: self.baseline(name) or float("inf"), default="")
-
-    @property
     def speedup(self) -> float | None:
         base = self.baseline()
         return base / self.latency_us if base and self.latency_us else None

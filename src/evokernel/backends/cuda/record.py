@@ -9,6 +9,7 @@ import ctypes
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from evokernel.backends.gpu.cubin import Function, functions
 from evokernel.backends.gpu.driver import ATTRIBUTES
-from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Step, key, written
+from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Step, Symbol, TensorMap, key, written
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Call
 
@@ -24,7 +25,7 @@ LIBRARY, RECORDER, IMAGE, KNOWN = "kernel.so", "recorder.so", "kernel{}.image", 
 UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 MAY_CALL = (
     "a launch function may launch kernels of this file, take scratch (cudaMallocAsync), set and copy tensors (cudaMemsetAsync,"
-    " cudaMemcpyAsync), ask for attributes and occupancy; no library, stream, event or graph"
+    " cudaMemcpyAsync, cudaMemcpyToSymbolAsync), make tensor maps, ask for attributes and occupancy; no library, stream, event or graph"
 )
 FIRST, APART = 1 << 45, 1 << 38
 STREAM = 0x5EED57EA0
@@ -162,8 +163,10 @@ def parsed(text: str) -> tuple[list[Step], list[int]]:
             steps.append(Fill(*map(int, fields)))
         elif kind == "copy":
             steps.append(Copy(*map(int, fields)))
+        elif kind == "symbol":
+            steps.append(Symbol(IMAGE.format(int(fields[0])), fields[1], *map(int, fields[2:])))
         else:
-            image, name, grid, block, shared, cluster, cooperative, packed, pointers = fields
+            image, name, grid, block, shared, cluster, cooperative, packed, pointers, maps = fields
             grouped = triple(cluster)
             places = tuple(Pointer(*map(int, pointer.split(":"))) for pointer in pointers.split())
             steps.append(
@@ -177,9 +180,17 @@ def parsed(text: str) -> tuple[list[Step], list[int]]:
                     places,
                     grouped if any(grouped) else None,
                     cooperative == "1",
+                    tuple(tensor_map(found) for found in maps.split()),
                 )
             )
     return steps, scratch
+
+
+def tensor_map(text: str) -> TensorMap:
+    at, kind, tensor, offset, interleave, swizzle, promotion, outside, rank, *axes = map(int, text.split(":"))
+    ends = (0, rank, 2 * rank - 1, 3 * rank - 1, 4 * rank - 1)
+    parts = (tuple(axes[start:end]) for start, end in pairwise(ends))
+    return TensorMap(at, kind, tensor, offset, interleave, swizzle, promotion, outside, *parts)
 
 
 def triple(text: str) -> tuple[int, int, int]:

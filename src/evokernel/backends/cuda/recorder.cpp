@@ -1,5 +1,6 @@
 // Stands in for the CUDA runtime while a candidate's launch function runs, once for every size: what it launches is written down, and
 // nothing is run. Tensors have addresses that nothing is at; a number that lies in one of them is a pointer into that tensor.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cinttypes>
@@ -42,6 +43,10 @@ std::map<const void*, Name>& names() {
   static std::map<const void*, Name> found;
   return found;
 }
+std::map<const void*, Name>& variables() {
+  static std::map<const void*, Name> found;
+  return found;
+}
 // Device code, one for every file that was compiled.
 std::vector<const uint64_t*>& images() {
   static std::vector<const uint64_t*> found;
@@ -49,6 +54,8 @@ std::vector<const uint64_t*>& images() {
 }
 std::map<Name, Function> functions;
 std::map<int, int> facts;
+std::vector<std::string> maps;  // tensor maps, as they are written down
+constexpr uint64_t MAP = 0x70616d20726f7365;
 std::vector<Range> tensors;
 std::vector<Configuration> configured;
 std::string text, trouble;
@@ -127,6 +134,12 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
     int tensor = tensor_at(word, &offset);
     if (tensor >= 0) say(text, "%zu:%d:%" PRIu64 " ", at, tensor, offset);
   }
+  text += "\t";
+  for (size_t at = 0; at + sizeof(CUtensorMap) <= size; at += 8) {
+    uint64_t words[2];
+    memcpy(words, packed.data() + at, sizeof words);
+    if (words[0] == MAP && words[1] < maps.size()) say(text, "%zu:%s ", at, maps[words[1]].c_str());
+  }
   text += "\n";
   return cudaSuccess;
 }
@@ -157,6 +170,45 @@ cudaError_t copy(void* target, const void* source, size_t count) {
   return cudaSuccess;
 }
 
+// The driver makes tensor maps out of addresses; here are none, so that what is asked for is kept instead, and found again in a launch.
+CUresult encode(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* sizes,
+                const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill outside) {
+  uint64_t offset;
+  int tensor = tensor_at(reinterpret_cast<uint64_t>(address), &offset);
+  if (tensor < 0 || rank < 1 || rank > 5) {
+    refuse("launch", "a tensor map of rank %u at an address that is no tensor's, or of a rank that is not 1 to 5", rank);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::string line;
+  say(line, "%d:%d:%" PRIu64 ":%d:%d:%d:%d:%u", int(type), tensor, offset, int(interleave), int(swizzle), int(promotion), int(outside), rank);
+  for (cuuint32_t i = 0; i < rank; ++i) say(line, ":%" PRIu64, uint64_t(sizes[i]));
+  for (cuuint32_t i = 0; i + 1 < rank; ++i) say(line, ":%" PRIu64, uint64_t(strides[i]));
+  for (cuuint32_t i = 0; i < rank; ++i) say(line, ":%u", box[i]);
+  for (cuuint32_t i = 0; i < rank; ++i) say(line, ":%u", steps[i]);
+  memset(made, 0, sizeof *made);
+  made->opaque[0] = MAP, made->opaque[1] = maps.size();
+  maps.push_back(line);
+  return CUDA_SUCCESS;
+}
+
+cudaError_t entry_point(const char* name, void** function, cudaDriverEntryPointQueryResult* status) {
+  if (strcmp(name, "cuTensorMapEncodeTiled") != 0) return refuse("forbidden", "calls %s of the driver: tensor maps are all it may ask of it", name);
+  if (status) *status = cudaDriverEntryPointSuccess;
+  return *function = reinterpret_cast<void*>(&encode), cudaSuccess;
+}
+
+cudaError_t to_symbol(const void* symbol, const void* source, size_t count, size_t offset) {
+  auto name = variables().find(symbol);
+  uint64_t source_offset;
+  int from = tensor_at(reinterpret_cast<uint64_t>(source), &source_offset);
+  if (name == variables().end()) return refuse("symbol", "a copy to what is no variable of this file");
+  if (from < 0) return refuse("unsupported", "a copy from the host to a variable: only tensors are copied, numbers are passed as arguments of a kernel");
+  say(text, "symbol\t%zu\t%s\t%zu\t%d\t%" PRIu64 "\t%zu\n", name->second.image, name->second.text.substr(0, 300).c_str(), offset, from,
+      source_offset, count);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 #define OFFERED extern "C" __attribute__((visibility("default")))
@@ -180,6 +232,7 @@ OFFERED void recorder_begin(int count, const uint64_t* bases, const uint64_t* si
   given_tensors = size_t(count);
   text.clear();
   configured.clear();
+  maps.clear();
   given = reinterpret_cast<cudaStream_t>(stream);
   is_recording = true;
 }
@@ -207,7 +260,9 @@ __attribute__((visibility("default"))) void __cudaRegisterFunction(void** image,
                                                                    dim3*, dim3*, int*) {
   names()[function] = {*reinterpret_cast<size_t*>(image), name};
 }
-__attribute__((visibility("default"))) void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+__attribute__((visibility("default"))) void __cudaRegisterVar(void** image, char* variable, char*, const char* name, int, size_t, int, int) {
+  variables()[variable] = {*reinterpret_cast<size_t*>(image), name};
+}
 __attribute__((visibility("default"))) char __cudaInitModule(void**) { return 0; }
 __attribute__((visibility("default"))) unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   configured.push_back({grid, block, shared, stream});
@@ -277,6 +332,29 @@ OFFERED cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t cou
 OFFERED cudaError_t cudaMemcpy(void* target, const void* source, size_t count, cudaMemcpyKind) {
   if (given) return refuse("stream", "cudaMemcpy waits for the device: use cudaMemcpyAsync on `stream`, from tensor to tensor");
   return is_on_stream(nullptr, "cudaMemcpy") ? copy(target, source, count) : cudaErrorInvalidValue;
+}
+OFFERED cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind,
+                                           cudaStream_t stream) {
+  return is_on_stream(stream, "cudaMemcpyToSymbolAsync") ? to_symbol(symbol, source, count, offset) : cudaErrorInvalidValue;
+}
+OFFERED cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind) {
+  if (given) return refuse("stream", "cudaMemcpyToSymbol waits for the device: use cudaMemcpyToSymbolAsync on `stream`, from a tensor");
+  return is_on_stream(nullptr, "cudaMemcpyToSymbol") ? to_symbol(symbol, source, count, offset) : cudaErrorInvalidValue;
+}
+#undef cudaGetDriverEntryPoint
+#undef cudaGetDriverEntryPointByVersion
+OFFERED cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long, cudaDriverEntryPointQueryResult* status) {
+  return entry_point(name, function, status);
+}
+OFFERED cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
+                                                     cudaDriverEntryPointQueryResult* status) {
+  return entry_point(name, function, status);
+}
+OFFERED CUresult cuTensorMapEncodeTiled(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* sizes,
+                                        const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps,
+                                        CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                        CUtensorMapFloatOOBfill outside) {
+  return encode(made, type, rank, address, sizes, strides, box, steps, interleave, swizzle, promotion, outside);
 }
 OFFERED cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 OFFERED cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Job, Outcome, Profile, Task
 
 DEVICE, PROFILERS = ("auto", "never", "always"), ("ncu", "never")
-ARCHITECTURE = "sm_90"
+ARCHITECTURE = "sm_90a"
 """What is compiled for where there is no GPU."""
 TRIED = ("small", "held_out", "bench")
 PROGRAMS = "programs"

@@ -13,6 +13,8 @@ from evokernel.core import clean_python
 from evokernel.core.protocols import Access
 
 TIMEOUT_S = 60.0
+SPECIAL = 9
+"""From this generation on, each has some."""
 CARD_VARIABLES = {"CUDA_CACHE_DISABLE": "1", "CUDA_MODULE_LOADING": "EAGER"}
 
 
@@ -26,8 +28,8 @@ class Device(NamedTuple):
 
     @property
     def architecture(self) -> str:
-        """As compilers name it."""
-        return f"sm_{self.facts['major']}{self.facts['minor']}" if self.facts else ""
+        """As compilers name it, with the instructions that this one alone has."""
+        return f"sm_{self.facts['major']}{self.facts['minor']}{'a' if self.facts['major'] >= SPECIAL else ''}" if self.facts else ""
 
 
 @lru_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cached_property
 from typing import Any
@@ -32,6 +33,7 @@ DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE = 4, 2
 BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0
 TIMED = 0
+MAP_BYTES = 128
 SETS = {1: ("cuMemsetD8Async", ctypes.c_ubyte), 2: ("cuMemsetD16Async", ctypes.c_ushort), 4: ("cuMemsetD32Async", c_uint)}
 
 
@@ -156,6 +158,23 @@ class Driver:
         found = c_void_p()
         self.call("cuModuleGetFunction", byref(found), module, name.encode())
         return found
+
+    def variable(self, module: c_void_p, name: str) -> tuple[int, int]:
+        """Where it is, and how many bytes it has."""
+        place, count = c_uint64(), c_size_t()
+        self.call("cuModuleGetGlobal_v2", byref(place), byref(count), module, name.encode())
+        return place.value, count.value
+
+    def tensor_map(self, kind: int, place: int, axes: Sequence[Sequence[int]], modes: Sequence[int]) -> bytes:
+        """What copies of whole tiles are told of a tensor; `axes` are sizes, strides, box and steps."""
+        sizes, strides, box, steps = axes
+        room = ctypes.create_string_buffer(2 * MAP_BYTES)
+        at = -ctypes.addressof(room) % MAP_BYTES
+        longs = [(c_uint64 * max(1, len(values)))(*values) for values in (sizes, strides)]
+        words = [(c_uint * len(values))(*values) for values in (box, steps)]
+        start = ctypes.addressof(room) + at
+        self.call("cuTensorMapEncodeTiled", c_void_p(start), kind, c_uint(len(sizes)), c_void_p(place), *longs, *words, *modes)
+        return room.raw[at : at + MAP_BYTES]
 
     def allow(self, function: c_void_p, shared: int, is_cluster: bool) -> None:
         """More dynamic shared memory than every kernel may have, and clusters of more than eight blocks."""

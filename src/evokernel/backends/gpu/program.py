@@ -20,6 +20,9 @@ MOST_STEPS, MOST_SCRATCH, MOST_BYTES = 10_000, 64, 8 << 20
 MOST_THREADS, MOST_GRID, MOST_GRID_YZ = 1024, 2**31 - 1, 65535
 MOST_SHARED = 227 << 10
 WORD = 8
+MAP_BYTES, MOST_AXES = 128, 5
+MAP_ITEMS = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2, 10: 4, 11: 4, 12: 4}
+"""Bytes of an element, by the driver's number of the type."""
 WIDTHS = (1, 2, 4)
 """Of a value that a tensor is set to."""
 
@@ -30,6 +33,25 @@ class Pointer(NamedTuple):
     at: int
     tensor: int
     offset: int
+
+
+class TensorMap(NamedTuple):
+    """A place among a kernel's arguments that holds what the driver makes of a tensor, for copies of whole tiles."""
+
+    at: int
+    kind: int
+    tensor: int
+    offset: int
+    interleave: int
+    swizzle: int
+    promotion: int
+    outside: int
+    """What is read there: zeros, or what is no number."""
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In bytes, of all axes but the innermost, which is the first."""
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 class Launch(NamedTuple):
@@ -46,6 +68,7 @@ class Launch(NamedTuple):
     pointers: tuple[Pointer, ...]
     cluster: tuple[int, int, int] | None = None
     cooperative: bool = False
+    maps: tuple[TensorMap, ...] = ()
 
 
 class Fill(NamedTuple):
@@ -68,8 +91,19 @@ class Copy(NamedTuple):
     length: int
 
 
-Step = Launch | Fill | Copy
-KINDS = {"launch": Launch, "fill": Fill, "copy": Copy}
+class Symbol(NamedTuple):
+    """Bytes of a variable of the device code, copied from a tensor."""
+
+    module: str
+    name: str
+    offset: int
+    source: int
+    source_offset: int
+    length: int
+
+
+Step = Launch | Fill | Copy | Symbol
+KINDS = {"launch": Launch, "fill": Fill, "copy": Copy, "symbol": Symbol}
 
 
 class Program(NamedTuple):
@@ -125,7 +159,7 @@ def program(found: dict[str, Any]) -> Program:
 def step(row: list[Any]) -> Step:
     kind, *values = row
     if kind == "launch":
-        module, function, grid, block, shared, arguments, pointers, cluster, cooperative = values
+        module, function, grid, block, shared, arguments, pointers, cluster, cooperative, maps = values
         return Launch(
             str(module),
             str(function),
@@ -136,8 +170,19 @@ def step(row: list[Any]) -> Step:
             tuple(Pointer(*map(whole, pointer)) for pointer in pointers),
             None if cluster is None else three(cluster),
             bool(cooperative),
+            tuple(tensor_map(found) for found in maps),
         )
+    if kind == "symbol":
+        return Symbol(str(values[0]), str(values[1]), *map(whole, values[2:]))
     return (Fill if kind == "fill" else Copy)(*map(whole, values))
+
+
+def tensor_map(values: list[Any]) -> TensorMap:
+    *numbers, sizes, strides, box, steps = values
+    rank = len(sizes)
+    if not 1 <= rank <= MOST_AXES or [len(strides), len(box), len(steps)] != [rank - 1, rank, rank]:
+        raise ValueError("a tensor map of no rank")
+    return TensorMap(*map(whole, numbers), *(tuple(map(whole, part)) for part in (sizes, strides, box, steps)))
 
 
 def whole(value: Any) -> int:
@@ -158,8 +203,12 @@ def refuse_impossible(made: Program) -> None:
         if isinstance(one, Launch):
             refuse_launch(one)
             used = [(pointer.tensor, pointer.offset) for pointer in one.pointers]
-            if any(pointer.at + WORD > len(one.arguments) for pointer in one.pointers):
+            used += [(found.tensor, found.offset + reach(found)) for found in one.maps]
+            ends = [*(pointer.at + WORD for pointer in one.pointers), *(found.at + MAP_BYTES for found in one.maps)]
+            if any(end > len(one.arguments) for end in ends):
                 raise CandidateError("forbidden", "what was recorded of this kernel's launches was changed")
+        elif isinstance(one, Symbol):
+            used = [(one.source, one.source_offset + one.length)]
         else:
             used = [(one.tensor, one.offset + one.length)]
             if isinstance(one, Fill) and (one.width not in WIDTHS or one.offset % one.width or one.length % one.width):
@@ -170,6 +219,13 @@ def refuse_impossible(made: Program) -> None:
         for tensor, offset in used:
             if tensor >= len(sizes) or offset > sizes[tensor]:
                 raise CandidateError("out_of_bounds", "a launch, copy or memset uses an address outside of every tensor")
+
+
+def reach(found: TensorMap) -> int:
+    """How many bytes of its tensor a map covers."""
+    if found.kind not in MAP_ITEMS or not all(found.sizes):
+        raise CandidateError("launch", "a tensor map of a type or a size that is not recorded")
+    return found.sizes[0] * MAP_ITEMS[found.kind] + sum((size - 1) * stride for size, stride in zip(found.sizes[1:], found.strides))
 
 
 def refuse_launch(one: Launch) -> None:

@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evokernel.backends.gpu.driver import STICKY, Absent, DeviceError, Driver, Prepared
-from evokernel.backends.gpu.program import FILE, WORD, Copy, Fill, Launch, Program, key, read, refuse_impossible
+from evokernel.backends.gpu.program import (
+    FILE,
+    MAP_BYTES,
+    WORD,
+    Copy,
+    Fill,
+    Launch,
+    Program,
+    Step,
+    Symbol,
+    TensorMap,
+    key,
+    read,
+    refuse_impossible,
+)
 from evokernel.core.errors import CandidateError, InfraError
 
 if TYPE_CHECKING:
@@ -81,6 +95,13 @@ class Loaded:
         self.driver.allow(self.functions[key], one.shared, one.cluster is not None)
         return self.functions[key]
 
+    def variable(self, step: Symbol) -> int:
+        """Where a variable's bytes are that are copied to."""
+        place, count = self.driver.variable(self.modules[step.module], step.name)
+        if step.offset + step.length > count:
+            raise CandidateError("out_of_bounds", f"a copy to {step.name} writes after its end")
+        return place + step.offset
+
     def close(self) -> None:
         for module in self.modules.values():
             self.driver.unload(module)
@@ -97,7 +118,7 @@ class Bound:
         self.poison()
         self.steps: list[Callable[[int], None]] = [self.step(loaded, step) for step in program.steps]
 
-    def step(self, loaded: Loaded, step: Launch | Fill | Copy) -> Callable[[int], None]:
+    def step(self, loaded: Loaded, step: Step) -> Callable[[int], None]:
         places, driver = self.places, self.driver
         if isinstance(step, Fill):
             place = places[step.tensor] + step.offset
@@ -105,11 +126,24 @@ class Bound:
         if isinstance(step, Copy):
             target, source = places[step.tensor] + step.offset, places[step.source] + step.source_offset
             return lambda stream: driver.copy(target, source, step.length, stream)
+        if isinstance(step, Symbol):
+            variable, start = loaded.variable(step), places[step.source] + step.source_offset
+            return lambda stream: driver.copy(variable, start, step.length, stream)
         packed = bytearray(step.arguments)
         for pointer in step.pointers:
             packed[pointer.at : pointer.at + WORD] = (places[pointer.tensor] + pointer.offset).to_bytes(WORD, "little")
+        for found in step.maps:
+            packed[found.at : found.at + MAP_BYTES] = self.tensor_map(found)
         made = Prepared(driver, loaded.function(step), step.grid, step.block, step.shared, bytes(packed))
         return made.with_attributes(step.cluster, step.cooperative).start
+
+    def tensor_map(self, found: TensorMap) -> bytes:
+        try:
+            return self.driver.tensor_map(found.kind, self.places[found.tensor] + found.offset, found[8:], found[4:8])
+        except DeviceError as error:
+            if error.code != INVALID:
+                raise
+            raise CandidateError("launch", f"the driver does not take a tensor map: {found._asdict()}") from error
 
     def start(self, stream: int = 0) -> None:
         for step in self.steps:

@@ -17,7 +17,7 @@ from evokernel.backends.cuda.model import EXTENSIONS, FILE, ORDER
 from evokernel.backends.cuda.model.host import loaded, stage
 from evokernel.backends.cuda.model.tensors import Device, Maker, Stage
 from evokernel.backends.cuda.record import APART, FIRST, Tape, key_of, places, unloadable
-from evokernel.backends.gpu.program import WORD, Copy, Fill, Launch, Program, Step
+from evokernel.backends.gpu.program import WORD, Copy, Fill, Launch, Program, Step, Symbol
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.protocols import Call
 from evokernel.reference.module import Reference, Sample, held_tensors, leaves, own_chance
@@ -236,14 +236,19 @@ def refuse_other(call: Call, results: Sequence[Any]) -> None:
 def used(step: Step) -> set[int]:
     """The tensors of a step."""
     if isinstance(step, Launch):
-        return {pointer.tensor for pointer in step.pointers}
+        return {one.tensor for one in (*step.pointers, *step.maps)}
+    if isinstance(step, Symbol):
+        return {step.source}
     return {step.tensor} if isinstance(step, Fill) else {step.tensor, step.source}
 
 
 def renumbered(step: Step, number: Callable[[int], int]) -> Step:
     """The same with other tensors."""
     if isinstance(step, Launch):
-        return step._replace(pointers=tuple(pointer._replace(tensor=number(pointer.tensor)) for pointer in step.pointers))
+        pointers = tuple(one._replace(tensor=number(one.tensor)) for one in step.pointers)
+        return step._replace(pointers=pointers, maps=tuple(one._replace(tensor=number(one.tensor)) for one in step.maps))
     if isinstance(step, Fill):
         return step._replace(tensor=number(step.tensor))
+    if isinstance(step, Symbol):
+        return step._replace(source=number(step.source))
     return step._replace(tensor=number(step.tensor), source=number(step.source))
