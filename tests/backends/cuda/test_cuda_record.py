@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.backends.cuda.build import find, plain
-from evokernel.backends.gpu.program import FILE, Fill, Launch, read
+from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Symbol, read, refuse_impossible
 from evokernel.core.config import resolve
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.plugins import folder, make
@@ -91,6 +91,38 @@ def test_what_a_launch_function_may_not_do(never, tmp_path, old, new, reason, wo
         recorded(never, TEXT.replace(old, new), tmp_path)
     assert caught.value.reason == reason
     assert words in caught.value.detail or reason == "crash"
+
+
+def test_tensor_maps_and_copies_from_the_host_are_written_down(never, tmp_path):
+    head = "#include <cuda.h>\n__constant__ float kept[2];\n"
+    head += "__global__ void tiles(const __grid_constant__ CUtensorMap map, float* y) { *y = kept[0]; }"
+    body = """
+  CUtensorMap map;
+  const cuuint64_t sizes[] = {(cuuint64_t)x_shape[1], (cuuint64_t)x_shape[0]}, strides[] = {(cuuint64_t)x_shape[1] * 4};
+  const cuuint32_t box[] = {64, 8}, steps[] = {1, 1};
+  cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, (void*)x, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  float two = 2.0f;
+  cudaMemcpyToSymbolAsync(kept, &two, 4, 4, cudaMemcpyHostToDevice, stream);
+  cudaMemcpyToSymbolAsync(kept, x, 4, 0, cudaMemcpyDeviceToDevice, stream);
+  cudaMemcpyAsync(out, &two, 4, cudaMemcpyHostToDevice, stream);
+  tiles<<<1, 1, 0, stream>>>(map, out);
+}"""
+    found = recorded(never, head + TEXT[: TEXT.index("  int cores")] + body, tmp_path)
+    program = next(one for one in found.values() if one.tensors == (512 * 1024 * 4,) * 2)
+    refuse_impossible(program)
+    first, second, third, launch = program.steps
+    assert program.constants == (b"\0\0\0\x40",) * 2
+    assert isinstance(first, Symbol)
+    assert first.name == second.name == "kept"
+    assert (first.offset, first.source, second.offset, second.source) == (4, 2, 0, 0)
+    assert third == Copy(1, 0, 3, 0, 4)
+    (made,) = launch.maps
+    assert (made.sizes, made.strides, made.box, made.steps, made.swizzle) == ((1024, 512), (4096,), (64, 8), (1, 1), 3)
+    assert [(one.at - made.at, one.tensor) for one in launch.pointers] == [(128, 1)], "right after the map"
+    beyond = launch._replace(maps=(made._replace(sizes=(1024, 513)),))
+    with pytest.raises(CandidateError, match="outside of every tensor"):
+        refuse_impossible(program._replace(steps=(beyond,)))
 
 
 def test_messages_of_nvcc_in_the_form_of_other_compilers():

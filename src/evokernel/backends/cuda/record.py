@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evokernel.backends.gpu.cubin import Function, functions
 from evokernel.backends.gpu.driver import ATTRIBUTES
-from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Step, Symbol, TensorMap, key, written
+from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Step, Symbol, TensorMap, key, renumbered, written
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Call
 
@@ -41,6 +41,14 @@ def record(workdir: Path, calls: Mapping[str, Call], into: Path) -> None:
         raise CandidateError("no_code", "the file holds no kernel: write a __global__ function and launch it")
     programs = {key_of(call): program(tape, entry, call) for call in calls.values()}
     tape.keep(programs, into)
+
+
+class Recorded(NamedTuple):
+    """What one call did. Steps know what was copied from the host by numbers below -1, the first by -2."""
+
+    steps: list[Step]
+    scratch: list[int]
+    data: list[bytes]
 
 
 class Tape:
@@ -82,8 +90,8 @@ class Tape:
         words = ctypes.c_uint64 * len(bases)
         self.library.recorder_begin(len(bases), words(*bases), words(*sizes), ctypes.c_void_p(stream))
 
-    def end(self) -> tuple[list[Step], list[int]]:
-        """What was launched, and the bytes of scratch that was taken."""
+    def end(self) -> Recorded:
+        """What was launched, the bytes of scratch that was taken, and what was copied from the host."""
         text = self.library.recorder_end().decode()
         self.refuse_trouble()
         return parsed(text)
@@ -125,11 +133,13 @@ def program(tape: Tape, entry: Any, call: Call) -> Program:
     values, kept = arguments(call, bases)
     tape.begin(bases, sizes, STREAM)
     entry(*values, ctypes.c_void_p(STREAM))
-    steps, scratch = tape.end()
+    steps, scratch, data = tape.end()
     del kept
     if not any(isinstance(step, Launch) for step in steps):
         raise CandidateError("no_code", "`kernel` launches nothing: start a __global__ function with <<<grid, block, shared, stream>>>")
-    return Program(tuple(sizes), len(call.outputs), tuple(scratch), tuple(steps))
+    first = len(sizes) + len(scratch)
+    placed = tuple(renumbered(step, lambda tensor: first - 2 - tensor if tensor < 0 else tensor) for step in steps)
+    return Program(tuple(sizes), len(call.outputs), tuple(scratch), placed, tuple(data))
 
 
 def places(call: Call) -> tuple[list[int], list[int]]:
@@ -151,14 +161,17 @@ def arguments(call: Call, bases: Sequence[int]) -> tuple[list[object], list[np.n
     return values, shapes
 
 
-def parsed(text: str) -> tuple[list[Step], list[int]]:
+def parsed(text: str) -> Recorded:
     """The recorder's lines."""
     steps: list[Step] = []
     scratch: list[int] = []
+    data: list[bytes] = []
     for line in text.splitlines():
         kind, *fields = line.split("\t")
         if kind == "scratch":
             scratch.append(int(fields[0]))
+        elif kind == "data":
+            data.append(bytes.fromhex(fields[0]))
         elif kind == "fill":
             steps.append(Fill(*map(int, fields)))
         elif kind == "copy":
@@ -183,7 +196,7 @@ def parsed(text: str) -> tuple[list[Step], list[int]]:
                     tuple(tensor_map(found) for found in maps.split()),
                 )
             )
-    return steps, scratch
+    return Recorded(steps, scratch, data)
 
 
 def tensor_map(text: str) -> TensorMap:

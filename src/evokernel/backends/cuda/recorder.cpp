@@ -62,7 +62,9 @@ std::string text, trouble;
 cudaStream_t given;
 bool is_recording = false;
 size_t given_tensors = 0;
+int copied = 0;
 constexpr uint64_t SCRATCH = 1ull << 46, APART = 1ull << 38;
+constexpr size_t MOST_DATA = 1 << 20;
 
 void say(std::string& into, const char* form, ...) {
   char line[512];
@@ -161,11 +163,24 @@ cudaError_t fill(void* place, int value, size_t count) {
   return cudaSuccess;
 }
 
-cudaError_t copy(void* target, const void* source, size_t count) {
-  uint64_t offset, source_offset;
+// What is copied from the host: its bytes are written down. Gives the number of the data, or -1.
+int data(const void* source, size_t count) {
+  if (count > MOST_DATA) {
+    refuse("memory", "a copy of %zu bytes from the host: %zu at most", count, MOST_DATA);
+    return -1;
+  }
+  text += "data\t";
+  for (size_t i = 0; i < count; ++i) say(text, "%02x", static_cast<const unsigned char*>(source)[i]);
+  text += "\n";
+  return -2 - copied++;
+}
+
+cudaError_t copy(void* target, const void* source, size_t count, cudaMemcpyKind kind) {
+  uint64_t offset, source_offset = 0;
   int tensor = tensor_at(reinterpret_cast<uint64_t>(target), &offset), from = tensor_at(reinterpret_cast<uint64_t>(source), &source_offset);
-  if (tensor < 0 || from < 0)
-    return refuse("unsupported", "a copy between host and device: only tensors are copied, numbers are passed as arguments of a kernel");
+  if (tensor < 0) return refuse("unsupported", "a copy to the host, which would have to wait for the device: decide it in a kernel");
+  if (from < 0 && kind == cudaMemcpyDeviceToDevice) return refuse("out_of_bounds", "a copy from an address that is no tensor's");
+  if (from < 0 && (from = data(source, count)) == -1) return cudaErrorInvalidValue;
   say(text, "copy\t%d\t%" PRIu64 "\t%d\t%" PRIu64 "\t%zu\n", tensor, offset, from, source_offset, count);
   return cudaSuccess;
 }
@@ -198,12 +213,13 @@ cudaError_t entry_point(const char* name, void** function, cudaDriverEntryPointQ
   return *function = reinterpret_cast<void*>(&encode), cudaSuccess;
 }
 
-cudaError_t to_symbol(const void* symbol, const void* source, size_t count, size_t offset) {
+cudaError_t to_symbol(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind kind) {
   auto name = variables().find(symbol);
-  uint64_t source_offset;
+  uint64_t source_offset = 0;
   int from = tensor_at(reinterpret_cast<uint64_t>(source), &source_offset);
   if (name == variables().end()) return refuse("symbol", "a copy to what is no variable of this file");
-  if (from < 0) return refuse("unsupported", "a copy from the host to a variable: only tensors are copied, numbers are passed as arguments of a kernel");
+  if (from < 0 && kind == cudaMemcpyDeviceToDevice) return refuse("out_of_bounds", "a copy from an address that is no tensor's");
+  if (from < 0 && (from = data(source, count)) == -1) return cudaErrorInvalidValue;
   say(text, "symbol\t%zu\t%s\t%zu\t%d\t%" PRIu64 "\t%zu\n", name->second.image, name->second.text.substr(0, 300).c_str(), offset, from,
       source_offset, count);
   return cudaSuccess;
@@ -233,6 +249,7 @@ OFFERED void recorder_begin(int count, const uint64_t* bases, const uint64_t* si
   text.clear();
   configured.clear();
   maps.clear();
+  copied = 0;
   given = reinterpret_cast<cudaStream_t>(stream);
   is_recording = true;
 }
@@ -326,20 +343,20 @@ OFFERED cudaError_t cudaMemset(void* place, int value, size_t count) {
 OFFERED cudaError_t cudaMemsetAsync(void* place, int value, size_t count, cudaStream_t stream) {
   return is_on_stream(stream, "cudaMemsetAsync") ? fill(place, value, count) : cudaErrorInvalidValue;
 }
-OFFERED cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t count, cudaMemcpyKind, cudaStream_t stream) {
-  return is_on_stream(stream, "cudaMemcpyAsync") ? copy(target, source, count) : cudaErrorInvalidValue;
+OFFERED cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t count, cudaMemcpyKind kind, cudaStream_t stream) {
+  return is_on_stream(stream, "cudaMemcpyAsync") ? copy(target, source, count, kind) : cudaErrorInvalidValue;
 }
-OFFERED cudaError_t cudaMemcpy(void* target, const void* source, size_t count, cudaMemcpyKind) {
-  if (given) return refuse("stream", "cudaMemcpy waits for the device: use cudaMemcpyAsync on `stream`, from tensor to tensor");
-  return is_on_stream(nullptr, "cudaMemcpy") ? copy(target, source, count) : cudaErrorInvalidValue;
+OFFERED cudaError_t cudaMemcpy(void* target, const void* source, size_t count, cudaMemcpyKind kind) {
+  if (given) return refuse("stream", "cudaMemcpy waits for the device: use cudaMemcpyAsync on `stream`");
+  return is_on_stream(nullptr, "cudaMemcpy") ? copy(target, source, count, kind) : cudaErrorInvalidValue;
 }
-OFFERED cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind,
+OFFERED cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind kind,
                                            cudaStream_t stream) {
-  return is_on_stream(stream, "cudaMemcpyToSymbolAsync") ? to_symbol(symbol, source, count, offset) : cudaErrorInvalidValue;
+  return is_on_stream(stream, "cudaMemcpyToSymbolAsync") ? to_symbol(symbol, source, count, offset, kind) : cudaErrorInvalidValue;
 }
-OFFERED cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind) {
-  if (given) return refuse("stream", "cudaMemcpyToSymbol waits for the device: use cudaMemcpyToSymbolAsync on `stream`, from a tensor");
-  return is_on_stream(nullptr, "cudaMemcpyToSymbol") ? to_symbol(symbol, source, count, offset) : cudaErrorInvalidValue;
+OFFERED cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind kind) {
+  if (given) return refuse("stream", "cudaMemcpyToSymbol waits for the device: use cudaMemcpyToSymbolAsync on `stream`");
+  return is_on_stream(nullptr, "cudaMemcpyToSymbol") ? to_symbol(symbol, source, count, offset, kind) : cudaErrorInvalidValue;
 }
 #undef cudaGetDriverEntryPoint
 #undef cudaGetDriverEntryPointByVersion

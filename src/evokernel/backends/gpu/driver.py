@@ -31,7 +31,6 @@ ATTRIBUTES = {
 """Of a device, by the numbers the driver knows them by; `shared_per_block` is what a kernel gets that asks for more than 48 KiB."""
 DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE = 4, 2
-BUFFER_POINTER, BUFFER_SIZE, END = 1, 2, 0
 TIMED = 0
 MAP_BYTES = 128
 SETS = {1: ("cuMemsetD8Async", ctypes.c_ubyte), 2: ("cuMemsetD16Async", ctypes.c_ushort), 4: ("cuMemsetD32Async", c_uint)}
@@ -210,15 +209,13 @@ class Driver:
 class Prepared:
     """A launch whose arguments are in place: starting it costs a call of the driver, and nothing else."""
 
-    def __init__(
-        self, driver: Driver, function: c_void_p, grid: tuple[int, ...], block: tuple[int, ...], shared: int, packed: bytes
-    ) -> None:
+    def __init__(self, driver: Driver, function: c_void_p, shape: Sequence[int], packed: bytes, offsets: Sequence[int]) -> None:
+        """`shape` is grid, block and bytes of shared memory; at each offset of the packed bytes begins an argument."""
         self.driver, self.function = driver, function
-        self.packed, self.size = ctypes.create_string_buffer(packed, len(packed)), c_size_t(len(packed))
-        self.extra = (c_void_p * 5)(
-            BUFFER_POINTER, ctypes.cast(self.packed, c_void_p), BUFFER_SIZE, ctypes.cast(ctypes.pointer(self.size), c_void_p), END
-        )
-        self.config = Config(*grid, *block, shared, None, None, 0)
+        self.packed = ctypes.create_string_buffer(packed, len(packed))
+        start = ctypes.addressof(self.packed)
+        self.arguments = (c_void_p * max(1, len(offsets)))(*(start + offset for offset in offsets))
+        self.config = Config(*shape, None, None, 0)
         self.kept: Any = None
 
     def with_attributes(self, cluster: tuple[int, int, int] | None, cooperative: bool) -> Prepared:
@@ -234,4 +231,4 @@ class Prepared:
 
     def start(self, stream: int) -> None:
         self.config.stream = stream
-        self.driver.call("cuLaunchKernelEx", byref(self.config), self.function, None, self.extra)
+        self.driver.call("cuLaunchKernelEx", byref(self.config), self.function, self.arguments, None)

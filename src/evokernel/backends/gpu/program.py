@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -241,3 +241,24 @@ def refuse_launch(one: Launch) -> None:
         raise CandidateError(
             "launch", f"{one.function} is launched with a grid of {one.grid}: each at least 1, y and z at most {MOST_GRID_YZ}"
         )
+
+
+def used(step: Step) -> set[int]:
+    """The tensors of a step."""
+    if isinstance(step, Launch):
+        return {one.tensor for one in (*step.pointers, *step.maps)}
+    if isinstance(step, Symbol):
+        return {step.source}
+    return {step.tensor} if isinstance(step, Fill) else {step.tensor, step.source}
+
+
+def renumbered(step: Step, number: Callable[[int], int]) -> Step:
+    """The same with other tensors."""
+    if isinstance(step, Launch):
+        pointers = tuple(one._replace(tensor=number(one.tensor)) for one in step.pointers)
+        return step._replace(pointers=pointers, maps=tuple(one._replace(tensor=number(one.tensor)) for one in step.maps))
+    if isinstance(step, Fill):
+        return step._replace(tensor=number(step.tensor))
+    if isinstance(step, Symbol):
+        return step._replace(source=number(step.source))
+    return step._replace(tensor=number(step.tensor), source=number(step.source))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evokernel.backends.gpu.cubin import functions
 from evokernel.backends.gpu.driver import STICKY, Absent, DeviceError, Driver, Prepared
 from evokernel.backends.gpu.program import (
     FILE,
@@ -87,6 +88,7 @@ class Loaded:
     def __init__(self, driver: Driver, images: Mapping[str, bytes]) -> None:
         self.driver, self.modules = driver, {name: driver.module(image) for name, image in images.items()}
         self.functions: dict[tuple[str, str], c_void_p] = {}
+        self.known = {name: functions(image) for name, image in images.items()}
 
     def function(self, one: Launch) -> c_void_p:
         key = (one.module, one.function)
@@ -94,6 +96,14 @@ class Loaded:
             self.functions[key] = self.driver.function(self.modules[one.module], one.function)
         self.driver.allow(self.functions[key], one.shared, one.cluster is not None)
         return self.functions[key]
+
+    def offsets(self, one: Launch) -> list[int]:
+        """Where its arguments begin; what was recorded must hold them all."""
+        found = self.known[one.module].get(one.function)
+        parameters = found.parameters if found else ()
+        if any(parameter.offset + parameter.size > len(one.arguments) for parameter in parameters):
+            raise CandidateError("forbidden", "what was recorded of this kernel's launches was changed")
+        return [parameter.offset for parameter in parameters]
 
     def variable(self, step: Symbol) -> int:
         """Where a variable's bytes are that are copied to."""
@@ -134,7 +144,8 @@ class Bound:
             packed[pointer.at : pointer.at + WORD] = (places[pointer.tensor] + pointer.offset).to_bytes(WORD, "little")
         for found in step.maps:
             packed[found.at : found.at + MAP_BYTES] = self.tensor_map(found)
-        made = Prepared(driver, loaded.function(step), step.grid, step.block, step.shared, bytes(packed))
+        shape = (*step.grid, *step.block, step.shared)
+        made = Prepared(driver, loaded.function(step), shape, bytes(packed), loaded.offsets(step))
         return made.with_attributes(step.cluster, step.cooperative).start
 
     def tensor_map(self, found: TensorMap) -> bytes:

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from evokernel.backends.cuda.model import EXTENSIONS, FILE, ORDER
 from evokernel.backends.cuda.model.host import loaded, stage
 from evokernel.backends.cuda.model.tensors import Device, Maker, Stage
 from evokernel.backends.cuda.record import APART, FIRST, Tape, key_of, places, unloadable
-from evokernel.backends.gpu.program import WORD, Copy, Fill, Launch, Program, Step, Symbol
+from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumbered, used
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.protocols import Call
 from evokernel.reference.module import Reference, Sample, held_tensors, leaves, own_chance
@@ -80,13 +80,14 @@ class Model:
                 result = model(*placed(sample.args, given))
             finally:
                 self.tape.refuse_trouble()  # which says more than what became of it
-        steps, scratch = self.tape.end()
+        steps, scratch, data = self.tape.end()
         self.refuse_unknown(steps)
         if not any(isinstance(step, Launch) for step in steps):
             raise CandidateError("no_code", "ModelNew launches no kernel of its own")
         found = [leaf for _, leaf in leaves("out", result) if leaf is not None]
-        constants = tuple(data or b"" for _, data in self.own)
-        return returned(Program(tuple(sizes), len(call.outputs), tuple(scratch), tuple(steps), constants), call, found)
+        constants = (*(known or b"" for _, known in self.own), *data)
+        made = Program(tuple(sizes), len(call.outputs), tuple(scratch), tuple(steps), constants)
+        return returned(made, call, found, len(self.own))
 
     def adopt(self, model: torch.nn.Module, sample: Sample, there: Sequence[torch.Tensor]) -> None:
         """Parameters and buffers become the reference's: those of the same name, else of the same values, since both were made alike."""
@@ -191,12 +192,16 @@ def words(packed: bytes) -> Iterator[int]:
     return (int.from_bytes(packed[at : at + WORD], "little") for at in range(0, len(packed) - WORD + 1, WORD))
 
 
-def returned(made: Program, call: Call, results: Sequence[Any]) -> Program:
-    """What a model returns becomes the outputs: scratch that is one is no scratch any longer, everything else is copied."""
+def returned(made: Program, call: Call, results: Sequence[Any], brought: int) -> Program:
+    """What a model returns becomes the outputs: scratch that is one is no scratch any longer, everything else is copied.
+
+    The recorder counts what a model brought along before scratch, and what it copied from the host by numbers below -1; what is kept
+    has both at the end.
+    """
     refuse_other(call, results)
-    inputs, given, brought = len(call.inputs), len(made.tensors), len(made.constants)
+    inputs, given = len(call.inputs), len(made.tensors)
     first = given + brought
-    """Of scratch, as the recorder counts; what is kept has constants at the end."""
+    data = range(-2, -2 - len(made.constants) + brought, -1)
     numbers: dict[int, int] = {}
     steps = list(made.steps)
     for number, result in enumerate(results):
@@ -208,12 +213,13 @@ def returned(made: Program, call: Call, results: Sequence[Any]) -> Program:
             steps.append(Copy(inputs + number, 0, tensor, offset, size))
     left = [tensor for tensor in range(first, first + len(made.scratch)) if tensor not in numbers]
     numbers |= {tensor: tensor for tensor in range(given)}
-    kept = [tensor for tensor in range(given, first) if any(tensor in used(step) for step in steps)]
+    held = dict(zip([*range(given, first), *data], made.constants, strict=True))
+    kept = [tensor for tensor in held if any(tensor in used(step) for step in steps)]
     numbers |= {tensor: given + index for index, tensor in enumerate([*left, *kept])}
     return made._replace(
         scratch=tuple(made.scratch[tensor - first] for tensor in left),
         steps=tuple(renumbered(step, numbers.__getitem__) for step in steps),
-        constants=tuple(made.constants[tensor - given] for tensor in kept),
+        constants=tuple(held[tensor] for tensor in kept),
     )
 
 
@@ -231,24 +237,3 @@ def refuse_other(call: Call, results: Sequence[Any]) -> None:
     for result in results:
         if not result.is_cuda or not result.is_contiguous() or result.data_ptr() >= OWN:
             raise CandidateError("unsupported", "ModelNew returns a tensor that is not whole, or was not computed in this call")
-
-
-def used(step: Step) -> set[int]:
-    """The tensors of a step."""
-    if isinstance(step, Launch):
-        return {one.tensor for one in (*step.pointers, *step.maps)}
-    if isinstance(step, Symbol):
-        return {step.source}
-    return {step.tensor} if isinstance(step, Fill) else {step.tensor, step.source}
-
-
-def renumbered(step: Step, number: Callable[[int], int]) -> Step:
-    """The same with other tensors."""
-    if isinstance(step, Launch):
-        pointers = tuple(one._replace(tensor=number(one.tensor)) for one in step.pointers)
-        return step._replace(pointers=pointers, maps=tuple(one._replace(tensor=number(one.tensor)) for one in step.maps))
-    if isinstance(step, Fill):
-        return step._replace(tensor=number(step.tensor))
-    if isinstance(step, Symbol):
-        return step._replace(source=number(step.source))
-    return step._replace(tensor=number(step.tensor), source=number(step.source))
