@@ -182,7 +182,10 @@ def tensor_map(values: list[Any]) -> TensorMap:
     rank = len(sizes)
     if not 1 <= rank <= MOST_AXES or [len(strides), len(box), len(steps)] != [rank - 1, rank, rank]:
         raise ValueError("a tensor map of no rank")
-    return TensorMap(*map(whole, numbers), *(tuple(map(whole, part)) for part in (sizes, strides, box, steps)))
+    at, kind, tensor, offset, *modes = map(whole, numbers)
+    interleave, swizzle, promotion, outside = modes
+    axes = [tuple(map(whole, part)) for part in (sizes, strides, box, steps)]
+    return TensorMap(at, kind, tensor, offset, interleave, swizzle, promotion, outside, *axes)
 
 
 def whole(value: Any) -> int:
@@ -246,7 +249,7 @@ def refuse_launch(one: Launch) -> None:
 def used(step: Step) -> set[int]:
     """The tensors of a step."""
     if isinstance(step, Launch):
-        return {one.tensor for one in (*step.pointers, *step.maps)}
+        return {pointer.tensor for pointer in step.pointers} | {found.tensor for found in step.maps}
     if isinstance(step, Symbol):
         return {step.source}
     return {step.tensor} if isinstance(step, Fill) else {step.tensor, step.source}

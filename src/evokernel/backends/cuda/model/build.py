@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evokernel.backends.cuda.build import NOMINAL, PTXAS, RECORDER, plain, recording_library, root
+from evokernel.backends.cuda.build import NOMINAL, PTXAS, plain, recording_library, root
 from evokernel.backends.cuda.model import CLASS, EXTENSIONS, FILE, FOUND, ORDER, STAND_IN
-from evokernel.backends.cuda.record import KNOWN
+from evokernel.backends.cuda.record import KNOWN, RECORDER
 from evokernel.backends.native import toolchain
 from evokernel.backends.native.diagnostics import refuse_failed
 from evokernel.backends.native.toolchain import Compiled, compile, key_of, version_text
