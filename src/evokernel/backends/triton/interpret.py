@@ -11,6 +11,7 @@ import triton
 from triton.runtime import autotuner, interpreter
 
 from evokernel.backends.gpu.guard import Guard
+from evokernel.backends.triton import bfloat16
 from evokernel.backends.triton.record import DTYPES, FILE, loaded
 from evokernel.core.errors import CandidateError
 
@@ -23,6 +24,7 @@ class InterpretedKernel:
 
     def __init__(self, folder: Path) -> None:
         triton.knobs.runtime.interpret = True
+        bfloat16.mend()
         execute = interpreter.GridExecutor.__call__
 
         def outside(executor: object, *args: object, **kwargs: object) -> object:
