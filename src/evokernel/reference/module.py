@@ -112,18 +112,14 @@ class Reference:
             raise UserError(f"task file {name}: Model is no torch.nn.Module; write `class Model(nn.Module)`")
         self._mutates: bool | None = None
 
-    def sample(self, seed: int, module: torch.nn.Module | None = None, is_hollow: bool = False) -> Sample:
-        """Module, unless one is given, and inputs drawn from a seed; the caller's random state stays as it was.
-
-        Hollow inputs have types and shapes and no contents: large ones take no time and no memory.
-        """
+    def sample(self, seed: int, module: torch.nn.Module | None = None) -> Sample:
+        """Module, unless one is given, and inputs drawn from a seed; the caller's random state stays as it was."""
         with CHANCE, own_chance(seed):
             init = self.initial()
             if module is None:
                 with blame(self.name, "Model(...)"):
                     module = self.namespace["Model"](*init).eval()
-            with torch.device("meta") if is_hollow else NOBODY:
-                args = self._arguments("get_inputs")
+            args = self._arguments("get_inputs")
         names = Names()
         inputs: list[Named] = []
         scalars: list[Number] = []

@@ -23,7 +23,8 @@ def tell(folder: Path, call: Call) -> dict:
 
 def main() -> None:
     folder, call = Path(sys.argv[1]), Call(*json.loads(sys.argv[2]))
-    call = Call(*([(name, kind, tuple(shape)) for name, kind, shape in part] if part else () for part in call))
+    tensors = ([(name, kind, tuple(shape)) for name, kind, shape in part] for part in (call.inputs, call.outputs))
+    call = Call(next(tensors), call.scalars, next(tensors))
     for text in json.load(sys.stdin):
         (folder / record.FILE).write_text(text)
         sys.stdout.flush()

@@ -138,7 +138,8 @@ def recorded(task, built):
     signature = task.signature
     inputs, outputs = ([(t.name, t.dtype, t.shape) for t in part] for part in ((*signature.inputs, *signature.params), signature.outputs))
     texts = [EXTENSION + MODEL.format(body) for body in bodies.values()]
-    script = [sys.executable, str(Path(__file__).parent / "recorded_models.py"), str(built), json.dumps([inputs, [], outputs])]
+    numbers = [(scalar.name, scalar.kind, scalar.value) for scalar in signature.scalars]
+    script = [sys.executable, str(Path(__file__).parent / "recorded_models.py"), str(built), json.dumps([inputs, numbers, outputs])]
     done = subprocess.run(script, input=json.dumps(texts), capture_output=True, text=True, check=True, timeout=200)
     return dict(zip(bodies, map(json.loads, done.stdout.splitlines()), strict=True))
 

@@ -86,7 +86,7 @@ def build(
         raise UserError(toolchain.missing("") or "")
     tools = Tools(nvcc, host, architecture, LONGER * timeout_s)
     known = {**NOMINAL, **facts}
-    order = {"source": task.source, "name": f"{task.id}.py", "sizes": task.sizes["bench"], "facts": known}
+    order = {"source": task.source, "name": f"{task.id}.py", "sizes": task.sizes["bench"], "small": task.sizes["small"], "facts": known}
     try:
         (workdir / FILE).write_text(candidate.files[FILE])
         (workdir / KNOWN).write_text(json.dumps(known))

@@ -18,7 +18,7 @@ from evokernel.backends.cuda.model.host import loaded, stage
 from evokernel.backends.cuda.model.tensors import Device, Maker, Stage
 from evokernel.backends.cuda.record import APART, FIRST, Tape, key_of, places, unloadable
 from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumbered, used
-from evokernel.core.errors import CandidateError, UserError
+from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import Call
 from evokernel.reference.module import Reference, Sample, held_tensors, leaves, own_chance
 
@@ -32,12 +32,13 @@ SCRATCH, OWN = 1 << 46, 1 << 47
 
 def record(workdir: Path, calls: Mapping[str, Call], into: Path) -> None:
     """Leaves the program of the one size a model is made for, and the device code, in a folder."""
+    torch.set_num_threads(1)  # this process may start none
     order = json.loads((workdir / ORDER).read_text())
-    reference = Reference(order["source"], order["name"], order["sizes"])
+    reference, small = (Reference(order["source"], order["name"], order[size]) for size in ("sizes", "small"))
     tape = Tape(workdir)
     model = Model(tape, Maker(workdir), workdir, json.loads((workdir / EXTENSIONS).read_text()))
     with stage(model.load_inline, tape.facts), torch.no_grad():
-        programs = {key_of(call): model.program(reference, call) for call in calls.values()}
+        programs = {key_of(call): model.program(reference, small, call) for call in calls.values()}
     tape.keep(programs, into)
 
 
@@ -61,8 +62,11 @@ class Model:
         self.tape.learn()
         return module
 
-    def program(self, reference: Reference, call: Call) -> Program:
-        sample = hollow(reference)
+    def program(self, reference: Reference, small: Reference, call: Call) -> Program:
+        """Of a small size only the way arguments are nested is taken: large ones would be drawn for nothing."""
+        with own_chance(SEED):
+            module = reference.namespace["Model"](*reference.initial()).eval()
+        sample = small.sample(SEED, module)
         bases, sizes = places(call)
         there = [
             self.make(base, shape, strides(shape), getattr(torch, dtype))
@@ -73,11 +77,12 @@ class Model:
                 model = loaded(self.folder / FILE)(*reference.initial()).eval()
             self.adopt(model, sample, there[len(sample.inputs) : len(call.inputs)])
             given = {id(tensor): stand_in for (_, tensor), stand_in in zip(sample.inputs, there)}
+            numbers = iter([number(kind, value) for _, kind, value in call.scalars])
             brought = [len(data or b"") for _, data in self.own]
             self.tape.begin([*bases, *map(own_place, range(len(brought)))], [*sizes, *brought], DEFAULT_STREAM)
             self.is_called = True
             try:
-                result = model(*placed(sample.args, given))
+                result = model(*placed(sample.args, given, numbers))
             finally:
                 self.tape.refuse_trouble()  # which says more than what became of it
         steps, scratch, data = self.tape.end()
@@ -158,14 +163,6 @@ def imported(name: str, path: Path) -> Any:
     return module
 
 
-def hollow(reference: Reference) -> Sample:
-    """The reference's arguments, without contents where that is possible."""
-    try:
-        return reference.sample(SEED, is_hollow=True)
-    except UserError:  # it computes its inputs from numbers that were drawn
-        return reference.sample(SEED)
-
-
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Of a tensor in row-major order."""
     found, step = [], 1
@@ -175,13 +172,20 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def placed(value: Any, given: Mapping[int, torch.Tensor]) -> Any:
-    """The same nest of arguments with the tensors that stand for them."""
+def placed(value: Any, given: Mapping[int, torch.Tensor], numbers: Iterator[float]) -> Any:
+    """The same nest of arguments with the tensors that stand for them, and with the numbers of this size, in order."""
     if isinstance(value, torch.Tensor):
         return given[id(value)]
+    if isinstance(value, bool | int | float):
+        return next(numbers)
     if isinstance(value, Mapping):
-        return {key: placed(item, given) for key, item in value.items()}
-    return type(value)(placed(item, given) for item in value) if isinstance(value, list | tuple) else value
+        return {key: placed(item, given, numbers) for key, item in value.items()}
+    return type(value)(placed(item, given, numbers) for item in value) if isinstance(value, list | tuple) else value
+
+
+def number(kind: str, value: float) -> float:
+    """As Python has it."""
+    return bool(value) if kind == "bool" else int(value) if kind == "int" else value
 
 
 def own_place(number: int) -> int:
