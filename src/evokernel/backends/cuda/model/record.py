@@ -114,10 +114,10 @@ class Model:
         if value.is_cuda:
             return value
         flat = value.detach().contiguous()
-        data = ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size()) if flat.numel() else b""
-        if len(data) > MOST_BYTES:
-            raise CandidateError("unsupported", f"{name} has {len(data)} bytes and is no tensor of the reference's: {MOST_BYTES} at most")
-        return self.make.like(flat, self.keep(name, data))
+        count = flat.numel() * flat.element_size()
+        if count > MOST_BYTES:
+            return self.make.like(flat, self.keep(f"{name}, which is no tensor of the reference's and has over {MOST_BYTES} bytes", None))
+        return self.make.like(flat, self.keep(name, ctypes.string_at(flat.data_ptr(), count) if count else b""))
 
     def keep(self, name: str, data: bytes | None) -> int:
         """An address for what a model brought along."""
@@ -143,7 +143,7 @@ class Model:
         for word in (word for step in steps if isinstance(step, Launch) for word in words(step.arguments)):
             number = (word - OWN) // APART
             if 0 <= number < len(self.own) and self.own[number][1] is None:
-                raise CandidateError("unsupported", f"a kernel uses {self.own[number][0]}: take it in forward, where it costs nothing here")
+                raise CandidateError("unsupported", f"a kernel uses {self.own[number][0]}: its contents are not known here")
 
 
 def imported(name: str, path: Path) -> Any:
