@@ -183,7 +183,7 @@ def glue(project: Project) -> str:
     meets, entry = bool(MEETING.search(kernel)), own_name(project.entry)
     return "\n".join(
         [
-            '#include "launch.h"',
+            '#include "entry.h"',
             f'extern "C" void {entry}({", ".join(["unsigned char*"] * number)});',
             f"static void call(void** a) {{ {entry}({passed}); }}",
             f"static const bool known = (twin::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}}}, true);",

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "entry.h"
+
 namespace twin {
 
 struct Buffer {
@@ -32,16 +34,6 @@ struct Call {
   std::vector<uint64_t> bytes;  // of its tensors
 };
 Call& call();
-
-// What the operator's library says about its kernel.
-struct Entry {
-  void (*call)(void** arguments);
-  int parameters;
-  bool isMix;      // each block has a cube core and two vector cores
-  bool onCube;     // there is code for the cube core itself
-  bool meets;      // blocks wait for each other: all are alive at once
-};
-Entry& entry();
 
 // Runs what may touch memory it should not; such an access ends it with a broken rule.
 void guarded(void (*body)(void*), void* with);

@@ -4,7 +4,8 @@
 
 #define TILING_KEY_IS(key) (::twin::run.tilingKey == uint64_t(key))
 #define TILING_KEY_VAR (::twin::run.tilingKey)
-#define GET_TILING_DATA(name, pointer) TWIN_TILING_STRUCT name = ::twin::tilingAs<TWIN_TILING_STRUCT>(pointer)
+// The struct's name in two parts: a compiler leaves a precompiled header alone that holds a macro of the command line.
+#define GET_TILING_DATA(name, pointer) TWIN_TILING_##STRUCT name = ::twin::tilingAs<TWIN_TILING_##STRUCT>(pointer)
 #define GET_TILING_DATA_WITH_STRUCT(type, name, pointer) type name = ::twin::tilingAs<type>(pointer)
 #define GET_TILING_DATA_MEMBER(type, member, name, pointer) auto name = ::twin::tilingAs<type>(pointer).member
 #define GET_TILING_DATA_PTR_WITH_STRUCT(type, name, pointer) \

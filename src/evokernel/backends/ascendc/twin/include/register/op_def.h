@@ -1,4 +1,4 @@
-// ops::OpDef: an operator's inputs, outputs and attributes, and where it runs.
+// ops::OpDef: an operator's inputs, outputs and attributes, and where it runs. What takes long to compile is in op_def.cpp, once.
 #pragma once
 #include <initializer_list>
 #include <memory>
@@ -35,21 +35,15 @@ struct ScalarVar {
 
 class OpParamDef {
  public:
-  explicit OpParamDef(const char* name) : name_(name) {}
+  explicit OpParamDef(const char* name);
   OpParamDef& ParamType(Option option) {
     option_ = option;
     return *this;
   }
-  OpParamDef& DataType(std::vector<ge::DataType> types) {
-    types_ = std::move(types);
-    return *this;
-  }
+  OpParamDef& DataType(std::vector<ge::DataType> types);
   OpParamDef& DataTypeList(std::vector<ge::DataType> types) { return DataType(std::move(types)); }
   OpParamDef& DataTypeForBinQuery(std::vector<ge::DataType>) { return *this; }
-  OpParamDef& Format(std::vector<ge::Format> formats) {
-    formats_ = std::move(formats);
-    return *this;
-  }
+  OpParamDef& Format(std::vector<ge::Format> formats);
   OpParamDef& FormatList(std::vector<ge::Format> formats) { return Format(std::move(formats)); }
   OpParamDef& FormatForBinQuery(std::vector<ge::Format>) { return *this; }
   OpParamDef& UnknownShapeFormat(std::vector<ge::Format>) { return *this; }
@@ -96,7 +90,7 @@ class OpParamDef {
 
 class OpAttrDef {
  public:
-  explicit OpAttrDef(const char* name) : name_(name) {}
+  explicit OpAttrDef(const char* name);
   OpAttrDef& AttrType(Option option) {
     option_ = option;
     return *this;
@@ -157,21 +151,17 @@ class OpAttrDef {
 template <class T>
 using Entries = std::vector<std::shared_ptr<T>>;
 
-template <class T>
-T& entry(Entries<T>& entries, const char* name) {
-  for (auto& known : entries) {
-    if (known->twinName() == name) return *known;
-  }
-  entries.push_back(std::make_shared<T>(name));
-  return *entries.back();
-}
-
 class OpAICoreConfig {
  public:
-  OpAICoreConfig() = default;
-  explicit OpAICoreConfig(const char* soc) : soc_(soc) {}
-  OpParamDef& Input(const char* name) { return entry(inputs_, name); }
-  OpParamDef& Output(const char* name) { return entry(outputs_, name); }
+  OpAICoreConfig();
+  explicit OpAICoreConfig(const char* soc);
+  OpAICoreConfig(const OpAICoreConfig&);
+  OpAICoreConfig(OpAICoreConfig&&);
+  OpAICoreConfig& operator=(const OpAICoreConfig&);
+  OpAICoreConfig& operator=(OpAICoreConfig&&);
+  ~OpAICoreConfig();
+  OpParamDef& Input(const char* name);
+  OpParamDef& Output(const char* name);
   OpAICoreConfig& DynamicCompileStaticFlag(bool) { return *this; }
   OpAICoreConfig& DynamicFormatFlag(bool) { return *this; }
   OpAICoreConfig& DynamicRankSupportFlag(bool) { return *this; }
@@ -220,15 +210,8 @@ class OpAICoreDef {
   OpAICoreDef& SetParamGeneralize(Function) {
     return *this;
   }
-  OpAICoreDef& AddConfig(const char* soc) {
-    configs_.push_back(OpAICoreConfig(soc));
-    return *this;
-  }
-  OpAICoreDef& AddConfig(const char* soc, const OpAICoreConfig& config) {
-    configs_.push_back(config);
-    configs_.back().twinName(soc);
-    return *this;
-  }
+  OpAICoreDef& AddConfig(const char* soc);
+  OpAICoreDef& AddConfig(const char* soc, const OpAICoreConfig& config);
 
   const twin::HostFunctions& twinFunctions() const { return functions_; }
   const std::vector<OpAICoreConfig>& twinConfigs() const { return configs_; }
@@ -246,11 +229,11 @@ class OpMC2Def {
 
 class OpDef {
  public:
-  explicit OpDef(const char* type) : type_(type) {}
-  virtual ~OpDef() = default;
-  OpParamDef& Input(const char* name) { return entry(inputs_, name); }
-  OpParamDef& Output(const char* name) { return entry(outputs_, name); }
-  OpAttrDef& Attr(const char* name) { return entry(attributes_, name); }
+  explicit OpDef(const char* type);
+  virtual ~OpDef();
+  OpParamDef& Input(const char* name);
+  OpParamDef& Output(const char* name);
+  OpAttrDef& Attr(const char* name);
   OpAICoreDef& AICore() { return aicore_; }
   OpMC2Def& MC2() { return mc2_; }
   OpDef& SetInferShape(twin::ShapeFunction function) {
