@@ -129,14 +129,6 @@ class Group:
         return line and self.starts[index + 1] + line
 
 
-def groups(of: str) -> list[Group]:
-    """The mutants of a file by their bases."""
-    found: dict[str, list[Mutant]] = {}
-    for mutant in mutants(of):
-        found.setdefault(mutant.base, []).append(mutant)
-    return [Group(alike) for alike in found.values()]
-
-
 def kernels(texts: Iterable[str]) -> tuple[str, list[int]]:
     """One kernel that is any of these, and after which line each begins."""
     source, starts = PRELUDE, []

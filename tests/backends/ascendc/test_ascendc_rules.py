@@ -1,12 +1,13 @@
 """Every rule of the twin breaks where it should and only there, and is told with its line, what happened, the rule and what helps."""
 
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from ascendc_mutants import Group, called, groups, mutants
+from ascendc_mutants import Group, Mutant, Result, called, mutants
 from sampling import one_in
 
 from evokernel.backends.ascendc.build import build as compile_project
@@ -20,9 +21,17 @@ from evokernel.verify.reasons import REASONS
 
 HOME = folder("backend", "ascendc")
 FILES = ("kernel", "library", "host", "bind")
-GROUPS = [group for name in FILES for group in groups(name)]
+HARMLESS, LEVELS = ("allowed", "notes"), ("strict", "hardware")
 CODE = re.compile(r'"(E-[A-Z0-9-]+)')
 needs_compiler = pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
+
+
+def bases(name: str) -> list[str]:
+    """Of the mutants in a file."""
+    return list(dict.fromkeys(mutant.base for mutant in mutants(name)))
+
+
+BASES = [(name, base) for name in FILES for base in bases(name)]
 
 
 @cache
@@ -47,17 +56,47 @@ def test_a_rule_says_what_helps(code):
     assert all(len(rule[part]) >= 10 and rule[part].endswith((".", ";", "}")) for part in ("rule", "hint"))
 
 
+class Ran(NamedTuple):
+    """All alternatives of a base, compiled and called together: those that break a rule, and those that break none."""
+
+    group: Group
+    workdir: Path
+    found: dict[str, list[Result]]
+    """At each level, the unchanged base first."""
+
+    def of(self, name: str, level: str) -> Iterator[tuple[int, Mutant, Result]]:
+        """Those that a file brings, each with its place among all."""
+        own = mutants(name)
+        for index, mutant in enumerate(self.group.mutants):
+            if mutant in own:
+                yield index, mutant, self.found[level][index + 1]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
+    """By the name of a base, when it is first asked for."""
+
+    @cache
+    def once(base: str) -> Ran:
+        group = Group([mutant for name in (*FILES, *HARMLESS) for mutant in mutants(name) if mutant.base == base])
+        workdir = tmp_path_factory.mktemp(base)
+        group.build(workdir)
+        return Ran(group, workdir, {level: called(workdir, level, group.calls()) for level in LEVELS})
+
+    return once
+
+
 @needs_compiler
-@pytest.mark.parametrize("group", GROUPS, ids=[group.mutants[0].base for group in GROUPS])
-def test_mutants_break_their_rule_and_no_other(group: Group, tmp_path: Path):
-    group.build(tmp_path)
-    strict, hardware = called(tmp_path, "strict", group.calls()), called(tmp_path, "hardware", group.calls())
-    for base in (strict[0], hardware[0]):
-        assert (base.code, base.text, base.notes) == ("", "", ()), "the base breaks a rule"
+@pytest.mark.parametrize(("name", "base"), BASES, ids=[base for _, base in BASES])
+def test_mutants_break_their_rule_and_no_other(name: str, base: str, ran: Callable[[str], Ran]):
+    group, workdir, found_at = ran(base)
+    for level in LEVELS:
+        first = found_at[level][0]
+        assert (first.code, first.text, first.notes) == ("", "", ()), "the base breaks a rule"
     wrong = []
-    for index, mutant in enumerate(group.mutants):
-        found, noted = strict[index + 1], hardware[index + 1]
-        place = where(tmp_path, {group.file: group.source}, found.addresses)
+    for index, mutant, found in ran(base).of(name, "strict"):
+        noted = found_at["hardware"][index + 1]
+        place = where(workdir, {group.file: group.source}, found.addresses)
         line = group.line(index)
         if found.code != mutant.code:
             wrong.append(f"{mutant.code} ({mutant.new}): {found.code or 'nothing'} {found.text}")
@@ -71,22 +110,20 @@ def test_mutants_break_their_rule_and_no_other(group: Group, tmp_path: Path):
 
 
 @needs_compiler
-@pytest.mark.parametrize("group", groups("allowed"), ids=lambda group: group.mutants[0].base)
-def test_what_is_close_to_a_broken_rule_breaks_none(group: Group, tmp_path: Path):
-    group.build(tmp_path)
-    assert {mutant.code for mutant in group.mutants} <= set(rules())
-    for level in ("strict", "hardware"):
-        for mutant, found in zip(group.mutants, called(tmp_path, level, group.calls())[1:], strict=True):
+@pytest.mark.parametrize("base", bases("allowed"))
+def test_what_is_close_to_a_broken_rule_breaks_none(base: str, ran: Callable[[str], Ran]):
+    for level in LEVELS:
+        for _, mutant, found in ran(base).of("allowed", level):
+            assert mutant.code in rules()
             assert (found.code, found.text, found.notes) == ("", "", ()), mutant.new
 
 
 @needs_compiler
-@pytest.mark.parametrize("group", groups("notes"), ids=lambda group: group.mutants[0].base)
-def test_what_is_worth_knowing_is_noted_and_breaks_no_rule(group: Group, tmp_path: Path):
-    group.build(tmp_path)
-    for level in ("strict", "hardware"):
-        unchanged, *changed = called(tmp_path, level, group.calls())
-        for mutant, found in zip(group.mutants, changed, strict=True):
+@pytest.mark.parametrize("base", bases("notes"))
+def test_what_is_worth_knowing_is_noted_and_breaks_no_rule(base: str, ran: Callable[[str], Ran]):
+    for level in LEVELS:
+        unchanged = ran(base).found[level][0]
+        for _, mutant, found in ran(base).of("notes", level):
             assert (found.code, found.text, found.notes) == ("", "", ())
             assert mutant.code in found.remarks
             assert mutant.code not in unchanged.remarks
@@ -106,7 +143,7 @@ def test_good_samples_break_no_rule(sample: Path, tmp_path: Path):
     project = backend.project(task, Candidate(backend="ascendc", files=files))
     compile_project(project, tmp_path)
     calls = [sized(rows, columns) | {"op": project.op, "function": project.function, "call": project.call} for rows, columns in SIZES]
-    for level in ("strict", "hardware"):
+    for level in LEVELS:
         for found in called(tmp_path, level, calls):
             assert (found.code, found.text, found.notes) == ("", "", ())
 
@@ -124,11 +161,10 @@ def is_noted(code: str) -> bool:
 
 
 @needs_compiler
-def test_a_broken_rule_is_told_in_words(tmp_path):
-    group = Group(groups("kernel")[0].mutants[:1])
-    group.build(tmp_path)
-    result = called(tmp_path, "strict", group.calls()[1:2])[0]
-    error = told(tmp_path, {group.file: group.source}, CandidateError("raised", f"twin\t{result.code}\t{result.addresses}\t{result.text}"))
+def test_a_broken_rule_is_told_in_words(ran):
+    group, workdir, found = ran(mutants("kernel")[0].base)
+    result = found["strict"][1]
+    error = told(workdir, {group.file: group.source}, CandidateError("raised", f"twin\t{result.code}\t{result.addresses}\t{result.text}"))
     assert error.reason == "local_memory"
     first, rule, hint = error.detail.splitlines()
     assert first.startswith(
