@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import resources
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +42,7 @@ def find(kind: str, name: str) -> Any:
             return getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise UserError(f"{kind} '{name}' cannot be loaded: {error}; write it as module:Class, importable from here") from error
-    for entry in entry_points(group=f"evokernel.{KINDS[kind]}"):
+    for entry in registered(kind):
         if entry.name == name:
             return entry.load()
     if name not in names(kind):
@@ -57,7 +59,18 @@ def names(kind: str) -> list[str]:
     """Every plug-in of a kind that ships with the package or is registered as an entry point."""
     folder = Path(str(resources.files("evokernel"))) / KINDS[kind]
     shipped = {p.stem for p in folder.iterdir() if not p.name.startswith("_") and ((p / "__init__.py").exists() or p.suffix == ".py")}
-    return sorted({n for n in shipped if has_plugin(folder / n)} | {entry.name for entry in entry_points(group=f"evokernel.{KINDS[kind]}")})
+    return sorted({n for n in shipped if has_plugin(folder / n)} | {entry.name for entry in registered(kind)})
+
+
+def registered(kind: str) -> EntryPoints:
+    """Plug-ins of other packages."""
+    return looked_up(f"evokernel.{KINDS[kind]}", tuple(sys.path))
+
+
+@lru_cache
+def looked_up(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Once per place they may be in: it means to read what every installed package says of itself."""
+    return entry_points(group=group)
 
 
 def has_plugin(path: Path) -> bool:
