@@ -1,4 +1,4 @@
-"""kill -9 of the run, of a worker, of a child, at random moments, eighteen in all; what is resumed ends as what was never disturbed."""
+"""kill -9 of the run, of a worker, of a child, at random moments; what is resumed ends as what was never disturbed."""
 
 import os
 import random
@@ -13,9 +13,14 @@ import pytest
 
 TASKS = "starter/gelu,starter/sum_rows"
 RUN = [sys.executable, "-m", "evokernel.cli.main"]
-WHOM = ("run", "worker", "child")
-KILLS = (3, 5, 5, 5)
-"""In each series; one of everybody in the first."""
+RUN_ONLY, WORKER, CHILD = ("run",), ("worker", "run"), ("child", "run")
+KILLS = (
+    (RUN_ONLY, ("child", "worker", "run")),
+    (WORKER, CHILD, RUN_ONLY, WORKER, CHILD),
+    (CHILD, RUN_ONLY, WORKER, CHILD, RUN_ONLY),
+    (RUN_ONLY, WORKER, CHILD, RUN_ONLY, WORKER),
+)
+"""In each series, who is killed one after the other each time that the run was begun; the first series, everybody."""
 
 
 def begin(folder: Path) -> subprocess.Popen[bytes]:
@@ -71,6 +76,12 @@ def victim(run: subprocess.Popen[bytes], whom: str) -> int:
     return random.choice(chosen) if chosen else 0
 
 
+def wait(run: subprocess.Popen[bytes], seconds: float) -> None:
+    """So long, or until the run ends."""
+    with suppress(subprocess.TimeoutExpired):
+        run.wait(seconds)
+
+
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory):
     folder = tmp_path_factory.mktemp("straight")
@@ -91,20 +102,16 @@ def facts(folder: Path) -> tuple[bytes, str]:
 def test_killed_and_resumed_equals_undisturbed(series, straight, tmp_path):
     chance = random.Random(series)
     random.seed(series)
-    for kill in range(KILLS[series]):
+    for victims in KILLS[series]:
         run = begin(tmp_path)
-        whom = WHOM[(series + kill) % 3]
-        deadline = time.monotonic() + chance.uniform(0.3, 3.5)
-        while time.monotonic() < deadline and run.poll() is None:
-            time.sleep(0.01)
-        while run.poll() is None and not (target := victim(run, whom)):
-            time.sleep(0.02)
-        if run.poll() is None:
-            with suppress(ProcessLookupError):  # it may end by itself between being chosen and being killed
-                os.kill(target, signal.SIGKILL)
-            if whom != "run":
-                time.sleep(chance.uniform(0.0, 1.0))
-                run.send_signal(signal.SIGKILL)
+        wait(run, chance.uniform(0.3, 3.5))
+        for whom in victims:
+            while run.poll() is None and not (target := victim(run, whom)):
+                time.sleep(0.02)
+            if run.poll() is None:
+                with suppress(ProcessLookupError):  # it may end by itself between being chosen and being killed
+                    os.kill(target, signal.SIGKILL)
+                wait(run, chance.uniform(0.0, 1.0))
         run.wait()
     finish(tmp_path)
     assert facts(tmp_path) == facts(straight)
