@@ -22,7 +22,7 @@ BENCH = 1 << 23
 
 def every(suite: str, part: int = 0, parts: int = 1):
     """The suite's tasks, or every so-many-th of them, as a parametrisation; a sixth of those unless all are asked for."""
-    return pytest.mark.parametrize("file", one_in(6, files(suite)[part::parts], lambda file: file.id))
+    return pytest.mark.parametrize("file", one_in(10, files(suite)[part::parts], lambda file: file.id))
 
 
 def check(file: TaskFile) -> Task:

@@ -92,7 +92,7 @@ def test_every_kernel_has_its_answer() -> None:
     assert sorted(card_cases.CASES) == KERNELS
 
 
-@pytest.mark.parametrize("card", one_in(2, KERNELS))
+@pytest.mark.parametrize("card", one_in(4, KERNELS))
 def test_a_kernel_computes_what_it_says_at_ragged_sizes(card: str) -> None:
     case = card_cases.CASES[card]
     arguments = case.inputs(*case.ragged)
@@ -113,7 +113,7 @@ def test_a_kernel_computes_what_it_says_at_ragged_sizes(card: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("card", one_in(4, KERNELS))
+@pytest.mark.parametrize("card", one_in(8, KERNELS))
 def test_a_kernel_compiles_and_can_be_priced(place: Path, card: str) -> None:
     found = price(place, card, card_cases.CASES[card].bench, ())
     assert found.certified, found.notes
@@ -131,7 +131,7 @@ def test_what_a_card_calls_refused_is_refused_in_those_words(place: Path, card: 
 
 
 @needs_compiler
-@pytest.mark.parametrize("figure", one_in(4, card_figures.FIGURES, lambda figure: f"{figure.card}-{figure.us:g}"))
+@pytest.mark.parametrize("figure", one_in(8, card_figures.FIGURES, lambda figure: f"{figure.card}-{figure.us:g}"))
 def test_a_time_on_a_card_is_what_the_schedule_says(place: Path, figure: card_figures.Figure) -> None:
     for card, words in figure.says.items():
         assert words in CARDS[card].text
