@@ -7,7 +7,7 @@ import pytest
 from evokernel.backends.gpu.program import FILE, Fill, Launch, read
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make
-from evokernel.core.records import Candidate, Job
+from evokernel.core.records import Candidate, Job, Task
 from evokernel.tasks.loader import load
 from evokernel.verify import gates, verify
 from evokernel.verify.trial import Trial
@@ -36,36 +36,61 @@ def kernel(x, out):
 """
 
 
-def job(text: str) -> Job:
+ROWS, COLUMNS = 64, 1024
+TASK = f"""
+import torch
+
+ROWS, COLUMNS = {ROWS}, {COLUMNS}
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """Of few blocks: the interpreter runs them one after the other."""
+    file = tmp_path_factory.mktemp("tasks") / "gelu.py"
+    file.write_text(TASK)
+    return load(str(file))[0]
+
+
+def job(task: Task, text: str) -> Job:
     return Job(
         backend="triton",
         settings={"device": "never"},
-        task=load("starter/gelu")[0],
+        task=task,
         candidate=Candidate(backend="triton", files={"kernel.py": text}),
     )
 
 
-def test_launches_scratch_and_choices_are_written_down(tmp_path):
-    asked = job(TEXT)
+def test_launches_scratch_and_choices_are_written_down(task, tmp_path):
+    asked = job(task, TEXT)
     with Trial(asked, make("backend", "triton", device="never"), tmp_path) as trial:
         gates.screen(trial)
         gates.build(trial)
     found = read(tmp_path / "programs" / FILE)
-    program = next(one for one in found.values() if one.tensors == (512 * 1024 * 4,) * 2)
+    program = next(one for one in found.values() if one.tensors == (ROWS * COLUMNS * 4,) * 2)
     fill, first, second = program.steps
-    assert program.scratch == (4 * (512 * 1024 + 4),)
-    assert fill == Fill(2, 0, 0, 4 * (512 * 1024 + 4))
+    assert program.scratch == (4 * (ROWS * COLUMNS + 4),)
+    assert fill == Fill(2, 0, 0, 4 * (ROWS * COLUMNS + 4))
     assert isinstance(first, Launch)
     assert [(one.tensor, one.offset) for one in first.pointers[:2]] == [(0, 0), (2, 16)]
     assert [(one.tensor, one.offset) for one in second.pointers[:2]] == [(0, 0), (1, 0)]
-    assert (first.grid, first.block) == ((2048, 1, 1), (128, 1, 1))
+    assert (first.grid, first.block) == ((ROWS * COLUMNS // 256, 1, 1), (128, 1, 1))
     other = read(tmp_path / "programs" / "choice1.json")
-    assert {one.steps[1].grid for one in other.values() if one.tensors == program.tensors} == {(1024, 1, 1)}
+    assert {one.steps[1].grid for one in other.values() if one.tensors == program.tensors} == {(ROWS * COLUMNS // 512, 1, 1)}
     assert len(list((tmp_path / "programs").glob("*.image"))) >= 2, "one for every configuration, and for sizes that divide evenly"
 
 
-def test_without_a_gpu_values_are_checked_and_nothing_is_timed():
-    outcome = verify(job(TEXT))
+def test_without_a_gpu_values_are_checked_and_nothing_is_timed(task):
+    outcome = verify(job(task, TEXT))
     assert outcome.feasible, outcome.failure
     assert [gate.gate for gate in outcome.gates] == ["screen", "build", "check"]
     assert outcome.latency_us is None
@@ -83,8 +108,8 @@ def test_without_a_gpu_values_are_checked_and_nothing_is_timed():
         ("def kernel(x, out):", "def launch(x, out):", "symbol", "def kernel"),
     ],
 )
-def test_what_is_refused(old, new, reason, words, tmp_path):
-    with Trial(job(TEXT.replace(old, new)), make("backend", "triton", device="never"), tmp_path) as trial:
+def test_what_is_refused(old, new, reason, words, task, tmp_path):
+    with Trial(job(task, TEXT.replace(old, new)), make("backend", "triton", device="never"), tmp_path) as trial:
         with pytest.raises(CandidateError) as caught:
             gates.screen(trial)
     assert caught.value.reason == reason
