@@ -1,4 +1,4 @@
-"""What the README shows, run as it stands but for the clock and less of it: everyday commands in an empty folder, model commands with a local service."""
+"""What the README shows, as it stands but for the clock and less of it: everyday commands in an empty folder, models by a local service."""
 
 import os
 import re

@@ -23,11 +23,11 @@ def samples(backend):
 
 
 def chosen(backend):
-    """For each reason one of six by default; where there are many reasons, for every fifth one."""
+    """For each reason one of twelve by default; where there are many reasons, for every fifth one."""
     groups = [[(backend, path) for path in alike] for _, alike in groupby(samples(backend), lambda path: path.name.partition("-")[0])]
     every = 5 if len(groups) > MANY else 1
     for number, group in enumerate(groups):
-        found = one_in(6, group, lambda one: f"{one[0]}-{one[1].name}")
+        found = one_in(12, group, lambda one: f"{one[0]}-{one[1].name}")
         is_spared = number % every and not group[0][1].name.startswith("good")
         yield from (pytest.param(*one.values, id=one.id, marks=pytest.mark.slow) for one in found) if is_spared else found
 
