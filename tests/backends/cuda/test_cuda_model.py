@@ -1,7 +1,6 @@
 """Files as KernelBench has them: what their extensions launch is recorded where there is no GPU, with PyTorch's real headers."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +92,16 @@ class ModelNew(nn.Module):
         weight, bias = self.linear.weight, self.linear.bias
         {}
 """
+PLAIN = """
+__global__ void scale(const float* x, const float* w, float* y, int64_t n, float by) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * w[i % 64] * by;
+}
+extern "C" __attribute__((visibility("default"))) void scaled(const float* x, const float* w, float* y, int64_t n, float by) {
+  scale<<<(n + 255) / 256, 256>>>(x, w, y, n, by);
+}
+extern "C" __attribute__((visibility("default"))) void elsewhere(float* x) { scale<<<1, 1, 0, (cudaStream_t)0x1234>>>(x, x, x, 1, 1.0f); }
+"""
 RIGHT = "return made.scaled(weight.cuda(), weight, by), made.scaled(x.contiguous(), bias, 1.0)"
 
 
@@ -105,9 +114,20 @@ def task(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(task, tmp_path_factory) -> Path:
+    """As a candidate's folder, but that its extension is a library without PyTorch's headers."""
+
+    def compiled(tools, extension, number, workdir):
+        (workdir / "plain").touch()
+        (workdir / "plain.cu").write_text(PLAIN)
+        flags = ["-std=c++17", "--no-compress", "-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-arch=sm_90"]
+        subprocess.run([tools.nvcc, *flags, "plain.cu", "-o", f"{extension.name}.so"], cwd=workdir, check=True)
+
     folder = tmp_path_factory.mktemp("built")
-    candidate = Candidate(backend="cuda", files={"kernel.py": EXTENSION + MODEL.format(RIGHT)})
-    build(str(find("")), "sm_90", {}, task, candidate, folder, 120)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(building, "compiled", compiled)
+        build(
+            str(find("")), "sm_90", {}, task, Candidate(backend="cuda", files={"kernel.py": EXTENSION + MODEL.format(RIGHT)}), folder, 120
+        )
     return folder
 
 
@@ -218,13 +238,9 @@ def test_errors_of_the_extension_are_its_own(recorded):
     assert "x must be on the device" in recorded["host"]["raised"]
 
 
-def test_without_a_gpu_it_is_recorded_and_not_run(task, built, monkeypatch):
-    """The whole way, with what was built before: compiling takes half a minute."""
-
-    def copied(tools, extension, number, workdir):
-        shutil.copy(built / f"{extension.name}.so", workdir)
-
-    monkeypatch.setattr(building, "compiled", copied)
+@pytest.mark.slow
+def test_without_a_gpu_it_is_recorded_and_not_run(task):
+    """The whole way, with PyTorch's headers, which take a minute."""
     outcome = verify(job(task, EXTENSION + MODEL.format(RIGHT)))
     assert [gate.gate for gate in outcome.gates] == ["screen", "build", "check"]
     assert outcome.gates[-1].reason == "not_run", outcome.gates[-1].detail
