@@ -47,9 +47,9 @@ def pack_study(given: argparse.Namespace, table: dict[str, Any]) -> Study:
     return Study(name="learning", tasks=tuple(asked["operators"]), arms=(arm,), seeds=(asked["seed"],), settings=settings)
 
 
-def arms(given: argparse.Namespace, table: dict[str, Any]) -> tuple[Arm, ...]:
+def arms(given: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> tuple[Arm, ...]:
     """Those asked for, in that order."""
-    known = {made["name"]: Arm(**made) for made in table["arms"]}
+    known = {made["name"]: Arm(**(made | {"pack": pack if made.get("pack") else None})) for made in table["arms"]}
     if unknown := [name for name in given.arms.split(",") if name not in known]:
         raise UserError(f"no arm called '{unknown[0]}'; there are: {', '.join(known)}")
     return tuple(known[name] for name in given.arms.split(","))
@@ -61,10 +61,9 @@ def study(given: argparse.Namespace, table: dict[str, Any], pack: Path | None) -
     return Study(
         name=f"learning-{given.part}",
         tasks=tuple(table["operators"][: given.operators]),
-        arms=arms(given, table),
+        arms=arms(given, table, pack),
         seeds=tuple(range(given.seeds)),
         settings=common(given, budget=given.budget, until="feasible" if is_draft else "budget"),
-        pack=pack,
         again=None if is_draft else {"timing_s": WELL_S},
     )
 
@@ -85,7 +84,7 @@ def main() -> None:
     asked.add_argument("--pack-budget", type=int, default=PACK_BUDGET, help=f"attempts per operator for making one [{PACK_BUDGET}]")
     given = asked.parse_args()
     table, progress = lists(), Progress()
-    needs_pack = any(arm.pack for arm in arms(given, table))
+    needs_pack = any(arm.pack for arm in arms(given, table, Path("asked for")))
     pack = given.pack or (learn_pack(pack_study(given, table), given.out / f"pack-{given.backend}", progress) if needs_pack else None)
     made = study(given, table, pack)
     folder = given.out / f"{given.part}-{given.backend}"

@@ -25,9 +25,9 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def study(*arms, tasks=("twice.py",), seeds=(0, 1), pack=None, **more):
+def study(*arms, tasks=("twice.py",), seeds=(0, 1), **more):
     table = {"backend": "cpp", "clock": "synthetic", "budget": 1, "workers": 1, **SILENT, **more}
-    return Study(name="s", tasks=tasks, arms=arms, seeds=seeds, settings=table, pack=pack)
+    return Study(name="s", tasks=tasks, arms=arms, seeds=seeds, settings=table)
 
 
 def test_every_arm_and_seed_is_a_run_of_its_own_and_is_made_once(here):
@@ -49,20 +49,20 @@ def test_every_arm_and_seed_is_a_run_of_its_own_and_is_made_once(here):
 
 def test_a_warm_arm_begins_with_what_was_learned_elsewhere(here):
     pack = learn_pack(study(Arm(name="learn"), tasks=("half.py",), seeds=(7,)), here / "pack")
-    warm = study(Arm(name="warm", pack=True), seeds=(0,), pack=pack)
+    warm = study(Arm(name="warm", pack=pack), seeds=(0,))
     seen = []
     (tried,) = conduct(warm, here / "out", lambda run, attempt: seen.extend(ref.id for ref in attempt.shown))["warm"][0]
     assert len(tried.attempts) == 1
     assert any(id.startswith("s-learn-7:") for id in seen)
-    with pytest.raises(UserError, match="no pack"):
-        conduct(study(Arm(name="warm", pack=True)), here / "none")
+    own = study(Arm(name="own", tasks=("again.py",)), seeds=(0,))
+    assert [tried.task.id for tried in conduct(own, here / "own")["own"][0]] == [load("again.py")[0].id], "tasks of its own"
 
 
 def test_a_pack_that_knows_the_operators_is_refused(here):
     pack = learn_pack(study(Arm(name="learn"), tasks=("again.py",), seeds=(7,)), here / "pack")
     with pytest.raises(UserError, match="tells about what it is to be tried on"):
-        check_pack(study(Arm(name="warm", pack=True), pack=pack))
-    check_pack(study(Arm(name="warm", pack=True), tasks=("half.py",), pack=pack))
+        check_pack(Arm(name="warm", pack=pack), study())
+    check_pack(Arm(name="warm", pack=pack, tasks=("half.py",)), study())
 
 
 def test_leaks_are_found_by_task_and_by_text_at_any_size(here):

@@ -54,6 +54,8 @@ class RunConfig(Record):
     """Path of the bank; relative to the working folder."""
     fresh: bool = False
     """Start from seed knowledge only, in a bank inside the run folder."""
+    frozen: bool = False
+    """Use the bank as it is: no value is learned, and what the run adds is found by no other task."""
     backend: Settings = {"name": "pallas"}
     generator: Settings = {"name": "sweep"}
     policy: Settings = {"name": "value"}
@@ -101,14 +103,19 @@ def resolve(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any]
         merge(table, given)
     merge(table, {key: value for key, value in flags.items() if value is not None})
     for text in sets:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UserError(f"--set {text}: write it as --set key=value, for example --set policy.epsilon=0.1")
-        place = {"": literal(value)}
-        for name in reversed(key.strip().split(".")):
-            place = {name: place.pop("") if "" in place else place}
-        merge(table, place)
+        set_at(table, text)
     return parse(table)
+
+
+def set_at(table: Table, text: str) -> None:
+    """One `part.key=value`."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UserError(f"--set {text}: write it as --set key=value, for example --set policy.epsilon=0.1")
+    place = {"": literal(value)}
+    for name in reversed(key.strip().split(".")):
+        place = {name: place.pop("") if "" in place else place}
+    merge(table, place)
 
 
 def parse(table: Mapping[str, Any]) -> RunConfig:
@@ -134,6 +141,7 @@ def merge(table: Table, more: Mapping[str, Any]) -> None:
             value = {"name": value}
         if key in PARTS and isinstance(value, Mapping):
             old = table.get(key, RunConfig.model_fields[key].default)
+            old = {"name": old} if isinstance(old, str) else old
             table[key] = {**(old if value.get("name", old["name"]) == old["name"] else {}), **value}
         elif isinstance(value, Mapping) and isinstance(table.get(key), Mapping):
             table[key] = {**table[key], **value}

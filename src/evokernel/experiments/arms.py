@@ -34,8 +34,10 @@ class Arm(Record):
     name: str
     settings: Table = {}
     """As in a settings file; they win over the study's."""
-    pack: bool = False
-    """Whether it begins with the study's memory pack, and not with seed knowledge only."""
+    tasks: tuple[str, ...] = ()
+    """Of its own, where it is tried on others than the study's."""
+    pack: Path | None = None
+    """The memory pack it begins with; without one, it begins with seed knowledge only."""
 
 
 class Study(Record):
@@ -48,8 +50,6 @@ class Study(Record):
     seeds: tuple[int, ...] = (0,)
     settings: Table = {}
     """Of all arms."""
-    pack: Path | None = None
-    """A memory pack, for the arms that begin with one."""
     again: Table | None = None
     """Settings by which bests are judged again at the end of a run, over the run's own; None: they are not."""
 
@@ -73,26 +73,26 @@ def settings(study: Study, cell: Cell) -> RunConfig:
     table: Table = {}
     for more in (study.settings, cell.arm.settings, bank):
         merge(table, more)
-    fixed = {"id": f"{study.name}-{cell.arm.name}-{cell.seed}", "seed": cell.seed, "tasks": ",".join(study.tasks)}
+    tasks = cell.arm.tasks or study.tasks
+    fixed = {"id": f"{study.name}-{cell.arm.name}-{cell.seed}", "seed": cell.seed, "tasks": ",".join(tasks)}
     return parse({**table, **fixed})
 
 
 def conduct(study: Study, folder: Path, listen: Listener = lambda run, made: None) -> Found:
     """Every run to its end; what is there already is not made again."""
-    if any(arm.pack for arm in study.arms):
-        check_pack(study)
+    for arm in study.arms:
+        check_pack(arm, study)
     found: Found = {arm.name: {} for arm in study.arms}
     for cell in cells(study, folder):
         found[cell.arm.name][cell.seed] = complete(study, cell, listen)
     return found
 
 
-def check_pack(study: Study) -> None:
-    """A pack must be there, and must tell nothing about what the study asks for."""
-    if study.pack is None:
-        raise UserError(f"study '{study.name}' has an arm that begins with a memory pack, and no pack: give one")
-    items = [line.item for line in packs.read(study.pack) if line.item]
-    refuse_leaks(study.pack, items, load(",".join(study.tasks)))
+def check_pack(arm: Arm, study: Study) -> None:
+    """A pack must tell nothing about what it is tried on."""
+    if arm.pack:
+        items = [line.item for line in packs.read(arm.pack) if line.item]
+        refuse_leaks(arm.pack, items, load(",".join(arm.tasks or study.tasks)))
 
 
 def complete(study: Study, cell: Cell, listen: Listener = lambda run, made: None, may_change: Sequence[str] = ()) -> list[Tried]:
@@ -107,8 +107,8 @@ def complete(study: Study, cell: Cell, listen: Listener = lambda run, made: None
             return metrics.of_run(run, run.attempts())
         engine = compose.resume(cell.folder, **changed)
     else:
-        if cell.arm.pack and study.pack:
-            copy_pack(study.pack, config)
+        if cell.arm.pack:
+            copy_pack(cell.arm.pack, config)
         engine = compose.start(config, cell.folder)
     try:
         for made in results(engine, study.again):
@@ -147,11 +147,11 @@ def copy_pack(pack: Path, config: RunConfig) -> None:
     packs.import_pack(path, pack, compose.part(config, "embedder"))
 
 
-def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: None) -> Path:
-    """The memory pack of a study with one arm and one seed: what its run learned, as a file. One that is there stays as it is."""
+def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: None, without: Sequence[str] = ()) -> Path:
+    """The memory pack of a study with one arm and one seed: what its run learned, as a file, less some tasks. One that is there stays."""
     (cell,) = cells(study, folder)
-    file = folder / "pack.jsonl"
+    file = folder / f"{cell.folder.name}.jsonl"
     if not file.exists():
         complete(study, cell, listen)
-        packs.export(cell.folder / "memory.db", file, backend=settings(study, cell).name("backend"))
+        packs.export(cell.folder / "memory.db", file, backend=settings(study, cell).name("backend"), without_tasks=without)
     return file

@@ -20,6 +20,7 @@ from evokernel.experiments.watched import Watched
 from evokernel.jail import layers
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
+from evokernel.memory.frozen import Frozen
 from evokernel.memory.seeds import seeds
 from evokernel.tasks.loader import load
 
@@ -61,7 +62,7 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
     """The run in `folder`, to go on where it stopped; settings may change for what is still to come."""
     run = Run.open(folder)
     config = resolve(None, sets, base=run.config.model_dump(mode="json"), **flags)
-    for fixed in ("id", "tasks", "fresh", "memory", "backend"):
+    for fixed in ("id", "tasks", "fresh", "frozen", "memory", "backend"):
         if getattr(config, fixed) != getattr(run.config, fixed):
             raise UserError(f"'{fixed}' cannot change in a run that has begun; start a new one with evokernel run")
     working_backend(config)
@@ -84,7 +85,7 @@ def engine(run: Run, config: RunConfig, made: Mapping[str, Any], memory: Bank) -
         run=run,
         generator=made["generator"],
         policy=made["policy"],
-        memory=memory,
+        memory=Frozen(memory) if config.frozen else memory,
         executor=Watched(made["executor"], memory.refused, config.audit, run.folder / "audit-calls.jsonl"),
         distill=distill,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from evokernel.reports.metrics import Tried
 
-DRAWS, SHARE, SEED = 2000, 0.95, 0
+DRAWS, SHARE, SEED, FLIPS = 2000, 0.95, 0, 9999
 Grid = np.ndarray
 """Operators × seeds; NaN where there is no figure."""
 
@@ -57,3 +57,17 @@ def interval(values: Grid) -> Interval | None:
 def difference(one: Grid, other: Grid) -> Interval | None:
     """How much the mean of `one` lies above that of `other`, pair by pair: only operators and seeds that have a figure in both count."""
     return interval(one - other)
+
+
+def chance(differences: Grid) -> float | None:
+    """How often operators' differences would have a mean as far from 0 if their signs were drawn by chance; None below two operators.
+
+    Seeds of an operator are averaged first: they share it, and are not independent.
+    """
+    known = [row[np.isfinite(row)].mean() for row in differences if np.isfinite(row).any()]
+    if len(known) < 2:
+        return None
+    means = np.array(known)
+    signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (FLIPS, len(means)))
+    at_least = np.abs((signs * means).mean(axis=1)) >= abs(means.mean()) - 1e-12
+    return float((at_least.sum() + 1) / (FLIPS + 1))

@@ -1,0 +1,142 @@
+"""What an experiment is: a TOML file that says which operators, which arms and how many seeds, and what is to be told of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError, model_validator
+
+from evokernel.core.config import RunConfig, merge, parse, read_toml, set_at
+from evokernel.core.errors import UserError
+from evokernel.core.plugins import did_you_mean
+from evokernel.core.records import Record
+
+Table = dict[str, Any]
+NAME = re.compile(r"[\w.+-]+")
+
+
+class Learned(Record):
+    """A memory pack: what a run on some groups of operators learned."""
+
+    name: str
+    groups: tuple[str, ...]
+    settings: Table = {}
+    without: tuple[str, ...] = ()
+    """Groups of which every trace is taken out: those it is tried on."""
+
+
+class PlannedArm(Record):
+    """One way to do the same work."""
+
+    name: str
+    about: str = ""
+    groups: tuple[str, ...] = ()
+    """What it is tried on; all groups unless said."""
+    settings: Table = {}
+    pack: str = ""
+    """The memory pack it begins with; without one, with seed knowledge only."""
+    needs: str = ""
+    """A setting without which it is left out, and told so, such as `generator.command`."""
+
+    def lacks(self) -> bool:
+        """Whether that setting is not given."""
+        value: Any = self.settings
+        for part in self.needs.split(".") if self.needs else ():
+            value = value.get(part, {}) if isinstance(value, Mapping) else {}
+        return bool(self.needs) and not value
+
+
+class Plan(Record):
+    """A whole experiment. What `[settings]` say holds for every run, and an arm's own win over it."""
+
+    name: str = ""
+    title: str
+    about: str
+    kind: Literal["rates", "outcomes", "transfer", "timeline", "retrieval", "curriculum"] = "rates"
+    groups: dict[str, str]
+    """What `--tasks` takes, by the name under which figures are told."""
+    told: tuple[str, ...] = ()
+    """The groups that figures are told of; all unless said."""
+    seeds: int = 3
+    settings: Table = {}
+    again: Table | None = None
+    """Settings by which bests are judged again when a run is over."""
+    packs: tuple[Learned, ...] = ()
+    arms: tuple[PlannedArm, ...]
+    against: tuple[tuple[str, str], ...] = ()
+    """Arms that are compared, operator by operator and seed by seed."""
+    paper: Table = {}
+    """What was published: `columns` and `rows`, and a `note`."""
+
+    @model_validator(mode="after")
+    def is_whole(self) -> Plan:
+        """Names that are used are defined."""
+        names, groups, packs = [arm.name for arm in self.arms], set(self.groups), {pack.name for pack in self.packs}
+        if len(set(names)) != len(names) or not all(NAME.fullmatch(name) for name in (*names, *groups, *packs)):
+            raise ValueError("arms, groups and packs need names of letters, digits and .+-_, and arms different ones")
+        for used in (*(arm.groups for arm in self.arms), *(pack.groups + pack.without for pack in self.packs), self.told):
+            if unknown := set(used) - groups:
+                raise ValueError(f"no group '{min(unknown)}'; there are: {', '.join(groups)}")
+        for arm in self.arms:
+            if arm.pack and arm.pack not in packs:
+                raise ValueError(f"arm '{arm.name}' begins with pack '{arm.pack}', which is not defined")
+        for pair in self.against:
+            if unknown := set(pair) - set(names):
+                raise ValueError(f"no arm '{min(unknown)}'; there are: {', '.join(names)}")
+        return self
+
+    def groups_of(self, arm: PlannedArm) -> tuple[str, ...]:
+        return arm.groups or tuple(self.groups)
+
+    def config(self, more: Mapping[str, Any]) -> RunConfig:
+        """A run's settings, checked."""
+        table: Table = {}
+        for given in (self.settings, more):
+            merge(table, given)
+        return parse(table)
+
+
+def shipped() -> dict[str, Path]:
+    """The experiments that come with the package, by name."""
+    home = Path(str(resources.files("evokernel.experiments") / "paper"))
+    return {path.stem: path for path in sorted(home.glob("*.toml"))}
+
+
+def settings_of(table: Table, name: str, path: Path) -> Table:
+    """An arm's own, in a file that is not checked yet."""
+    arms = {arm.get("name", ""): arm for arm in table.get("arms", ())}
+    if name not in arms:
+        raise UserError(f"{path} has no arm '{name}'{did_you_mean(name, list(arms))}; it has: {', '.join(arms)}")
+    found: Table = arms[name].setdefault("settings", {})
+    return found
+
+
+def read(name: str, sets: Sequence[str] = ()) -> Plan:
+    """One of those, or a file; settings of the form `key=value` win over what it says."""
+    known = shipped()
+    path = Path(name) if name.endswith(".toml") else known.get(name)
+    if path is None:
+        raise UserError(
+            f"no experiment '{name}'{did_you_mean(name, list(known))}; there are: {', '.join(known)}, or a file of yours (.toml)"
+        )
+    table = read_toml(path)
+    own = set(Plan.model_fields)
+    for text in sets:
+        key, _, rest = text.partition(".")
+        if key.strip() == "arms" and rest:
+            set_at(settings_of(table, rest.partition(".")[0], path), rest.partition(".")[2])
+        else:
+            set_at(table if text.partition("=")[0].strip().partition(".")[0] in own else table.setdefault("settings", {}), text)
+    try:
+        plan = Plan.model_validate({**table, "name": path.stem})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "it"
+        raise UserError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ').lower()}") from error
+    for settings in (*(arm.settings for arm in plan.arms), *(pack.settings for pack in plan.packs)):
+        plan.config(settings)
+    return plan
