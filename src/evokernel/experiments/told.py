@@ -11,6 +11,7 @@ from evokernel.core.run import Run
 from evokernel.experiments.arms import Found
 from evokernel.experiments.intervals import Interval, chance
 from evokernel.experiments.lab import Operators
+from evokernel.experiments.layouts import LAYOUTS
 from evokernel.experiments.measures import Measure, attempts_spent, feasible, rates, speeds
 from evokernel.experiments.plans import Plan
 from evokernel.reports import metrics, plots, words
@@ -43,7 +44,13 @@ class Told:
 
     def tables(self) -> list[Table]:
         found = [table for group in self.groups for table in (self.rates(group), self.speeds(group), self.pairs(group)) if table]
-        return [*found, self.spent(), *self.published()]
+        special = LAYOUTS[self.plan.kind].tables(self.first()) if self.plan.kind in LAYOUTS else []
+        return [*found, *special, self.spent(), *self.published()]
+
+    def first(self) -> dict[str, list[Tried]]:
+        """Every arm's operators that are told of, under the first seed: a timeline is that of one run."""
+        ids = set().union(*self.groups.values())
+        return {arm: [tried for tried in seeds[min(seeds)] if tried.task.id in ids] for arm, seeds in self.found.items() if seeds}
 
     def rates(self, group: str) -> Table:
         return self.measured(f"{group}: compiled and correct", group, rates())
@@ -109,8 +116,8 @@ class Told:
         columns = tuple(Column(str(name)) for name in paper["columns"])
         return [Table("As published", columns, tuple(tuple(map(str, row)) for row in paper["rows"]), str(paper.get("note", "")))]
 
-    def curves(self, folder: Path) -> list[plots.Plot]:
-        """Over attempts: the share of operators with a feasible kernel."""
+    def plots(self, folder: Path) -> list[plots.Plot]:
+        """Over attempts, the share of operators with a feasible kernel; then what this kind of experiment draws."""
         made = []
         for group in self.groups:
             arms = self.arms(group)
@@ -118,6 +125,7 @@ class Told:
             points = {arm: [Measure("", feasible(at), "share").of(seeds) for at in range(1, longest + 1)] for arm, seeds in arms.items()}
             title = f"Operators with a feasible kernel: {group}"
             made.append(plots.save(folder, f"curve-{group}", title, SURE, 5.6, 3.4, drawing(points)))
+        made += LAYOUTS[self.plan.kind].drawings(self.first(), folder) if self.plan.kind in LAYOUTS else []
         return [plot for plot in made if plot]
 
     def figures(self) -> dict[str, Any]:
@@ -181,7 +189,7 @@ def markdown(table: Table) -> str:
 def write(told: Told, folder: Path) -> list[Table]:
     """`experiment.md`, `experiment.json` and the plots."""
     tables = told.tables()
-    drawn = told.curves(folder)
+    drawn = told.plots(folder)
     head = [f"# {told.plan.title}", "", told.plan.about, "", *versions(folder)]
     head += [f"Left out: {name} ({why})." for name, why in told.skipped().items()]
     images = [f"![{plot.title}]({plot.name}.svg)\n" for plot in drawn]
