@@ -24,6 +24,7 @@ COMMANDS = {
     "doctor": "Check that everything a run needs is here.",
     "selftest": "Judge shipped cheats and honest oddities: is each found out, or let pass?",
     "experiment": "The paper's tables and figures on any backend and generator: arms, seeds, intervals.",
+    "trajectories": "Runs as training data: prompts, replies, verdicts, rewards, as JSON lines or Parquet.",
     "bundle": "Pack a run for a machine without a network, and bring back what it found.",
     "memory": "Look into the memory bank, move it, revoke parts of it.",
 }
