@@ -7,7 +7,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 from evokernel.experiments.arms import Arm, Study, cells, check_pack, conduct, learn_pack, settings
 from evokernel.experiments.intervals import difference, grid, interval
-from evokernel.experiments.leaks import leaks, operator_text
+from evokernel.experiments.leaks import leaks
 from evokernel.tasks.loader import load
 
 SILENT = {"generator": {"name": "script", "folder": "replies"}}
@@ -75,7 +75,41 @@ def test_leaks_are_found_by_task_and_by_text_at_any_size(here):
     assert leaks([by_text], [twice]) == [f"{twice.id} as elsewhere/double"]
     assert leaks([by_text, card], [half]) == []
     assert leaks([card], [twice]) == []
-    assert operator_text("not python (") == "not python ("
+    assert leaks([by_text.model_copy(update={"key": "not python ("})], [twice]) == []
+
+
+RENAMED = """
+import torch.nn as nn
+import torch
+
+HOW_MANY = 7
+
+class Model(nn.Module):
+    # Somebody else's words.
+
+    def __init__(self, wide: int, deep: int, by: float):
+        super().__init__()
+        self.dense = nn.Linear(wide, deep)  # as wide as needed
+        self.by = by
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.dense(given)) / self.by
+
+def get_inputs():
+    return [torch.rand(HOW_MANY, 5)]
+"""
+
+
+def test_a_renamed_duplicate_is_found_and_a_neighbour_is_not():
+    """Planted under another id, with other names, numbers and words; in a text that quotes it; beside all other operators of two suites."""
+    (task,) = load("level2/linear_relu_divide")
+    shared = {"kind": "trace", "backend": "cpp", "title": "t"}
+    assert leaks([MemoryItem(id="a", task="elsewhere/mine", key=RENAMED, text="t", **shared)], [task]) == [f"{task.id} as elsewhere/mine"]
+    quoting = MemoryItem(id="c", task="elsewhere/note", key="other", text=f"It was for this:\n{RENAMED}Good luck.", **shared)
+    assert leaks([quoting], [task]) == [f"{task.id} in c"]
+    others = [one for one in load("level1,level2") if one.id != task.id]
+    neighbours = [MemoryItem(id=one.id, task=f"n/{one.id}", key=one.source, text=one.source, **shared) for one in others]
+    assert leaks(neighbours, [task]) == []
 
 
 def test_intervals_hold_the_mean_and_pairs_are_narrower():

@@ -1,15 +1,30 @@
-"""Does a memory pack tell about the very operators it is to be tried on? By task, and by the reference's text."""
+"""Does a memory pack tell about the very operators it is to be tried on? By task, and by content: under another name, at another size,
+with other variables or a line more."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import io
+import keyword
+import re
+import tokenize
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem, Task
 
 NAMED = 5
+RUN = 4
+"""Tokens in a row that are looked at together."""
+ALIKE, HELD = 0.9, 0.9
+"""Two operators are the same when so many of these runs are in both; and a text holds one when it holds so many of the operator's."""
+FEWEST = 8
+"""Runs of an operator that is looked for in other texts: a shorter one is in many."""
+KNOWN = {"torch", "nn", "F"}
+COMMENT = re.compile(r"#[^\n]*")
+WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
+Runs = frozenset[tuple[str, ...]]
 
 
 def refuse_leaks(pack: Path, items: Iterable[MemoryItem], tasks: Sequence[Task]) -> None:
@@ -20,34 +35,88 @@ def refuse_leaks(pack: Path, items: Iterable[MemoryItem], tasks: Sequence[Task])
 
 
 def leaks(items: Iterable[MemoryItem], tasks: Sequence[Task]) -> list[str]:
-    """The tasks that items came from, or whose reference they were written for, at whatever size."""
-    texts = {operator_text(task.source): task.id for task in tasks}
+    """The tasks that items came from, whose operator they were written for under whatever name, or whose reference they quote."""
     ids = {task.id for task in tasks}
+    operators = {task.id: model_runs(task.source) for task in tasks}
     known: dict[str, str] = {}
     found: dict[str, None] = {}
     for item in items:
         if item.task is None:
             continue
+        if item.task in ids:
+            found[item.task] = None
+            continue
         if item.key not in known:
-            known[item.key] = texts.get(operator_text(item.key), "")
-        if item.task in ids or known[item.key]:
-            found[item.task if item.task in ids else f"{known[item.key]} as {item.task}"] = None
+            known[item.key] = same_operator(item.key, operators)
+        if known[item.key]:
+            found[f"{known[item.key]} as {item.task}"] = None
+        elif quoted := quotes(f"{item.text}\n{item.code}", operators):
+            found[f"{quoted} in {item.id}"] = None
     return list(found)
 
 
-def operator_text(source: str) -> str:
-    """A reference without comments, docstrings, layout and the sizes at its head."""
+def same_operator(source: str, operators: dict[str, Runs]) -> str:
+    """The task whose reference computes what this one does, as far as its text tells; empty where none does."""
+    mine = model_runs(source)
+    for id, theirs in operators.items():
+        if mine and theirs and len(mine & theirs) >= ALIKE * len(mine | theirs):
+            return id
+    return ""
+
+
+def quotes(text: str, operators: dict[str, Runs]) -> str:
+    """The task whose reference stands in a text."""
+    if "forward" not in text and "torch" not in text:
+        return ""  # most items are kernels in another language
+    mine = runs(plain_tokens(text))
+    return next((id for id, theirs in operators.items() if len(theirs) >= FEWEST and len(mine & theirs) >= HELD * len(theirs)), "")
+
+
+def runs(tokens: Iterable[str]) -> Runs:
+    """Every so many tokens in a row."""
+    listed = list(tokens)
+    return frozenset(zip(*(listed[start:] for start in range(RUN)), strict=False))
+
+
+def model_runs(source: str) -> Runs:
+    """What a reference's Model does, statement by statement, without names of its own, numbers, comments and layout.
+
+    Nothing of a text that is no reference.
+    """
     try:
         tree = ast.parse(source)
-    except SyntaxError:
-        return source.strip()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
-    tree.body = [node for node in tree.body if not is_constant(node)]
-    return ast.dump(tree)
+    except (SyntaxError, ValueError):
+        return frozenset()
+    model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
+    functions = [node for node in (model.body if model else ()) if isinstance(node, ast.FunctionDef)]
+    texts = [ast.unparse(statement) for function in functions for statement in function.body if not is_text(statement)]
+    return frozenset().union(*(runs(python_tokens(text)) for text in texts if not text.startswith("super(")))
 
 
-def is_constant(node: ast.stmt) -> bool:
-    """Whether a statement only gives a name to a number or a text."""
-    return isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+def python_tokens(text: str) -> Iterator[str]:
+    kinds = (tokenize.NAME, tokenize.NUMBER, tokenize.OP)
+    return plain(token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type in kinds)
+
+
+def plain_tokens(text: str) -> Iterator[str]:
+    """The same of any text."""
+    return plain(found[0] for found in WORD.finditer(COMMENT.sub("", text)))
+
+
+def plain(tokens: Iterable[str]) -> Iterator[str]:
+    """A name of the writer's own is any name, a number any number; what else follows a dot, and the language's words, stay."""
+    whose = before = ""
+    for token in tokens:
+        if token[0].isdigit():
+            yield "0"
+        elif token[0].isalpha() or token[0] == "_":
+            is_theirs = (before == "." and whose != "self") or keyword.iskeyword(token) or token in KNOWN
+            yield token if is_theirs else "name"
+        else:
+            yield token
+        whose, before = before, token
+
+
+def is_text(node: ast.stmt) -> bool:
+    """A docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
