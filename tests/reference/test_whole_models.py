@@ -94,6 +94,9 @@ def test_sizes_that_belong_together_share_a_constant(module, shape, expected):
     assert sizes(call, roles, tensor_names(call)).shapes == expected
 
 
+torch.manual_seed(0)
+
+
 @pytest.mark.parametrize(
     ("tensor", "kind"),
     [
