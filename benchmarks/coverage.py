@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import speed
-from study import Progress, ended, options, write
+from study import ended, options, write
 
+from evokernel.cli.experiment import Telling
 from evokernel.core import finals
 from evokernel.experiments.arms import Arm, Study, cells, complete
 from evokernel.reports import metrics, words
@@ -137,7 +138,7 @@ def main() -> None:
     (cell,) = cells(made, asked.out)
     if asked.refine:
         forget(cell.folder, HELD_AGAINST[asked.backend])
-    found = complete(made, cell, Progress(), may_change=("until", "timing_s"))
+    found = complete(made, cell, Telling(), may_change=("until", "timing_s"))
     tables = [table(found), rest(found)] + ([speed.table(found)] if asked.refine else [])
     write(cell.folder, "coverage", tables, {**figures(found), **({"speed": speed.speeds(found)} if asked.refine else {})})
 

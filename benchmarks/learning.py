@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import learning_tables
-from study import Progress, ended, options, write
+from study import ended, options, write
 
+from evokernel.cli.experiment import Telling
 from evokernel.core.errors import UserError
 from evokernel.experiments.arms import Arm, Study, conduct, learn_pack
 from evokernel.memory import packs
@@ -83,7 +84,7 @@ def main() -> None:
     asked.add_argument("--pack", type=Path, help="a memory pack learned elsewhere")
     asked.add_argument("--pack-budget", type=int, default=PACK_BUDGET, help=f"attempts per operator for making one [{PACK_BUDGET}]")
     given = asked.parse_args()
-    table, progress = lists(), Progress()
+    table, progress = lists(), Telling()
     needs_pack = any(arm.pack for arm in arms(given, table, Path("asked for")))
     pack = given.pack or (learn_pack(pack_study(given, table), given.out / f"pack-{given.backend}", progress) if needs_pack else None)
     made = study(given, table, pack)

@@ -13,7 +13,9 @@ import speed
 from evokernel.core.records import Attempt, MemoryItem, Stage
 from evokernel.experiments.arms import Found
 from evokernel.experiments.intervals import Interval, difference, grid, interval
-from evokernel.reports import plots, words
+from evokernel.experiments.measures import attempts_spent as spent
+from evokernel.experiments.measures import number, ratio, share
+from evokernel.reports import plots
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import Cell, Column, Table
 
@@ -244,11 +246,6 @@ def faster(name: str) -> Figure:
     return lambda tried: None if (found := figure(tried)) is None else float(found > 1)
 
 
-def spent(tried: Tried) -> float:
-    """Attempts up to the first feasible one, or all."""
-    return float(tried.first_round or len(tried.attempts))
-
-
 def logged(figure: Figure) -> Figure:
     """The logarithm of a ratio, whose mean is that of a geometric mean."""
     return lambda tried: None if not (found := figure(tried)) else log(found)
@@ -257,24 +254,6 @@ def logged(figure: Figure) -> Figure:
 def note(attempt: Attempt) -> str:
     """What the generator says it went by: the beginning of its notes."""
     return attempt.candidate.notes.partition(":")[0]
-
-
-def share(found: Interval | None) -> str:
-    """`45 % (38 to 52)`."""
-    return words.UNKNOWN if found is None else f"{100 * found.mean:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f})"
-
-
-def ratio(found: Interval | None) -> str:
-    """`1.20× (1.05 to 1.41)`, of logarithms."""
-    if found is None:
-        return words.UNKNOWN
-    means = found.exp()
-    return f"{words.ratio(means.mean)} ({words.digits(means.low)} to {words.digits(means.high)})"
-
-
-def number(found: Interval | None) -> str:
-    """`4.1 (3.2 to 5.3)`."""
-    return words.UNKNOWN if found is None else f"{found.mean:.1f} ({found.low:.1f} to {found.high:.1f})"
 
 
 def told(found: Interval | None) -> dict[str, float] | None:

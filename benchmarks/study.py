@@ -6,42 +6,13 @@ import argparse
 import json
 import logging
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.finals import Final
-from evokernel.core.records import Attempt
-from evokernel.core.run import Run
-from evokernel.reports import words
+from evokernel.experiments.told import markdown
 from evokernel.reports.tables import Table
-
-
-class Progress:
-    """A line on stderr every few seconds."""
-
-    def __init__(self, every_s: float = 10.0) -> None:
-        self.every_s, self.told, self.begun = every_s, 0.0, time.monotonic()
-        self.counts: Counter[str] = Counter()
-
-    def __call__(self, run: Run, made: Attempt | Final) -> None:
-        what = "judged again" if isinstance(made, Final) else "feasible" if made.outcome.feasible else "failed"
-        self.counts[what] += 1
-        if time.monotonic() - self.told > self.every_s:
-            self.told = time.monotonic()
-            counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-            print(f"{words.duration(self.told - self.begun)}: {run.folder.name}: {counts}", file=sys.stderr, flush=True)
-
-
-def markdown(table: Table) -> str:
-    """A table with its title and what is to be said of it."""
-    lines = [f"## {table.title}", ""] if table.title else []
-    lines += ["| " + " | ".join(column.name for column in table.columns) + " |", "|---" * len(table.columns) + "|"]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table.shown()]
-    return "\n".join([*lines, "", *([table.caption, ""] if table.caption else [])])
 
 
 def write(folder: Path, name: str, tables: Sequence[Table], figures: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ EVERY_S = 10.0
 @click.option(
     "--protocol", type=click.Choice(["paper", "strict"]), help="How kernels are judged while the loop goes on. [as the file says]"
 )
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of all runs, of the file, or arms.NAME.key of one arm.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Of all runs, of the file, or arms.NAME.key, packs.NAME.key.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Gone on with where it has runs. [runs/experiments/NAME]")
 @json_option
 def command(

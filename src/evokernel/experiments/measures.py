@@ -23,14 +23,7 @@ class Measure(NamedTuple):
     means: str = ""
 
     def show(self, found: Interval | None) -> str:
-        if found is None:
-            return words.UNKNOWN
-        if self.unit == "ratio":
-            ratio = found.exp()
-            return f"{words.ratio(ratio.mean)} ({words.digits(ratio.low)} to {words.digits(ratio.high)})"
-        if self.unit == "share":
-            return f"{100 * found.mean:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f})"
-        return f"{found.mean:.1f} ({found.low:.1f} to {found.high:.1f})"
+        return SHOWN[self.unit](found)
 
     def of(self, seeds: Seeds) -> Interval | None:
         return interval(self.grid(seeds))
@@ -43,6 +36,27 @@ class Measure(NamedTuple):
         return difference(self.grid(one), self.grid(other))
 
 
+def share(found: Interval | None) -> str:
+    """`45 % (38 to 52)`."""
+    return words.UNKNOWN if found is None else f"{100 * found.mean:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f})"
+
+
+def ratio(found: Interval | None) -> str:
+    """`1.20× (1.05 to 1.41)`, of logarithms."""
+    if found is None:
+        return words.UNKNOWN
+    means = found.exp()
+    return f"{words.ratio(means.mean)} ({words.digits(means.low)} to {words.digits(means.high)})"
+
+
+def number(found: Interval | None) -> str:
+    """`4.1 (3.2 to 5.3)`."""
+    return words.UNKNOWN if found is None else f"{found.mean:.1f} ({found.low:.1f} to {found.high:.1f})"
+
+
+SHOWN = {"share": share, "ratio": ratio, "number": number}
+
+
 def compiled(rounds: int | None = None) -> Figure:
     """CR: something compiles within so many attempts."""
     return lambda tried: float(any(attempt.outcome.compiled for attempt in tried.attempts[:rounds]))
@@ -53,9 +67,9 @@ def feasible(rounds: int | None = None) -> Figure:
     return lambda tried: float(any(attempt.outcome.feasible for attempt in tried.attempts[:rounds]))
 
 
-def holds(tried: Tried) -> float | None:
-    """The same after bests were judged again, which may have been by another protocol; no figure where that was not done."""
-    return float(tried.solved) if tried.finals or not any(attempt.outcome.feasible for attempt in tried.attempts) else None
+def holds(tried: Tried) -> float:
+    """The same after bests were judged again, which may have been by another protocol."""
+    return float(tried.solved)
 
 
 def not_vacuous(figure: Figure) -> Figure:
@@ -100,14 +114,15 @@ def of_the_floor(tried: Tried) -> float | None:
     return tried.floor_us / outcome.latency_us if outcome and outcome.latency_us and tried.floor_us else None
 
 
-def rates() -> list[Measure]:
-    """CR and Acc, at the first attempt and at the end."""
+def rates(is_judged_again: bool) -> list[Measure]:
+    """CR and Acc, at the first attempt and at the end; and once more where bests were judged again."""
+    again = Measure("Acc, judged again", holds, "share", "the same for bests that were judged again when the run was over")
     return [
         Measure("CR, round 1", compiled(1), "share", "operators with a candidate that compiles"),
         Measure("CR", compiled(), "share"),
         Measure("Acc, round 1", feasible(1), "share", "operators with a feasible candidate"),
         Measure("Acc", feasible(), "share"),
-        Measure("Acc, judged again", holds, "share", "the same for bests that were judged again when the run was over"),
+        *([again] if is_judged_again else []),
         Measure("Acc, not vacuous", not_vacuous(feasible()), "share", "without operators that something passes for which computes nothing"),
     ]
 

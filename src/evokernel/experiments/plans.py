@@ -106,12 +106,12 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(home.glob("*.toml"))}
 
 
-def settings_of(table: Table, name: str, path: Path) -> Table:
-    """An arm's own, in a file that is not checked yet."""
-    arms = {arm.get("name", ""): arm for arm in table.get("arms", ())}
-    if name not in arms:
-        raise UserError(f"{path} has no arm '{name}'{did_you_mean(name, list(arms))}; it has: {', '.join(arms)}")
-    found: Table = arms[name].setdefault("settings", {})
+def settings_of(table: Table, part: str, name: str, path: Path) -> Table:
+    """An arm's or a pack's own, in a file that is not checked yet."""
+    known = {one.get("name", ""): one for one in table.get(part, ())}
+    if name not in known:
+        raise UserError(f"{path} has no {part[:-1]} '{name}'{did_you_mean(name, list(known))}; it has: {', '.join(known) or 'none'}")
+    found: Table = known[name].setdefault("settings", {})
     return found
 
 
@@ -127,8 +127,8 @@ def read(name: str, sets: Sequence[str] = ()) -> Plan:
     own = set(Plan.model_fields)
     for text in sets:
         key, _, rest = text.partition(".")
-        if key.strip() == "arms" and rest:
-            set_at(settings_of(table, rest.partition(".")[0], path), rest.partition(".")[2])
+        if key.strip() in ("arms", "packs"):
+            set_at(settings_of(table, key.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
         else:
             set_at(table if text.partition("=")[0].strip().partition(".")[0] in own else table.setdefault("settings", {}), text)
     try:

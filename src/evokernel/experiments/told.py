@@ -53,7 +53,7 @@ class Told:
         return {arm: [tried for tried in seeds[min(seeds)] if tried.task.id in ids] for arm, seeds in self.found.items() if seeds}
 
     def rates(self, group: str) -> Table:
-        return self.measured(f"{group}: compiled and correct", group, rates())
+        return self.measured(f"{group}: compiled and correct", group, rates(self.plan.again is not None))
 
     def speeds(self, group: str) -> Table | None:
         names = sorted({name for attempts in self.attempts.values() for attempt in attempts for name in attempt.outcome.baseline_us})
@@ -135,7 +135,7 @@ class Told:
             arms = self.arms(group)
             pairs = [pair for pair in self.plan.against if set(pair) <= set(arms)]
             groups[group] = {
-                "arms": {arm: {m.name: plain(m.of(seeds)) for m in rates()} for arm, seeds in arms.items()},
+                "arms": {arm: {m.name: plain(m.of(seeds)) for m in rates(self.plan.again is not None)} for arm, seeds in arms.items()},
                 "pairs": {
                     f"{one} - {other}": {
                         m.name: {"interval": plain(m.apart(arms[one], arms[other])), "p": chance(m.grid(arms[one]) - m.grid(arms[other]))}
@@ -181,7 +181,8 @@ def draw(axes: Any, points: Mapping[str, Sequence[Interval | None]]) -> bool:
 
 def markdown(table: Table) -> str:
     """A table with its title and what is to be said of it."""
-    lines = [f"## {table.title}", "", "| " + " | ".join(column.name for column in table.columns) + " |", "|---" * len(table.columns) + "|"]
+    lines = [f"## {table.title}", ""] if table.title else []
+    lines += ["| " + " | ".join(column.name for column in table.columns) + " |", "|---" * len(table.columns) + "|"]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table.shown()]
     return "\n".join([*lines, "", *([table.caption, ""] if table.caption else [])])
 
