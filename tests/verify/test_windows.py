@@ -7,6 +7,7 @@ from judge_parts import HONEST, PRODUCT, needs_compiler
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make
 from evokernel.verify.child import MOVED, OTHER, PAIR, bits_of, change
+from evokernel.verify.sandbox import Window
 from evokernel.verify.windows import Side
 
 ROWS = """
@@ -142,6 +143,24 @@ def test_more_processor_time_than_passes_means_more_than_one_thread():
 def test_work_between_the_windows_is_found():
     with pytest.raises(CandidateError, match="keeps computing"):
         side(idle_cpu_s=0.5).check()
+
+
+def noted(*windows):
+    made = side(told=[])
+    for window in windows:
+        made.note(window)
+    return made
+
+
+SHORT, LONG, READ_WRONGLY = Window(0.0009, 0.0008, (0.0, 0.0008)), Window(0.004, 0.004, (0.0, 0.004)), Window(0.004, 0.004, (0.0, 0.0008))
+
+
+def test_windows_that_were_read_wrongly_condemn_nobody_among_others():
+    noted(*[SHORT] * 20, *[READ_WRONGLY] * 4).check()
+    noted(*[LONG] * 20, *[READ_WRONGLY] * 4).check()
+    noted(*[SHORT._replace(cpu_s=0.004)] * 20).check()  # more processor time than went by
+    with pytest.raises(CandidateError, match="clocks"):
+        noted(*[SHORT] * 4, *[READ_WRONGLY] * 20).check()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])

@@ -59,7 +59,8 @@ class Side:
         self.idle_wall_s = self.idle_cpu_s = self.wall_s = self.cpu_s = 0.0
         self.left: tuple[float, float] | None = None
         self.told: list[float] = []
-        """The wall time the child says went by, as a share of the processor time the judge saw it spend."""
+        """The wall time the child says went by, as a share of the processor time the judge saw it spend, for every window: where only the
+        long ones counted, they would be those that were read wrongly."""
 
     def warm_up(self, case: Case, changes: Changes) -> None:
         """Equal contents in another place must give equal bits, and other contents in the same place, over a result that is there already,
@@ -121,8 +122,8 @@ class Side:
         """Adds a window to what `check` looks at."""
         self.wall_s += window.wall_s
         self.cpu_s += window.cpu_s or 0.0
-        if self.cost(window) > 2 * SLACK_S:
-            self.told.append((window.told[1] + SLACK_S) / self.cost(window))
+        seen_s = min(self.cost(window), window.wall_s)  # more processor time than went by was not spent: it was read wrongly
+        self.told.append((window.told[1] + SLACK_S) / seen_s if seen_s > 2 * SLACK_S else 1.0)
 
     def expect(self, case: Case, slot: Slot) -> None:
         """Judges a timed output. The kernel was right when it was checked; what differs now is that it was called before."""
