@@ -23,7 +23,7 @@ from study import ended, options, write
 from evokernel.cli.experiment import Telling
 from evokernel.core.errors import UserError
 from evokernel.experiments.arms import Arm, Study, conduct, learn_pack
-from evokernel.memory import packs
+from evokernel.memory.pack_file import read
 
 PACK_BUDGET = 30
 WELL_S = 1.0
@@ -90,7 +90,7 @@ def main() -> None:
     made = study(given, table, pack)
     folder = given.out / f"{given.part}-{given.backend}"
     found = conduct(made, folder, progress)
-    items = {line.item.id: line.item for line in packs.read(pack) if line.item} if pack else {}
+    items = {held.item.id: held.item for held in read(pack).items} if pack else {}
     told = learning_tables.Told(found, items, table["why"]["shown"], given.budget, warm_and_cold(made))
     tables, figures = told.drafting() if given.part == "draft" else told.refining()
     told.plot(given.out, f"{given.part}-{given.backend}", is_draft=given.part == "draft")

@@ -7,25 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evokernel.cli import packs
+from evokernel.cli.banks import KINDS, archive, bank_option, embedder_option, made, say
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evokernel.core.protocols import Embedder
     from evokernel.memory.archive import Archive, Entry, Standing
     from evokernel.memory.revoke import Revocation
-
-KINDS = ("api", "practice", "experience", "trace")
-bank_option = click.option(
-    "--memory",
-    "path",
-    type=click.Path(path_type=Path),
-    default="evokernel-memory.db",
-    metavar="PATH",
-    help="The bank. [evokernel-memory.db]",
-)
-embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="What the bank's vectors were made with. [hash]")
 
 
 @click.group(invoke_without_command=True)
@@ -38,7 +28,10 @@ def command(ctx: click.Context) -> None:
       evokernel memory stats
       evokernel memory list --kind trace --task starter/softmax
       evokernel memory search "online softmax with one pass"
-      evokernel memory export pack.jsonl --backend cpp
+      evokernel memory export pack.jsonl --backend cpp --held-out level2
+      evokernel memory inspect pack.jsonl
+      evokernel memory audit pack.jsonl --tasks level2
+      evokernel memory import pack.jsonl --memory team.db
       evokernel memory revoke my-run:starter/softmax/3 --dry-run
     """
     if ctx.invoked_subcommand is None:
@@ -120,7 +113,7 @@ def show(id: str, path: Path, as_json: bool) -> None:
         emit({**facts, "item": entry.item.model_dump(mode="json"), "history": [step._asdict() for step in steps]})
         return
     item = entry.item
-    labels = ("id", "kind", "backend", "task", "run", "source", "candidate", "q1", "visits1", "q2", "visits2", "revoked")
+    labels = ("id", "kind", "backend", "task", "run", "source", "pack", "candidate", "q1", "visits1", "q2", "visits2", "revoked")
     lines = [pairs([(label, text(facts[label])) for label in labels if facts[label] not in (None, "", False)])]
     lines += [f"\n{item.title}", *([f"\n{item.text.rstrip()}"] if item.text else []), *([f"\n{item.code.rstrip()}"] if item.code else [])]
     if steps:
@@ -151,6 +144,7 @@ def stats(path: Path, as_json: bool) -> None:
         name: ", ".join(f"{key} {count}" for key, count in table.items())
         for name, table in (("kinds", found.kinds), ("backends", found.backends))
     }
+    came = ", ".join(f"{sha256[:12]} ({count} items)" for sha256, count in found.packs.items())
     tell(
         pairs(
             [
@@ -161,54 +155,15 @@ def stats(path: Path, as_json: bool) -> None:
                 ("correct kernels", f"{found.feasible}, of {found.tasks} tasks"),
                 ("runs", str(found.runs)),
                 ("updates of values", str(found.updates)),
+                *([("packs taken in", came)] if came else []),
                 ("embedder", found.embedder),
             ]
         )
     )
 
 
-@command.command("export")
-@click.argument("file", type=click.Path(path_type=Path))
-@bank_option
-@click.option("--backend", default="", metavar="NAME", help="Only this backend.")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only this kind; may be repeated.")
-@click.option(
-    "--without-task", "without", multiple=True, metavar="ID", help="Leave out a task and what was learned on it; may be repeated."
-)
-@json_option
-def export(file: Path, path: Path, backend: str, kinds: tuple[str, ...], without: tuple[str, ...], as_json: bool) -> None:
-    """Write the bank, or a part of it, as a pack of JSON lines that another bank can take in.
-
-    \b
-    Example: evokernel memory export pack.jsonl --backend cpp
-    """
-    from evokernel.core.plugins import did_you_mean
-    from evokernel.memory.packs import export as pack
-
-    with archive(path) as bank:
-        known = sorted({entry.item.task for entry in bank.entries() if entry.item.task})
-    for task in without:
-        if task not in known:
-            tell(f"note: nothing in {path} is of task '{task}'{did_you_mean(task, known)}", err=True)
-    moved = pack(path, file, backend=backend, kinds=kinds, without_tasks=without)
-    say({"file": str(file), **moved._asdict()}, f"{file}: {moved.items} items, {moved.updates} updates of values", as_json)
-
-
-@command.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
-@bank_option
-@embedder_option
-@json_option
-def import_(file: Path, path: Path, embedder: str, as_json: bool) -> None:
-    """Add a pack to the bank; what it already has is left alone.
-
-    \b
-    Example: evokernel memory import pack.jsonl --memory team.db
-    """
-    from evokernel.memory.packs import import_pack
-
-    moved = import_pack(path, file, made(embedder))
-    say({"bank": str(path), **moved._asdict()}, f"{path}: {moved.items} items and {moved.updates} updates of values added", as_json)
+for one in (packs.export, packs.import_, packs.inspect, packs.audit):
+    command.add_command(one)
 
 
 @command.command("revoke")
@@ -255,21 +210,6 @@ def revoked_lines(done: Revocation, dry_run: bool) -> Iterator[str]:
         yield f"the folder of run {run} is not where it was: name it with --run FOLDER, or its reports count what is revoked"
 
 
-def archive(path: Path) -> Archive:
-    """The bank, for reading."""
-    from evokernel.memory.bank import Bank
-
-    return Bank.read(path)
-
-
-def made(embedder: str) -> Embedder:
-    """The embedder a bank was made with."""
-    from evokernel.core.plugins import make
-
-    found: Embedder = make("embedder", embedder)
-    return found
-
-
 def values(bank: Archive) -> dict[tuple[str, str], Standing]:
     """Q of every item, by item and stage."""
     return {(one.item, one.stage): one for one in bank.standings()}
@@ -288,6 +228,7 @@ def row(entry: Entry, known: dict[tuple[str, str], Standing]) -> dict[str, Any]:
         "family": item.family,
         "run": entry.run,
         "source": item.source,
+        "pack": entry.pack,
         "candidate": item.candidate,
         "feasible": item.feasible,
         "speedup": item.speedup,
@@ -325,8 +266,3 @@ def show_items(rows: list[dict[str, Any]], as_json: bool, count: int) -> None:
     tell(draw(header, cells, [False, False, True, True, True, True, near]))
     if count > len(rows):
         tell(f"{len(rows)} of {count} items; more with --limit")
-
-
-def say(value: dict[str, Any], words: str, as_json: bool) -> None:
-    """What was done."""
-    emit(value) if as_json else tell(words)

@@ -16,6 +16,7 @@ from evokernel.engine.loop import Engine
 from evokernel.experiments import compose
 from evokernel.experiments.leaks import refuse_leaks
 from evokernel.memory import packs
+from evokernel.memory.pack_file import Filters, read
 from evokernel.reports import metrics
 from evokernel.reports.metrics import Tried
 from evokernel.tasks.loader import load
@@ -91,7 +92,7 @@ def conduct(study: Study, folder: Path, listen: Listener = lambda run, made: Non
 def check_pack(arm: Arm, study: Study) -> None:
     """A pack must tell nothing about what it is tried on."""
     if arm.pack:
-        items = [line.item for line in packs.read(arm.pack) if line.item]
+        items = [held.item for held in read(arm.pack).items]
         refuse_leaks(arm.pack, items, load(",".join(arm.tasks or study.tasks)))
 
 
@@ -153,5 +154,6 @@ def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: 
     file = folder / f"{cell.folder.name}.jsonl"
     if not file.exists():
         complete(study, cell, listen)
-        packs.export(cell.folder / "memory.db", file, backend=settings(study, cell).name("backend"), without_tasks=without)
+        filters = Filters(backend=settings(study, cell).name("backend"), without=tuple(without))
+        packs.export(cell.folder / "memory.db", file, filters)
     return file

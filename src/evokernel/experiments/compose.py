@@ -18,6 +18,7 @@ from evokernel.engine.loop import Engine
 from evokernel.experiments.room import too_large
 from evokernel.experiments.watched import Watched
 from evokernel.jail import layers
+from evokernel.memory import origins
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.frozen import Frozen
@@ -47,12 +48,12 @@ def start(config: RunConfig, folder: Path | None = None) -> Engine:
     refuse_too_large(tasks)
     config = config.model_copy(update={"id": config.id or new_id([config.name("backend"), config.name("generator")])})
     folder = folder or Path("runs") / config.id
-    facts = {"versions": {"evokernel": __version__, "python": platform.python_version(), **backend.versions()}, "hardware": hardware()}
+    facts = {"versions": toolchain(backend), "hardware": hardware()}
     made = parts(config)
     if config.fresh:
         run = Run.create(folder, config, tasks, facts)
-        return engine(run, config, made, bank(config, folder, made["embedder"]))
-    memory = bank(config, folder, made["embedder"])  # before the folder: a bank that cannot be used leaves no empty run behind
+        return engine(run, config, made, bank(config, folder, made["embedder"], facts))
+    memory = bank(config, folder, made["embedder"], facts)  # before the folder: a bank that cannot be used leaves no empty run behind
     if memory.begun:
         raise UserError(f"{memory.path} already holds a run called '{config.id}': choose another id, or resume that run")
     return engine(Run.create(folder, config, tasks, facts), config, made, memory)
@@ -68,7 +69,7 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
     working_backend(config)
     check_audit(config)
     made = parts(config)
-    memory = bank(config, folder, made["embedder"])
+    memory = bank(config, folder, made["embedder"], run.facts)
     if run.journal.path.exists() and not memory.resumed:
         raise UserError(f"{memory.path} is not the bank this run learned into: put that one back, the run began from what it held")
     return engine(run, config, made, memory)
@@ -118,10 +119,11 @@ def check_audit(config: RunConfig) -> None:
         refuse_bad_settings(config.audit)
 
 
-def bank(config: RunConfig, folder: Path, embedder: Embedder) -> Bank:
+def bank(config: RunConfig, folder: Path, embedder: Embedder, facts: Mapping[str, Mapping[str, str]]) -> Bank:
     """The memory as this run sees it."""
     path = folder / "memory.db" if config.fresh else Path(config.memory)
-    return Bank.open(path, embedder, backend=config.name("backend"), run=config.id, folder=folder)
+    known = origins.facts(config, facts)
+    return Bank.open(path, embedder, backend=config.name("backend"), run=config.id, folder=folder, facts=known)
 
 
 def refuse_too_large(tasks: Sequence[Task]) -> None:
@@ -141,6 +143,11 @@ def part(config: RunConfig, name: str) -> Any:
     shared = {"backend": config.name("backend"), "seed": config.seed, "budget": config.budget, "workers": config.workers}
     asked = {key: value for key, value in shared.items() if accepts(name, config.name(name), key)}
     return make(name, config.name(name), **{**asked, **config.settings(name)})
+
+
+def toolchain(backend: Backend) -> dict[str, str]:
+    """What kernels are judged with here."""
+    return {"evokernel": __version__, "python": platform.python_version(), **backend.versions()}
 
 
 def hardware() -> dict[str, str]:

@@ -10,9 +10,10 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import MemoryItem, Task
+from evokernel.core.records import MemoryItem
 
 NAMED = 5
 RUN = 4
@@ -27,32 +28,75 @@ WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
 Runs = frozenset[tuple[str, ...]]
 
 
-def refuse_leaks(pack: Path, items: Iterable[MemoryItem], tasks: Sequence[Task]) -> None:
+class Described(Protocol):
+    """An operator as it is looked for: a Task, or less."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+
+def refuse_leaks(pack: Path, items: Iterable[MemoryItem], tasks: Sequence[Described]) -> None:
     """Raises where a pack holds something about one of the tasks."""
     if found := leaks(items, tasks):
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         raise UserError(f"{pack} tells about what it is to be tried on ({', '.join(found[:NAMED])}{more}): learn one on other operators")
 
 
-def leaks(items: Iterable[MemoryItem], tasks: Sequence[Task]) -> list[str]:
+def leaks(items: Iterable[MemoryItem], tasks: Sequence[Described]) -> list[str]:
     """The tasks that items came from, whose operator they were written for under whatever name, or whose reference they quote."""
-    ids = {task.id for task in tasks}
-    operators = {task.id: model_runs(task.source) for task in tasks}
-    known: dict[str, str] = {}
+    held_out = HeldOut(tasks)
     found: dict[str, None] = {}
     for item in items:
-        if item.task is None:
-            continue
-        if item.task in ids:
-            found[item.task] = None
-            continue
-        if item.key not in known:
-            known[item.key] = same_operator(item.key, operators)
-        if known[item.key]:
-            found[f"{known[item.key]} as {item.task}"] = None
-        elif quoted := quotes(f"{item.text}\n{item.code}", operators):
-            found[f"{quoted} in {item.id}"] = None
+        match held_out.told_by(item):
+            case id, "task":
+                found[id] = None
+            case id, ("reference" | "structure") if item.task:
+                found[f"{id} as {item.task}"] = None
+            case id, _:
+                found[f"{id} in {item.id}"] = None
     return list(found)
+
+
+class HeldOut:
+    """Operators of which nothing is to be told, as they are looked for."""
+
+    def __init__(self, tasks: Iterable[Described]) -> None:
+        listed = list(tasks)
+        self.ids = [task.id for task in listed]
+        self.runs = {task.id: model_runs(task.source) for task in listed}
+        self.texts = {without_sizes(task.source): task.id for task in listed}
+        self._seen: dict[str, tuple[str, str] | None] = {}
+
+    def told_by(self, item: MemoryItem) -> tuple[str, str] | None:
+        """The operator an item tells about, and how that is known: `task`, `reference`, `structure` or `quote`."""
+        if item.task in self.runs:
+            return item.task, "task"
+        if item.key not in self._seen:
+            self._seen[item.key] = self.written_for(item.key)
+        if found := self._seen[item.key]:
+            return found
+        quoted = quotes(f"{item.title}\n{item.text}\n{item.code}", self.runs)
+        return (quoted, "quote") if quoted else None
+
+    def written_for(self, source: str) -> tuple[str, str] | None:
+        """The operator that a reference is one of."""
+        if not source:
+            return None
+        if id := self.texts.get(without_sizes(source)):
+            return id, "reference"
+        id = same_operator(source, self.runs)
+        return (id, "structure") if id else None
+
+
+def without_sizes(source: str) -> str:
+    """A reference's text whatever its numbers, comments and layout."""
+    try:
+        return re.sub(r"\b\d[\w.]*", "0", ast.unparse(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return source
 
 
 def same_operator(source: str, operators: dict[str, Runs]) -> str:
@@ -72,10 +116,10 @@ def quotes(text: str, operators: dict[str, Runs]) -> str:
     return next((id for id, theirs in operators.items() if len(theirs) >= FEWEST and len(mine & theirs) >= HELD * len(theirs)), "")
 
 
-def runs(tokens: Iterable[str]) -> Runs:
+def runs(tokens: Iterable[str], length: int = RUN) -> Runs:
     """Every so many tokens in a row."""
     listed = list(tokens)
-    return frozenset(zip(*(listed[start:] for start in range(RUN)), strict=False))
+    return frozenset(zip(*(listed[start:] for start in range(length)), strict=False))
 
 
 def model_runs(source: str) -> Runs:

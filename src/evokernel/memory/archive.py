@@ -15,8 +15,8 @@ from evokernel.core.protocols import Embedder, Found
 from evokernel.core.records import Kind, MemoryItem, Record
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
-from evokernel.memory.ledger import Step
-from evokernel.memory.schema import connect_to_read, elsewhere, trouble
+from evokernel.memory.ledger import LIVE_UPDATES, Step, Update
+from evokernel.memory.schema import connect_to_read, elsewhere, trouble, version_of
 
 
 class Entry(NamedTuple):
@@ -26,6 +26,8 @@ class Entry(NamedTuple):
     run: str
     """The run that wrote it; empty for seed knowledge."""
     revoked: bool
+    pack: str = ""
+    """Hash of the pack it came with; empty for what was learned here."""
 
     @property
     def quarantined(self) -> bool:
@@ -61,6 +63,8 @@ class Stats(Record):
     tasks: int
     feasible: int
     """Traces of correct kernels."""
+    packs: dict[str, int]
+    """Taken in, by hash, with the items that are of each."""
 
 
 class Archive:
@@ -69,6 +73,9 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection = connect_to_read(path)
+        with trouble(path):
+            self._knows_packs = version_of(self._connection) >= 3
+        self._columns = "record, run, revoked, pack" if self._knows_packs else "record, run, revoked, ''"
 
     def close(self) -> None:
         """Ends the use of the file."""
@@ -89,20 +96,20 @@ class Archive:
         words = text.lower().split()
         with trouble(self.path):
             rows = self._connection.execute(
-                f"SELECT record, run, revoked FROM items WHERE {where} ORDER BY seq", (int(revoked), *filter(None, given.values()))
+                f"SELECT {self._columns} FROM items WHERE {where} ORDER BY seq", (int(revoked), *filter(None, given.values()))
             )
-            for record, by, gone in rows:
+            for record, by, gone, pack in rows:
                 item = self._parse(record)
                 said = f"{item.id}\n{item.title}\n{item.text}\n{item.code}".lower()
                 if all(word in said for word in words):
-                    yield Entry(item, by, bool(gone))
+                    yield Entry(item, by, bool(gone), pack)
 
     def get(self, id: str) -> Entry:
         """One item, or a line that says which ids are near."""
         with trouble(self.path):
-            row = self._connection.execute("SELECT record, run, revoked FROM items WHERE id = ?", (id,)).fetchone()
+            row = self._connection.execute(f"SELECT {self._columns} FROM items WHERE id = ?", (id,)).fetchone()
             if row:
-                return Entry(self._parse(row[0]), row[1], bool(row[2]))
+                return Entry(self._parse(row[0]), row[1], bool(row[2]), row[3])
             known = [found[0] for found in self._connection.execute("SELECT id FROM items")]
         near = get_close_matches(id, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "'evokernel memory list' shows what is there"
@@ -164,7 +171,21 @@ class Archive:
                 backends=self._tally("backend"),
                 tasks=int(self._connection.execute("SELECT count(DISTINCT task) FROM items WHERE revoked = 0").fetchone()[0]),
                 feasible=self._count("items WHERE revoked = 0 AND kind = 'trace' AND json_extract(record, '$.feasible') = 1"),
+                packs=self.packs(),
             )
+
+    def packs(self) -> dict[str, int]:
+        """Packs that were taken in, by hash, with the items that are of each."""
+        if not self._knows_packs:
+            return {}
+        count = "(SELECT count(*) FROM items WHERE pack = sha256 AND revoked = 0)"
+        with trouble(self.path):
+            return dict(self._connection.execute(f"SELECT sha256, {count} FROM packs ORDER BY sha256").fetchall())
+
+    def updates(self) -> list[Update]:
+        """Every row of the ledger that counts, oldest first."""
+        with trouble(self.path):
+            return list(map(Update._make, self._connection.execute(LIVE_UPDATES)))
 
     def meta(self, name: str) -> str:
         """A fact about the whole bank, such as `embedder`; empty when nobody wrote it yet."""

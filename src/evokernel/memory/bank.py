@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, Found, Value
 from evokernel.core.records import Kind, MemoryItem, Stage
-from evokernel.memory import ledger
+from evokernel.memory import ledger, origins
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
 from evokernel.memory.schema import connect, elsewhere, transaction, trouble
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CANDIDATE = "candidate:"
 TEXTS = 1024  # embedded texts kept: a task's reference is the query of every round and the key of every attempt
-PUT_ITEM = """INSERT INTO items (id, run, kind, backend, task, family, parent, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+PUT_ITEM = """INSERT INTO items (id, run, kind, backend, task, family, parent, record, pack) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, backend = excluded.backend, task = excluded.task, family = excluded.family,
     parent = excluded.parent, record = excluded.record WHERE record <> excluded.record RETURNING seq"""
 
@@ -54,8 +54,18 @@ class Bank:
         self._revoked: set[str] = set()
 
     @classmethod
-    def open(cls, path: Path, embedder: Embedder, *, backend: str, run: str, folder: Path | None = None) -> Bank:
-        """For a run, new or resumed. `folder` is where it keeps its journal, for when something in that is revoked."""
+    def open(
+        cls,
+        path: Path,
+        embedder: Embedder,
+        *,
+        backend: str,
+        run: str,
+        folder: Path | None = None,
+        facts: origins.Facts | None = None,
+    ) -> Bank:
+        """For a run, new or resumed. `folder` is where it keeps its journal, for when something in that is revoked; `facts` are what
+        packs say about where their items come from."""
         connection = connect(path)
         bank = cls(path, connection, embedder, backend, run)
         try:
@@ -71,6 +81,8 @@ class Bank:
                         connection.execute("INSERT INTO runs (id, backend, items, ledger) VALUES (?, ?, ?, ?)", (run, backend, *mark))
                     if folder:
                         connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (str(folder.absolute()), run))
+                    if facts:
+                        origins.keep(connection, run, facts)
                     bank._load(*mark)
         except (UserError, sqlite3.Error):
             connection.close()
@@ -207,9 +219,9 @@ def what_is_embedded(item: MemoryItem) -> str:
     return item.key or f"{item.title}\n{item.text}\n{item.code}"
 
 
-def put(connection: sqlite3.Connection, run: str, item: MemoryItem, vector: np.ndarray) -> bool:
+def put(connection: sqlite3.Connection, run: str, item: MemoryItem, vector: np.ndarray, pack: str = "") -> bool:
     """Stores an item inside the caller's transaction; False when the file already holds it word for word."""
-    row = (item.id, run, item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json())
+    row = (item.id, run, item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json(), pack)
     changed = connection.execute(PUT_ITEM, row).fetchone()
     if changed:
         connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (changed[0], vector.tobytes()))

@@ -31,6 +31,19 @@ class Update(NamedTuple):
     reward: float
     alpha: float
 
+    @property
+    def task(self) -> str:
+        """The task it was learned on."""
+        return self.attempt.rpartition("/")[0]
+
+    @property
+    def trace(self) -> str:
+        """The attempt as items are called."""
+        return f"{self.run}:{self.attempt}"
+
+
+LIVE_UPDATES = f"SELECT {', '.join(Update._fields)} FROM ledger WHERE revoked = 0 ORDER BY seq"
+
 
 class Step(NamedTuple):
     """A row of an item's history."""

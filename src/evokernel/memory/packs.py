@@ -1,66 +1,61 @@
-"""Memory packs: a bank, or a part of it, as JSON lines that another bank can take in."""
+"""Memory packs: a bank, or a part of it, that another bank can take in, with its values to the bit."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from pydantic import ValidationError
 
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
-from evokernel.core.records import MemoryItem, Record
-from evokernel.memory import ledger
-from evokernel.memory.bank import claim, put, what_is_embedded
+from evokernel.core.records import MemoryItem
+from evokernel.memory import ledger, origins
+from evokernel.memory.bank import CANDIDATE, claim, put, what_is_embedded
 from evokernel.memory.index import grid
-from evokernel.memory.schema import connect, connect_to_read, transaction, trouble
-
-FORMAT = 1
-
-
-class Line(Record):
-    """One line of a pack: its format, an item with the run that wrote it, or one update of a value."""
-
-    evokernel_memory: int | None = None
-    item: MemoryItem | None = None
-    run: str = ""
-    update: ledger.Update | None = None
+from evokernel.memory.pack_file import Filters, Header, Pack, described, first_line, read
+from evokernel.memory.schema import connect, connect_to_read, elsewhere, transaction, trouble
 
 
 class Moved(NamedTuple):
-    """What an export wrote or an import added."""
+    """What an import added."""
 
     items: int
     updates: int
 
 
-def export(path: Path, file: Path, *, backend: str = "", kinds: Collection[str] = (), without_tasks: Collection[str] = ()) -> Moved:
-    """Writes a pack: items, and the updates their values are made of. Nothing of `without_tasks`, nor what was learned on them."""
+class Leaving(NamedTuple):
+    """What stays behind besides: all of some tasks, some items, and whatever was learned on these."""
+
+    tasks: frozenset[str] = frozenset()
+    items: frozenset[str] = frozenset()
+
+
+ALL, NOTHING = Filters(), Leaving()
+
+
+def export(path: Path, file: Path, filters: Filters = ALL, leaving: Leaving = NOTHING) -> Header:
+    """Writes a pack: items, and the updates their values are made of, without what was learned on tasks that are not in it."""
     connection = connect_to_read(path)
-    items = updates = 0
     new = file.with_name(f".{file.name}.new")
     try:
-        with trouble(path), new.open("w", encoding="utf-8") as out:
-            out.write(json.dumps({"evokernel_memory": FORMAT}) + "\n")
-            exported = set()
-            rows = connection.execute(
-                "SELECT id, run, kind, task, record FROM items WHERE revoked = 0 AND ? IN ('', backend) ORDER BY seq", (backend,)
-            )
-            for id, run, kind, task, record in rows:
-                if (kind in kinds or not kinds) and task not in without_tasks:
-                    out.write(f'{{"item": {record}, "run": {json.dumps(run)}}}\n')
-                    exported.add(id)
-                    items += 1
-            columns = ", ".join(ledger.Update._fields)
-            for row in connection.execute(f"SELECT {columns} FROM ledger WHERE revoked = 0 ORDER BY seq"):
-                update = ledger.Update(*row)
-                if update.item in exported and update.attempt.rpartition("/")[0] not in without_tasks:
-                    out.write(json.dumps({"update": update._asdict()}) + "\n")
-                    updates += 1
+        with trouble(path), tempfile.TemporaryFile() as body:
+            connection.execute("BEGIN")  # items and ledger of one moment, whoever writes meanwhile
+            header = write_body(connection, path, body, filters, leaving)
+            body.seek(0)
+            with new.open("wb") as out:
+                out.write(first_line(header).encode())
+                shutil.copyfileobj(body, out)
         os.replace(new, file)
     except OSError as error:
         with suppress(OSError):  # on a read-only disk there is nothing to take away
@@ -68,41 +63,101 @@ def export(path: Path, file: Path, *, backend: str = "", kinds: Collection[str] 
         raise UserError(f"cannot write {file}: {error.strerror}; choose another place") from error
     finally:
         connection.close()
-    return Moved(items, updates)
+    return header
 
 
-def import_pack(path: Path, file: Path, embedder: Embedder) -> Moved:
+def write_body(connection: sqlite3.Connection, path: Path, body: IO[bytes], filters: Filters, leaving: Leaving) -> Header:
+    """Every line but the first, and what the first is to say."""
+    digest = hashlib.sha256()
+
+    def write(line: str) -> None:
+        digest.update(f"{line}\n".encode())
+        body.write(f"{line}\n".encode())
+
+    items: dict[str, MemoryItem] = {}
+    wrote, learned = Counter[str](), Counter[str]()
+    rows = connection.execute(
+        "SELECT id, run, kind, task, record FROM items WHERE revoked = 0 AND ? IN ('', backend) ORDER BY seq", (filters.backend,)
+    )
+    for id, run, kind, task, record in rows:
+        if id not in leaving.items and (kind in filters.kinds or not filters.kinds) and (task is None or stays(task, filters, leaving)):
+            items[id] = parse(path, record)
+            wrote[run] += 1
+            write(f'{{"item": {record}, "run": {json.dumps(run)}}}')
+    for row in connection.execute(ledger.LIVE_UPDATES):
+        update = ledger.Update(*row)
+        if update.item in items and stays(update.task, filters, leaving) and update.trace not in leaving.items:
+            learned[update.run] += 1
+            write(json.dumps({"update": update._asdict()}))
+    known = origins.all_known(connection)
+    runs = tuple(
+        origins.Origin(run=run, items=wrote[run], updates=learned[run], **known.get(run, origins.Facts()).model_dump())
+        for run in sorted((wrote.keys() | learned.keys()) - {""})
+    )
+    found = described(items.values())
+    return Header.model_validate({**found, "sha256": digest.hexdigest(), "updates": learned.total(), "runs": runs, "filters": filters})
+
+
+def stays(task: str, filters: Filters, leaving: Leaving = NOTHING) -> bool:
+    """Whether what came from a task goes into a pack."""
+    everything = not (filters.tasks or filters.suites)
+    kept = everything or any(fnmatchcase(task, pattern) for pattern in filters.tasks) or any(is_of(task, suite) for suite in filters.suites)
+    return kept and not any(fnmatchcase(task, name) or is_of(task, name) for name in filters.without) and task not in leaving.tasks
+
+
+def is_of(task: str, suite: str) -> bool:
+    """Whether a task is of a suite, or of one that fits a pattern."""
+    return fnmatchcase(task.partition("/")[0], suite)
+
+
+def unmatched(path: Path, filters: Filters) -> Iterator[tuple[str, list[str]]]:
+    """What the filters name that a bank knows nothing of, with the names it knows."""
+    connection = connect_to_read(path)
+    try:
+        with trouble(path):
+            tasks = {row[0] for row in connection.execute("SELECT DISTINCT task FROM items WHERE task IS NOT NULL")}
+            tasks |= {ledger.Update(*row).task for row in connection.execute(ledger.LIVE_UPDATES)}
+    finally:
+        connection.close()
+    suites = {task.partition("/")[0] for task in tasks}
+    for asked, known in ((filters.tasks, tasks), (filters.suites, suites), (filters.without, tasks | suites)):
+        for name in asked:
+            if not any(fnmatchcase(one, name) for one in known):
+                yield name, sorted(known)
+
+
+def parse(path: Path, record: str) -> MemoryItem:
+    """An item as a bank holds it."""
+    try:
+        return MemoryItem.model_validate_json(record)
+    except ValidationError as error:
+        raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error
+
+
+def import_pack(path: Path, file: Path, embedder: Embedder, unsigned: bool = False) -> Moved:
+    """Adds the pack in a file to a bank; one that is not what was exported is refused, unless `unsigned`."""
+    return take(path, read(file, unsigned), embedder)
+
+
+def take(path: Path, pack: Pack, embedder: Embedder) -> Moved:
     """Adds a pack to a bank, all of it or nothing; what the bank already has, or has revoked, is left alone."""
-    lines = list(read(file))
-    items = [(line.item, line.run) for line in lines if line.item]
-    vectors = grid(embedder.embed([what_is_embedded(item) for item, _ in items]))
+    vectors = grid(embedder.embed([what_is_embedded(held.item) for held in pack.items]))
     connection = connect(path)
     try:
         with trouble(path), transaction(connection):
             claim(connection, path, embedder.id)
             revoked = {row[0] for row in connection.execute("SELECT id FROM revoked")}
             known = {row[0] for row in connection.execute("SELECT id FROM items")} | revoked
-            news = [(item, run, vector) for (item, run), vector in zip(items, vectors, strict=True) if item.id not in known]
-            for item, run, vector in news:
-                put(connection, run, item, vector)
-            updates = [line.update for line in lines if line.update and f"{line.update.run}:{line.update.attempt}" not in revoked]
+            given = zip(pack.items, vectors, strict=True)
+            news = [(held, vector) for held, vector in given if not known & {held.item.id, CANDIDATE + held.item.candidate}]
+            for held, vector in news:
+                put(connection, held.run, held.item, vector, pack.sha256)
+            updates = [update for update in pack.updates if not revoked & {update.trace, update.item}]
             learned = sum(ledger.write(connection, update) for update in updates)
+            connection.execute("INSERT OR IGNORE INTO packs VALUES (?, ?)", (pack.sha256, first_line(pack.header)))
+            for origin in pack.header.runs:
+                noted = origin.model_dump(exclude={"run", "items", "updates"})
+                origins.keep(connection, origin.run, origins.Facts(**noted))
     finally:
         connection.close()
     return Moved(len(news), learned)
-
-
-def read(file: Path) -> Iterator[Line]:
-    """The lines of a pack, checked; the first wrong one is named."""
-    try:
-        texts = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read memory pack {file}: {error}") from error
-    for number, text in enumerate(texts, start=1):
-        try:
-            line = Line.model_validate_json(text)
-        except ValidationError as error:
-            raise UserError(f"{file}, line {number} is not part of a memory pack: {error.errors()[0]['msg'].lower()}") from error
-        if number == 1 and line.evokernel_memory != FORMAT:
-            raise UserError(f"{file} is not a memory pack of format {FORMAT}: make one with evokernel memory export")
-        yield line

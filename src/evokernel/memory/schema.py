@@ -9,13 +9,16 @@ from pathlib import Path
 
 from evokernel.core.errors import UserError
 
-VERSION = 2
+VERSION = 3
 BUSY_TIMEOUT_S = 60.0
+# What is known of a run, which outlasts its folder; of runs that came with a pack, too, so apart from `runs`.
+ORIGINS = "CREATE TABLE origins (run TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID"
+PACKS = "CREATE TABLE packs (sha256 TEXT PRIMARY KEY, header TEXT NOT NULL) WITHOUT ROWID"
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE items (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, run TEXT NOT NULL, kind TEXT NOT NULL,
        backend TEXT NOT NULL, task TEXT, family TEXT NOT NULL, parent TEXT NOT NULL, record TEXT NOT NULL,
-       revoked INTEGER NOT NULL DEFAULT 0)""",
+       revoked INTEGER NOT NULL DEFAULT 0, pack TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX items_by_backend ON items (backend, seq)",
     "CREATE INDEX items_by_parent ON items (parent)",
     "CREATE TABLE vectors (seq INTEGER PRIMARY KEY REFERENCES items (seq), vector BLOB NOT NULL)",
@@ -31,8 +34,13 @@ TABLES = (
        folder TEXT NOT NULL DEFAULT '') WITHOUT ROWID""",
     # Ids of items and attempts, and `candidate:<id>` for code that is refused wherever it turns up again.
     "CREATE TABLE revoked (id TEXT PRIMARY KEY) WITHOUT ROWID",
+    ORIGINS,
+    PACKS,
 )
-STEPS = {1: ("ALTER TABLE runs ADD COLUMN folder TEXT NOT NULL DEFAULT ''",)}
+STEPS = {
+    1: ("ALTER TABLE runs ADD COLUMN folder TEXT NOT NULL DEFAULT ''",),
+    2: ("ALTER TABLE items ADD COLUMN pack TEXT NOT NULL DEFAULT ''", ORIGINS, PACKS),
+}
 """What makes a bank of a version one of the next."""
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 UNREACHABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
@@ -87,12 +95,17 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def bring_up(connection: sqlite3.Connection) -> None:
     """Turns an older bank into one of today, inside the caller's transaction."""
-    found = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
+    found = version_of(connection)
     for version in range(found, VERSION):
         for statement in STEPS[version]:
             connection.execute(statement)
     if found < VERSION:
         connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(VERSION),))
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Of the bank as it is: one that is only read is not brought up."""
+    return int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:

@@ -1,0 +1,45 @@
+"""What the commands that work on a memory bank share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evokernel.cli.output import emit, tell
+
+if TYPE_CHECKING:
+    from evokernel.core.protocols import Embedder
+    from evokernel.memory.archive import Archive
+
+KINDS = ("api", "practice", "experience", "trace")
+bank_option = click.option(
+    "--memory",
+    "path",
+    type=click.Path(path_type=Path),
+    default="evokernel-memory.db",
+    metavar="PATH",
+    help="The bank. [evokernel-memory.db]",
+)
+embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="What the bank's vectors were made with. [hash]")
+
+
+def archive(path: Path) -> Archive:
+    """The bank, for reading."""
+    from evokernel.memory.bank import Bank
+
+    return Bank.read(path)
+
+
+def made(embedder: str) -> Embedder:
+    """The embedder a bank was made with."""
+    from evokernel.core.plugins import make
+
+    found: Embedder = make("embedder", embedder)
+    return found
+
+
+def say(value: dict[str, Any], words: str, as_json: bool) -> None:
+    """What was done."""
+    emit(value) if as_json else tell(words)
