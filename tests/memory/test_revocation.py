@@ -173,6 +173,9 @@ def test_what_cannot_be_revoked(path, tmp_path):
 def test_a_bank_of_an_earlier_version_is_brought_up(path):
     with sqlite3.connect(path) as connection:
         connection.execute("ALTER TABLE runs DROP COLUMN folder")
+        connection.execute("ALTER TABLE items DROP COLUMN pack")
+        connection.execute("DROP TABLE origins")
+        connection.execute("DROP TABLE packs")
         connection.execute("UPDATE meta SET value = '1' WHERE name = 'schema'")
     connection.close()
     with Bank.read(path) as archive:
