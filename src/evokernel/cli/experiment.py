@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
 from pathlib import Path
@@ -30,7 +31,9 @@ EVERY_S = 10.0
 @click.option("--operators", type=click.IntRange(1), metavar="N", help="So many of each group, spread over the whole. [all]")
 @click.option("--arms", metavar="NAMES", help="Only these, with commas between them.")
 @click.option(
-    "--protocol", type=click.Choice(["paper", "strict"]), help="How kernels are judged while the loop goes on. [as the file says]"
+    "--protocol",
+    type=click.Choice(["paper", "strict"]),
+    help="What runs go by; bests are judged again by the other. [as the file says]",
 )
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Of all runs, of the file, or arms.NAME.key, packs.NAME.key.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Gone on with where it has runs. [runs/experiments/NAME]")
@@ -62,19 +65,28 @@ def command(
 
     if is_list or not name:
         return tell_list(as_json)
-    given = [*sets, *([f"seeds={seeds}"] if seeds else []), *([f"protocol={protocol}"] if protocol else [])]
-    plan = chosen(plans.read(name, given), arms)
+    read = plans.read(name, [*sets, *([f"seeds={seeds}"] if seeds else [])])
+    plan, left_out = chosen(plans.by(read, protocol) if protocol else read, arms)
     folder = out or Path("runs") / "experiments" / plan.name
     tasks = lab.operators(plan, operators)
     rows = expected.expected(plan, tasks, [folder, Path("runs")])
     if dry_run:
         return tell_expected(plan, rows, as_json)
     announce(plan, rows, as_json)
-    return conduct(plan, tasks, folder, as_json)
+    if operators:
+        left_out |= {f"{name}: all but {len(some)} operators": f"--operators {operators}" for name, some in tasks.items()}
+    options = {"--seeds": seeds, "--operators": operators, "--arms": arms, "--protocol": protocol}
+    return conduct(plan, tasks, folder, left_out, typed(name, options, sets), as_json)
 
 
-def chosen(plan: Plan, names: str | None) -> Plan:
-    """With some of its arms, and the packs these need; those that lack a setting are left out."""
+def typed(name: str, options: dict[str, Any], sets: tuple[str, ...]) -> str:
+    """The command that does it again, wherever its folder goes."""
+    given = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+    return shlex.join(["evokernel", "experiment", name, *given, *(word for text in sets for word in ("--set", text))])
+
+
+def chosen(plan: Plan, names: str | None) -> tuple[Plan, dict[str, str]]:
+    """With some of its arms, and the packs these need; those that lack a setting are left out, with the reason."""
     from evokernel.core.plugins import did_you_mean
 
     known = {arm.name: arm for arm in plan.arms}
@@ -91,7 +103,10 @@ def chosen(plan: Plan, names: str | None) -> Plan:
     packs = tuple(pack for pack in plan.packs if any(arm.pack == pack.name for arm in arms))
     left = {arm.name for arm in arms}
     against = tuple(pair for pair in plan.against if set(pair) <= left)
-    return plan.model_copy(update={"arms": arms, "packs": packs, "against": against})
+    reasons = {
+        f"arm {name}": f"{arm.needs} is not set" if arm.lacks() else "not asked for" for name, arm in known.items() if name not in left
+    }
+    return plan.model_copy(update={"arms": arms, "packs": packs, "against": against}), reasons
 
 
 def tell_list(as_json: bool) -> int:
@@ -184,18 +199,27 @@ class Telling:
             tell(f"{words.duration(self.told - self.begun)}: {run.folder.name}: {counts}", err=True)
 
 
-def conduct(plan: Plan, tasks: Any, folder: Path, as_json: bool) -> int:
+def conduct(plan: Plan, asked: Any, folder: Path, left_out: dict[str, str], typed: str, as_json: bool) -> int:
     """Runs it, writes what it found, shows the tables."""
     from evokernel.cli.report import show
-    from evokernel.experiments import lab, told
+    from evokernel.experiments import lab, told, written
+    from evokernel.experiments.results import Results
+    from evokernel.experiments.summary import summary
 
+    tasks, reasons = lab.sifted(asked)
+    for operator, why in reasons.items():
+        tell(f"note: {operator} is left out: {why}", err=True)
     found = lab.carry_out(plan, tasks, folder, Telling())
-    telling = told.Told(plan, found, tasks)
-    tables = told.write(telling, folder)
+    results = Results(plan, found, tasks, folder, lab.vacuous(tasks), {**left_out, **reasons}, typed)
+    tables = written.write(results)
     if as_json:
-        emit(telling.figures() | {"folder": str(folder)})
+        emit(told.figures(results) | {"summary": summary(results), "folder": str(folder)})
         return 0
     for table in tables:
         tell(f"\n{show(table)}")
-    tell(f"\nwritten to {folder / 'experiment.md'}")
+    tell("")
+    for line in summary(results):
+        tell(folded(line))
+    tell(folded(told.protocol(results)))
+    tell(f"\nwritten to {folder / 'experiment.html'}, experiment.md and experiment.json")
     return 0

@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from evokernel.core.config import merge
+from evokernel.core.errors import UserError
+from evokernel.core.run import Run
+from evokernel.experiments import looser
 from evokernel.experiments.arms import Arm, Found, Listener, Study, Table, conduct, learn_pack
 from evokernel.experiments.plans import Learned, Plan, PlannedArm
-from evokernel.tasks.loader import TaskFile, files, home
+from evokernel.experiments.room import too_large
+from evokernel.reference.audit import audit
+from evokernel.reports.metrics import Tried
+from evokernel.tasks.loader import TaskFile, describe, files, home
 
 Operators = Mapping[str, Sequence[TaskFile]]
 """By group."""
@@ -22,6 +28,31 @@ def operators(plan: Plan, most: int | None = None) -> dict[str, list[TaskFile]]:
         count = len(tasks) if most is None else min(most, len(tasks))
         found[name] = [tasks[number * len(tasks) // count] for number in range(count)]
     return found
+
+
+def sifted(given: Operators) -> tuple[dict[str, list[TaskFile]], dict[str, str]]:
+    """The operators that can be tried on this machine; of the others, why not."""
+    reasons: dict[str, str] = {}
+    for file in {file.id: file for tasks in given.values() for file in tasks}.values():
+        try:
+            if why := too_large(describe(file)):
+                reasons[file.id] = f"needs {why}"
+        except UserError as error:
+            reasons[file.id] = str(error)
+    kept = {group: [file for file in tasks if file.id not in reasons] for group, tasks in given.items()}
+    if empty := [group for group, tasks in kept.items() if not tasks]:
+        raise UserError(f"no operator of group '{empty[0]}' can be tried here: {next(iter(reasons.values()))}")
+    return kept, reasons
+
+
+def vacuous(given: Operators) -> frozenset[str]:
+    """Operators of yours that something passes for which computes nothing, at the published tolerance or the task's own.
+
+    Of those that come with the package it is known that there is none.
+    """
+    tasks = [describe(file) for tasks in given.values() for file in tasks if not file.path.is_relative_to(home())]
+    looked = {task.id: audit(task, task.sizes.get("small", {}), thorough=False) for task in tasks}
+    return frozenset(id for id, findings in looked.items() if any(finding.kind == "vacuous" for finding in findings))
 
 
 def specs(given: Operators, groups: Sequence[str]) -> tuple[str, ...]:
@@ -44,8 +75,14 @@ def carry_out(plan: Plan, given: Operators, folder: Path, listen: Listener = lam
         made = tuple(arm(plan, one, given, packs) for one in plan.arms)
         study = Study(name=plan.name, tasks=(), arms=made, seeds=(seed,), settings=plan.settings, again=plan.again)
         for name, by_seed in conduct(study, folder, listen).items():
-            found[name] |= by_seed
+            found[name] |= {seed: by_both(plan, tries, folder / f"{name}-{seed}", listen) for seed, tries in by_seed.items()}
     return found
+
+
+def by_both(plan: Plan, tries: list[Tried], folder: Path, listen: Listener) -> list[Tried]:
+    """With the published protocol's verdicts on what a strict loop refused, where it is to be told beside."""
+    is_wanted = plan.again is not None and looser.is_wanted(Run.open(folder), plan.again.get("protocol"))
+    return looser.judged(tries, folder, listen) if is_wanted else tries
 
 
 def arm(plan: Plan, planned: PlannedArm, given: Operators, packs: Mapping[str, Path]) -> Arm:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import log
 from typing import Literal, NamedTuple
 
-from evokernel.experiments.intervals import Grid, Interval, difference, grid, interval
+from evokernel.experiments.intervals import Grid, Interval, chance, difference, grid, interval
 from evokernel.reports import words
 from evokernel.reports.metrics import Tried
 
@@ -31,27 +31,48 @@ class Measure(NamedTuple):
     def grid(self, seeds: Seeds) -> Grid:
         return grid(seeds, self.figure)
 
-    def apart(self, one: Seeds, other: Seeds) -> Interval | None:
+    def apart(self, one: Seeds, other: Seeds) -> Apart | None:
         """Operator by operator and seed by seed; of ratios, the logarithm."""
-        return difference(self.grid(one), self.grid(other))
+        first, second = self.grid(one), self.grid(other)
+        found = difference(first, second)
+        return None if found is None else Apart(found, chance(first - second))
+
+    def show_apart(self, found: Apart | None) -> str:
+        """`+10 points [3 to 17], p = 0.012`."""
+        if found is None:
+            return words.UNKNOWN
+        text = points(found.by) if self.unit == "share" else self.show(found.by)
+        return text + ("" if found.p is None else f", p = {found.p:.3f}")
+
+
+class Apart(NamedTuple):
+    """How much one arm lies above another, and how often chance would give as much."""
+
+    by: Interval
+    p: float | None
 
 
 def share(found: Interval | None) -> str:
-    """`45 % (38 to 52)`."""
-    return words.UNKNOWN if found is None else f"{100 * found.mean:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f})"
+    """`45 % [38 to 52]`."""
+    return words.UNKNOWN if found is None else f"{100 * found.mean:.0f} % [{100 * found.low:.0f} to {100 * found.high:.0f}]"
+
+
+def points(found: Interval) -> str:
+    """`+10 points [3 to 17]`: a difference of shares."""
+    return f"{100 * found.mean:+.0f} points [{100 * found.low:.0f} to {100 * found.high:.0f}]"
 
 
 def ratio(found: Interval | None) -> str:
-    """`1.20× (1.05 to 1.41)`, of logarithms."""
+    """`1.20× [1.05 to 1.41]`, of logarithms."""
     if found is None:
         return words.UNKNOWN
     means = found.exp()
-    return f"{words.ratio(means.mean)} ({words.digits(means.low)} to {words.digits(means.high)})"
+    return f"{words.ratio(means.mean)} [{words.digits(means.low)} to {words.digits(means.high)}]"
 
 
 def number(found: Interval | None) -> str:
-    """`4.1 (3.2 to 5.3)`."""
-    return words.UNKNOWN if found is None else f"{found.mean:.1f} ({found.low:.1f} to {found.high:.1f})"
+    """`4.1 [3.2 to 5.3]`."""
+    return words.UNKNOWN if found is None else f"{found.mean:.1f} [{found.low:.1f} to {found.high:.1f}]"
 
 
 SHOWN = {"share": share, "ratio": ratio, "number": number}
@@ -67,14 +88,22 @@ def feasible(rounds: int | None = None) -> Figure:
     return lambda tried: float(any(attempt.outcome.feasible for attempt in tried.attempts[:rounds]))
 
 
-def holds(tried: Tried) -> float:
-    """The same after bests were judged again, which may have been by another protocol."""
-    return float(tried.solved)
+def holds(protocol: str) -> Figure:
+    """Acc by another protocol than the loop's, as far as kernels were judged by it; no figure where one that matters was not."""
+
+    def figure(tried: Tried) -> float | None:
+        judged = [final.outcome for final in (*tried.finals.values(), *(tried.others or {}).values())]
+        if any(outcome.feasible and outcome.protocol == protocol for outcome in judged):
+            return 1.0
+        is_unseen = tried.solved and not tried.final  # the judge had trouble of its own
+        return None if is_unseen or (protocol == "paper" and tried.others is None) else 0.0
+
+    return figure
 
 
-def not_vacuous(figure: Figure) -> Figure:
-    """Without operators that something passes for which computes nothing."""
-    return lambda tried: None if "vacuous" in tried.task.tags else figure(tried)
+def without(vacuous: Collection[str], figure: Figure) -> Figure:
+    """Of the other operators only."""
+    return lambda tried: None if tried.task.id in vacuous or "vacuous" in tried.task.tags else figure(tried)
 
 
 def attempts_spent(tried: Tried) -> float:
@@ -93,48 +122,26 @@ def over(name: str) -> Figure:
     return figure
 
 
-def faster(name: str) -> Figure:
-    """1 where the best kernel is faster than a baseline; no figure where there is no correct one."""
-    return lambda tried: None if (found := over(name)(tried)) is None else float(found > 0)
+def faster(name: str, p: float = 1.0) -> Figure:
+    """fast_p over correct: 1 where the best kernel is more than p times as fast as a baseline; no figure without a correct one."""
+    return lambda tried: None if (found := over(name)(tried)) is None else float(found > log(p))
 
 
-def faster_of_all(name: str) -> Figure:
-    """The same over all operators: one without a correct kernel is not faster."""
-    return lambda tried: float((over(name)(tried) or -1.0) > 0)
+def faster_of_all(name: str, p: float = 1.0) -> Figure:
+    """fast_p over all operators: one without a correct kernel is not faster; no figure for a correct one that was not timed so."""
+
+    def figure(tried: Tried) -> float | None:
+        return faster(name, p)(tried) if tried.solved else 0.0
+
+    return figure
 
 
 def gain(tried: Tried) -> float | None:
-    """First correct to best, as a logarithm."""
-    return log(tried.gain) if tried.gain else None
+    """First correct to best, as a logarithm; of operators with a further correct kernel."""
+    return log(tried.gain) if tried.gain and len(tried.correct) > 1 else None
 
 
 def of_the_floor(tried: Tried) -> float | None:
-    """The share of what the device's ceilings allow."""
+    """The share of what the device's ceilings allow, as a logarithm."""
     outcome = tried.outcome
-    return tried.floor_us / outcome.latency_us if outcome and outcome.latency_us and tried.floor_us else None
-
-
-def rates(is_judged_again: bool) -> list[Measure]:
-    """CR and Acc, at the first attempt and at the end; and once more where bests were judged again."""
-    again = Measure("Acc, judged again", holds, "share", "the same for bests that were judged again when the run was over")
-    return [
-        Measure("CR, round 1", compiled(1), "share", "operators with a candidate that compiles"),
-        Measure("CR", compiled(), "share"),
-        Measure("Acc, round 1", feasible(1), "share", "operators with a feasible candidate"),
-        Measure("Acc", feasible(), "share"),
-        *([again] if is_judged_again else []),
-        Measure("Acc, not vacuous", not_vacuous(feasible()), "share", "without operators that something passes for which computes nothing"),
-    ]
-
-
-def speeds(names: Sequence[str]) -> list[Measure]:
-    """How fast bests are, against every baseline there is."""
-    found = [Measure("first→best", gain, "ratio"), Measure("of the floor", of_the_floor, "share")]
-    for name in names:
-        base = words.baseline([name])
-        found += [
-            Measure(f"over {base}", over(name), "ratio", "geometric mean of the best kernels"),
-            Measure(f"faster than {base}", faster(name), "share", "of operators with a correct kernel"),
-            Measure(f"faster than {base}, of all", faster_of_all(name), "share"),
-        ]
-    return found
+    return log(tried.floor_us / outcome.latency_us) if outcome and outcome.latency_us and tried.floor_us else None

@@ -115,6 +115,12 @@ def settings_of(table: Table, part: str, name: str, path: Path) -> Table:
     return found
 
 
+def by(plan: Plan, protocol: str) -> Plan:
+    """The same with runs that go by one protocol and bests that are judged again by the other."""
+    other = {"paper": "strict", "strict": "paper"}[protocol]
+    return plan.model_copy(update={"settings": {**plan.settings, "protocol": protocol}, "again": {**(plan.again or {}), "protocol": other}})
+
+
 def read(name: str, sets: Sequence[str] = ()) -> Plan:
     """One of those, or a file; settings of the form `key=value` win over what it says."""
     known = shipped()

@@ -28,6 +28,8 @@ class Tried:
     task: Task
     attempts: tuple[Attempt, ...]
     finals: Finals = field(default_factory=dict)
+    others: Finals | None = None
+    """What a looser protocol says of attempts that the loop's refused; None where nobody asked."""
 
     @cached_property
     def fallen(self) -> tuple[Attempt, ...]:

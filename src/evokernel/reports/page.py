@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evokernel.core.config import write_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run, write_whole
 from evokernel.reports import metrics, tables, words
+from evokernel.reports.figures import draw_all
 from evokernel.reports.metrics import Tried
-from evokernel.reports.plots import Plot, draw_all
+from evokernel.reports.plots import Plot
 from evokernel.reports.tables import Column, Table
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -45,14 +49,10 @@ def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued]
 
 def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | None, plots: Sequence[Plot]) -> str:
     """The page as text."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     found = metrics.of_run(run, attempts)
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("report.html.j2").render(
+    return template("report.html.j2").render(
         config=run.config,
         backend=words.backend(run.config.name("backend"), run.facts),
         settings=write_toml(run.config.model_dump(mode="json")),
@@ -65,6 +65,16 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
         kernels=[kernel(tried) for tried in found],
         clock=words.clock(metrics.clocks(attempts)),
     )
+
+
+def template(name: str) -> Template:
+    """One of ours; whatever is put into it is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(name)
 
 
 def value_table(values: Sequence[Valued], most: int = 25) -> Table:

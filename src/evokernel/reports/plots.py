@@ -1,4 +1,4 @@
-"""Plots of a run: SVG for the page, SVG and PNG files. Lines and bars differ in shape, not only in colour.
+"""How plots are made: SVG for the page, SVG and PNG files. Lines and bars differ in shape, not only in colour.
 
 matplotlib is loaded when a plot is drawn, without pyplot and its global state.
 """
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
-from evokernel.reports import metrics, words
+from evokernel.reports import metrics
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import short_names
 
 INK = "#010203"  # replaced by the page's own text colour where a plot is set into it
 BLUE, ORANGE, GREY = "#2f7fc1", "#e08214", "#8a8f98"
 HATCHES = ("", "///", "---", "xxx", "\\\\\\", "|||", "++")
+LINES = (("-", "s"), ("--", "o"), (":", "^"), ("-.", "D"), ((0, (5, 1)), "v"), ((0, (1, 1)), "x"))
 MOST_NAMED = 60
 STYLE = {
     "font.size": 9,
@@ -64,68 +64,6 @@ def canvas(width: float, height: float) -> Iterator[tuple[Any, Any]]:
         yield figure, figure.add_subplot()
 
 
-def draw_all(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> list[Plot]:
-    """Every plot there is data for, written to `folder` as SVG and PNG."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return [plot for plot in plots(found, attempts, folder) if plot]
-    except OSError as error:
-        raise UserError(
-            f"cannot write plots to {folder}: {error.strerror or error}; free some space, or give another place with --out"
-        ) from error
-
-
-def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> Iterator[Plot | None]:
-    """Draws them one by one; None for one that has nothing to show."""
-    made_up = words.not_measured(metrics.clocks(attempts))
-    base = words.baseline(metrics.baselines(found))
-    mark = f"; {made_up}" if made_up else ""
-    named = min(sum(tried.solved for tried in found), MOST_NAMED)
-    tall = max(2.6, 0.24 * named + 0.9)
-    yield save(
-        folder, "solved", "Tasks compiled and correct", "After so many attempts per task.", 5.2, 3.2, lambda f, ax: solved(ax, found)
-    )
-    yield save(
-        folder,
-        "trajectories",
-        "Best latency over rounds",
-        "Relative to each task's first correct kernel; a thin line per task, thick the median.",
-        5.2,
-        3.2,
-        lambda f, ax: trajectories(ax, found, f"best / first correct{mark}"),
-    )
-    gains = {tried.task.id: tried.gain for tried in found if tried.gain}
-    yield save(
-        folder,
-        "gains",
-        "Gain from first correct to best",
-        "Within each operator.",
-        5.2,
-        tall,
-        lambda f, ax: bars(ax, gains, f"gain, logarithmic{mark}"),
-    )
-    speedups = {tried.task.id: tried.speedup for tried in found if tried.speedup}
-    yield save(
-        folder,
-        "speedups",
-        f"Speed-up over {base}",
-        f"Best kernel of each operator; hatched: slower than {base}.",
-        5.2,
-        tall,
-        lambda f, ax: bars(ax, speedups, f"speed-up over {base}, logarithmic{mark}"),
-    )
-    yield save(folder, "failures", "Failures by round", "Share of a round's attempts.", 5.2, 3.2, lambda f, ax: failures(ax, found))
-    yield save(
-        folder,
-        "values",
-        "Value of the most shown memories",
-        "Q at the moment an item was shown; solid Q1 (drafting), dashed Q2 (refining).",
-        5.2,
-        3.6,
-        lambda f, ax: values(f, ax, attempts),
-    )
-
-
 def save(folder: Path, name: str, title: str, note: str, width: float, height: float, draw: Draw) -> Plot | None:
     """Draws one figure into both files; None when `draw` found nothing to show."""
     import matplotlib
@@ -134,12 +72,18 @@ def save(folder: Path, name: str, title: str, note: str, width: float, height: f
         if not draw(figure, axes):
             return None
         figure.savefig(folder / f"{name}.png", dpi=160)
-        figure.set_layout_engine("none")  # laid out once, the same for all three
+        figure.set_layout_engine("none")  # laid out once, the same for both
         with matplotlib.rc_context({"svg.hashsalt": name}):
             bare = io.StringIO()
             figure.savefig(bare, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
+    (folder / f"{name}.svg").write_text(on_white(bare.getvalue()))
     return Plot(name, title, note, inline(bare.getvalue(), title))
+
+
+def on_white(svg: str) -> str:
+    """An SVG document without a background, with one."""
+    end = svg.index(">", svg.index("<svg")) + 1
+    return f'{svg[:end]}\n <rect width="100%" height="100%" fill="#ffffff"/>{svg[end:]}'
 
 
 def inline(svg: str, title: str) -> str:
@@ -147,6 +91,19 @@ def inline(svg: str, title: str) -> str:
     body = svg[svg.index("<svg") :].replace(INK, "currentColor")
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     return body.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+
+
+def line(order: int, points: int = 1) -> dict[str, Any]:
+    """How the line of an arm is drawn: with its own dashes and marks, about ten of them."""
+    (dashes, mark), colour = LINES[order % len(LINES)], (BLUE, ORANGE, GREY, INK)[order % 4]
+    return {"linestyle": dashes, "marker": mark, "color": colour, "markersize": 4, "markevery": max(1, points // 10)}
+
+
+def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Below everything else, in as many columns as there is room for."""
+    widest = max((len(name) for name in names), default=0)
+    columns = max(1, int(72 * figure.get_figwidth() / (4.7 * widest + 44)))
+    figure.legend(handles, names, frameon=False, loc="outside lower center", ncols=min(columns, len(names)), fontsize=8)
 
 
 def whole_ticks(axis: Any) -> None:
@@ -239,32 +196,6 @@ def bars(axes: Any, figures: dict[str, float], label: str) -> bool:
             ha="left" if side > 0 else "right",
             size=7.5,
         )
-    return True
-
-
-def failures(axes: Any, found: Sequence[Tried]) -> bool:
-    """Stacked bars per round, the commonest reasons named, the rest together."""
-    rounds = metrics.failures_by_round(found)
-    total = metrics.failures(a for tried in found for a in tried.attempts)
-    if not total:
-        return False
-    common = [reason for reason, _ in sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))[: len(HATCHES) - 1]]
-    rest = len(total) > len(common)
-    base = [0.0] * len(rounds)
-    made = [sum(n < len(tried.attempts) for tried in found) for n in range(len(rounds))]
-    for order, reason in enumerate([*common, *(["other"] if rest else [])]):
-        counts = [sum(c for r, c in row.items() if r not in common) if reason == "other" else row[reason] for row in rounds]
-        shares = [100 * count / of for count, of in zip(counts, made)]
-        shade = (BLUE, ORANGE, GREY)[order % 3]
-        style = {"facecolor": shade, "edgecolor": INK, "linewidth": 0.5, "hatch": HATCHES[order]}
-        axes.bar(
-            range(1, len(rounds) + 1), shares, bottom=base, width=0.75, label=reason if len(reason) <= 24 else reason[:23] + "…", **style
-        )
-        base = [a + b for a, b in zip(base, shares)]
-    axes.set_xlabel("round")
-    axes.set_ylabel("attempts that failed, %")
-    whole_ticks(axes.xaxis)
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), reverse=True)
     return True
 
 

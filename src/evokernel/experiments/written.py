@@ -1,0 +1,65 @@
+"""An experiment's folder: `experiment.md`, `experiment.json`, one self-contained page, and the plots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from evokernel.core.run import write_whole
+from evokernel.experiments import told
+from evokernel.experiments.drawings import drawings
+from evokernel.experiments.results import Results
+from evokernel.experiments.summary import summary
+from evokernel.reports.page import template
+from evokernel.reports.plots import Plot
+from evokernel.reports.tables import Table
+
+FOREMOST = ("curve-", "rates-")
+
+
+def write(results: Results) -> list[Table]:
+    """All of them; gives the tables."""
+    folder, tables = results.folder, told.tables(results)
+    plots = drawings(results, folder)
+    write_whole(folder / "experiment.md", text(results, tables, plots))
+    write_whole(folder / "experiment.json", json.dumps(told.figures(results) | {"summary": summary(results)}, indent=1) + "\n")
+    write_whole(folder / "experiment.html", page(results, tables, plots))
+    return tables
+
+
+def text(results: Results, tables: Sequence[Table], plots: Sequence[Plot]) -> str:
+    plan = results.plan
+    head = [f"# {plan.title}", "", plan.about, "", *summary(results), "", told.protocol(results), ""]
+    images = [f"![{plot.title}]({plot.name}.svg)\n" for plot in plots]
+    first = [image for plot, image in zip(plots, images) if plot.name.startswith(FOREMOST)]
+    rest = [image for image in images if image not in first]
+    made = [*(f"Made with: {line}." for line in told.versions(results)), "", *([f"`{results.command}`", ""] if results.command else [])]
+    return "\n".join([*head, *first, *map(markdown, tables), *rest, *made])
+
+
+def page(results: Results, tables: Sequence[Table], plots: Sequence[Plot]) -> str:
+    """For a browser, from one file."""
+    from markupsafe import Markup
+
+    drawn = [(plot, Markup(plot.svg)) for plot in plots]
+    rates = [table for table in tables if table.title.partition(": ")[2] in ("compiled and correct", "arms against each other")]
+    return template("experiment.html.j2").render(
+        plan=results.plan,
+        summary=summary(results),
+        protocol=told.protocol(results),
+        foremost=[pair for pair in drawn if pair[0].name.startswith(FOREMOST)],
+        plots=[pair for pair in drawn if not pair[0].name.startswith(FOREMOST)],
+        rates=rates,
+        tables=[table for table in tables if table not in rates],
+        command=results.command,
+        versions=told.versions(results),
+        runs=[run.folder.name for run in results.runs],
+    )
+
+
+def markdown(table: Table) -> str:
+    """A table with its title and what is to be said of it."""
+    lines = [f"## {table.title}", ""] if table.title else []
+    lines += ["| " + " | ".join(column.name for column in table.columns) + " |", "|---" * len(table.columns) + "|"]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table.shown()]
+    return "\n".join([*lines, "", *([table.caption, ""] if table.caption else [])])
