@@ -1,15 +1,25 @@
 """Experiments are files: read, checked, changed by settings, carried out in small, and told with what they took."""
 
 import json
+from html import unescape
 
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.experiments import expected, lab, plans
+from evokernel.core.run import Run
+from evokernel.experiments import expected, lab, looser, plans
+from evokernel.reports import metrics
 
 TASK = "import torch\nN = {n}\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return {expression}\n"
 INPUTS = "\n\ndef get_inputs():\n    return [torch.rand(N, 4)]\n"
 OPERATORS = {"one": "torch.relu(x)", "two": "x * 3 - 1", "three": "x.sum(-1)", "four": "torch.tanh(x) + x"}
+REPLY = """```cpp
+extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
+    for (int64_t i = 0; i < x_shape[0] * x_shape[1]; ++i) out[i] = x[i] * 3.002f - 1;
+}
+```
+"""
+"""Close enough to the second operator as published, not by the strict protocol."""
 MINIMAL = """
 title = "Mine"
 about = "A try."
@@ -25,6 +35,8 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, expression in OPERATORS.items():
         (tmp_path / f"{name}.py").write_text(TASK.format(n=16, expression=expression) + INPUTS)
+    (tmp_path / "replies").mkdir()
+    (tmp_path / "reply.md").write_text(REPLY)
     return tmp_path
 
 
@@ -33,38 +45,74 @@ def small(name: str, is_real: bool = True) -> list[str]:
     plan = plans.read(name)
     groups = [f"groups.{group}={operator}.py" for group, operator in zip(plan.groups, OPERATORS)]
     backends = [f"arms.{arm.name}.backend=cpp" for arm in plan.arms if "backend" in arm.settings]
-    silent = ["generator=script", "generator.folder=replies"]
-    return [*groups, *backends, *([] if is_real else silent), "backend=cpp", "clock=synthetic", "workers=1", "budget=2", "seeds=1"]
+    packs = [f"packs.{pack.name}." for pack in plan.packs if "generator" in pack.settings]
+    silent = [text for place in ("", *packs) for text in (f"{place}generator=script", f"{place}generator.folder=replies")]
+    agents = [f"arms.{arm.name}.{arm.needs}=cat reply.md" for arm in plan.arms if arm.needs]
+    writers = [*agents, *([] if is_real else silent)]
+    return [*groups, *backends, *writers, "backend=cpp", "clock=synthetic", "workers=1", f"budget={1 + is_real}", "seeds=1"]
 
 
-REAL = "figure6"
-"""The one whose kernels are written and judged by default; the others are with -m ""."""
+REAL, AGENT = "figure6", "table2"
+"""The one whose kernels are written and judged by default, and the one with an arm that a command writes for; others are with -m ""."""
 
 
 @pytest.mark.parametrize("name", plans.shipped())
 @pytest.mark.parametrize("is_real", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_experiment_runs_from_end_to_end(here, call, name, is_real):
-    (here / "replies").mkdir()
     flags = [text for setting in small(name, is_real or name == REAL) for text in ("--set", setting)]
+    flags += ["--protocol", "strict"] if name == AGENT else []
     said = call("experiment", name, *flags, "--out", here / "out", "--json")
     assert said.code == 0, said.err
     plan = plans.read(name)
     assert set(said.json["groups"]) == set(plan.told or plan.groups)
     text = (here / "out" / "experiment.md").read_text()
     assert text.startswith(f"# {plan.title}")
-    assert ("Acc, judged again" in text) == (plan.again is not None), "a figure that was not taken is not told"
+    assert "| Acc, as published (1e-2) | Acc, strict |" in text
     assert "Made with: " in text
+    page = (here / "out" / "experiment.html").read_text()
+    assert plan.title in unescape(page)
+    assert page.count("<svg") == len(list((here / "out").glob("*.png")))
     runs = {path.parent.name for path in (here / "out").glob("*/run.toml")}
-    assert runs == {f"{arm.name}-0" for arm in plan.arms if not arm.lacks()}
+    assert runs == {f"{arm.name}-0" for arm in plan.arms}
     assert len(list((here / "out" / "packs").glob("*.jsonl"))) == len(plan.packs)
     for figures in said.json["groups"].values():
-        for arm in figures["arms"].values():
-            assert arm["Acc"]["mean"] in ((0.0, 1.0) if is_real or name == REAL else (0.0,))
+        for rates in figures["arms"].values():
+            assert rates["Acc"]["mean"] in ((0.0, 1.0) if is_real or name == REAL else (0.0,))
+    if name == AGENT:
+        check_both_protocols(said.json, here / "out" / "agent-0")
+
+
+def check_both_protocols(told, folder):
+    """A strict loop, for which an agent wrote a kernel that is good enough as published."""
+    rates = told["groups"]["L2"]["arms"]["agent"]
+    assert (rates["Acc"]["mean"], rates["Acc, as published (1e-2)"]["mean"]) == (0.0, 1.0)
+    assert told["protocol"] == {"loop": "strict", "again": "paper"}
+    assert "--protocol strict" in told["command"]
+    assert [line for line in told["summary"] if line.startswith("As published (1e-2): ") and "agent 100 %" in line]
+    assert told["spent"]["agent"]["cost_usd"] is None, "a command says nothing of its price"
+    run = Run.open(folder)
+    found = looser.judged(metrics.of_run(run, run.attempts()), folder, lambda run, made: pytest.fail("judged a third time"))
+    assert [final.outcome.protocol for tried in found for final in tried.others.values()] == ["paper", "paper"]
+
+
+def test_operators_that_cannot_be_tried_are_left_out_and_named(here, call, monkeypatch):
+    (here / "mine.toml").write_text(MINIMAL)
+    (here / "broken.py").write_text(TASK.format(n=16, expression="x.nothing()") + INPUTS)
+    flags = ["--set", "groups.A=one.py,broken.py", "--set", "backend=cpp", "--set", "generator=script", "--set", "generator.folder=replies"]
+    said = call("experiment", "mine.toml", *flags, "--seeds", 1, "--set", "budget=1", "--out", here / "out")
+    assert said.code == 0, said.err
+    assert "broken is left out" in said.err
+    told = json.loads((here / "out" / "experiment.json").read_text())
+    assert [name for name in told["skipped"] if name.endswith("/broken")]
+    assert told["groups"]["A"]["operators"] == 1
+    assert len(told["vacuous"]) == 1, "of what lies between 0 and 1, the inputs pass for their relu"
+    alone = call("experiment", "mine.toml", "--set", "groups.A=broken.py", "--set", "backend=cpp", "--out", here / "none")
+    assert (alone.code, "no operator of group 'A' can be tried here" in alone.err) == (2, True)
 
 
 def test_a_second_call_makes_nothing_again(here, call):
-    (here / "replies").mkdir()
     flags = [text for setting in small("figure5", is_real=False) for text in ("--set", setting)]
+    flags += ["--arms", "similarity"]
     first = call("experiment", "figure5", *flags, "--out", here / "out", "--json").json
     before = {path: path.stat().st_mtime_ns for path in (here / "out").rglob("attempts.jsonl")}
     assert call("experiment", "figure5", *flags, "--out", here / "out", "--json").json == first

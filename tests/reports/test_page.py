@@ -74,9 +74,9 @@ def test_the_page_tells_the_whole_run(hostile: tuple[Run, str]) -> None:
         "0.1.0",
     ):
         assert text in page, text
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 9
     drawn = sorted(path.name for path in (run.folder / "plots").iterdir())
-    names = ("failures", "gains", "solved", "speedups", "trajectories", "values")
+    names = ("failures", "gains", "roles", "solved", "speedups", "spent", "trajectories", "values", "worth")
     assert drawn == sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
 
 

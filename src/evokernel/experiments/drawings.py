@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 from textwrap import fill
@@ -38,7 +39,8 @@ def by_group(results: Results, folder: Path) -> Iterator[plots.Plot | None]:
         title = f"Operators with a kernel that compiles, and with a correct one: {group}"
         height = 3.0 + 0.2 * len(arms)
         note = f"Bands: {SURE.partition(': ')[2]}" if len(arms) <= MOST_BANDS else "Intervals are in the plot beside and in the table."
-        yield plots.save(folder, f"curve-{group}", title, note, 7.2, height, curves(panels))
+        if longest > 1:
+            yield plots.save(folder, f"curve-{group}", title, note, 7.2, height, curves(panels))
         measures = shown_rates(results)
         found = {arm: [measure.of(seeds) for measure in measures] for arm, seeds in arms.items()}
         names = [measure.name for measure in measures]
@@ -132,9 +134,11 @@ def by_round(results: Results, folder: Path) -> Iterator[plots.Plot | None]:
     )
     shown = over_time.roles(together).names
     note = "Share of what a round's attempts were shown, by what it was shown as."
-    yield save("roles", "What is retrieved", note, lambda a, tries: over_time.stacked(a, over_time.roles(tries, shown), "shown, %"))
+    stack = partial(over_time.roles, names=shown)
+    yield save("roles", "What is retrieved", note, lambda a, tries: over_time.stacked(a, stack(tries), "shown, %")) if shown else None
     note = "Q of everything that was shown in a round, at that moment: the middle, and the middle half around it."
-    yield save("worth", "Value of what is shown", note, over_time.worth)
+    is_valued = any(ref.q is not None for tried in together for attempt in tried.attempts for ref in attempt.shown)
+    yield save("worth", "Value of what is shown", note, over_time.worth) if is_valued else None
     note = "Added up over attempts and averaged over seeds: money where every call has a price, else tokens, else time of verification."
     yield plots.save(folder, "spent", "Cost over time", note, 5.6, 3.2 + 0.2 * len(arms), lambda f, a: spent(f, a, arms))
 

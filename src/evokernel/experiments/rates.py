@@ -26,7 +26,9 @@ def solved(results: Results, group: str) -> Table:
     """CR and Acc; the two protocols side by side."""
     known = {measure.name: measure for measure in results.rates()}
     other = next((name for name in known if name.startswith("Acc, ") and name not in ("Acc, round 1", "Acc, not vacuous")), None)
-    by_other = Column(other or "", means=JUDGED[results.again or ""] if results.again != results.loop else "bests judged a second time")
+    by_other = Column(
+        other or "", means=JUDGED.get(results.again or "", "") if results.again != results.loop else "bests judged a second time"
+    )
     by_loop = Column(f"Acc, {PROTOCOLS[results.loop]}", means=f"operators with a feasible candidate, {PAIR}")
     rows = []
     for arm, seeds in results.arms(group).items():
@@ -37,7 +39,7 @@ def solved(results: Results, group: str) -> Table:
     accuracies = [by_loop] if not other else [by_loop, by_other] if results.loop == "paper" else [by_other, by_loop]
     columns = (Column("arm"), Column("CR", means=f"operators with a candidate that compiles, {PAIR}"), *accuracies)
     without = Column("Acc, not vacuous", means=f"{VACUOUS}, {len(results.vacuous & results.groups[group])} here")
-    return Table(f"{group}: compiled and correct", (*columns, without), tuple(rows), f"{counts(results, group)} {SURE}")
+    return Table(f"{group}: compiled and correct", (*columns, without), tuple(rows), f"{counts(results, group)}. {SURE}")
 
 
 def paired(first: Interval | None, last: Interval | None) -> str:
@@ -46,8 +48,9 @@ def paired(first: Interval | None, last: Interval | None) -> str:
 
 
 def counts(results: Results, group: str) -> str:
-    seeds = results.plan.seeds
-    return f"{results.operators(group)} operators, {seeds} seed{'s' * (seeds != 1)}."
+    """`20 operators, 3 seeds`."""
+    count, seeds = results.operators(group), results.plan.seeds
+    return f"{count} operator{'s' * (count != 1)}, {seeds} seed{'s' * (seeds != 1)}"
 
 
 def compared(results: Results, one: str, other: str) -> list[Measure]:

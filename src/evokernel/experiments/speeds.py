@@ -96,5 +96,5 @@ def fast_table(results: Results, group: str) -> Table | None:
             for of, shares in fast(results, arm, name, seeds).items():
                 rows.append((arm, words.baseline([name]), of, *map(share, shares.values())))
     columns = (Column("arm"), Column("p times as fast as"), Column("of"), *(Column(f"> {p:g}×") for p in FAST_P))
-    note = f"{counts(results, group)} all: of all operators; correct: of those with a correct kernel."
+    note = f"{counts(results, group)}; all: of all operators; correct: of those with a correct kernel."
     return Table(f"{group}: fast_p", columns, tuple(rows), note) if rows else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evokernel.experiments import speeds
 from evokernel.experiments.measures import Apart, Measure, points, ratio, share
-from evokernel.experiments.rates import pairs
+from evokernel.experiments.rates import counts, pairs
 from evokernel.experiments.results import PROTOCOLS, Results
 
 MOST_PAIRS, MOST_ARMS = 3, 4
@@ -18,15 +18,13 @@ def summary(results: Results) -> list[str]:
 def of_group(results: Results, group: str) -> list[str]:
     """What was found of arms against each other, how much each solves by both protocols, how fast kernels are."""
     known = {measure.name: measure for measure in results.rates()}
-    count, seeds = results.operators(group), results.plan.seeds
-    head = f"{group}, {count} operator{'s' * (count != 1)}, {seeds} seed{'s' * (seeds != 1)}"
     compared = list(pairs(results, group).items())[:MOST_PAIRS]
     lines = [against(one, other, found["Acc"][1]) for (one, other), found in compared]
-    lines.append(f"Solved {PROTOCOLS[results.loop]}: {rates(results, group, known['Acc'])}.")
+    lines.append(f"Solved, {PROTOCOLS[results.loop]}: {rates(results, group, known['Acc'])}.")
     others = [name for name in known if name.removeprefix("Acc, ") in PROTOCOLS.values()]
     lines += [f"{name.removeprefix('Acc, ').capitalize()}: {rates(results, group, known[name])}." for name in others]
     lines += fastest(results, group)
-    return [f"{head}: {lines[0]}", *lines[1:]]
+    return [f"{group}, {counts(results, group)}: {lines[0]}", *lines[1:]]
 
 
 def rates(results: Results, group: str, measure: Measure) -> str:

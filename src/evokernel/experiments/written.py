@@ -15,6 +15,7 @@ from evokernel.reports.plots import Plot
 from evokernel.reports.tables import Table
 
 FOREMOST = ("curve-", "rates-")
+BY_ROUND = ("failures", "roles", "worth", "spent")
 
 
 def write(results: Results) -> list[Table]:
@@ -48,7 +49,8 @@ def page(results: Results, tables: Sequence[Table], plots: Sequence[Plot]) -> st
         summary=summary(results),
         protocol=told.protocol(results),
         foremost=[pair for pair in drawn if pair[0].name.startswith(FOREMOST)],
-        plots=[pair for pair in drawn if not pair[0].name.startswith(FOREMOST)],
+        special=[pair for pair in drawn if not pair[0].name.startswith((*FOREMOST, *BY_ROUND))],
+        by_round=[pair for pair in drawn if pair[0].name in BY_ROUND],
         rates=rates,
         tables=[table for table in tables if table not in rates],
         command=results.command,

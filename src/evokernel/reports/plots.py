@@ -71,8 +71,9 @@ def save(folder: Path, name: str, title: str, note: str, width: float, height: f
     with canvas(width, height) as (figure, axes):
         if not draw(figure, axes):
             return None
+        figure.get_layout_engine().execute(figure)
+        figure.set_layout_engine(None)  # laid out once, the same for both
         figure.savefig(folder / f"{name}.png", dpi=160)
-        figure.set_layout_engine("none")  # laid out once, the same for both
         with matplotlib.rc_context({"svg.hashsalt": name}):
             bare = io.StringIO()
             figure.savefig(bare, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

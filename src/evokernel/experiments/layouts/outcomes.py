@@ -9,7 +9,7 @@ from typing import Any
 from evokernel.reports import metrics, plots, words
 from evokernel.reports.metrics import Tried
 from evokernel.reports.plots import Plot
-from evokernel.reports.tables import Column, Table
+from evokernel.reports.tables import Column, Table, short_names
 
 TIERS = ((1.0, "as fast or faster"), (0.8, "0.8 to 1"), (0.5, "0.5 to 0.8"), (0.0, "below 0.5"))
 """Of the baseline's speed, from above."""
@@ -89,7 +89,7 @@ def plots_of(arm: str, tries: Sequence[Tried], folder: Path) -> list[Plot | None
             "",
             5.6,
             3.4,
-            lambda _, axes: paths(axes, tries),
+            lambda figure, axes: paths(figure, axes, tries),
         ),
     ]
 
@@ -119,17 +119,31 @@ def sorted_gains(axes: Any, tries: Sequence[Tried]) -> bool:
     axes.plot(range(1, len(gained) + 1), gained, color=plots.BLUE, marker=".", linestyle="-", linewidth=0.8)
     axes.axhline(spread.median, color=plots.ORANGE, linestyle="--", linewidth=1, label=f"median {words.ratio(spread.median)}")
     axes.axhspan(spread.low, spread.high, color=plots.GREY, alpha=0.15, label="middle half")
-    axes.set_yscale("log")
     plots.ratio_axis(axes.yaxis)
+    axes.set_ylim(min(gained[0], 1) / 1.1, max(gained[-1], 2) * 1.15)
+    plots.whole_ticks(axes.xaxis)
     axes.set_xlabel("operators, sorted")
     axes.set_ylabel("first correct over best")
     axes.legend(frameon=False, loc="upper left")
     return True
 
 
-def paths(axes: Any, tries: Sequence[Tried]) -> bool:
+def paths(figure: Any, axes: Any, tries: Sequence[Tried]) -> bool:
+    """Operators with the largest gains, each with its name."""
     best = sorted((tried for tried in tries if len(tried.correct) > 1 and tried.gain), key=lambda tried: -(tried.gain or 0.0))[:MOST_PATHS]
-    return plots.trajectories(axes, best, "best so far over first correct") if best else False
+    names = short_names([tried.task.id for tried in best])
+    for order, tried in enumerate(best):
+        known = [(number, latency) for number, latency in enumerate(tried.trajectory(), start=1) if latency is not None]
+        points = [(number, latency / known[0][1]) for number, latency in known]
+        axes.step(*zip(*points), where="post", label=names[tried.task.id], **plots.line(order, len(points)))
+    if not best:
+        return False
+    plots.ratio_axis(axes.yaxis)
+    plots.whole_ticks(axes.xaxis)
+    axes.set_xlabel("attempts per operator")
+    axes.set_ylabel("best so far over first correct")
+    plots.legend(figure, *axes.get_legend_handles_labels())
+    return True
 
 
 def drawings(found: Mapping[str, Sequence[Tried]], folder: Path) -> list[Plot | None]:

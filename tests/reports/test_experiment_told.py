@@ -1,0 +1,182 @@
+"""What is told of an experiment: both protocols, every baseline, intervals, costs, and what is not known; the page and its plots."""
+
+import json
+import re
+from dataclasses import replace
+from itertools import combinations
+
+import made_experiment
+import made_run
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from evokernel.core.finals import Final
+from evokernel.experiments import costs, drawings, plans, told, written
+from evokernel.experiments.layouts import LAYOUTS
+from evokernel.experiments.measures import faster_of_all, holds
+from evokernel.experiments.summary import summary
+from evokernel.reports import rounds
+from evokernel.reports.metrics import by_task
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Two arms, with prices."""
+    return made_experiment.results(tmp_path_factory.mktemp("two"), ["passk", "value"], cost=0.25)
+
+
+def table(results, title):
+    (found,) = [one for one in told.tables(results) if one.title == title]
+    return [dict(zip((column.name for column in found.columns), row)) for row in found.shown()]
+
+
+def test_both_protocols_stand_side_by_side(two):
+    rows = table(two, "L1: compiled and correct")
+    assert list(rows[0]) == ["arm", "CR", "Acc, as published (1e-2)", "Acc, strict", "Acc, not vacuous"]
+    assert re.fullmatch(r"\(\d+ %\) \d+ % \[\d+ to \d+\]", rows[1]["Acc, as published (1e-2)"])
+    arm = told.figures(two)["groups"]["L1"]["arms"]["value"]
+    assert arm["Acc"]["mean"] - arm["Acc, strict"]["mean"] >= 0.25, "what fell counts by one protocol only"
+    assert arm["Acc, not vacuous"]["figures"] == 6, "three of four operators, two seeds"
+
+
+def test_runs_by_the_strict_protocol_are_read_the_other_way_round(two):
+    strict = replace(two, plan=plans.by(two.plan, "strict"))
+    rows = table(strict, "L1: compiled and correct")
+    assert list(rows[0])[2:4] == ["Acc, as published (1e-2)", "Acc, strict"]
+    assert rows[0]["Acc, strict"].startswith("("), "the loop's has a first round"
+    assert rows[0]["Acc, as published (1e-2)"] == "–", "nobody asked"
+    assert "went by the protocol strict; bests were judged again by as published" in told.protocol(strict)
+
+
+def test_what_another_protocol_says_is_known_or_not():
+    task = made_run.task("relu")
+    wrong = made_run.attempt(task, 0, made_run.failed("check", "mismatch"))
+    (unasked,) = by_task([task], [wrong])
+    passing = made_run.passed(1.0).model_copy(update={"protocol": "paper"})
+    final = Final(task=task.id, attempt=wrong.id, outcome=passing)
+    assert holds("paper")(unasked) is None
+    assert holds("paper")(replace(unasked, others={})) == 0.0
+    assert holds("paper")(replace(unasked, others={wrong.id: final})) == 1.0
+    assert holds("strict")(unasked) == 0.0, "what fails as published fails"
+    (unseen,) = by_task([task], [made_run.attempt(task, 0, passing)])
+    assert holds("strict")(unseen) is None, "a best that was not judged again"
+    assert faster_of_all("eager")(unasked) == 0.0
+    assert faster_of_all("xla")(unseen) is None, "correct, but not timed beside it"
+
+
+def test_speeds_are_told_over_everything_they_can_be_over(two):
+    rows = [row for row in table(two, "L1: speed of the best kernels") if row["arm"] == "value"]
+    assert [row["best kernels over"] for row in rows] == ["PyTorch eager", "its first correct kernel"], "no roofline was reported"
+    assert re.fullmatch(r"[\d.]+× to [\d.]+×", rows[0]["middle half"])
+    fast = {row["of"]: row for row in table(two, "L1: fast_p") if row["arm"] == "value"}
+    assert float(fast["all"]["> 0.5×"].split()[0]) <= float(fast["correct"]["> 0.5×"].split()[0])
+    figures = told.figures(two)["groups"]["L1"]
+    assert set(figures["speed"]["value"]["PyTorch eager"]) == {"geomean", "median", "quartiles"}
+    assert set(figures["fast_p"]["value"]["PyTorch eager"]["all"]) == {"0.5", "1", "1.5", "2", "4"}
+    assert {row["category"] for row in figures["categories"]} == {"activation", "matmul"}
+
+
+def test_what_it_took_is_told_or_not_reported(two, tmp_path):
+    (first, _) = costs.costs(two)
+    assert first.cost_usd == 80 * 0.25
+    assert first.per_correct(first.cost_usd) == 20.0 / first.correct
+    free = made_experiment.results(tmp_path, ["value"], budget=2, seeds=1)
+    assert table(free, "What it took")[0]["cost"] == "none"
+    unpriced = costs.cost("x", by_task([made_run.task("a")], [made_run.attempt(made_run.task("a"), 0, made_run.failed("check", "nan"))]))
+    assert unpriced.row()[-1] == "not reported"
+    unknown = costs.Cost("x", 1, 1, made_run.with_usage(None), None)
+    assert (unknown.plain()["cost_usd"], costs.money(unknown)) == (None, "not reported")
+
+
+def test_what_was_left_out_is_named(two):
+    rows = {row["what"]: row["why"] for row in table(two, "Left out, and to be known")}
+    assert rows["arm agent"] == "generator.command is not set"
+    assert "computes nothing" in rows["level1/operator1"]
+
+
+def test_the_summary_says_what_was_found_first(two):
+    lines = summary(two)
+    assert re.match(r"L1, 4 operators, 2 seeds: value (solves more than|and) passk", lines[0])
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["Solved, as published (1e-2)", "Strict"]
+
+
+def test_memories_shown_most_are_counted(two):
+    found = rounds.shown_most(two.first()["value"], 3)
+    assert [one.id.partition("card")[0] for one in found] == ["cpp/"] * 3
+    assert found[0].times >= found[1].times >= found[2].times
+    assert found[0].operators <= 4
+
+
+def test_spending_is_money_then_tokens_then_time():
+    task = made_run.task("a")
+    made = [made_run.attempt(task, 0, made_run.passed(1.0))]
+    assert rounds.spending(made) is rounds.SECONDS
+    assert rounds.spending([made_run.attempt(task, 0, made_run.failed("check", "nan"))]) is None
+    assert rounds.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(None))]) is rounds.TOKENS
+    assert rounds.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(0.5))]) is rounds.MONEY
+
+
+def test_the_page_is_whole_and_loads_nothing(tmp_path):
+    results = made_experiment.results(tmp_path, ["value"], budget=3, seeds=1)
+    written.write(results)
+    page, text = ((tmp_path / f"experiment.{ending}").read_text() for ending in ("html", "md"))
+    assert "Made up: &lt;b&gt;many&lt;/b&gt; arms" in page
+    assert not re.search(r"<(script|img|iframe|link)|@import|url\((?!#)|src=", page)
+    assert page.count("<svg") == len(list(tmp_path.glob("*.png"))) == text.count("![")
+    for said in ("evokernel experiment made", "Made with: ", "What it took", "As published", "L1: compiled and correct"):
+        assert said in page, said
+        assert said in text, said
+    assert json.loads((tmp_path / "experiment.json").read_text())["versions"] == ["evokernel 0.1.0, machine test"]
+
+
+def texts(figure):
+    """Everything that can be read in a figure, with its box; ticks outside the axes are not drawn."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    hidden = set()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+            hidden |= {label for tick in ticks for label in (tick.label1, tick.label2) if not low <= tick.get_loc() <= high}
+        hidden |= set(axes.findobj(Text)) if not axes.get_visible() else set()
+    found = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip() and text not in hidden]
+    return [(text.get_text(), text.get_window_extent(renderer).padded(-1)) for text in found]
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """Names of plots that were saved, each looked at for texts that lie over each other or out of the picture."""
+    seen = []
+    save = Figure.savefig
+
+    def look(figure, place, **options):
+        if str(place).endswith(".png"):
+            save(figure, place, dpi=100)
+            seen.append(place.stem)
+            boxes = texts(figure)
+            assert boxes
+            for (one, box), (other, beside) in combinations(boxes, 2):
+                assert not box.overlaps(beside), f"{place.stem}: '{one}' lies over '{other}'"
+            for one, box in boxes:
+                is_inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1
+                assert is_inside, f"{place.stem}: '{one}' is cut off"
+        else:
+            save(figure, place, **options)
+
+    monkeypatch.setattr(Figure, "savefig", look)
+    return seen
+
+
+def test_no_text_lies_over_another_with_many_arms_and_long_names(checked, tmp_path):
+    results = made_experiment.results(tmp_path, made_experiment.LONG)
+    drawings.drawings(results, tmp_path)
+    assert checked == ["curve-L1", "rates-L1", "failures", "roles", "worth", "spent"]
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_no_text_lies_over_another_in_the_papers_layouts(checked, tmp_path, kind):
+    results = made_experiment.results(tmp_path, ["value"], seeds=1, kind=kind)
+    found = LAYOUTS[kind].drawings(results.first(), tmp_path)
+    assert len(checked) == len([plot for plot in found if plot])
