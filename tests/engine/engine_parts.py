@@ -123,10 +123,13 @@ def engine(
     executor=None,
     memory: Path | None = None,
     until: str = "budget",
+    novelty: float = 0.0,
+    generator=None,
     **settings,
 ) -> Engine:
     """An engine over `folder`, new or reopened."""
-    config = RunConfig(id="run", budget=budget, until=until, concurrency=concurrency, backend={"name": "cpp"}, policy={"name": policy})
+    parts = {"backend": {"name": "cpp"}, "policy": {"name": policy}}
+    config = RunConfig(id="run", budget=budget, until=until, novelty=novelty, concurrency=concurrency, **parts)
     tasks = tasks or [task(name) for name in ("relu", "gelu", "tanh", "sum", "max")]
     run = Run.open(folder) if (folder / "run.toml").exists() else Run.create(folder, config, tasks, {})
     if run.config.budget != budget:
@@ -135,4 +138,5 @@ def engine(
     bank = Bank.open(memory or folder / "memory.db", make("embedder", "hash"), backend="cpp", run="run")
     bank.add(seeds("cpp"))
     made = make("policy", policy, **settings)
-    return Engine(run=run, generator=Writer(), policy=made, memory=bank, executor=executor or Oracle(), distill=distill, clock=lambda: 0.0)
+    writer = generator or Writer()
+    return Engine(run=run, generator=writer, policy=made, memory=bank, executor=executor or Oracle(), distill=distill, clock=lambda: 0.0)

@@ -106,7 +106,7 @@ def test_one_busy_task_does_not_fill_the_pool(bank):
     remember(bank, "sum", 0, family="reduction")
     context = ValuePolicy(items=6, widen=2, epsilon=0, epsilon_end=0).choose(state("relu"), bank)
     assert sum(id.startswith("r:t/gelu/") for id in shown(context)) <= 6
-    policy = ValuePolicy(items=2, widen=2, epsilon=0, epsilon_end=0)
+    policy = ValuePolicy(items=2, widen=2, epsilon=0, epsilon_end=0, variety=0)
     assert shown(policy.choose(state("relu"), bank)) == ["r:t/gelu/27", "r:t/gelu/27/note"]  # its fastest stand for it
 
 
@@ -281,7 +281,7 @@ def test_a_pick_is_a_part_of_the_pool_without_repeats(values, n, epsilon, seed):
 def test_exploration_falls_over_the_budget():
     policy = ValuePolicy(epsilon=0.2, epsilon_end=0.05, budget=31)
     assert [round(policy.exploration(n), 4) for n in (0, 15, 30, 99)] == [0.2, 0.125, 0.05, 0.05]
-    assert ValuePolicy(budget=1).exploration(0) == 0.2
+    assert ValuePolicy(epsilon=0.2, budget=1).exploration(0) == 0.2
 
 
 def test_lambda_may_follow_a_schedule():
@@ -301,7 +301,7 @@ def made_with(shown, n=0, reward=1.0, start=None, name="relu"):
 
 
 def test_everything_shown_learns_but_api_cards(bank):
-    policy = ValuePolicy(alpha=0.5)
+    policy = ValuePolicy(alpha=0.5, settle=0)
     policy.learn(state("relu"), made_with([("a", "trace"), ("b", "experience"), ("c", "api")]), bank)
     assert bank.values(["a", "b", "c"], Stage.DRAFT) == {"a": Value(0.5, 1), "b": Value(0.5, 1), "c": Value()}
     first = attempt(0, "relu")
@@ -315,7 +315,7 @@ def test_the_start_point_learns_even_when_its_trace_was_not_shown(bank):
 
 
 def test_a_prior_fades_as_if_values_had_started_there(bank):
-    policy = ValuePolicy(alpha=0.3, q0_draft=0.8)
+    policy = ValuePolicy(alpha=0.3, settle=0, q0_draft=0.8)
     expected = 0.8
     for n, reward in enumerate((1.0, -1.0, 1.0)):
         assert policy.worth(["a"], Stage.DRAFT, "", bank)["a"] == pytest.approx(expected)
@@ -327,7 +327,7 @@ def test_a_prior_fades_as_if_values_had_started_there(bank):
 def test_with_an_optimistic_prior_only_failures_cost_an_item_its_place(bank):
     bank.add([card("a", "experience", key="relu relu"), card("b", "experience", key="other words")])
     bank.update("t/x/0", Stage.DRAFT, {"b": 1.0}, 0.3)
-    hopeful, plain = (ValuePolicy(items=1, epsilon=0, epsilon_end=0, q0_draft=q0) for q0 in (1.0, 0.0))
+    hopeful, plain = (ValuePolicy(items=1, epsilon=0, epsilon_end=0, settle=0, q0_draft=q0) for q0 in (1.0, 0.0))
     assert (shown(hopeful.choose(state("relu"), bank)), shown(plain.choose(state("relu"), bank))) == (["a"], ["b"])
     bank.update("t/x/1", Stage.DRAFT, {"a": -1.0}, 0.3)
     assert shown(hopeful.choose(state("relu"), bank)) == ["b"]
@@ -335,7 +335,7 @@ def test_with_an_optimistic_prior_only_failures_cost_an_item_its_place(bank):
 
 
 def test_values_per_family_are_drawn_to_the_items_own(bank):
-    policy = ValuePolicy(alpha=1.0, state="family", shrink=2.0)
+    policy = ValuePolicy(alpha=1.0, settle=0, state="family", shrink=2.0)
     policy.learn(state("relu", family="activation"), made_with([("a", "trace")], 0, 1.0), bank)
     policy.learn(state("sum", family="reduction"), made_with([("a", "trace")], 0, -1.0, name="sum"), bank)
     assert bank.values(["a"], Stage.DRAFT)["a"] == Value(-1.0, 2)

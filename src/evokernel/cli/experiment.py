@@ -156,9 +156,8 @@ def tell_expected(plan: Plan, rows: list[Row], as_json: bool) -> int:
     ]
     header = ("name", "what", "operators", "attempts", "backend and generator", "time", "cost")
     tell(f"\n{draw(header, table, right=(False, False, True, True, False, True, True))}\n")
-    tell(
-        folded(f"{total} attempts at most over {plan.seeds} seeds, then bests are judged again. Expected: {known(time_s)}, {money(cost)}.")
-    )
+    again = "" if plan.again is None else ", then bests are judged again"
+    tell(folded(f"{total} attempts at most over {plan.seeds} seeds{again}. Expected: {known(time_s)}, {money(cost)}."))
     if time_s is None or cost is None:
         tell(folded("Not known: no run below ./runs has the same backend and generator. A small one tells: --operators 2 --seeds 1."))
     else:

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Attempt, Record, Settings
+from evokernel.core.statistics import expected_gain
 
 FACTS = ("versions", "hardware")
 """Tables of a saved run that are no settings."""
@@ -30,8 +31,12 @@ class RunConfig(Record):
     """A suite, `suite/name`, a path or a glob; several separated by commas."""
     budget: int = Field(default=10, ge=1)
     """Attempts per task (T)."""
-    until: Literal["budget", "feasible"] = "budget"
-    """When a task gets no more attempts: when its budget is spent, or with its first feasible kernel where that comes sooner."""
+    until: Literal["budget", "feasible", "gain"] = "budget"
+    """When a task gets no more attempts: with its budget; or sooner, with its first feasible kernel, or when little is expected."""
+    least_gain: float = Field(default=0.05, ge=0)
+    """With `until = "gain"`: refining ends where a further attempt is expected to gain less than this share of the time."""
+    novelty: float = Field(default=0, ge=0, lt=1)
+    """The share of a kernel that must be new against each earlier attempt on its task; less is not verified. 0: everything is."""
     workers: int = Field(default=0, ge=0)
     """Verifications at a time; 0 means one per core."""
     concurrency: int = Field(default=16, ge=1)
@@ -80,6 +85,8 @@ class RunConfig(Record):
     def left(self, made: Sequence[Attempt]) -> int:
         """How many attempts a task still gets after these."""
         if self.until == "feasible" and any(attempt.outcome.feasible for attempt in made):
+            return 0
+        if self.until == "gain" and expected_gain(made) < self.least_gain:
             return 0
         return max(0, self.budget - len(made))
 

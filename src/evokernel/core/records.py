@@ -281,6 +281,8 @@ class MemoryItem(Record):
     """For a trace: id of the trace it was refined from, so that what descends from a revoked kernel can be found."""
     candidate: str = ""
     """Id of the candidate it tells of, so that the same code can be found in other runs."""
+    shown: tuple[str, ...] = ()
+    """Ids of the valued items its writer was shown: credit may go back along them."""
     apis: tuple[str, ...] = ()
     """For a card: the API names it explains, found by exact look-up in retrieved code."""
     bundle: bool = False

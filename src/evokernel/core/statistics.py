@@ -14,6 +14,8 @@ LEAST_NOISE = 0.02
 LEAST_PAIRED = 0.01
 """Between latencies taken in turn: what starting the same kernel in another process can change by itself."""
 TAIL = 0.025
+HOPED_FOR, LATEST = 0.3, 0.3
+"""What a first refinement is expected to gain, and the weight of the latest one among those that were made."""
 Amount = TypeVar("Amount", int, float)
 
 
@@ -62,6 +64,15 @@ def gain(outcome: Outcome, best: Attempt) -> float:
     if len(outcome.samples_us) == len(best.outcome.samples_us) == 1:
         return found
     return found if abs(found) > max(LEAST_NOISE, hypot(outcome.noise or 0.0, best.outcome.noise or 0.0)) else 0.0
+
+
+def expected_gain(attempts: Iterable[Attempt]) -> float:
+    """What refining a task once more promises: the gains so far, of which the latest count most. HOPED_FOR while there are none."""
+    hope = HOPED_FOR
+    for attempt in attempts:
+        if attempt.stage == "refine":
+            hope += LATEST * (max(0.0, attempt.reward) - hope)
+    return hope
 
 
 def beats(attempt: Attempt, best: Attempt | None) -> bool:

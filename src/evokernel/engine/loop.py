@@ -21,6 +21,7 @@ from evokernel.core.errors import InfraError, StopRun
 from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, Job, MemoryItem, Outcome, Ref, Reply, State, Task, Usage
 from evokernel.core.run import Run
+from evokernel.engine import novelty
 from evokernel.engine.reward import reward
 
 log = logging.getLogger(__name__)
@@ -131,13 +132,15 @@ class Engine:
         if kept := self.run.kept(state.next_id, "reply"):
             return kept
         self.notify(state.task.id, "write")
-        reply = self.generator.write(state, context)
+        reply = novelty.written(self.generator, state, context, self.run.config.novelty)
         self.run.keep(state.next_id, "reply", reply)
         return reply
 
     def verify(self, state: State, candidate: Candidate) -> Outcome:
         if not candidate.files:
             return Outcome(gates=(GateResult(gate="write", passed=False, reason="no_code", detail=candidate.notes),))
+        if twin := novelty.known(candidate, state.attempts, self.run.config.novelty):
+            return novelty.refusal(twin)
         self.notify(state.task.id, "verify")
         return self.executor.submit(self.job(state, candidate)).result()
 

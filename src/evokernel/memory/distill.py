@@ -37,6 +37,7 @@ def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> li
         source=f"{attempt.run}/{attempt.id}",
         parent=f"{attempt.run}:{attempt.start}" if attempt.start else "",
         candidate=attempt.candidate.id if attempt.candidate.files else "",
+        shown=tuple(ref.id for ref in attempt.shown if ref.role != "api"),
     )
     note = {"id": note_id(attempt.trace), "kind": "experience", "text": lesson(attempt, earlier)}
     has_trace = attempt.candidate.files and not is_quarantined(attempt)

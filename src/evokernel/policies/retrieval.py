@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from random import Random
 
 from evokernel.core.protocols import Found, MemoryStore
@@ -27,15 +28,23 @@ class Selector:
     worth: Worth
     random: Random
     epsilon: float = 0.0
+    variety: float = 0.0
+    """What an item is worth less for each one taken before it that is of the same task, and again for each that ended alike."""
+    nearness: float = 0.0
+    """What the farthest of a pool is worth less than the nearest, to begin with."""
+    sway: Worth = lambda ids: {}
+    """Added to worth when it is chosen by, not when it is told: hope for what few have tried."""
 
     def pick(self, pool: Sequence[MemoryItem], n: int) -> list[MemoryItem]:
         """n of the pool, or all of it when it holds fewer; the pool's order is similarity."""
-        q = self.worth([item.id for item in pool])
+        ids = [item.id for item in pool]
+        q, sway = self.worth(ids), self.sway(ids)
+        promise = {id: q.get(id, 0.0) + sway.get(id, 0.0) - self.nearness * at / len(ids) for at, id in enumerate(ids)}
         left = list(pool)
         chosen: list[MemoryItem] = []
         while left and len(chosen) < n:
             explore = self.epsilon > 0 and self.random.random() < self.epsilon
-            best = self.random.choice(left) if explore else max(left, key=lambda item: q.get(item.id, 0.0))
+            best = self.random.choice(left) if explore else max(left, key=lambda m: promise[m.id] - self.variety * alike(m, chosen))
             left.remove(best)
             chosen.append(best)
         return chosen
@@ -47,9 +56,19 @@ class Selector:
         return [Shown(role=role, item=item, q=q.get(item.id)) for item in items]
 
 
+def alike(item: MemoryItem, others: Iterable[MemoryItem]) -> int:
+    """How often others tell the same already: of the same task, or of an attempt that ended in the same way."""
+    return sum((item.task is not None and item.task == other.task) + (ending(item) == ending(other)) for other in others)
+
+
+def ending(item: MemoryItem) -> str:
+    """How what an item tells of went."""
+    return "correct" if item.feasible else item.reason or item.kind
+
+
 def draft(state: State, memory: MemoryStore, selector: Selector, items: int, pool: int, apis: int) -> Context:
-    """Experiences and traces chosen by worth, API cards by the hybrid rule."""
-    candidates = nearest(state, memory, pool, ("experience", "trace"), most_per_task=items)
+    """Experiences and traces chosen by worth, API cards by the hybrid rule; where variety counts, failures may be chosen, too."""
+    candidates = nearest(state, memory, pool, ("experience", "trace"), most_per_task=items, mixed=selector.variety > 0)
     chosen = selector.pick(candidates, items)
     shown = [entry for item in chosen for entry in selector.show(item.kind, [item])]
     return Context(stage=Stage.DRAFT, items=(*api_cards(state, memory, chosen, apis), *shown))
@@ -97,8 +116,9 @@ def nearest(
     most_per_task: int,
     bottleneck: str | None = None,
     feasible: bool | None = None,
+    mixed: bool = False,
 ) -> list[MemoryItem]:
-    """Dense retrieval C(x): the k nearest items to the task, at most so many from one other task.
+    """Dense retrieval C(x): the k nearest items to the task, at most so many from one other task; `mixed`: what failed there, too.
 
     This run's own attempts on the task are left out: the generator is told about them anyway, and they would fill every place.
     """
@@ -106,13 +126,13 @@ def nearest(
     for times in ASKED:
         asked = times * k + len(own)
         hits = memory.search(state.task.source, asked, kinds, bottleneck=bottleneck, feasible=feasible)
-        found = spread([hit for hit in hits if hit.item.id not in own], k, most_per_task)
+        found = spread([hit for hit in hits if hit.item.id not in own], k, most_per_task, mixed)
         if len(found) >= k or len(hits) < asked:
             break
     return found
 
 
-def spread(hits: Sequence[Found], k: int, most_per_task: int) -> list[MemoryItem]:
+def spread(hits: Sequence[Found], k: int, most_per_task: int, mixed: bool = False) -> list[MemoryItem]:
     """The first k hits in order of similarity, each task's share bounded.
 
     The attempts on one task share its reference as their key, so similarity cannot tell them apart: being correct, fast and new does.
@@ -125,7 +145,7 @@ def spread(hits: Sequence[Found], k: int, most_per_task: int) -> list[MemoryItem
     for group in groups.values():
         if len(chosen) >= k:
             break
-        chosen += telling(group)[:most_per_task]
+        chosen += (in_turn if mixed else telling)(group)[:most_per_task]
     return chosen[:k]
 
 
@@ -133,6 +153,13 @@ def telling(group: Sequence[MemoryItem]) -> list[MemoryItem]:
     """One task's items, given oldest first, the ones that tell most first."""
     newest_first = list(reversed(group))
     return sorted(newest_first, key=lambda item: (not item.feasible, item.latency_us or float("inf"), item.kind != "trace"))
+
+
+def in_turn(group: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """The same, what went well and what did not taking turns: a failure tells what to leave alone, also elsewhere."""
+    ordered = telling(group)
+    pairs = zip_longest((item for item in ordered if item.feasible), (item for item in ordered if not item.feasible))
+    return [item for pair in pairs for item in pair if item]
 
 
 def children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryItem]:

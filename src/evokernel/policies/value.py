@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import log, sqrt, tanh
 from random import Random
@@ -12,6 +12,9 @@ from evokernel.core.records import Attempt, Context, Stage, State
 from evokernel.policies import retrieval
 
 Schedule = float | list[list[float]]
+SELECT = ("epsilon", "optimistic", "thompson")
+DEPTH = 3
+"""Steps back that credit goes."""
 
 
 class Running:
@@ -44,8 +47,16 @@ class ValuePolicy:
     `budget` attempts. With `state = "family"` an item's value is that within the task's family, drawn towards its overall value as
     by `shrink` visits. `handicap` weighs how far a start point lies behind the best kernel of the moment; with 0, Q2 alone decides.
 
-    `q0_draft` and `q0_refine` are what items nobody was shown are worth. At 0, an item that a successful draft has seen comes before
-    nearer ones that none has; with `q0_draft = 1`, items are believed in until a draft that saw them fails.
+    `q0_draft` and `q0_refine` are what items nobody was shown are worth. With `q0_draft = 1`, items are believed in until a draft that
+    saw them fails.
+
+    Whether a draft succeeds says little about each thing it was shown. So values of drafting are means, drawn towards q0 as by `settle`
+    visits (0: Eq. 4 with a constant alpha); the farthest of the pool begins `nearness` below the nearest; and each item of the same task,
+    or of attempts that ended alike, is worth `variety` less than the one before (docs/adr/0025).
+
+    `select` says how what was seldom tried gets its chance: `epsilon` by chance, `optimistic` by adding `bonus` / sqrt(1 + visits),
+    `thompson` by drawing so far around the value. With `credit`, rewards also reach what the writers of shown items were shown, and so on,
+    each step back with that share of the rate before.
     """
 
     def __init__(
@@ -53,14 +64,20 @@ class ValuePolicy:
         items: int = 4,
         widen: Schedule = 4,
         apis: int = 3,
-        epsilon: float = 0.2,
-        epsilon_end: float = 0.05,
+        epsilon: float = 0.05,
+        epsilon_end: float = 0.02,
         alpha: float = 0.3,
         q0_draft: float = 0.0,
         q0_refine: float = 0.0,
         state: str = "item",
         shrink: float = 4.0,
         handicap: float = 1.0,
+        settle: float = 20.0,
+        nearness: float = 0.1,
+        variety: float = 0.3,
+        select: str = "epsilon",
+        bonus: float = 0.5,
+        credit: float = 0.0,
         warmup: int = 8,
         sigma_floor: float = 0.1,
         clip: float = 3.0,
@@ -72,11 +89,15 @@ class ValuePolicy:
         check(f"alpha = {alpha} must be above 0 and at most 1", 0 < alpha <= 1)
         check(f"state = '{state}' must be 'item' or 'family'", state in ("item", "family"))
         check("shrink, sigma_floor and clip must be above 0", min(shrink, sigma_floor, clip) > 0)
-        check(f"handicap = {handicap} cannot be negative", handicap >= 0)
+        check(f"select = '{select}' must be one of {', '.join(SELECT)}", select in SELECT)
+        check("handicap, settle, nearness, variety and bonus cannot be negative", min(handicap, settle, nearness, variety, bonus) >= 0)
+        check(f"credit = {credit} must be 0, or at least 0.01 and below 1", credit == 0 or 0.01 <= credit < 1)
         self.items, self.apis, self.widen = items, apis, steps(widen)
         self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
         self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
         self.by_family, self.shrink, self.handicap = state == "family", shrink, handicap
+        self.settle, self.nearness, self.variety = settle, nearness, variety
+        self.select, self.bonus, self.credit = select, bonus, credit
         self.warmup, self.sigma_floor, self.clip = warmup, sigma_floor, clip
         self.budget, self.seed = budget, seed
         self.running: dict[str, Running] = {}
@@ -85,13 +106,16 @@ class ValuePolicy:
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Drafts until something is feasible, then refines a start point chosen by Q2."""
         stage = Stage.REFINE if state.starts else Stage.DRAFT
+        random = Random(f"{self.seed}/{state.next_id}")
         selector = retrieval.Selector(
             worth=lambda ids: self.worth(ids, stage, state.task.family, memory),
-            random=Random(f"{self.seed}/{state.next_id}"),
-            epsilon=self.exploration(len(state.attempts)),
+            random=random,
+            epsilon=self.exploration(len(state.attempts)) if self.select == "epsilon" else 0.0,
+            sway=lambda ids: self.sway(ids, stage, memory, random),
         )
         pool = max(self.items, round(self.items * self.widening(state.round)))  # K = lambda N
         if stage is Stage.DRAFT:
+            selector = replace(selector, variety=self.variety, nearness=self.nearness)
             return retrieval.draft(state, memory, selector, self.items, pool, self.apis)
         return retrieval.refine(state, memory, selector, self.start(state, memory, selector), self.items, pool)
 
@@ -120,14 +144,46 @@ class ValuePolicy:
         rewards = {shown.id: reward for shown in attempt.shown if shown.role != "api"}
         if attempt.start:
             rewards[f"{attempt.run}:{attempt.start}"] = reward
-        memory.update(attempt.id, attempt.stage, rewards, self.alpha)
-        if self.by_family and state.task.family:
-            memory.update(attempt.id, attempt.stage, rewards, self.alpha, scope=state.task.family)
+        for scope in ("", state.task.family) if self.by_family and state.task.family else ("",):
+            self.take_in(attempt, rewards, memory, scope=scope)
+        for depth, ids in enumerate(self.earlier(list(rewards), memory), start=1):
+            self.take_in(attempt, dict.fromkeys(ids, reward), memory, self.credit**depth)
+
+    def take_in(self, attempt: Attempt, rewards: Mapping[str, float], memory: MemoryStore, share: float = 1.0, scope: str = "") -> None:
+        """Eq. 4, at the rate that each item's visits leave."""
+        visits = {id: value.visits for id, value in memory.values(list(rewards), attempt.stage, scope).items()}
+        for count in sorted(set(visits.values())):
+            alike = {id: reward for id, reward in rewards.items() if visits[id] == count}
+            memory.update(attempt.id, attempt.stage, alike, share * self.rate(attempt.stage, count), scope)
+
+    def rate(self, stage: Stage, visits: int) -> float:
+        """Alpha for the next of so many visits."""
+        return self.alpha if stage is Stage.REFINE or not self.settle else 1 / (visits + 1 + self.settle)
+
+    def left(self, stage: Stage, visits: int) -> float:
+        """What is left of where a value began. Eq. 4 is linear, so a value that began at 0 becomes one that began at q0 by adding that."""
+        return (1 - self.alpha) ** visits if stage is Stage.REFINE or not self.settle else self.settle / (self.settle + visits)
+
+    def earlier(self, ids: list[str], memory: MemoryStore) -> Iterator[list[str]]:
+        """What the writers of these items were shown, then what theirs were: how they came about, a step back at a time."""
+        met = set(ids)
+        for _ in range(DEPTH if self.credit else 0):
+            before = dict.fromkeys(id for item in memory.get(ids) for id in item.shown if id not in met)
+            ids = [item.id for item in memory.get(list(before))]
+            met.update(ids)
+            if ids:
+                yield ids
+
+    def sway(self, ids: Sequence[str], stage: Stage, memory: MemoryStore, random: Random) -> Mapping[str, float]:
+        """How far what was seldom tried may lie above its value (`optimistic`), or either side of it by chance (`thompson`)."""
+        if self.select == "epsilon":
+            return {}
+        spread = {id: self.bonus / sqrt(1 + value.visits) for id, value in memory.values(ids, stage).items()}
+        return spread if self.select == "optimistic" else {id: random.gauss(0, width) for id, width in spread.items()}
 
     def worth(self, ids: Sequence[str], stage: Stage, family: str, memory: MemoryStore) -> Mapping[str, float]:
         """Q(s, m) for each item."""
-        # Eq. 4 is linear, so values that began at 0 become those that began at q0 by adding what is left of q0.
-        overall = {id: value.q + self.q0[stage] * (1 - self.alpha) ** value.visits for id, value in memory.values(ids, stage).items()}
+        overall = {id: value.q + self.q0[stage] * self.left(stage, value.visits) for id, value in memory.values(ids, stage).items()}
         if not (self.by_family and family):
             return overall
         local = memory.values(ids, stage, scope=family)
