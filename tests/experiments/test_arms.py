@@ -8,7 +8,7 @@ from evokernel.core.records import MemoryItem
 from evokernel.experiments.arms import Arm, Study, cells, check_pack, conduct, learn_pack, settings
 from evokernel.experiments.intervals import difference, grid, interval
 from evokernel.experiments.leaks import leaks
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import files, load
 
 SILENT = {"generator": {"name": "script", "folder": "replies"}}
 TASK = '"""Twice."""\nimport torch\nN = {n}\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x {op} 2\n'
@@ -107,8 +107,8 @@ def test_a_renamed_duplicate_is_found_and_a_neighbour_is_not():
     assert leaks([MemoryItem(id="a", task="elsewhere/mine", key=RENAMED, text="t", **shared)], [task]) == [f"{task.id} as elsewhere/mine"]
     quoting = MemoryItem(id="c", task="elsewhere/note", key="other", text=f"It was for this:\n{RENAMED}Good luck.", **shared)
     assert leaks([quoting], [task]) == [f"{task.id} in c"]
-    others = [one for one in load("level1,level2") if one.id != task.id]
-    neighbours = [MemoryItem(id=one.id, task=f"n/{one.id}", key=one.source, text=one.source, **shared) for one in others]
+    others = {one.id: one.path.read_text() for one in files("level1,level2") if one.id != task.id}
+    neighbours = [MemoryItem(id=id, task=f"n/{id}", key=text, text=text, **shared) for id, text in others.items()]
     assert leaks(neighbours, [task]) == []
 
 
