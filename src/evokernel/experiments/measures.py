@@ -71,8 +71,8 @@ def ratio(found: Interval | None) -> str:
 
 
 def number(found: Interval | None) -> str:
-    """`4.1 [3.2 to 5.3]`."""
-    return words.UNKNOWN if found is None else f"{found.mean:.1f} [{found.low:.1f} to {found.high:.1f}]"
+    """`4.12 [3.20 to 5.31]`."""
+    return words.UNKNOWN if found is None else f"{found.mean:.2f} [{found.low:.2f} to {found.high:.2f}]"
 
 
 SHOWN = {"share": share, "ratio": ratio, "number": number}

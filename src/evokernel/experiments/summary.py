@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.experiments import speeds
-from evokernel.experiments.measures import Apart, Measure, points, ratio, share
+from evokernel.experiments.measures import Apart, Measure, number, points, ratio, share
 from evokernel.experiments.rates import counts, pairs
 from evokernel.experiments.results import PROTOCOLS, Results
 
@@ -19,7 +19,7 @@ def of_group(results: Results, group: str) -> list[str]:
     """What was found of arms against each other, how much each solves by both protocols, how fast kernels are."""
     known = {measure.name: measure for measure in results.rates()}
     compared = list(pairs(results, group).items())[:MOST_PAIRS]
-    lines = [against(one, other, found["Acc"][1]) for (one, other), found in compared]
+    lines = [against(one, other, found["Acc"][1]) + sooner(one, found["attempts"][1]) for (one, other), found in compared]
     lines.append(f"Solved, {PROTOCOLS[results.loop]}: {rates(results, group, known['Acc'])}.")
     others = [name for name in known if name.removeprefix("Acc, ") in PROTOCOLS.values()]
     lines += [f"{name.removeprefix('Acc, ').capitalize()}: {rates(results, group, known[name])}." for name in others]
@@ -50,6 +50,14 @@ def against(one: str, other: str, found: Apart | None) -> str:
     if found.by.low <= 0 <= found.by.high:
         return f"{one} and {other} cannot be told apart: {points(found.by)}{p}."
     return f"{one} solves {'more' if found.by.mean > 0 else 'fewer'} than {other}: {points(found.by)}{p}."
+
+
+def sooner(one: str, found: Apart | None) -> str:
+    """` value takes fewer attempts to a first feasible kernel: -0.41 [-0.60 to -0.22], p = 0.002.`; nothing where that cannot be told."""
+    if found is None or found.by.low <= 0 <= found.by.high:
+        return ""
+    p = "" if found.p is None else f", p = {found.p:.3f}"
+    return f" {one} takes {'more' if found.by.mean > 0 else 'fewer'} attempts to a first feasible kernel: {number(found.by)}{p}."
 
 
 def fastest(results: Results, group: str) -> list[str]:
