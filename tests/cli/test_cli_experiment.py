@@ -2,6 +2,7 @@
 
 import json
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -189,6 +190,14 @@ def test_calls_that_are_wrong(here, call):
 def test_the_list_names_them_all(call):
     assert [found["name"] for found in call("experiment", "--list", "--json").json] == list(plans.shipped())
     assert "figure5" in call("experiment").out
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "results").glob("*.toml")), ids=lambda path: path.stem)
+def test_experiments_of_our_results_can_be_planned(path, call):
+    said = call("experiment", path, "--dry-run", "--operators", 40, "--json")
+    assert said.code == 0, said.err
+    assert all(row["operators"] >= 40 for row in said.json["rows"])
+    assert plans.read(str(path)).seeds == 5
 
 
 def test_an_arm_of_a_command_is_left_out_until_it_is_given(here, call):
