@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copy
 
 import pytest
 from cli_calls import TASK, Call, Said
@@ -16,13 +17,22 @@ def values(call: Call, bank: Path) -> dict[str, tuple[float | None, float | None
     return {one["id"]: (one["q1"], one["q2"]) for one in call("memory", "list", "--limit", 999, "--memory", bank, "--json").json}
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the bank lies that the first test to ask for one made."""
+    return tmp_path_factory.mktemp("learned") / "one.db"
+
+
 @pytest.fixture
-def learned(call: Call, task_file: Path, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def learned(kept: Path, call: Call, task_file: Path, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The bank of a small run."""
     if missing := make("backend", "cpp").missing():
         pytest.skip(missing)
     monkeypatch.chdir(tmp_path)
-    assert run(call, "one.db", task_file, script).code == 0
+    if not kept.exists():
+        assert run(call, str(kept), task_file, script).code == 0
+    for file in kept.parent.glob("one.db*"):
+        copy(file, tmp_path)
     return tmp_path / "one.db"
 
 
