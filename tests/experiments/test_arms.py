@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from model_parts import RENAMED
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
@@ -76,28 +77,6 @@ def test_leaks_are_found_by_task_and_by_text_at_any_size(here):
     assert leaks([by_text, card], [half]) == []
     assert leaks([card], [twice]) == [f"{twice.id} in c"], "of no task, as seed knowledge is"
     assert leaks([by_text.model_copy(update={"key": "not python ("})], [twice]) == []
-
-
-RENAMED = """
-import torch.nn as nn
-import torch
-
-HOW_MANY = 7
-
-class Model(nn.Module):
-    # Somebody else's words.
-
-    def __init__(self, wide: int, deep: int, by: float):
-        super().__init__()
-        self.dense = nn.Linear(wide, deep)  # as wide as needed
-        self.by = by
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.dense(given)) / self.by
-
-def get_inputs():
-    return [torch.rand(HOW_MANY, 5)]
-"""
 
 
 def test_a_renamed_duplicate_is_found_and_a_neighbour_is_not():

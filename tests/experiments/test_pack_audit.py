@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_parts import RENAMED
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
@@ -16,19 +17,6 @@ from evokernel.memory.ledger import Update
 from evokernel.memory.packs import export
 from evokernel.tasks.loader import load
 
-RENAMED = """
-import torch.nn as nn
-import torch
-
-class Model(nn.Module):
-    def __init__(self, wide: int, deep: int, by: float):
-        super().__init__()
-        self.dense = nn.Linear(wide, deep)  # as wide as needed
-        self.by = by
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.dense(given)) / self.by
-"""
 KERNEL = """
 #include <cmath>
 static inline float squash(float v) { return v / (1.0f + std::exp(-v)); }

@@ -35,9 +35,8 @@ def known(candidate: Candidate, attempts: Sequence[Attempt], least: float) -> At
     tried = [attempt for attempt in attempts if attempt.candidate.files]
     if not least or not tried or not candidate.files:
         return None
-    nearest = min(tried, key=lambda attempt: news(candidate.code, attempt.candidate.code))
-    share = news(candidate.code, nearest.candidate.code)
-    return nearest if share < least or share == 0.0 else None
+    shares = [news(candidate.code, attempt.candidate.code) for attempt in tried]
+    return tried[shares.index(min(shares))] if min(shares) < least else None
 
 
 def refusal(earlier: Attempt) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 REASONS = {
     "no_code": "the reply held no usable source file",
+    "known": "nearly the same as an earlier attempt on the task: not verified",
     "forbidden": "the text or the built object reaches for something a kernel has no business with",
     "trace_error": "it raised an exception while it was traced",
     "shape": "shapes do not fit together",
