@@ -13,7 +13,7 @@ import argparse
 import json
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +90,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--out", type=Path, default=Path("."))
     given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     with ProcessPoolExecutor(given.jobs) as pool:
         waiting = [pool.submit(judged, *order) for order in orders(given.backends.split(",") if given.backends else [], given.published)]
-        found = [one.result() for one in waiting]
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "verdicts.json").write_text(json.dumps(found, indent=1))
+        found = []
+        for done in as_completed(waiting):
+            found.append(done.result())
+            (given.out / "verdicts.json").write_text(json.dumps(found, indent=1))
     known = [one for one in found if one["kind"] != PUBLISHED]
     for (backend, kind), count in sorted(Counter((one["backend"], one["kind"]) for one in known).items()):
         right = sum(is_as_known(one) for one in known if (one["backend"], one["kind"]) == (backend, kind))
@@ -103,7 +105,7 @@ def main() -> None:
     for one in known:
         if not is_as_known(one):
             print("  other:", json.dumps({key: one.get(key) for key in ("backend", "kind", "name", "gate", "reason", "detail", "trouble")}))
-    for one in (one for one in found if one["kind"] == PUBLISHED):
+    for one in sorted((one for one in found if one["kind"] == PUBLISHED), key=lambda one: str(one["name"])):
         said = one.get("reason") or one.get("trouble") or "passed"
         times = f"{one.get('latency_us')} µs, {one.get('baseline_us')}, {one['seconds']} s"
         print(f"{one['name']}: {said}, {times}, {one.get('detail', '')[:120]!r}")

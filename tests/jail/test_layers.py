@@ -98,3 +98,10 @@ def test_doctor_shows_layers(monkeypatch):
     assert rows["sandbox limits"].state == "optional"
     assert "use up memory" in rows["sandbox limits"].detail
     assert "limits" not in rows["sandbox"].detail
+
+
+def test_packages_beside_a_program_are_readable_and_a_working_folder_is_not(tmp_path):
+    """Where what a program needs was unpacked, there is no site-packages."""
+    (tmp_path / "site" / "typing_extensions-4.16.0.dist-info").mkdir(parents=True)
+    assert places.is_for_packages(str(tmp_path / "site"))
+    assert not places.is_for_packages(str(tmp_path))

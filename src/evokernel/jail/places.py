@@ -52,7 +52,8 @@ def of_python(backend: object = None) -> Iterator[Rule]:
 
 def is_for_packages(entry: str) -> bool:
     """Whether a place where modules are looked for holds installed packages, and is not somebody's working folder."""
-    return os.path.basename(entry) in ("site-packages", "dist-packages") or os.path.exists(os.path.join(entry, "numpy", "__init__.py"))
+    is_named_so = os.path.basename(entry) in ("site-packages", "dist-packages")
+    return is_named_so or os.path.exists(os.path.join(entry, "numpy", "__init__.py")) or any(Path(entry).glob("*.dist-info"))
 
 
 def around(module: ModuleType) -> Iterator[Rule]:

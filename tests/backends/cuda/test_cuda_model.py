@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from evokernel.backends.cuda.build import find
 from evokernel.backends.cuda.model import build as building
+from evokernel.backends.cuda.model import record
 from evokernel.backends.cuda.model.build import FLAG, build, extension
 from evokernel.backends.gpu.program import Copy, Fill, Launch, program, refuse_impossible
 from evokernel.cli.kernel_files import written_in
@@ -189,6 +191,22 @@ def test_what_a_model_brings_along_is_kept_with_its_contents(recorded):
     assert [len(data) for data in made.constants] == [256]
     assert made.constants[0][4:8] == b"\0\0\x80\x3f", "the second element is 1.0"
     assert [pointer.tensor for pointer in made.steps[0].pointers] == [1, 5, 3], "after inputs and outputs"
+
+
+def test_a_models_tensors_are_the_references_by_name_or_values():
+    ones, zeros, drawn = torch.ones(4), torch.zeros(4), torch.rand(4)
+    held = {"bn.weight": ones, "bn.bias": zeros, "bn.running_mean": zeros, "bn.running_var": ones, "fc.weight": drawn}
+    known = [record.Held(name, tensor, tensor) for name, tensor in held.items()]
+
+    def named(name: str, tensor: torch.Tensor) -> str | None:
+        found = record.the_same(name, tensor, known)
+        return found and found.name
+
+    assert [named(name.partition(".")[2], tensor) for name, tensor in held.items()] == [*list(held)[:4], "fc.weight"]
+    assert named("fc.weight", ones) == "fc.weight", "its whole name, though it was drawn otherwise"
+    assert named("w", drawn) == "fc.weight", "its values, though it has another name"
+    assert named("scale", torch.full((4,), 2.0)) is named("weight", torch.ones(5)) is None
+    assert record.the_same("weight", drawn + 1e-6, known[-1:]).name == "fc.weight", "almost its values"
 
 
 def test_setting_and_copying_whole_tensors(recorded):

@@ -69,6 +69,20 @@ def test_what_is_launched_is_written_down(never, tmp_path):
     assert list((tmp_path / "programs").glob("*.image"))
 
 
+def test_two_sizes_side_by_side_are_no_pointer(never, tmp_path):
+    head = """
+struct Sizes { int whole[31][2]; float real[128][2]; };
+__global__ void sizes(float* y, const Sizes given) { y[0] = given.whole[threadIdx.x][1] + given.real[threadIdx.x][1]; }"""
+    body = """
+  Sizes given;
+  for (int k = 0; k < 31; k++) given.whole[k][0] = 16, given.whole[k][1] = 1 << k;
+  for (int k = 0; k < 128; k++) given.real[k][0] = 0, given.real[k][1] = ldexpf(1.0f, k - 64);
+  sizes<<<1, 1, 0, stream>>>(out, given);
+}"""
+    found = recorded(never, head + TEXT[: TEXT.index("  int cores")] + body, tmp_path)
+    assert [[(one.at, one.tensor) for one in program.steps[0].pointers] for program in found.values()] == [[(0, 1)]] * len(found)
+
+
 SET = "cudaMemsetAsync(out, 0, 4 * n, stream);"
 
 

@@ -27,7 +27,8 @@ MAY_CALL = (
     "a launch function may launch kernels of this file, take scratch (cudaMallocAsync), set and copy tensors (cudaMemsetAsync,"
     " cudaMemcpyAsync, cudaMemcpyToSymbolAsync), make tensor maps, ask for attributes and occupancy; no library, stream, event or graph"
 )
-FIRST, APART = 1 << 45, 1 << 38
+FIRST, APART = 0x5EED << 48, 1 << 38
+"""Addresses that stand for tensors. Two sizes side by side in a kernel's arguments must not look like one: no size is so large."""
 STREAM = 0x5EED57EA0
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 

@@ -63,7 +63,7 @@ cudaStream_t given;
 bool is_recording = false;
 size_t given_tensors = 0;
 int copied = 0;
-constexpr uint64_t SCRATCH = 1ull << 46, APART = 1ull << 38;
+constexpr uint64_t SCRATCH = 0x5EEEull << 48, APART = 1ull << 38;
 constexpr size_t MOST_DATA = 1 << 20;
 
 void say(std::string& into, const char* form, ...) {

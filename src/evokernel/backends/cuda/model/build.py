@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -25,6 +26,7 @@ from evokernel.backends.native.toolchain import Compiled, compile, key_of, versi
 from evokernel.core import clean_python, folders
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
+from evokernel.jail.places import is_for_packages
 
 HERE = Path(__file__).parent
 ALWAYS, LIGHT = (HERE / "headers" / name for name in ("always", "light"))
@@ -104,7 +106,7 @@ def build(
 def collected(workdir: Path) -> list[Extension]:
     """What the file has compiled; its own code runs for that, where it can do no harm."""
     program, *arguments = clean_python.command("evokernel.backends.cuda.model.collect", "main", str(workdir))
-    packages = [path for path in sys.path if path.endswith("-packages")]
+    packages = [path for path in map(os.path.abspath, sys.path) if is_for_packages(path)]
     seen = [Path(path) for path in {*packages, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}]
     done = compile(program, arguments, workdir, COLLECT_S, [*seen, HERE.parents[3], Path(sys.base_prefix), Path(sys.prefix)])
     if done.timed_out:

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,7 +26,7 @@ SEED = 0x5EED
 MOST_BYTES = 1 << 20
 """Of a tensor that is not the reference's."""
 DEFAULT_STREAM = 0
-SCRATCH, OWN = 1 << 46, 1 << 47
+SCRATCH, OWN = 0x5EEE << 48, 0x5EEF << 48
 """Where scratch is, and what a model brought along; the first is the recorder's."""
 
 
@@ -95,22 +95,19 @@ class Model:
         return returned(made, call, found, len(self.own))
 
     def adopt(self, model: torch.nn.Module, sample: Sample, there: Sequence[torch.Tensor]) -> None:
-        """Parameters and buffers become the reference's: those of the same name, else of the same values, since both were made alike."""
-        known = [(name, tensor, stand_in) for (name, tensor), stand_in in zip(held_tensors(sample.module), there, strict=True)]
+        """Parameters and buffers become the reference's, since both were made alike."""
+        known = [Held(name, tensor, stand_in) for (name, tensor), stand_in in zip(held_tensors(sample.module), there, strict=True)]
+        taken: set[str] = set()
         for prefix, part in model.named_modules():
             for store in (part._parameters, part._buffers, vars(part)):
                 for key, value in list(store.items()):
                     if isinstance(value, torch.Tensor):
-                        store[key] = self.adopted(f"{prefix}.{key}".lstrip("."), value, known)
+                        store[key] = self.adopted(f"{prefix}.{key}".lstrip("."), value, known, taken)
 
-    def adopted(self, name: str, value: torch.Tensor, known: Sequence[tuple[str, torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-        alike = [one for one in known if one[1].shape == value.shape and one[1].dtype == value.dtype]
-        for other, _, stand_in in alike:
-            if other == name:
-                return stand_in
-        for _, tensor, stand_in in alike:
-            if not value.is_cuda and torch.equal(tensor, value):
-                return stand_in
+    def adopted(self, name: str, value: torch.Tensor, known: Sequence[Held], taken: set[str]) -> torch.Tensor:
+        if found := the_same(name, value, [one for one in known if one.name not in taken]) or the_same(name, value, known):
+            taken.add(found.name)
+            return found.stand_in
         if value.is_cuda:
             return value
         flat = value.detach().contiguous()
@@ -144,6 +141,26 @@ class Model:
             number = (word - OWN) // APART
             if 0 <= number < len(self.own) and self.own[number][1] is None:
                 raise CandidateError("unsupported", f"a kernel uses {self.own[number][0]}: its contents are not known here")
+
+
+class Held(NamedTuple):
+    """A tensor that the reference holds, and what stands for it."""
+
+    name: str
+    tensor: torch.Tensor
+    stand_in: torch.Tensor
+
+
+def the_same(name: str, value: torch.Tensor, known: Sequence[Held]) -> Held | None:
+    """The one of the reference's that a model's tensor is: of its name; else of its last name, or its values, or best of both."""
+
+    def likeness(one: Held) -> tuple[bool, int]:
+        is_named_so = one.name.rpartition(".")[2] == name.rpartition(".")[2]
+        return one.name == name, 2 * (not value.is_cuda and torch.equal(one.tensor, value)) + is_named_so
+
+    alike = [one for one in known if one.tensor.shape == value.shape and one.tensor.dtype == value.dtype]
+    best = max(alike, key=likeness, default=None)
+    return best if best and any(likeness(best)) else None
 
 
 def imported(name: str, path: Path) -> Any:

@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=check reason=launch
+// selftest: task=starter/softmax gate=build,check reason=launch
 // More shared memory than a block can have.
 __device__ float over_block(float value, bool is_sum) {  // of 256 threads
     __shared__ float parts[256];

@@ -1,4 +1,4 @@
-// selftest: task=starter/softmax gate=check,time reason=mismatch,out_of_bounds,unwritten
+// selftest: task=starter/softmax gate=check,sanitize,time reason=mismatch,out_of_bounds,unwritten
 // Careful only where something lies around its tensors.
 __device__ float over_block(float value, bool is_sum) {  // of 256 threads
     __shared__ float parts[256];
