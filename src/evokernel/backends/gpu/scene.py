@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -44,7 +45,8 @@ class Scene:
             return self.module(*self.args)
 
     def expected(self) -> list[torch.Tensor]:
-        return [leaf.detach().contiguous() for leaf in tensors(self.eager())]
+        with in_full_precision():
+            return [leaf.detach().contiguous() for leaf in tensors(self.eager())]
 
     def draw(self) -> None:
         """Other contents, from a seed of our own."""
@@ -78,6 +80,18 @@ class Scene:
             if not is_close(output, wanted, *self.tolerance):
                 detail = f"output {number} of a timed call is wrong, where earlier ones were right: keep nothing between calls"
                 raise CandidateError("mismatch", detail)
+
+
+@contextmanager
+def in_full_precision() -> Iterator[None]:
+    """PyTorch's convolutions round their inputs to ten bits unless told otherwise: fast enough for a baseline, too coarse to judge by."""
+    convolutions, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    kept = convolutions.allow_tf32, products.allow_tf32
+    convolutions.allow_tf32 = products.allow_tf32 = False
+    try:
+        yield
+    finally:
+        convolutions.allow_tf32, products.allow_tf32 = kept
 
 
 def is_close(output: torch.Tensor, wanted: torch.Tensor, atol: float, rtol: float) -> bool:
