@@ -12,6 +12,8 @@ from evokernel.reports.metrics import Tried
 
 Figure = Callable[[Tried], float | None]
 Seeds = Mapping[int, Sequence[Tried]]
+LEAST_P = 0.001
+"""What is less likely is not told more exactly."""
 
 
 class Measure(NamedTuple):
@@ -42,7 +44,7 @@ class Measure(NamedTuple):
         if found is None:
             return words.UNKNOWN
         text = points(found.by) if self.unit == "share" else self.show(found.by)
-        return text + ("" if found.p is None else f", p = {found.p:.3f}")
+        return text + found.chance
 
 
 class Apart(NamedTuple):
@@ -50,6 +52,13 @@ class Apart(NamedTuple):
 
     by: Interval
     p: float | None
+
+    @property
+    def chance(self) -> str:
+        """`, p = 0.012`; nothing where there are too few operators."""
+        if self.p is None:
+            return ""
+        return f", p = {self.p:.3f}" if self.p >= LEAST_P else f", p < {LEAST_P}"
 
 
 def share(found: Interval | None) -> str:

@@ -46,18 +46,16 @@ def against(one: str, other: str, found: Apart | None) -> str:
     """`value solves more than similarity: +10 points [3 to 17], p = 0.012.`"""
     if found is None:
         return f"{one} and {other} have no operator in common."
-    p = "" if found.p is None else f", p = {found.p:.3f}"
     if found.by.low <= 0 <= found.by.high:
-        return f"{one} and {other} cannot be told apart: {points(found.by)}{p}."
-    return f"{one} solves {'more' if found.by.mean > 0 else 'fewer'} than {other}: {points(found.by)}{p}."
+        return f"{one} and {other} cannot be told apart: {points(found.by)}{found.chance}."
+    return f"{one} solves {'more' if found.by.mean > 0 else 'fewer'} than {other}: {points(found.by)}{found.chance}."
 
 
 def sooner(one: str, found: Apart | None) -> str:
     """` value takes fewer attempts to a first feasible kernel: -0.41 [-0.60 to -0.22], p = 0.002.`; nothing where that cannot be told."""
     if found is None or found.by.low <= 0 <= found.by.high:
         return ""
-    p = "" if found.p is None else f", p = {found.p:.3f}"
-    return f" {one} takes {'more' if found.by.mean > 0 else 'fewer'} attempts to a first feasible kernel: {number(found.by)}{p}."
+    return f" {one} takes {'more' if found.by.mean > 0 else 'fewer'} attempts to a first feasible kernel: {number(found.by)}{found.chance}."
 
 
 def fastest(results: Results, group: str) -> list[str]:
