@@ -20,7 +20,8 @@ LAYERS = [  # a package imports only packages in earlier rows, never its neighbo
     {"tasks", "backends", "memory", "embedders", "generators", "policies", "verify", "engine", "reports"},
     {"executors"},
     {"experiments"},
-    {"cli", "web"},
+    {"web"},
+    {"cli"},
 ]
 ROW = {name: i for i, row in enumerate(LAYERS) for name in row}
 PLUGIN_KINDS = ("backends", "generators", "policies", "embedders", "executors")

@@ -61,6 +61,11 @@ class Tried:
     def first_round(self) -> int | None:
         return self.correct[0][0] if self.correct else None
 
+    @property
+    def first_built(self) -> int | None:
+        """The round of the first candidate that compiles."""
+        return next((number for number, a in enumerate(self.attempts, start=1) if a.outcome.compiled), None)
+
     @cached_property
     def best(self) -> Attempt | None:
         """The fastest correct kernel; the earlier one where two cannot be told apart."""
@@ -169,7 +174,12 @@ def feasible(found: Sequence[Tried], rounds: int | None = None) -> int:
 def curve(found: Sequence[Tried]) -> list[tuple[int, int, int]]:
     """Round, tasks compiled so far, tasks correct so far."""
     longest = max((len(tried.attempts) for tried in found), default=0)
-    return [(rounds, compiled(found, rounds), feasible(found, rounds)) for rounds in range(1, longest + 1)]
+    built, right = (Counter(numbers) for numbers in ([t.first_built for t in found], [t.first_round for t in found]))
+    path, so_far = [], (0, 0)
+    for number in range(1, longest + 1):
+        so_far = (so_far[0] + built[number], so_far[1] + right[number])
+        path.append((number, *so_far))
+    return path
 
 
 def gains(found: Sequence[Tried]) -> list[float]:

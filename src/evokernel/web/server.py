@@ -1,0 +1,186 @@
+"""The application: views as pages and as streams of what changes in them. All reading is done by one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from evokernel.core.errors import UserError
+from evokernel.reports import metrics
+from evokernel.web import runs
+from evokernel.web.guard import Guard
+from evokernel.web.render import HERE, Links, Page, Query, part, whole
+from evokernel.web.shelf import Shelf
+
+log = logging.getLogger(__name__)
+POLL_S, LOOK_S, BEAT_S = 0.5, 2.0, 15.0
+PATIENCE_S = 0.7
+"""After this a page that says what it waits for is better than none."""
+WAITING = "waiting"
+ASSETS = {"web.css": "text/css", "theme.js": "text/javascript", "web.js": "text/javascript"}
+LONGEST_ADDRESS = 8192
+T = TypeVar("T")
+
+
+class View(NamedTuple):
+    """What stands at an address, and something that changes when it may have changed."""
+
+    page: Callable[[Shelf, Query, Links], Page]
+    state: Callable[[Shelf, Query], object]
+
+
+VIEWS = {
+    "runs": View(runs.runs, runs.runs_state),
+    "run": View(runs.run, runs.run_state),
+}
+
+
+def asked(request: Request) -> dict[str, str]:
+    """The state in an address; what is given several times is joined by commas."""
+    found: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        found[name] = f"{found[name]},{value}" if found.get(name) else value
+    return found
+
+
+def mark(page: Page) -> str:
+    """Tells two states of a page apart."""
+    return sha256("\0".join([*page.parts.values(), *page.cells.values()]).encode(errors="replace")).hexdigest()[:16]
+
+
+class Site:
+    """The shelf, the thread that reads it, and what answers requests."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf, self.links = shelf, Links()
+        self._thread = ThreadPoolExecutor(1, "reader")
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """Does something on the reading thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        watching = asyncio.create_task(self.watch())
+        yield
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def watch(self) -> None:
+        """Finds new runs, and reads those nobody asked for yet, one at a time, so that requests can come between."""
+        while True:
+            for key in await self.read(self.shelf.unread):
+                await self.read(lambda key=key: self.shelf.row(key) if key in self.shelf.runs else None)  # type: ignore[misc]
+            await asyncio.sleep(LOOK_S)
+            await self.read(self.shelf.look)
+
+    def page(self, view: str, query: Query) -> Page:
+        return VIEWS[view].page(self.shelf, query, self.links)
+
+    def html(self, view: str, query: Query) -> str:
+        """A view as a whole page."""
+        page = self.page(view, query)
+        return whole(page, self.links, mark=mark(page), **self.around(view, query))
+
+    def around(self, view: str, query: Query) -> dict[str, object]:
+        """What a page holds besides the parts that change."""
+        if view == "run":
+            return {"categories": sorted({metrics.category(tried.task) for tried in self.shelf.get(query["run"]).found})}
+        return {}
+
+    async def show(self, request: Request) -> Response:
+        """A page."""
+        view = request.url.path.strip("/") or "runs"
+        query = asked(request)
+        if len(request.url.query) > LONGEST_ADDRESS:
+            return PlainTextResponse("this address is too long", 414)
+        reading = asyncio.ensure_future(self.read(lambda: self.html(view, query)))
+        done, _ = await asyncio.wait({reading}, timeout=PATIENCE_S)
+        if not done:
+            reading.add_done_callback(lambda one: one.cancelled() or one.exception())  # it is asked again by the page
+            waiting = Page("Reading", view, {**query}, {"wait": part("wait.html.j2", self.links)}, layout="plain.html.j2")
+            return HTMLResponse(whole(waiting, self.links, mark=WAITING), headers={"cache-control": "no-store"})
+        try:
+            return HTMLResponse(reading.result())
+        except UserError as error:
+            trouble = Page(
+                "Not found", view, {}, {"trouble": part("trouble.html.j2", self.links, says=str(error))}, layout="plain.html.j2", live=False
+            )
+            return HTMLResponse(whole(trouble, self.links, mark=""), 404)
+
+    async def live(self, request: Request) -> Response:
+        """What changes in a view, as server-sent events."""
+        query = asked(request)
+        view = query.pop("view", "")
+        seen = request.headers.get("last-event-id") or query.pop("mark", "")
+        if view not in VIEWS:
+            return PlainTextResponse("no such view", 404)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(self.changes(view, query, seen), media_type="text/event-stream", headers=headers)
+
+    async def changes(self, view: str, query: Query, seen: str) -> AsyncIterator[str]:
+        """An event for every change; a beat when there is none, so that a dead connection is noticed."""
+        yield "retry: 1000\n\n"
+        before: Page | None = None
+        state: object = None
+        quiet = 0.0
+        while True:
+            try:
+                now = await self.read(lambda: VIEWS[view].state(self.shelf, query))
+                if now != state or before is None:
+                    page = await self.read(lambda: self.page(view, query))
+                    if seen == WAITING:
+                        yield "event: reload\ndata: \n\n"
+                        return
+                    sent = page.changes(before) if before else {} if mark(page) == seen else {n: str(p) for n, p in page.parts.items()}
+                    before, state = page, now
+                    if sent:
+                        quiet = 0.0
+                        yield f"id: {mark(page)}\nevent: parts\ndata: {json.dumps(sent)}\n\n"
+            except UserError as error:
+                log.info("no longer live: %s", error)
+                yield "event: reload\ndata: \n\n"
+                return
+            await asyncio.sleep(POLL_S)
+            quiet += POLL_S
+            if quiet >= BEAT_S:
+                quiet = 0.0
+                yield ": still here\n\n"
+
+
+async def asset(request: Request) -> Response:
+    """One of the files that come with the package."""
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        return PlainTextResponse("no such file", 404)
+    text = (HERE / "static" / name).read_text()
+    return Response(text, media_type=ASSETS[name], headers={"cache-control": "no-cache"})
+
+
+def application(shelf: Shelf, host: str, port: int, token: str = "") -> Guard:
+    """Everything, behind its guard."""
+    site = Site(shelf)
+    pages = [Route("/" if view == "runs" else f"/{view}", site.show) for view in VIEWS]
+    routes = [*pages, Route("/live", site.live), Route("/static/{name}", asset)]
+    return Guard(Starlette(routes=routes, lifespan=site.lifespan), host, port, token)
+
+
+def folder_or_trouble(folder: Path) -> Path:
+    """A folder that can be served."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder: name a run folder, or one that holds run folders")
+    return folder

@@ -1,0 +1,64 @@
+// What the page does by itself: colours, times that pass, forms that send themselves, and parts that arrive while a run goes on.
+(() => {
+  const root = document.documentElement, button = document.getElementById("theme"), state = document.getElementById("live-state");
+  const dark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const label = () => { button.textContent = dark() ? "Light" : "Dark"; button.hidden = false; };
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    try { localStorage.setItem("evokernel-theme", root.dataset.theme); } catch { /* lasts for this page only */ }
+    label();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
+  label();
+
+  const ago = (seconds) => seconds < 60 ? `${Math.max(0, Math.round(seconds))} s ago` : seconds < 5400 ? `${Math.round(seconds / 60)} min ago`
+    : seconds < 172800 ? `${Math.round(seconds / 3600)} h ago` : `${Math.round(seconds / 86400)} days ago`;
+  const times = () => {
+    for (const mark of document.querySelectorAll("time[data-at]")) {
+      mark.textContent = ago(Date.now() / 1000 - Number(mark.dataset.at));
+      mark.title = new Date(Number(mark.dataset.at) * 1000).toISOString();
+    }
+  };
+  times();
+  setInterval(times, 5000);
+
+  for (const form of document.querySelectorAll("form[data-auto]")) {
+    const send = () => {  // only what is set, so that addresses stay short
+      const filled = new URLSearchParams(), many = new Map();
+      for (const [name, value] of new FormData(form)) if (value) many.set(name, [...(many.get(name) ?? []), value]);
+      for (const [name, values] of many) filled.set(name, values.join(","));
+      location.assign(`${form.getAttribute("action")}?${filled}`);
+    };
+    form.addEventListener("change", (event) => { if (event.target.type !== "search" && event.target.type !== "text") send(); });
+    form.addEventListener("submit", (event) => { event.preventDefault(); send(); });
+  }
+
+  const put = (id, html) => {
+    const place = document.getElementById(id);
+    if (!place) return false;
+    const open = [...place.querySelectorAll("details[open][data-keep]")].map((one) => one.dataset.keep);
+    const focused = place.contains(document.activeElement) ? document.activeElement : null;
+    const address = focused?.getAttribute("href") ?? focused?.closest("details")?.dataset.keep;
+    const scrolled = [...place.querySelectorAll(".scroll")].map((one) => [one.scrollLeft, one.scrollTop]);
+    place.innerHTML = html;
+    for (const one of place.querySelectorAll("details[data-keep]")) if (open.includes(one.dataset.keep)) one.open = true;
+    [...place.querySelectorAll(".scroll")].forEach((one, n) => { if (scrolled[n]) [one.scrollLeft, one.scrollTop] = scrolled[n]; });
+    if (address) {
+      const again = [...place.querySelectorAll("a, summary")].find((one) => (one.getAttribute("href") ?? one.closest("details")?.dataset.keep) === address);
+      again?.focus({ preventScroll: true });
+    }
+    return true;
+  };
+  if (document.body.dataset.live) {
+    const source = new EventSource(`${document.body.dataset.live}&mark=${document.body.dataset.mark}`);
+    source.addEventListener("open", () => { state.textContent = "live"; state.className = "state on"; });
+    source.addEventListener("error", () => { state.textContent = "connection lost"; state.className = "state off"; });
+    source.addEventListener("parts", (event) => {
+      for (const [id, html] of Object.entries(JSON.parse(event.data))) put(id, html);
+      times();
+      document.body.dataset.updates = String(Number(document.body.dataset.updates ?? 0) + 1);
+    });
+    source.addEventListener("reload", () => location.reload());
+    addEventListener("pagehide", () => source.close());
+  }
+})();

@@ -1,0 +1,174 @@
+"""Runs and Run in a real browser, while a run is written."""
+
+import time
+
+import made_run
+from made_run import attempt, failed, passed
+
+from evokernel.core.records import Stage
+
+
+def write(folder, upto=9, **settings):
+    tasks, attempts = made_run.made()
+    return made_run.write_run(folder, tasks, attempts[:upto], **settings), attempts
+
+
+def overflow(page):
+    return page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+
+
+def test_the_list_of_runs(tmp_path, serve, page):
+    write(tmp_path / "runs" / "one")
+    write(tmp_path / "runs" / "two", 4)
+    served = serve([tmp_path / "runs"])
+    page.goto(served.url)
+    page.wait_for_selector("#row-one progress")
+    page.wait_for_selector("#row-two progress")
+    row = page.inner_text("#row-one")
+    for text in ("finished", "9 of 9", "67 %", "4.00×", "made/relu", "cpp", "no model was called"):
+        assert text in row
+    assert "unfinished" in page.inner_text("#row-two")
+    page.get_by_label("Compare two").uncheck()
+    page.wait_for_url("**compare=one**")
+    assert page.locator("#chart .legend li").all_inner_texts() == ["one"]
+    page.get_by_label("Compare by").select_option("reward")
+    page.wait_for_url("**by=reward**")
+    assert "mean reward" in page.inner_text("#chart")
+    page.reload()
+    assert page.get_by_label("Compare two").is_checked() is False
+    assert page.get_by_label("Compare by").input_value() == "reward"
+
+
+def test_an_empty_folder_and_a_run_that_comes(tmp_path, serve, page):
+    (tmp_path / "runs").mkdir()
+    served = serve([tmp_path / "runs"])
+    page.goto(served.url)
+    assert "no runs here yet" in page.inner_text("main")
+    write(tmp_path / "runs" / "one", 0)
+    page.wait_for_selector("#row-one")
+    page.click("#row-one a")
+    page.wait_for_selector("#grid .cell")
+    assert "No attempt is finished yet" in page.inner_text("#latest")
+
+
+def test_a_corrupt_run_is_told_of(tmp_path, serve, page):
+    run, attempts = write(tmp_path / "runs" / "half", 4)
+    with run.journal.path.open("a") as file:
+        file.write("{broken\n")
+    run.journal.append(attempts[4])
+    (tmp_path / "runs" / "bad").mkdir()
+    (tmp_path / "runs" / "bad" / "run.toml").write_text("= not toml")
+    served = serve([tmp_path / "runs"])
+    page.goto(served.url)
+    page.wait_for_selector("#row-bad .badge.failed")
+    assert "not valid TOML" in page.inner_text("#row-bad")
+    page.goto(f"{served.url}/run?run=half")
+    assert "line 5 cannot be read" in page.inner_text("[role=alert]")
+    assert page.locator("#grid .cell").count() == 3
+    page.goto(f"{served.url}/run?run=bad")
+    assert "not valid TOML" in page.inner_text("[role=alert]")
+
+
+def test_a_run_that_is_being_written(tmp_path, serve, page):
+    run, attempts = write(tmp_path / "runs" / "one", 2)
+    served = serve([tmp_path / "runs"])
+    page.goto(f"{served.url}/run?run=one")
+    page.wait_for_selector("#live-state.on")
+    assert page.locator("#task-0 .badge.correct").count() == 1
+    page.click("#charts summary >> nth=0")
+    page.focus("#task-1 a")
+    page.evaluate("window.stayed = true")
+    line = attempts[2].model_dump_json() + "\n"
+    with run.journal.path.open("a") as file:
+        file.write(line[:50])
+        file.flush()
+        time.sleep(0.6)
+        assert "made/matmul/0" not in page.inner_text("#latest")
+        file.write(line[50:])
+    begin = time.monotonic()
+    page.wait_for_selector("#latest >> text=made/matmul/0", timeout=2000)
+    assert time.monotonic() - begin < 2.0
+    for one in attempts[3:8]:
+        run.journal.append(one)
+    page.wait_for_selector("#task-1 .badge.correct")
+    assert "8 of 9 attempts" in page.inner_text("#head")
+    assert page.evaluate("window.stayed") is True
+    assert page.locator("#charts details[open]").count() == 1
+    assert page.evaluate("document.activeElement.closest('li')?.id") == "task-1"
+
+
+def test_a_stream_is_taken_up_again(tmp_path, serve, page):
+    run, attempts = write(tmp_path / "runs" / "one", 2)
+    served = serve([tmp_path / "runs"])
+    page.goto(f"{served.url}/run?run=one")
+    page.wait_for_selector("#live-state.on")
+    page.context.set_offline(True)
+    run.journal.append(attempts[2])
+    page.context.set_offline(False)
+    page.wait_for_selector("#latest >> text=made/matmul/0")
+    page.said.clear()
+
+
+def test_what_is_shown_is_in_the_address(tmp_path, serve, page):
+    write(tmp_path / "runs" / "one")
+    served = serve([tmp_path / "runs"])
+    page.goto(f"{served.url}/run?run=one")
+    page.select_option("select[name=show]", "failed")
+    page.wait_for_url("**show=failed**")
+    assert page.locator("#grid .cell").count() == 0
+    page.select_option("select[name=show]", "compiled")
+    page.wait_for_url("**show=compiled**")
+    assert page.locator("#grid .cell b").all_inner_texts() == ["matmul"]
+    page.go_back()
+    page.wait_for_url("**show=failed**")
+
+
+def test_a_phone_and_the_dark(tmp_path, serve, browser):
+    write(tmp_path / "runs" / "one")
+    served = serve([tmp_path / "runs"])
+    context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark", is_mobile=True)
+    page = context.new_page()
+    for path in ("/", "/run?run=one"):
+        page.goto(served.url + path)
+        assert overflow(page) <= 0, path
+    back = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(back) == "rgb(20, 23, 27)"
+    page.click("#theme")
+    assert page.evaluate(back) == "rgb(255, 255, 255)"
+    page.reload()
+    assert page.evaluate(back) == "rgb(255, 255, 255)"
+    context.close()
+
+
+def test_everything_can_be_reached_by_keyboard(tmp_path, serve, page):
+    write(tmp_path / "runs" / "one")
+    served = serve([tmp_path / "runs"])
+    page.goto(f"{served.url}/run?run=one")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.closest('[id]')?.id"))
+    assert {"theme", "latest", "charts", "task-0", "task-2"} <= seen
+    page.focus("#task-0 a")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_hostile_text_stays_text(tmp_path, serve, page):
+    """Names, reasons and notes of a run are somebody else's words."""
+    script = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
+    bad = made_run.task(f"a{script}", family=script)
+    attempts = [
+        attempt(bad, 0, failed("check", script, script)),
+        attempt(bad, 1, passed(3.0), stage=Stage.REFINE, start=f"{bad.id}/0"),
+    ]
+    made_run.write_run(tmp_path / "runs" / "one", [bad], attempts, id=script)
+    served = serve([tmp_path / "runs"])
+    for path in ("/", "/run?run=one", f"/run?run=one&text={script}&category={script}", f"/run?run={script}"):
+        page.goto(served.url + path)
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.hit") is None
+        assert page.locator("main script, main img").count() == 0
+    page.said.clear()  # the last address is no run's
