@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from evokernel.core.errors import UserError
 from evokernel.reports import metrics
-from evokernel.web import runs
+from evokernel.web import runs, task
 from evokernel.web.guard import Guard
 from evokernel.web.render import HERE, Links, Page, Query, part, whole
 from evokernel.web.shelf import Shelf
@@ -44,6 +44,7 @@ class View(NamedTuple):
 VIEWS = {
     "runs": View(runs.runs, runs.runs_state),
     "run": View(runs.run, runs.run_state),
+    "task": View(task.task, task.task_state),
 }
 
 

@@ -9,7 +9,7 @@ from math import ceil, floor, isfinite, log10
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 440, 250
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 38
+LEFT, RIGHT, TOP, BOTTOM = 50, 10, 10, 38
 MOST_POINTS = 240
 COLOURS = 8
 Point = tuple[float, float]
@@ -77,8 +77,11 @@ def rounded(low: float, high: float, most: int) -> list[float]:
 
 
 def figure(value: float) -> str:
-    """A tick, short: `1200`, `0.25`, `3e+06`."""
-    return f"{value:g}" if abs(value) < 1e5 else f"{value:.0e}".replace("e+0", "e")
+    """A tick, short: `1200`, `0.25`, `20k`, `3M`."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            return f"{value / (limit if unit != 'k' else 1e3):.4g}{unit}"
+    return f"{value:.4g}"
 
 
 def axes(x: Scale, y: Scale, x_label: str, y_label: str, whole: bool = True) -> Markup:
@@ -124,14 +127,24 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
 
 
 def lines(
-    label: str, series: Sequence[Line], x_label: str, y_label: str, y_range: tuple[float, float] | None = None, log: bool = False
+    label: str,
+    series: Sequence[Line],
+    x_label: str,
+    y_label: str,
+    y_range: tuple[float, float] | None = None,
+    log: bool = False,
+    dots: Sequence[tuple[float, float, str]] = (),
 ) -> Markup | None:
     """A chart of lines over whole numbers; None without a point."""
     drawn = [line for line in series if line.points]
     if not drawn:
         return None
     xs = [x for line in drawn for x, _ in line.points]
-    ys = [y for line in drawn for _, y in line.points] + [v for line in drawn for _, low, high in line.band for v in (low, high)]
+    ys = (
+        [y for _, y, _ in dots]
+        + [y for line in drawn for _, y in line.points]
+        + [v for line in drawn for _, low, high in line.band for v in (low, high)]
+    )
     low, high = y_range or padded(min(ys), max(ys), log)
     x = Scale(min(xs), max(max(xs), min(xs) + 1), LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP, log)
@@ -145,10 +158,14 @@ def lines(
             marks.append(el("path", d=path([*there, *back]) + "Z", class_=f"band {line.class_}"))
         places = [(x(a), y(b)) for a, b in thinned(line.points)]
         marks.append(el("path", el("title", line.name), d=path(places, line.steps), class_=f"line {line.class_}"))
-        if len(places) <= 40:
+        if len(places) <= 40 and not dots:
             for (a, b), (px, py) in zip(line.points, places):
                 marks.append(el("circle", el("title", f"{line.name}: {figure(round(b, 3))} after {a:g}"), cx=at(px), cy=at(py), r=3,
                                 class_=f"dot {line.class_}"))  # fmt: skip
+    marks += [
+        el("circle", el("title", f"{figure(a)}: {figure(round(b, 3))}"), cx=at(x(a)), cy=at(y(b)), r=4, class_=f"dot {c}")
+        for a, b, c in dots
+    ]
     return drawing(WIDTH, HEIGHT, label, *marks)
 
 

@@ -29,7 +29,7 @@
       for (const [name, values] of many) filled.set(name, values.join(","));
       location.assign(`${form.getAttribute("action")}?${filled}`);
     };
-    form.addEventListener("change", (event) => { if (event.target.type !== "search" && event.target.type !== "text") send(); });
+    form.addEventListener("change", (event) => { if (event.target.matches("select, [type=checkbox]")) send(); });
     form.addEventListener("submit", (event) => { event.preventDefault(); send(); });
   }
 
