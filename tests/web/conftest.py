@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
+for folder in ("reports", "memory", "web"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 pytest.importorskip("starlette", reason="the page needs evokernel[web]")
 pytest.importorskip("uvicorn", reason="the page needs evokernel[web]")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

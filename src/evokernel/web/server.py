@@ -1,4 +1,4 @@
-"""The application: views as pages and as streams of what changes in them. All reading is done by one thread."""
+"""The application: views as pages and as streams of what changes in them. One thread reads runs, another banks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from evokernel.core.errors import UserError
 from evokernel.reports import metrics
-from evokernel.web import runs, task
+from evokernel.web import graph, memory, runs, task
 from evokernel.web.guard import Guard
 from evokernel.web.render import HERE, Links, Page, Query, part, whole
 from evokernel.web.shelf import Shelf
@@ -41,10 +41,20 @@ class View(NamedTuple):
     state: Callable[[Shelf, Query], object]
 
 
-VIEWS = {
+class BankView(NamedTuple):
+    """The same, of memory banks."""
+
+    page: Callable[[memory.Banks, Query, Links], Page]
+    state: Callable[[memory.Banks, Query], object]
+
+
+VIEWS: dict[str, View | BankView] = {
     "runs": View(runs.runs, runs.runs_state),
     "run": View(runs.run, runs.run_state),
     "task": View(task.task, task.task_state),
+    "graph": View(graph.graph, runs.run_state),
+    "memory": BankView(memory.memory, memory.memory_state),
+    "item": BankView(memory.item, memory.item_state),
 }
 
 
@@ -65,12 +75,13 @@ class Site:
     """The shelf, the thread that reads it, and what answers requests."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self.shelf, self.links = shelf, Links()
-        self._thread = ThreadPoolExecutor(1, "reader")
+        self.shelf, self.links, self.banks = shelf, Links(), memory.Banks(shelf)
+        self._runs, self._banks = ThreadPoolExecutor(1, "runs"), ThreadPoolExecutor(1, "banks")
 
-    async def read(self, work: Callable[[], T]) -> T:
-        """Does something on the reading thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def read(self, work: Callable[[], T], view: str = "runs") -> T:
+        """Does something on the thread that reads what a view shows."""
+        thread = self._banks if isinstance(VIEWS[view], BankView) else self._runs
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -79,7 +90,9 @@ class Site:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._banks.submit(self.banks.close)
+        for thread in (self._runs, self._banks):
+            thread.shutdown(wait=False)
 
     async def watch(self) -> None:
         """Finds new runs, and reads those nobody asked for yet, one at a time, so that requests can come between."""
@@ -90,7 +103,12 @@ class Site:
             await self.read(self.shelf.look)
 
     def page(self, view: str, query: Query) -> Page:
-        return VIEWS[view].page(self.shelf, query, self.links)
+        found = VIEWS[view]
+        return found.page(self.banks, query, self.links) if isinstance(found, BankView) else found.page(self.shelf, query, self.links)
+
+    def state(self, view: str, query: Query) -> object:
+        found = VIEWS[view]
+        return found.state(self.banks, query) if isinstance(found, BankView) else found.state(self.shelf, query)
 
     def html(self, view: str, query: Query) -> str:
         """A view as a whole page."""
@@ -99,6 +117,10 @@ class Site:
 
     def around(self, view: str, query: Query) -> dict[str, object]:
         """What a page holds besides the parts that change."""
+        if view == "memory":
+            return memory.around(self.banks, query)
+        if view == "graph":
+            return {"operators": sorted(tried.task.id for tried in self.shelf.get(query["run"]).found if tried.solved)}
         if view == "run":
             return {"categories": sorted({metrics.category(tried.task) for tried in self.shelf.get(query["run"]).found})}
         return {}
@@ -109,7 +131,7 @@ class Site:
         query = asked(request)
         if len(request.url.query) > LONGEST_ADDRESS:
             return PlainTextResponse("this address is too long", 414)
-        reading = asyncio.ensure_future(self.read(lambda: self.html(view, query)))
+        reading = asyncio.ensure_future(self.read(lambda: self.html(view, query), view))
         done, _ = await asyncio.wait({reading}, timeout=PATIENCE_S)
         if not done:
             reading.add_done_callback(lambda one: one.cancelled() or one.exception())  # it is asked again by the page
@@ -141,9 +163,9 @@ class Site:
         quiet = 0.0
         while True:
             try:
-                now = await self.read(lambda: VIEWS[view].state(self.shelf, query))
+                now = await self.read(lambda: self.state(view, query), view)
                 if now != state or before is None:
-                    page = await self.read(lambda: self.page(view, query))
+                    page = await self.read(lambda: self.page(view, query), view)
                     if seen == WAITING:
                         yield "event: reload\ndata: \n\n"
                         return

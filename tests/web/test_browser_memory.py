@@ -1,0 +1,113 @@
+"""Memory in a real browser: search, values, where items were shown, the curriculum."""
+
+import made_run
+import pytest
+from bank_parts import learn, open_bank
+from made_run import attempt, failed, passed
+from test_browser_task import SCRIPT
+
+from evokernel.core.records import MemoryItem, Ref, Stage
+
+
+@pytest.fixture
+def bank(tmp_path):
+    path = tmp_path / "bank.db"
+    with open_bank(path, "made-run") as writer:
+        tip = MemoryItem(id="cpp/tip", kind="practice", backend="cpp", title="Tile for the cache", text="Small tiles stay in the cache.")
+        bad = MemoryItem(id=f"bad{SCRIPT}", kind="trace", backend="cpp", title=SCRIPT, text=SCRIPT, code=SCRIPT, source=SCRIPT, task="t/x")
+        writer.add([tip, bad, *(tip.model_copy(update={"id": f"cpp/n{n}", "title": f"Note {n}"}) for n in range(60))])
+        for number in range(3):
+            learn(writer, "gelu", number, ["cpp/tip"], start="made-run:t/gelu/0" if number else None, feasible=number != 1)
+    return path
+
+
+def test_searching_and_an_items_history(bank, tmp_path, serve, page):
+    page.goto(f"{serve([tmp_path / 'runs'], [bank]).url}/memory")
+    assert "68 items" in page.inner_text("#results")
+    assert page.locator("#results tbody tr").count() == 50
+    page.click("text=next")
+    page.wait_for_url("**page=2**")
+    assert page.locator("#results tbody tr").count() == 18
+    page.fill("input[name=q]", "tile CACHE")
+    page.press("input[name=q]", "Enter")
+    page.wait_for_url("**q=tile**")
+    assert page.locator("#results tbody tr").count() == 50
+    page.select_option("select[name=how]", "meaning")
+    page.wait_for_url("**how=meaning**")
+    assert "nearest first" in page.inner_text("#results")
+    page.select_option("select[name=kind]", "practice")
+    page.wait_for_url("**kind=practice**")
+    page.click("text=Tile for the cache")
+    page.wait_for_selector("#shown table")
+    rows = page.locator("#shown tbody tr").all_inner_texts()
+    assert [row.split()[0] for row in rows] == ["t/gelu/2", "t/gelu/1", "t/gelu/0"]
+    assert "mismatch" in rows[1]
+    assert page.locator("#path svg .line").count() >= 2
+    assert "Small tiles stay" in page.inner_text("#text")
+
+
+def test_values_arrive_while_a_run_learns(bank, tmp_path, serve, page):
+    page.goto(f"{serve([tmp_path / 'runs'], [bank]).url}/item?bank=bank.db&id=cpp/tip")
+    page.wait_for_selector("#live-state.on")
+    with open_bank(bank, "other") as writer:
+        learn(writer, "relu", 0, ["cpp/tip"])
+    page.wait_for_selector("#shown >> text=t/relu/0", timeout=2000)
+
+
+def test_hostile_memories_stay_text(bank, tmp_path, serve, page):
+    url = serve([tmp_path / "runs"], [bank]).url
+    page.goto(f"{url}/memory?kind=trace")
+    page.click("#results tbody tr:has-text('window.hit') a")
+    page.wait_for_selector("#text pre")
+    for path in ("", f"/memory?q={SCRIPT}&task={SCRIPT}&kind={SCRIPT}&backend={SCRIPT}&least=nan&page=-3"):
+        if path:
+            page.goto(url + path)
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.hit") is None
+        assert page.locator("main script, main img, main svg[onload]").count() == 0
+
+
+def test_no_bank_and_a_bad_one(tmp_path, serve, page):
+    (tmp_path / "bad.db").write_text("nothing of the kind")
+    url = serve([tmp_path / "runs"]).url
+    page.goto(f"{url}/memory")
+    assert "No memory bank is served" in page.inner_text("main")
+    url = serve([tmp_path / "runs"], [tmp_path / "bad.db"]).url
+    assert page.goto(f"{url}/memory").status == 404
+    assert "bad.db" in page.inner_text("main")
+    page.said.clear()
+
+
+def test_the_curriculum_of_an_operator(tmp_path, serve, page):
+    first, second, third = (made_run.task(name) for name in ("relu", "gelu", "softmax"))
+
+    def saw(*tasks):
+        return tuple(Ref(id=f"made-run:{one.id}/0", role="trace", q=0.1) for one in tasks)
+
+    attempts = [
+        attempt(first, 0, passed(10.0)),
+        attempt(second, 0, failed("check", "mismatch")),
+        attempt(third, 0, failed("check", "mismatch")),
+        attempt(second, 1, passed(10.0), shown=saw(first)),
+        attempt(third, 1, failed("check", "mismatch"), shown=saw(first)),
+        attempt(third, 2, passed(10.0), shown=saw(first, second)),
+        attempt(first, 1, passed(9.0), stage=Stage.REFINE, start="made/relu/0"),
+    ]
+    made_run.write_run(tmp_path / "runs" / "one", [first, second, third], attempts, budget=9)
+    page.goto(f"{serve([tmp_path / 'runs']).url}/graph?run=one")
+    assert "made/softmax goes back to 2 operators" in page.inner_text("#graph")
+    assert page.locator(".curriculum .arrow").count() == 3
+    assert page.locator(".curriculum .operator.root text").text_content() == "softmax"
+    page.select_option("select[name=task]", "made/gelu")
+    page.wait_for_url("**task=made%2Fgelu")
+    assert page.locator(".curriculum .arrow").count() == 1
+
+
+def test_a_phone(bank, tmp_path, serve, browser):
+    context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True)
+    page = context.new_page()
+    url = serve([tmp_path / "runs"], [bank]).url
+    for path in ("/memory", "/item?bank=bank.db&id=cpp/tip"):
+        page.goto(url + path)
+        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    context.close()
