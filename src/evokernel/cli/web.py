@@ -25,8 +25,25 @@ PORT = 8765
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help=f"0 takes a free one. [{PORT}]")
 @click.option("--token", default="", metavar="TEXT", help="Ask for this token; made up where one is needed and none is given.")
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
+@click.option(
+    "--export",
+    "out",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="RUN OUT",
+    help="Write the pages of a run to a folder, to be opened from disk, and serve nothing.",
+)
 @json_option
-def command(folders: tuple[Path, ...], banks: tuple[Path, ...], host: str, port: int, token: str, open_it: bool, as_json: bool) -> None:
+def command(
+    folders: tuple[Path, ...],
+    banks: tuple[Path, ...],
+    host: str,
+    port: int,
+    token: str,
+    open_it: bool,
+    out: tuple[Path, Path] | None,
+    as_json: bool,
+) -> None:
     """A page over run folders and memory banks: read-only, live while runs go on.
 
     \b
@@ -34,10 +51,14 @@ def command(folders: tuple[Path, ...], banks: tuple[Path, ...], host: str, port:
       evokernel web
       evokernel web runs results/table2 --memory team.db --port 9000
       evokernel web --host 0.0.0.0
+      evokernel web --export runs/my-run my-run-pages
 
     FOLDER is a run folder or holds some, at any of a few levels; ./runs without one. The page needs no network, changes
     nothing and runs nothing. --json prints what would be served, and serves nothing.
     """
+    if out:
+        export(*out, as_json)
+        return
     shelf = on_shelf(folders, banks)
     if as_json:
         emit(served(shelf, host, port))
@@ -55,6 +76,20 @@ def on_shelf(folders: tuple[Path, ...], banks: tuple[Path, ...]) -> Shelf:
         if not bank.is_file():
             raise UserError(f"there is no memory bank at {bank}: name one with --memory PATH")
     return Shelf([folder_or_trouble(folder) for folder in folders] or [RUNS], banks or ([BANK] if BANK.is_file() else []))
+
+
+def export(run: Path, out: Path, as_json: bool) -> None:
+    """A run's pages as files."""
+    shelf = on_shelf((run,), ())
+    from evokernel.web.export import export as write
+
+    if len(shelf.runs) != 1:
+        raise UserError(f"{run} holds {len(shelf.runs)} runs: name the folder of one")
+    pages = write(shelf, next(iter(shelf.runs)), out)
+    if as_json:
+        emit({"run": str(run), "out": str(out), "pages": pages})
+    else:
+        tell(f"{pages} pages in {out}: open {out / 'index.html'}")
 
 
 def needs_extra() -> None:
@@ -124,6 +159,7 @@ def bound(host: str, port: int) -> socket.socket:
         made = socket.socket(kind, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(where)
+        made.listen(128)  # who is quick waits until all is ready
     except OSError as error:
         raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}; choose another with --host or --port") from error
     return made
