@@ -65,7 +65,7 @@ def test_what_is_revoked_is_not_found_and_what_came_of_attempts_is(path):
         with open_bank(path, "b") as writer:
             learn(writer, "gelu", 0, ["cpp/tip"])
             learn(writer, "gelu", 1, ["cpp/tip"], feasible=False)
-        assert bank.mark() > mark
+        assert bank.mark() != mark
         came = bank.came_of(["b:t/gelu/0", "b:t/gelu/1", "b:t/gelu/9"])
         assert {id: one.feasible for id, one in came.items()} == {"b:t/gelu/0": True, "b:t/gelu/1": False}
         assert bank.nearest(task("gelu").source, HASH, Wanted(), 50)

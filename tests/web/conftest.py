@@ -48,6 +48,7 @@ def serve(monkeypatch):
     """Starts servers that end with the test."""
     made = []
     monkeypatch.setattr("evokernel.web.server.LOOK_S", 0.2)
+    monkeypatch.setattr("evokernel.web.server.PATIENCE_S", 20.0)
 
     def start(*args, **more):
         made.append(Served(*args, **more))

@@ -6,6 +6,8 @@ import made_run
 from made_run import attempt, failed, passed
 
 from evokernel.core.records import Stage
+from evokernel.web import runs
+from evokernel.web.server import VIEWS
 
 
 def write(folder, upto=9, **settings):
@@ -172,3 +174,21 @@ def test_hostile_text_stays_text(tmp_path, serve, page):
         assert page.evaluate("window.hit") is None
         assert page.locator("main script, main img").count() == 0
     page.said.clear()  # the last address is no run's
+
+
+def test_what_takes_long_says_so_and_comes_by_itself(tmp_path, serve, page, monkeypatch):
+    write(tmp_path / "runs" / "one")
+    made = []
+
+    def slow(shelf, query, links):
+        made.append(query)
+        time.sleep(1.2)
+        return runs.run(shelf, query, links)
+
+    monkeypatch.setitem(VIEWS, "run", VIEWS["run"]._replace(page=slow))
+    url = serve([tmp_path / "runs"]).url
+    monkeypatch.setattr("evokernel.web.server.PATIENCE_S", 0.1)
+    page.goto(f"{url}/run?run=one")
+    assert "Reading" in page.inner_text("h1")
+    page.wait_for_selector("#grid .cell")
+    assert len(made) == 1

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from evokernel.core.protocols import Embedder
-from evokernel.core.records import MemoryItem
 from evokernel.memory.archive import Archive, Entry
-from evokernel.memory.index import KINDS, Index, grid
+from evokernel.memory.index import grid, norm
 from evokernel.memory.schema import trouble
 
 SAID = "id || char(10) || json_extract(record, '$.title', '$.text', '$.code')"
-WORTH = "max(coalesce(one.q, -9), coalesce(two.q, -9))"
-JOINED = (
-    "items LEFT JOIN q AS one ON one.item = items.id AND one.stage = 'draft' AND one.scope = ''"
-    " LEFT JOIN q AS two ON two.item = items.id AND two.stage = 'refine' AND two.scope = ''"
-)
+BATCH, KEPT, MOST_WORDS = 4096, 8, 8
+Rows = list[tuple[int, str]]
+"""Numbers and ids of items."""
 
 
 class Wanted(NamedTuple):
@@ -72,60 +70,91 @@ class Came(NamedTuple):
     latency_us: float | None
 
 
+class Values(NamedTuple):
+    """Both values of an item."""
+
+    q1: float | None = None
+    visits1: int = 0
+    q2: float | None = None
+    visits2: int = 0
+
+    @property
+    def worth(self) -> float:
+        """The better of both; less than any value where nothing was learned."""
+        return max((q for q in (self.q1, self.q2) if q is not None), default=-inf)
+
+
 class Browser(Archive):
     """An archive that is asked again and again while runs write to it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._index: Index | None = None
-        self._seqs: list[int] = []
-        self._last = 0
+        self._vectors: list[np.ndarray] = []
+        self._norms, self._seqs = np.zeros(0), np.zeros(0, np.int64)
+        self._found: dict[tuple[int, Wanted], Rows] = {}
+        self._known: tuple[int, dict[str, Values]] = (-1, {})
+        self._figures: tuple[int, Figures] | None = None
 
     def page(self, wanted: Wanted, limit: int, offset: int = 0) -> Listing:
         """Items that are like that, the most valuable first, newer first among equals."""
-        where, values = conditions(wanted)
-        columns = ", ".join(f"items.{name}" if "'" not in name else name for name in self._columns.split(", "))
-        with trouble(self.path):
-            count = self._connection.execute(
-                f"SELECT count(*) FROM {JOINED if wanted.least is not None else 'items'} WHERE {where}", values
-            )
-            rows = self._connection.execute(
-                f"SELECT {columns}, one.q, one.visits, two.q, two.visits FROM {JOINED} WHERE {where}"
-                f" ORDER BY {WORTH} DESC, items.seq DESC LIMIT ? OFFSET ?",
-                (*values, limit, offset),
-            )
-            return Listing([self._valued(row) for row in rows], int(count.fetchone()[0]))
+        rows = self._matches(wanted)
+        known = self._values()
+        return Listing([self._valued(seq, known.get(id, Values())) for seq, id in rows[offset : offset + limit]], len(rows))
 
     def nearest(self, query: str, embedder: Embedder, wanted: Wanted, k: int) -> list[Valued]:
-        """The items nearest in meaning among those that are like that, as a run would rank them."""
+        """The items nearest in meaning among those that are like that, as a run would rank them; `text` does not matter."""
         self._catch_up()
-        if self._index is None:
+        rows = self._matches(wanted._replace(text=""))
+        known, ids = self._values(), dict(rows)
+        keep = np.flatnonzero(np.isin(self._seqs, np.fromiter(ids, np.int64, len(ids))))
+        if not len(keep):
             return []
-        kinds = [kind for kind in KINDS if kind == wanted.kind] if wanted.kind else []
-        others = wanted._replace(kind="", text="")
-        found: list[Valued] = []
-        reach = k if others == Wanted() else k * 20
-        for row, similarity in self._index.nearest(grid(embedder.embed([query]))[0], reach, kinds, None, None, None):
-            valued = self._at(self._seqs[row], others)
-            if valued is not None:
-                found.append(valued._replace(similarity=similarity))
-            if len(found) == k:
-                break
-        return found
+        near = self._cosines(grid(embedder.embed([query]))[0])[keep]
+        order = np.lexsort((keep, -near))[:k]
+        best = [(int(self._seqs[keep[place]]), float(near[place])) for place in order]
+        return [self._valued(seq, known.get(ids[seq], Values()))._replace(similarity=likeness) for seq, likeness in best]
+
+    def _matches(self, wanted: Wanted) -> Rows:
+        """In the order in which they are shown; remembered until the bank changes."""
+        key = (self.mark(), wanted)
+        if key not in self._found:
+            where, values = conditions(wanted)
+            with trouble(self.path):
+                rows = self._connection.execute(f"SELECT seq, id FROM items WHERE {where} ORDER BY seq DESC", values).fetchall()
+            known, nothing = self._values(), Values()
+            if wanted.least is not None:
+                rows = [row for row in rows if known.get(row[1], nothing).worth >= wanted.least]
+            rows.sort(key=lambda row: -known[row[1]].worth if row[1] in known else inf)
+            while len(self._found) >= KEPT:
+                self._found.pop(next(iter(self._found)))
+            self._found[key] = rows
+        return self._found[key]
+
+    def _values(self) -> dict[str, Values]:
+        """Of every item that something was learned about."""
+        mark = self.mark()
+        if self._known[0] != mark:
+            found: dict[str, Values] = {}
+            with trouble(self.path):
+                for item, stage, q, visits in self._connection.execute("SELECT item, stage, q, visits FROM q WHERE scope = ''"):
+                    old = found.get(item, Values())
+                    found[item] = old._replace(q1=q, visits1=visits) if stage == "draft" else old._replace(q2=q, visits2=visits)
+            self._known = (mark, found)
+        return self._known[1]
 
     def figures(self) -> Figures:
-        """The bank in a few figures."""
-        with trouble(self.path):
-            valued = int(self._connection.execute("SELECT count(DISTINCT item) FROM q").fetchone()[0])
-            return Figures(self._tally("kind"), self._count("runs"), self._count("ledger WHERE revoked = 0"), valued)
+        """The bank in a few figures, counted again when it has changed."""
+        mark = self.mark()
+        if self._figures is None or self._figures[0] != mark:
+            with trouble(self.path):
+                counts = self._count("runs"), self._count("ledger WHERE revoked = 0"), len(self._values())
+                self._figures = (mark, Figures(self._tally("kind"), *counts))
+        return self._figures[1]
 
-    def mark(self) -> tuple[int, int]:
-        """Changes when items or values do."""
+    def mark(self) -> int:
+        """Another number after anybody wrote to the bank."""
         with trouble(self.path):
-            items, rows = (
-                self._connection.execute(f"SELECT coalesce(max(seq), 0) FROM {table}").fetchone()[0] for table in ("items", "ledger")
-            )
-        return int(items), int(rows)
+            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def came_of(self, traces: Sequence[str]) -> dict[str, Came]:
         """By trace; those that the bank does not hold are left out."""
@@ -145,31 +174,29 @@ class Browser(Archive):
         with trouble(self.path):
             return [row[0] for row in self._connection.execute(f"SELECT DISTINCT {name} FROM items ORDER BY 1")]
 
-    def _at(self, seq: int, wanted: Wanted) -> Valued | None:
-        where, values = conditions(wanted)
-        columns = ", ".join(f"items.{name}" if "'" not in name else name for name in self._columns.split(", "))
-        query = f"SELECT {columns}, one.q, one.visits, two.q, two.visits FROM {JOINED} WHERE items.seq = ? AND {where}"
+    def _valued(self, seq: int, values: Values) -> Valued:
         with trouble(self.path):
-            row = self._connection.execute(query, (seq, *values)).fetchone()
-        return self._valued(row) if row else None
-
-    def _valued(self, row: Sequence[Any]) -> Valued:
-        record, run, gone, pack, q1, visits1, q2, visits2 = row
-        return Valued(Entry(self._parse(record), run, bool(gone), pack), q1, visits1 or 0, q2, visits2 or 0)
+            record, run, gone, pack = self._connection.execute(f"SELECT {self._columns} FROM items WHERE seq = ?", (seq,)).fetchone()
+        return Valued(Entry(self._parse(record), run, bool(gone), pack), *values)
 
     def _catch_up(self) -> None:
-        """Puts vectors into the index that were not in it yet; what is revoked since is left out when it is looked up."""
+        """Takes vectors that were not here yet, as the integers that are stored; revoked items are left out when they are looked up."""
+        last = int(self._seqs[-1]) if len(self._seqs) else 0
         with trouble(self.path):
-            rows = self._connection.execute(
-                "SELECT items.seq, kind, vector FROM items JOIN vectors USING (seq) WHERE items.seq > ? ORDER BY items.seq", (self._last,)
-            )
-            for seq, kind, blob in rows:
-                vector = np.frombuffer(blob, "<i2")
-                if self._index is None:
-                    self._index = Index(len(vector))
-                self._index.put(None, MemoryItem.model_construct(id="", kind=kind, backend="", title="", text=""), vector)
-                self._seqs.append(seq)
-                self._last = seq
+            rows = self._connection.execute("SELECT seq, vector FROM vectors WHERE seq > ? ORDER BY seq", (last,))
+            while batch := rows.fetchmany(BATCH):
+                vectors = np.frombuffer(b"".join(blob for _, blob in batch), "<i2").reshape(len(batch), -1)
+                wide = vectors.astype(np.float64)
+                self._vectors.append(vectors)
+                self._norms = np.concatenate([self._norms, np.maximum(np.sqrt(np.einsum("ij,ij->i", wide, wide)), 1.0)])
+                self._seqs = np.concatenate([self._seqs, np.array([seq for seq, _ in batch], np.int64)])
+
+    def _cosines(self, query: np.ndarray) -> np.ndarray:
+        """Of the query with every vector; sums of such integers are exact, in whatever order (see `Index`)."""
+        wide = query.astype(np.float32)
+        dots = np.concatenate([vectors.astype(np.float32) @ wide for vectors in self._vectors])
+        found: np.ndarray = dots / (self._norms * norm(query))
+        return found
 
 
 def conditions(wanted: Wanted) -> tuple[str, list[Any]]:
@@ -182,13 +209,10 @@ def conditions(wanted: Wanted) -> tuple[str, list[Any]]:
     if wanted.task:
         parts.append("substr(items.task, 1, ?) = ?")
         values += [len(wanted.task), wanted.task]
-    for word in wanted.text.split()[:8]:
-        # The whole record first: it is quick, and few items pass; then what people wrote, without the names of fields.
-        parts.append(f"(items.record LIKE ? ESCAPE '\\' AND {SAID} LIKE ? ESCAPE '\\')")
-        values += [like(word)] * 2
-    if wanted.least is not None:
-        parts.append(f"{WORTH} >= ?")
-        values.append(wanted.least)
+    words = [like(word) for word in wanted.text.split()[:MOST_WORDS]]
+    for text in ("items.record", SAID):  # the whole record first: few items pass; then only what people wrote, without the names of fields
+        parts += [f"{text} LIKE ? ESCAPE '\\'"] * len(words)
+        values += words
     return " AND ".join(parts), values
 
 

@@ -29,6 +29,10 @@ POLL_S, LOOK_S, BEAT_S = 0.5, 2.0, 15.0
 PATIENCE_S = 0.7
 """After this a page that says what it waits for is better than none."""
 WAITING = "waiting"
+MOST_MADE = 16
+MOST_LATE, LATE_S = 16, 20.0
+"""Pages that are made while somebody waits, and for how long they are kept."""
+Asked = tuple[str, tuple[tuple[str, str], ...]]
 ASSETS = {"web.css": "text/css", "theme.js": "text/javascript", "web.js": "text/javascript"}
 LONGEST_ADDRESS = 8192
 T = TypeVar("T")
@@ -62,8 +66,14 @@ def asked(request: Request) -> dict[str, str]:
     """The state in an address; what is given several times is joined by commas."""
     found: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
-        found[name] = f"{found[name]},{value}" if found.get(name) else value
+        if value:
+            found[name] = f"{found[name]},{value}" if name in found else value
     return found
+
+
+def asked_for(view: str, query: Query) -> Asked:
+    """A view in a state, as a key."""
+    return view, tuple(sorted(query.items()))
 
 
 def mark(page: Page) -> str:
@@ -76,6 +86,8 @@ class Site:
 
     def __init__(self, shelf: Shelf) -> None:
         self.shelf, self.links, self.banks = shelf, Links(), memory.Banks(shelf)
+        self.made: dict[Asked, tuple[object, Page]] = {}
+        self.late: dict[Asked, asyncio.Future[str]] = {}
         self._runs, self._banks = ThreadPoolExecutor(1, "runs"), ThreadPoolExecutor(1, "banks")
 
     async def read(self, work: Callable[[], T], view: str = "runs") -> T:
@@ -103,8 +115,14 @@ class Site:
             await self.read(self.shelf.look)
 
     def page(self, view: str, query: Query) -> Page:
-        found = VIEWS[view]
-        return found.page(self.banks, query, self.links) if isinstance(found, BankView) else found.page(self.shelf, query, self.links)
+        """A view as it is now; made once for all who look at the same."""
+        key, state, found = asked_for(view, query), self.state(view, query), VIEWS[view]
+        if key not in self.made or self.made[key][0] != state:
+            page = found.page(self.banks, query, self.links) if isinstance(found, BankView) else found.page(self.shelf, query, self.links)
+            while len(self.made) >= MOST_MADE:
+                self.made.pop(next(iter(self.made)), None)
+            self.made[key] = (state, page)
+        return self.made[key][1]
 
     def state(self, view: str, query: Query) -> object:
         found = VIEWS[view]
@@ -131,12 +149,13 @@ class Site:
         query = asked(request)
         if len(request.url.query) > LONGEST_ADDRESS:
             return PlainTextResponse("this address is too long", 414)
-        reading = asyncio.ensure_future(self.read(lambda: self.html(view, query), view))
+        key = asked_for(view, query)
+        reading = self.late.pop(key, None) or asyncio.ensure_future(self.read(lambda: self.html(view, query), view))
         done, _ = await asyncio.wait({reading}, timeout=PATIENCE_S)
         if not done:
-            reading.add_done_callback(lambda one: one.cancelled() or one.exception())  # it is asked again by the page
+            self.keep_for_later(key, reading)
             waiting = Page("Reading", view, {**query}, {"wait": part("wait.html.j2", self.links)}, layout="plain.html.j2")
-            return HTMLResponse(whole(waiting, self.links, mark=WAITING), headers={"cache-control": "no-store"})
+            return HTMLResponse(whole(waiting, self.links, mark=WAITING))
         try:
             return HTMLResponse(reading.result())
         except UserError as error:
@@ -144,6 +163,19 @@ class Site:
                 "Not found", view, {}, {"trouble": part("trouble.html.j2", self.links, says=str(error))}, layout="plain.html.j2", live=False
             )
             return HTMLResponse(whole(trouble, self.links, mark=""), 404)
+
+    def keep_for_later(self, key: Asked, reading: asyncio.Future[str]) -> None:
+        """A page that takes long is made once: who waits for it is told when it is there, and then gets that one."""
+        self.late[key] = reading
+        while len(self.late) > MOST_LATE:
+            self.late.pop(next(iter(self.late))).cancel()
+
+        def fade(made: asyncio.Future[str]) -> None:
+            if not made.cancelled():
+                made.exception()  # told to who asks again
+            asyncio.get_running_loop().call_later(LATE_S, lambda: self.late.pop(key, None) if self.late.get(key) is made else None)
+
+        reading.add_done_callback(fade)
 
     async def live(self, request: Request) -> Response:
         """What changes in a view, as server-sent events."""
@@ -158,6 +190,11 @@ class Site:
     async def changes(self, view: str, query: Query, seen: str) -> AsyncIterator[str]:
         """An event for every change; a beat when there is none, so that a dead connection is noticed."""
         yield "retry: 1000\n\n"
+        if seen == WAITING:
+            if late := self.late.get(asked_for(view, query)):
+                await asyncio.wait({late})
+            yield "event: reload\ndata: \n\n"
+            return
         before: Page | None = None
         state: object = None
         quiet = 0.0
@@ -166,9 +203,6 @@ class Site:
                 now = await self.read(lambda: self.state(view, query), view)
                 if now != state or before is None:
                     page = await self.read(lambda: self.page(view, query), view)
-                    if seen == WAITING:
-                        yield "event: reload\ndata: \n\n"
-                        return
                     sent = page.changes(before) if before else {} if mark(page) == seen else {n: str(p) for n, p in page.parts.items()}
                     before, state = page, now
                     if sent:
