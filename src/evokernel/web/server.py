@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -199,6 +200,7 @@ class Site:
         state: object = None
         quiet = 0.0
         while True:
+            begun = time.monotonic()
             try:
                 now = await self.read(lambda: self.state(view, query), view)
                 if now != state or before is None:
@@ -212,8 +214,9 @@ class Site:
                 log.info("no longer live: %s", error)
                 yield "event: reload\ndata: \n\n"
                 return
-            await asyncio.sleep(POLL_S)
-            quiet += POLL_S
+            pause = max(POLL_S, min(1.0, time.monotonic() - begun))  # at most half of a core for who only looks
+            await asyncio.sleep(pause)
+            quiet += pause
             if quiet >= BEAT_S:
                 quiet = 0.0
                 yield ": still here\n\n"

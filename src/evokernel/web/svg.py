@@ -9,7 +9,7 @@ from math import ceil, floor, isfinite, log10
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 440, 250
-LEFT, RIGHT, TOP, BOTTOM = 50, 10, 10, 38
+LEFT, RIGHT, TOP, BOTTOM = 56, 10, 10, 38
 MOST_POINTS = 240
 COLOURS = 8
 Point = tuple[float, float]
