@@ -54,6 +54,19 @@ def test_values_arrive_while_a_run_learns(bank, tmp_path, serve, page):
     page.wait_for_selector("#shown >> text=t/relu/0", timeout=2000)
 
 
+def test_a_card_that_is_not_valued_tells_where_it_was_shown(bank, tmp_path, serve, page):
+    made_run.write_run(tmp_path / "runs" / "one", *made_run.made())
+    with open_bank(bank, "other") as writer:
+        writer.add([MemoryItem(id="cpp/tiling", kind="api", backend="cpp", title="Tiling", text="…")])
+    url = serve([tmp_path / "runs"], [bank]).url
+    page.goto(url)
+    page.wait_for_selector("#row-one progress")
+    page.goto(f"{url}/item?bank=bank.db&id=cpp/tiling")
+    assert "2 attempts of the runs that are open here" in page.inner_text("#shown")
+    page.click("#shown a >> nth=1")
+    page.wait_for_url("**task?run=one&task=made%2Frelu**")
+
+
 def test_hostile_memories_stay_text(bank, tmp_path, serve, page):
     url = serve([tmp_path / "runs"], [bank]).url
     page.goto(f"{url}/memory?kind=trace")

@@ -144,3 +144,23 @@ def test_a_shelf_lets_go_of_what_nobody_looks_at(made, tmp_path, monkeypatch):
     assert [shelf.row("one"), shelf.row("two")] == rows
     assert shelf.runs["one"].count == 0
     assert shelf.get("one").count == 4
+
+
+def test_figures_that_are_none_are_damage(made):
+    run, attempts = made
+    line = attempts[3].model_dump_json()
+    bad = [line.replace('"reward":1.0', '"reward":NaN'), line.replace("25.0", "-25.0"), line.replace("25.0", "Infinity")]
+    with run.journal.path.open("a") as file:
+        file.writelines(one + "\n" for one in bad)
+    followed = Followed("one", run.folder)
+    followed.refresh()
+    assert followed.count == 4
+    assert "lines 5, 6, 7" in followed.notes[0]
+
+
+def test_it_says_who_was_shown_an_item(made):
+    run, _ = made
+    followed = Followed("one", run.folder)
+    followed.refresh()
+    count, latest = followed.shown("cpp/tiling", 5)
+    assert (count, [one.id for one in latest]) == (1, ["made/relu/1"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,12 +15,14 @@ from pydantic import ValidationError
 from evokernel.core import finals
 from evokernel.core.errors import UserError
 from evokernel.core.finals import Final
-from evokernel.core.records import Attempt
+from evokernel.core.records import Attempt, Outcome
 from evokernel.core.run import Run, struck
 from evokernel.reports.metrics import Tried
 
 CHUNK = 1 << 24
 MOST_DAMAGED = 5
+LATEST = 1e11
+"""Seconds since the epoch that no run will see."""
 Stamp = tuple[int, int, int]
 T = TypeVar("T")
 
@@ -51,6 +55,13 @@ def many_objects() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def is_sane(outcome: Outcome) -> bool:
+    """Whether times are times: a journal may come from anywhere, and what is divided and drawn must be numbers."""
+    times = chain(outcome.samples_us, outcome.incumbent_us, *outcome.baseline_us.values(), (gate.seconds for gate in outcome.gates))
+    figures = outcome.profile.figures.values() if outcome.profile else ()
+    return all(0 <= time < inf for time in times) and all(map(isfinite, figures))
 
 
 class Followed:
@@ -157,6 +168,11 @@ class Followed:
         found: T = self._kept_of[key][1]
         return found
 
+    def shown(self, item: str, most: int) -> tuple[int, list[Attempt]]:
+        """How many attempts were shown an item, and the latest of them."""
+        found = [attempt for attempt in list(self._raw) if any(ref.id == item for ref in attempt.shown)]
+        return len(found), found[-most:][::-1]
+
     def text(self, attempt: str, name: str) -> str | None:
         """An artifact of an attempt; None where there is none, or where it lies outside the run's folder."""
         path = inside(self.folder / "artifacts", f"{attempt}/{name}")
@@ -209,7 +225,8 @@ class Followed:
     def _read_finals(self) -> None:
         self._finals = {}
         for id, final in finals.read(self.folder).items():
-            self._finals.setdefault(final.task, {})[id] = final
+            if is_sane(final.outcome):
+                self._finals.setdefault(final.task, {})[id] = final
 
     def _read_revoked(self) -> None:
         assert self.run
@@ -250,6 +267,9 @@ class Followed:
         try:
             attempt = Attempt.model_validate_json(line)
         except ValidationError:
+            self._damaged.append(self._lines)
+            return
+        if not (is_sane(attempt.outcome) and isfinite(attempt.reward) and 0 <= attempt.at < LATEST):
             self._damaged.append(self._lines)
             return
         self._raw.append(attempt)

@@ -20,7 +20,7 @@ from evokernel.web.runs import number
 from evokernel.web.shelf import Shelf
 from evokernel.web.svg import Line
 
-ROWS, NEAREST, STEPS = 50, 50, 200
+ROWS, NEAREST, STEPS, SHOWN = 50, 50, 200, 50
 LOCAL = ("hash",)
 """Embedders that ask nobody."""
 STAGES = {"draft": "Q1 (drafting)", "refine": "Q2 (refining)"}
@@ -125,7 +125,7 @@ def item(banks: Banks, query: Query, links: Links) -> Page:
     parts = {
         "head": part("item.html.j2", links, standings={stage: standings.get(stage) for stage in STAGES}, task_address=came, **told),
         "path": part("chart.html.j2", links, charts=[drawn] if drawn else []),
-        "shown": shown_in(bank, steps, runs, entry.item.kind, links),
+        "shown": shown_in(bank, steps, runs, links) if steps else unvalued(banks.shelf, id, links),
         "text": part("item_text.html.j2", links, **told),
     }
     return Page(entry.item.title or id, "item", {"bank": key, "id": id}, parts, layout="item_page.html.j2")
@@ -146,7 +146,7 @@ def values(steps: list[Step]) -> Chart | None:
     return Chart("Value", "Q after so many updates, from nought.", drawn, named(lines)) if drawn else None
 
 
-def shown_in(bank: Browser, steps: list[Step], runs: Mapping[str, str], kind: str, links: Links) -> Markup:
+def shown_in(bank: Browser, steps: list[Step], runs: Mapping[str, str], links: Links) -> Markup:
     """The attempts whose writers saw it."""
     latest = steps[::-1][:STEPS]
     came = bank.came_of([f"{step.run}:{step.attempt}" for step in latest])
@@ -154,7 +154,14 @@ def shown_in(bank: Browser, steps: list[Step], runs: Mapping[str, str], kind: st
         (step, came.get(f"{step.run}:{step.attempt}"), address(links, runs, step.run, step.attempt.rpartition("/")[0], step.attempt))
         for step in latest
     ]
-    return part("shown_in.html.j2", links, rows=rows, count=len(steps), kind=kind)
+    return part("shown_in.html.j2", links, rows=rows, count=len(steps))
+
+
+def unvalued(shelf: Shelf, id: str, links: Links) -> Markup:
+    """Where something was shown that has no row in the ledger, as far as the journals that were read tell."""
+    found = [(run.key, *run.shown(id, SHOWN)) for run in list(shelf.runs.values())]
+    rows = [(key, attempt, links.to("task", run=key, task=attempt.task, attempt=attempt.id)) for key, _, made in found for attempt in made]
+    return part("seen_in.html.j2", links, rows=rows[:STEPS], count=sum(count for _, count, _ in found))
 
 
 def item_state(banks: Banks, query: Query) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, isfinite, log10
 
 from markupsafe import Markup, escape
@@ -113,6 +113,11 @@ class Line:
     """x, low, high."""
     steps: bool = False
 
+    def possible(self, log: bool) -> Line:
+        """Without what cannot be drawn."""
+        kept = [(x, y) for x, y in self.points if isfinite(y) and (y > 0 or not log)]
+        return self if len(kept) == len(self.points) else replace(self, points=kept, band=())
+
     @property
     def class_(self) -> str:
         return f"c{self.colour % COLOURS} d{self.colour % 4}"
@@ -136,7 +141,7 @@ def lines(
     dots: Sequence[tuple[float, float, str]] = (),
 ) -> Markup | None:
     """A chart of lines over whole numbers; None without a point."""
-    drawn = [line for line in series if line.points]
+    drawn = [line for line in (line.possible(log) for line in series) if line.points]
     if not drawn:
         return None
     xs = [x for line in drawn for x, _ in line.points]

@@ -50,15 +50,24 @@
     return true;
   };
   if (document.body.dataset.live) {
-    const source = new EventSource(`${document.body.dataset.live}&mark=${document.body.dataset.mark}`);
-    source.addEventListener("open", () => { state.textContent = "live"; state.className = "state on"; });
-    source.addEventListener("error", () => { state.textContent = "connection lost"; state.className = "state off"; });
-    source.addEventListener("parts", (event) => {
-      for (const [id, html] of Object.entries(JSON.parse(event.data))) put(id, html);
-      times();
-      document.body.dataset.updates = String(Number(document.body.dataset.updates ?? 0) + 1);
-    });
-    source.addEventListener("reload", () => location.reload());
-    addEventListener("pagehide", () => source.close());
+    let source = null, mark = document.body.dataset.mark;
+    const close = () => { source?.close(); source = null; };
+    const open = () => {
+      if (source || document.hidden) return;
+      source = new EventSource(`${document.body.dataset.live}&mark=${mark}`);
+      source.addEventListener("open", () => { state.textContent = "live"; state.className = "state on"; });
+      source.addEventListener("error", () => { state.textContent = "connection lost"; state.className = "state off"; });
+      source.addEventListener("parts", (event) => {
+        for (const [id, html] of Object.entries(JSON.parse(event.data))) put(id, html);
+        times();
+        mark = event.lastEventId;
+      });
+      source.addEventListener("reload", () => location.reload());
+    };
+    // A browser keeps six connections to a server: pages that nobody looks at must not hold one.
+    document.addEventListener("visibilitychange", () => document.hidden ? close() : open());
+    addEventListener("pagehide", close);
+    addEventListener("pageshow", open);
+    open();
   }
 })();
