@@ -80,7 +80,9 @@ def test_it_serves_until_it_is_told_to_end(runs: Path, more: list[str]) -> None:
     assert ("token=secret" in address) == bool(more)
     if not more:
         assert b"one" in urlopen(f"{address}run?run=one").read()
+        looking = urlopen(f"{address}live?view=run&run=one")
+        assert looking.readline() == b"retry: 1000\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert process.returncode in (0, 130)
-    assert "Traceback" not in errors
+    assert errors.strip() == ""

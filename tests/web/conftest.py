@@ -23,21 +23,23 @@ class Served:
     def __init__(self, folders, banks=(), host="127.0.0.1", token=""):
         import uvicorn
 
-        from evokernel.web.server import application
+        from evokernel.web.server import Site
         from evokernel.web.shelf import Shelf
 
         self.socket = socket.socket()
         self.socket.bind(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        app = application(Shelf(folders, banks), host, self.port, token)
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=0))
+        self.site = Site(Shelf(folders, banks))
+        app = self.site.application(host, self.port, token)
+        self.server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=2))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
         while not self.server.started:
             time.sleep(0.01)
 
     def stop(self):
+        self.site.ending.set()
         self.server.should_exit = True
         self.thread.join(10)
         self.socket.close()

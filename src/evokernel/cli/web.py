@@ -128,10 +128,8 @@ def is_local(host: str) -> bool:
 
 def serve(shelf: Shelf, host: str, port: int, token: str, open_it: bool) -> None:
     """Until Ctrl-C."""
-    import uvicorn
-
     from evokernel.web.guard import new_token
-    from evokernel.web.server import application
+    from evokernel.web.server import Site, run
 
     if not token and not is_local(host):
         token = new_token()
@@ -141,15 +139,7 @@ def serve(shelf: Shelf, host: str, port: int, token: str, open_it: bool) -> None
     tell(f"{len(shelf.runs)} runs, {len(shelf.banks)} memory banks at {address} (Ctrl-C ends it)")
     if open_it:
         click.launch(address)
-    config = uvicorn.Config(
-        application(shelf, host, port, token),
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=1,
-        server_header=False,
-        lifespan="on",
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    run(Site(shelf), host, token, listening)
 
 
 def bound(host: str, port: int) -> socket.socket:

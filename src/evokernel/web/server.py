@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from types import FrameType
+from typing import Any, NamedTuple, TypeVar
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
@@ -87,6 +90,7 @@ class Site:
 
     def __init__(self, shelf: Shelf) -> None:
         self.shelf, self.links, self.banks = shelf, Links(), memory.Banks(shelf)
+        self.ending = asyncio.Event()
         self.made: dict[Asked, tuple[object, Page]] = {}
         self.late: dict[Asked, asyncio.Future[str]] = {}
         self._runs, self._banks = ThreadPoolExecutor(1, "runs"), ThreadPoolExecutor(1, "banks")
@@ -114,6 +118,14 @@ class Site:
                 await self.read(lambda key=key: self.shelf.row(key) if key in self.shelf.runs else None)  # type: ignore[misc]
             await asyncio.sleep(LOOK_S)
             await self.read(self.shelf.look)
+
+    async def ends_within(self, seconds: float) -> bool:
+        """Waits; says whether the server is to end."""
+        try:
+            await asyncio.wait_for(self.ending.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     def page(self, view: str, query: Query) -> Page:
         """A view as it is now; made once for all who look at the same."""
@@ -192,8 +204,10 @@ class Site:
         """An event for every change; a beat when there is none, so that a dead connection is noticed."""
         yield "retry: 1000\n\n"
         if seen == WAITING:
-            if late := self.late.get(asked_for(view, query)):
-                await asyncio.wait({late})
+            late = self.late.get(asked_for(view, query))
+            while late and not late.done():
+                if await self.ends_within(0.1):
+                    return
             yield "event: reload\ndata: \n\n"
             return
         before: Page | None = None
@@ -215,11 +229,18 @@ class Site:
                 yield "event: reload\ndata: \n\n"
                 return
             pause = max(POLL_S, min(1.0, time.monotonic() - begun))  # at most half of a core for who only looks
-            await asyncio.sleep(pause)
+            if await self.ends_within(pause):
+                return
             quiet += pause
             if quiet >= BEAT_S:
                 quiet = 0.0
                 yield ": still here\n\n"
+
+    def application(self, host: str, port: int, token: str = "") -> Guard:
+        """Everything, behind its guard."""
+        pages = [Route("/" if view == "runs" else f"/{view}", self.show) for view in VIEWS]
+        routes = [*pages, Route("/live", self.live), Route("/static/{name}", asset)]
+        return Guard(Starlette(routes=routes, lifespan=self.lifespan), host, port, token)
 
 
 async def asset(request: Request) -> Response:
@@ -231,12 +252,17 @@ async def asset(request: Request) -> Response:
     return Response(text, media_type=ASSETS[name], headers={"cache-control": "no-cache"})
 
 
-def application(shelf: Shelf, host: str, port: int, token: str = "") -> Guard:
-    """Everything, behind its guard."""
-    site = Site(shelf)
-    pages = [Route("/" if view == "runs" else f"/{view}", site.show) for view in VIEWS]
-    routes = [*pages, Route("/live", site.live), Route("/static/{name}", asset)]
-    return Guard(Starlette(routes=routes, lifespan=site.lifespan), host, port, token)
+def run(site: Site, host: str, token: str, listening: socket.socket) -> None:
+    """Serves until it is told to end, and then lets nobody wait who only looks."""
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            site.ending.set()
+            super().handle_exit(sig, frame)
+
+    app = site.application(host, listening.getsockname()[1], token)
+    settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "lifespan": "on"}
+    Server(uvicorn.Config(app, timeout_graceful_shutdown=3, **settings)).run(sockets=[listening])
 
 
 def folder_or_trouble(folder: Path) -> Path:
