@@ -12,8 +12,6 @@ import pytest
 
 for folder in ("reports", "memory", "web"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
-pytest.importorskip("starlette", reason="the page needs evokernel[web]")
-pytest.importorskip("uvicorn", reason="the page needs evokernel[web]")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -49,6 +47,8 @@ class Served:
 def serve(monkeypatch):
     """Starts servers that end with the test."""
     made = []
+    for name in ("starlette", "uvicorn"):
+        pytest.importorskip(name, reason="the page needs evokernel[web]")
     monkeypatch.setattr("evokernel.web.server.LOOK_S", 0.2)
     monkeypatch.setattr("evokernel.web.server.PATIENCE_S", 20.0)
 

@@ -8,7 +8,6 @@ from made_run import attempt, failed, passed
 
 from evokernel.core.records import Stage
 from evokernel.web import runs
-from evokernel.web.server import VIEWS
 
 
 def write(folder, upto=9, **settings):
@@ -185,6 +184,8 @@ def test_what_takes_long_says_so_and_comes_by_itself(tmp_path, serve, page, monk
         made.append(query)
         ready.wait(20)
         return runs.run(shelf, query, links)
+
+    from evokernel.web.server import VIEWS
 
     monkeypatch.setitem(VIEWS, "run", VIEWS["run"]._replace(page=slow))
     url = serve([tmp_path / "runs"]).url
