@@ -74,15 +74,18 @@ def test_it_serves_until_it_is_told_to_end(runs: Path, more: list[str]) -> None:
     process = subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
     )
-    assert process.stdout
-    line = process.stdout.readline()
-    address = next(word for word in line.split() if word.startswith("http"))
-    assert ("token=secret" in address) == bool(more)
-    if not more:
-        assert b"one" in urlopen(f"{address}run?run=one").read()
-        looking = urlopen(f"{address}live?view=run&run=one")
-        assert looking.readline() == b"retry: 1000\n"
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        address = next(word for word in line.split() if word.startswith("http"))
+        assert ("token=secret" in address) == bool(more)
+        if not more:
+            assert b"one" in urlopen(f"{address}run?run=one").read()
+            looking = urlopen(f"{address}live?view=run&run=one")
+            assert looking.readline() == b"retry: 1000\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert process.returncode in (0, 130)
     assert errors.strip() == ""
