@@ -50,7 +50,7 @@ def serve(monkeypatch):
     for name in ("starlette", "uvicorn"):
         pytest.importorskip(name, reason="the page needs evokernel[web]")
     monkeypatch.setattr("evokernel.web.server.LOOK_S", 0.2)
-    monkeypatch.setattr("evokernel.web.server.PATIENCE_S", 20.0)
+    monkeypatch.setattr("evokernel.web.server.PATIENCE_S", 40.0)
 
     def start(*args, **more):
         made.append(Served(*args, **more))
@@ -86,7 +86,7 @@ def browser():
 def page(browser):
     """A page that must run without a single complaint of the browser's."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(45_000)
     made = context.new_page()
     said = []
     made.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)

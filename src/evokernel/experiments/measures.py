@@ -68,7 +68,7 @@ def share(found: Interval | None) -> str:
 
 def points(found: Interval) -> str:
     """`+10 points [3 to 17]`: a difference of shares."""
-    return f"{100 * found.mean:+.0f} points [{100 * found.low:.0f} to {100 * found.high:.0f}]"
+    return f"{100 * found.mean:+z.0f} points [{100 * found.low:z.0f} to {100 * found.high:z.0f}]"
 
 
 def ratio(found: Interval | None) -> str:

@@ -46,6 +46,8 @@ def against(one: str, other: str, found: Apart | None) -> str:
     """`value solves more than similarity: +10 points [3 to 17], p = 0.012.`"""
     if found is None:
         return f"{one} and {other} have no operator in common."
+    if found.by.low == found.by.high == 0:
+        return f"{one} and {other} solve the same."
     if found.by.low <= 0 <= found.by.high:
         return f"{one} and {other} cannot be told apart: {points(found.by)}{found.chance}."
     return f"{one} solves {'more' if found.by.mean > 0 else 'fewer'} than {other}: {points(found.by)}{found.chance}."
