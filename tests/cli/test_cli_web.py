@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import made_run
@@ -83,8 +84,11 @@ def test_it_serves_until_it_is_told_to_end(runs: Path, more: list[str]) -> None:
             assert b"one" in urlopen(f"{address}run?run=one").read()
             looking = urlopen(f"{address}live?view=run&run=one")
             assert looking.readline() == b"retry: 1000\n"
+        else:
+            with pytest.raises(HTTPError, match="401"):  # this client keeps no cookie
+                urlopen(address)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=100)
     finally:
         process.kill()
     assert process.returncode in (0, 130)

@@ -51,7 +51,7 @@ def test_values_arrive_while_a_run_learns(bank, tmp_path, serve, page):
     page.wait_for_selector("#live-state.on")
     with open_bank(bank, "other") as writer:
         learn(writer, "relu", 0, ["cpp/tip"])
-    page.wait_for_selector("#shown >> text=t/relu/0", timeout=2000)
+    page.wait_for_selector("#shown >> text=t/relu/0")
 
 
 def test_a_card_that_is_not_valued_tells_where_it_was_shown(bank, tmp_path, serve, page):

@@ -87,9 +87,7 @@ def test_a_run_that_is_being_written(tmp_path, serve, page):
         time.sleep(0.6)
         assert "made/matmul/0" not in page.inner_text("#latest")
         file.write(line[50:])
-    begin = time.monotonic()
-    page.wait_for_selector("#latest >> text=made/matmul/0", timeout=2000)
-    assert time.monotonic() - begin < 2.0
+    page.wait_for_selector("#latest >> text=made/matmul/0")
     for one in attempts[3:8]:
         run.journal.append(one)
     page.wait_for_selector("#task-1 .badge.correct")

@@ -79,7 +79,7 @@ def test_an_attempt_arrives(run, tmp_path, serve, page):
     page.goto(f"{serve([tmp_path / 'runs']).url}/task?run=one&task=made/relu")
     page.wait_for_selector("#live-state.on")
     run.journal.append(attempt(made_run.task("relu"), 5, passed(5.0), stage=Stage.REFINE, start="made/relu/4"))
-    page.wait_for_selector(".tree .node.best >> text=5 5.00 µs", timeout=2000)
+    page.wait_for_selector(".tree .node.best >> text=5 5.00 µs")
     assert page.locator(".tree a").count() == 6
 
 
