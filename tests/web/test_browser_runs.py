@@ -118,7 +118,7 @@ def test_what_is_shown_is_in_the_address(tmp_path, serve, page):
     assert page.locator("#grid .cell").count() == 0
     page.select_option("select[name=show]", "compiled")
     page.wait_for_url("**show=compiled**")
-    assert page.locator("#grid .cell b").all_inner_texts() == ["matmul"]
+    assert page.locator("#grid .cell b").all_text_contents() == ["matmul"]
     page.go_back()
     page.wait_for_url("**show=failed**")
 
