@@ -32,6 +32,8 @@ ROUND_S, MOST_CALLS = 0.002, 9
 PRECISION, DRAW_SHARE = 0.01, 0.3
 EARLY_US = 5.0
 """What events may show more than the host's clock, which is read later than they are."""
+HELD, HELD_US, MOST_HELD_US = 2.0, 20.0, 5000.0
+"""How long the device is kept busy before a call, by what the host took to start the last ones: then only the device is timed."""
 BEHIND, BEHIND_US = 1.5, 200.0
 """In a window of many calls, how much more than events the host's clock may show."""
 
@@ -43,6 +45,8 @@ class Side:
         self.name, self.start, self.prepare, self.collect = name, start, prepare, collect
         self.samples: list[float] = []
         self.warm_us, self.calls = 0.0, 1
+        self.issue_us = 0.0
+        """What the host took to start it, lately."""
 
 
 class Own:
@@ -90,20 +94,29 @@ class Clock:
         self.before, self.after = driver.event(), driver.event()
 
     def once_us(self, side: Side) -> float:
-        """One call on changed inputs, over poisoned outputs, with nothing of either in the cache."""
+        """One call on changed inputs, over poisoned outputs, with nothing of either in the cache, all of it started before it begins."""
         self.scene.change()
         side.prepare()
         self.flush.fill_(1)
         began = time.perf_counter()
+        self.hold(min(HELD * side.issue_us + HELD_US, MOST_HELD_US))
         self.driver.record(self.before, 0)
+        issued = time.perf_counter()
         side.start()
         self.driver.record(self.after, 0)
+        side.issue_us = max(0.9 * side.issue_us, (time.perf_counter() - issued) * 1e6)
         self.driver.synchronize()  # all streams
         host_us = (time.perf_counter() - began) * 1e6
         found = self.driver.elapsed_us(self.before, self.after)
         if found > host_us + EARLY_US:
             raise InfraError(f"events show {found:.1f} µs where the host's clock shows {host_us:.1f}")
         return found
+
+    def hold(self, microseconds: float) -> None:
+        """Keeps the device waiting, by its own cycles."""
+        import torch
+
+        torch.cuda._sleep(int(microseconds * self.driver.facts["clock_khz"] / 1000))
 
     def sample(self, side: Side) -> None:
         """A few calls; their middle."""
