@@ -22,6 +22,7 @@ COMMANDS = {
     "tasks": "List and count tasks, show what a kernel for one must do, look for what is wrong with them.",
     "backends": "List backends, and whether they work here.",
     "doctor": "Check that everything a run needs is here.",
+    "worker": "Judge for a run on another machine; with --check, say what this one can judge.",
     "selftest": "Judge shipped cheats and honest oddities: is each found out, or let pass?",
     "experiment": "The paper's tables and figures on any backend and generator: arms, seeds, intervals.",
     "trajectories": "Runs as training data: prompts, replies, verdicts, rewards, as JSON lines or Parquet.",

@@ -12,7 +12,21 @@ if TYPE_CHECKING:  # the child loads this module for every candidate and must no
     from concurrent.futures import Future
 
     from evokernel.core.errors import CandidateError
-    from evokernel.core.records import Attempt, Candidate, Context, Job, Kind, MemoryItem, Outcome, Profile, Reply, Stage, State, Task
+    from evokernel.core.records import (
+        Attempt,
+        Candidate,
+        Context,
+        Job,
+        Kind,
+        MemoryItem,
+        Outcome,
+        Profile,
+        Reply,
+        Settings,
+        Stage,
+        State,
+        Task,
+    )
 
 
 class Array(NamedTuple):
@@ -292,3 +306,11 @@ class Executor(Protocol):
         """The future raises InfraError when nobody could judge the candidate."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class FarExecutor(Executor, Protocol):
+    """An Executor whose judges are elsewhere: what the machine of the run has does not matter."""
+
+    def toolchain(self, backend: str, settings: Settings) -> dict[str, str]:
+        """What kernels are judged with there, as far as it can be asked. Raises UserError when nobody there can judge."""

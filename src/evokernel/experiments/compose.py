@@ -11,7 +11,7 @@ from evokernel import __version__
 from evokernel.core.config import RunConfig, resolve
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import accepts, make
-from evokernel.core.protocols import Backend, Embedder, HalvedBackend
+from evokernel.core.protocols import Backend, Embedder, Executor, FarExecutor, HalvedBackend
 from evokernel.core.records import Task
 from evokernel.core.run import Run, new_id
 from evokernel.engine.loop import Engine
@@ -31,7 +31,7 @@ STAND_IN = "cpp"
 
 def with_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
     """Settings that name a backend that works here, and why that is not the default one. What was chosen, by whatever way, stays."""
-    if "backend" in config.model_fields_set:
+    if "backend" in config.model_fields_set or config.name("executor") != "local":
         return config, ""
     missing = part(config, "backend").missing()
     if missing is None or make("backend", STAND_IN).missing():
@@ -42,14 +42,16 @@ def with_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
 
 def start(config: RunConfig, folder: Path | None = None) -> Engine:
     """A new run in `folder` (default: `runs/<id>`), ready to go; everything that can be refused is refused before it is made."""
-    backend = working_backend(config)
+    made = {"executor": part(config, "executor")}
+    versions = judged_with(config, made["executor"])
     check_audit(config)
     tasks = load(config.tasks)
-    refuse_too_large(tasks)
+    if not isinstance(made["executor"], FarExecutor):
+        refuse_too_large(tasks)
     config = config.model_copy(update={"id": config.id or new_id([config.name("backend"), config.name("generator")])})
     folder = folder or Path("runs") / config.id
-    facts = {"versions": toolchain(backend), "hardware": hardware()}
-    made = parts(config)
+    facts = {"versions": versions, "hardware": hardware()}
+    made |= parts(config)
     if config.fresh:
         run = Run.create(folder, config, tasks, facts)
         return engine(run, config, made, bank(config, folder, made["embedder"], facts))
@@ -66,9 +68,10 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
     for fixed in ("id", "tasks", "fresh", "frozen", "memory", "backend"):
         if getattr(config, fixed) != getattr(run.config, fixed):
             raise UserError(f"'{fixed}' cannot change in a run that has begun; start a new one with evokernel run")
-    working_backend(config)
+    made = {"executor": part(config, "executor")}
+    judged_with(config, made["executor"])
     check_audit(config)
-    made = parts(config)
+    made |= parts(config)
     memory = bank(config, folder, made["embedder"], run.facts)
     if run.journal.path.exists() and not memory.resumed:
         raise UserError(f"{memory.path} is not the bank this run learned into: put that one back, the run began from what it held")
@@ -111,6 +114,13 @@ def working_backend(config: RunConfig) -> Backend:
     return backend
 
 
+def judged_with(config: RunConfig, executor: Executor) -> dict[str, str]:
+    """The toolchain of the judges, or what they lack, wherever they are."""
+    if isinstance(executor, FarExecutor):
+        return {**own_versions(), **executor.toolchain(config.name("backend"), config.settings("backend"))}
+    return toolchain(working_backend(config))
+
+
 def check_audit(config: RunConfig) -> None:
     """Refuses settings of the audit that cannot work."""
     if config.audit:
@@ -134,8 +144,8 @@ def refuse_too_large(tasks: Sequence[Task]) -> None:
 
 
 def parts(config: RunConfig) -> dict[str, Any]:
-    """Everything a run is made of but its backend, which lives with the judge."""
-    return {name: part(config, name) for name in ("generator", "policy", "embedder", "executor")}
+    """Everything a run is made of but its executor, and its backend, which lives with the judge."""
+    return {name: part(config, name) for name in ("generator", "policy", "embedder")}
 
 
 def part(config: RunConfig, name: str) -> Any:
@@ -147,7 +157,12 @@ def part(config: RunConfig, name: str) -> Any:
 
 def toolchain(backend: Backend) -> dict[str, str]:
     """What kernels are judged with here."""
-    return {"evokernel": __version__, "python": platform.python_version(), **backend.versions()}
+    return {**own_versions(), **backend.versions()}
+
+
+def own_versions() -> dict[str, str]:
+    """Of the machine of the run, whoever judges."""
+    return {"evokernel": __version__, "python": platform.python_version()}
 
 
 def hardware() -> dict[str, str]:
