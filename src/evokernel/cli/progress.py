@@ -154,10 +154,11 @@ class PlainDisplay:
 
     def show(self, attempt: Attempt, line: Line) -> None:
         """Tells one attempt."""
-        if self.summary and attempt.round != self.round:
-            self.say(self.summary)
-        self.round = attempt.round
         progress = self.progress
+        turn = attempt.round if progress.config.mode == "rounds" else (progress.done - 1) // len(progress.lines)
+        if self.summary and turn != self.round:
+            self.say(self.summary)
+        self.round = turn
         count = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
         self.say(f"{count} {line.name.ljust(self.width)}  {attempt.stage.value.ljust(6)}  {verdict(attempt, line)}")
         self.summary = self.end_of_round()  # as of the round's last attempt, told when the next round's first comes in

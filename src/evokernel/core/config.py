@@ -41,6 +41,8 @@ class RunConfig(Record):
     """Verifications at a time; 0 means one per core."""
     concurrency: int = Field(default=16, ge=1)
     """Attempts in flight at a time, waiting for a model or a verifier."""
+    mode: Literal["rounds", "streaming"] = "rounds"
+    """`streaming`: a task's next attempt waits for no other task's. Equal runs are then not equal."""
     seed: int = 0
     timeout_s: float = Field(default=60, gt=0)
     """For one verification."""

@@ -2,7 +2,7 @@
 
 Choosing and learning happen on one thread, in task order; only `attempt` runs in parallel, and it touches nothing shared. So memory
 and values need no lock, and a run with the same seed and replies is the same run whatever the number of workers.
-A resumed run is the same loop: an attempt the journal already holds is learned again instead of made again.
+A resumed run is the same loop: an attempt the journal already holds is learned again instead of made again. (`streaming`: no rounds.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evokernel.core.errors import InfraError, StopRun
 from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, Job, MemoryItem, Outcome, Ref, Reply, State, Task, Usage
 from evokernel.core.run import Run
-from evokernel.engine import novelty
+from evokernel.engine import novelty, streaming
 from evokernel.engine.reward import reward
 
 log = logging.getLogger(__name__)
@@ -51,9 +51,11 @@ class Engine:
 
     def attempts(self) -> Iterator[Attempt]:
         """Gives every task its attempts, a round at a time, and yields each as it is learned from."""
+        if self.run.config.mode == "streaming":
+            return (yield from streaming.attempts(self))
         recorded = {attempt.id: attempt for attempt in self.run.attempts()}
         config, tasks = self.run.config, self.run.tasks
-        with ThreadPoolExecutor(self.run.config.concurrency) as pool:
+        with ThreadPoolExecutor(config.concurrency) as pool:
             for round in count():
                 states = [self.state(task, round) for task in tasks if config.left(self.history[task.id])]
                 if not states or self.stop.is_set():

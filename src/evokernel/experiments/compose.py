@@ -65,7 +65,7 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
     """The run in `folder`, to go on where it stopped; settings may change for what is still to come."""
     run = Run.open(folder)
     config = resolve(None, sets, base=run.config.model_dump(mode="json"), **flags)
-    for fixed in ("id", "tasks", "fresh", "frozen", "memory", "backend"):
+    for fixed in ("id", "tasks", "fresh", "frozen", "memory", "backend", "mode"):
         if getattr(config, fixed) != getattr(run.config, fixed):
             raise UserError(f"'{fixed}' cannot change in a run that has begun; start a new one with evokernel run")
     made = {"executor": part(config, "executor")}
