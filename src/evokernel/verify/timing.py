@@ -6,21 +6,18 @@ lower; otherwise it is wall time.
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import ceil
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from evokernel.core.devices import alone
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
 from evokernel.core.statistics import is_apart, median_interval, quantile
@@ -106,24 +103,13 @@ class Pool:
 def measure(trial: Trial) -> Timing:
     """Windows of equal work, A B A B, until the ratio is known well enough or the time is spent."""
     best = trial.job.incumbent
-    with machine_lock(trial.threads > 1):
+    with alone("timing") if trial.threads > 1 else nullcontext():  # several threads: one timing at a time on this machine
         with started(trial, best, "incumbent", trial) as incumbent:
             found = Clock(trial, incumbent).measure()
         if not is_narrow(found.outcome(trial.job)):
             return found
         with started(trial, trial.job.candidate, "again") as own, started(trial, best, "incumbent", own) as incumbent:
             return found.joined(Clock(own, incumbent).measure()) if own and incumbent else found
-
-
-@contextmanager
-def machine_lock(wanted: bool) -> Iterator[None]:
-    """With several threads, one timing at a time on this machine."""
-    if not wanted:
-        yield
-        return
-    with open(Path(tempfile.gettempdir()) / f"evokernel-timing-{os.getuid()}.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 class Clock:

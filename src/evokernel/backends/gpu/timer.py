@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 from evokernel.backends.gpu import ceilings
 from evokernel.backends.gpu.devices import Device
 from evokernel.core import clean_python
+from evokernel.core.devices import alone, physical
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 START_S, ANSWER_S = 120.0, 300.0
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 TIMERS: dict[int, Timer] = {}
 
 
@@ -77,7 +75,7 @@ class Timer:
 
 def ask(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
     """An order to the process for this device, with the device to ourselves."""
-    with alone(number):
+    with alone(f"gpu{physical(number, VISIBLE)}"):
         if number not in TIMERS or TIMERS[number].process.poll() is not None:
             TIMERS[number] = Timer(number)
         found = TIMERS[number].ask(order, timeout_s)
@@ -88,14 +86,6 @@ def ask(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict
     if "infra" in found:
         raise InfraError(found["infra"])
     return found
-
-
-@contextmanager
-def alone(number: int) -> Iterator[None]:
-    """One timing at a time on a device, whoever else judges on this machine."""
-    with open(Path(tempfile.gettempdir()) / f"evokernel-gpu{number}-{os.getuid()}.lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def ceilings_of(number: int, device: Device) -> dict[str, float]:

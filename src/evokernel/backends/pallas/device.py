@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evokernel.backends.pallas.chips import Chip, chips
+from evokernel.core.devices import alone
 from evokernel.core.errors import CandidateError, InfraError
 
 CLOCK = "tpu"
@@ -44,9 +45,10 @@ def measure(program: Path, order: Mapping[str, Any], chip: Chip, platform: str =
     """Times a traced program and the reference's, in a process of their own."""
     given = {**order, "program": str(program), "kind": chip.kind, "platform": platform}
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", CODE], input=json.dumps(given), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
+        with alone(platform):
+            done = subprocess.run(
+                [sys.executable, "-P", "-c", CODE], input=json.dumps(given), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
     except subprocess.TimeoutExpired as error:
         raise CandidateError("timeout", f"the TPU did not finish within {TIMEOUT_S:g} s") from error
     if done.returncode:

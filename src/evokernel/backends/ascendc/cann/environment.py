@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core.devices import physical
+
 PASSED_ON = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LANG", "VIRTUAL_ENV", "CONDA_PREFIX"),
     *("ASCEND_HOME_PATH", "ASCEND_INSTALL_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH", "TOOLCHAIN_HOME"),
@@ -45,7 +47,7 @@ def for_running(
     own = {
         CUSTOM: str(installed.vendor),
         LIBRARIES: os.pathsep.join([*first, before] if before else first),
-        DEVICE: str(device),
+        DEVICE: physical(device, DEVICE, environment),
         LOG_PATH: str(workdir / LOGS),
         "ASCEND_GLOBAL_LOG_LEVEL": "3",
     }

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from evokernel.backends.ascendc.cann import direct, errors, package, profiler, worker
 from evokernel.backends.ascendc.cann.call import BUILT, OperatorKernel, load
 from evokernel.backends.ascendc.cann.detect import CARD, NONE, Found
-from evokernel.backends.ascendc.cann.environment import Installed, for_building, for_running
+from evokernel.backends.ascendc.cann.environment import DEVICE, Installed, for_building, for_running
 from evokernel.backends.ascendc.cann.generate import generate, places, preset, vendor
 from evokernel.backends.ascendc.cann.profiler import Measured
 from evokernel.backends.ascendc.cann.tools import Ran, run
 from evokernel.core import clean_python
+from evokernel.core.devices import alone, physical
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ class Cann:
         op = json.loads((workdir / BUILT).read_text())["op"]
         output = folder / "profile"
         options = [f"--output={output}", f"--aic-metrics={METRICS}", f"--launch-count={LAUNCHES}", f"--kernel-name={op}"]
-        self.judged(self.started([*self.profiler(), *options, "bash", str(script)], workdir), folder)
+        with alone(f"npu{physical(self.device, DEVICE)}"):
+            self.judged(self.started([*self.profiler(), *options, "bash", str(script)], workdir), folder)
         measured = profiler.read(output, op)
         if len(measured.duration_us) > LAUNCHES:
             raise CandidateError("forbidden", f"the profiler's tables hold {len(measured.duration_us)} launches, and {LAUNCHES} were made")
