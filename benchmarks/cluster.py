@@ -4,7 +4,8 @@
 
 Small C++ kernels, judged for real. In the first part three nodes judge one at a time each; when a third of the verdicts is in, one node is
 killed with SIGKILL, when two thirds are, another is stopped with SIGSTOP, and set going again at the end. In the second part the same jobs
-go to one node and to two, in turn.
+go to one node and to two, in turn: judged, for which nodes on one machine share its cores, and with a backend that only waits, which shows
+what placing jobs costs.
 """
 
 from __future__ import annotations
@@ -104,17 +105,24 @@ def main() -> None:
                 lose_nodes(nodes, jobs(given.jobs, Path(folder)))
         if given.scaling:
             with cluster() as nodes:
-                nodes.add("left", evokernel_backend_cpp=1, left=1, left_right=1)
-                nodes.add("right", evokernel_backend_cpp=1, left_right=1)
-                rates: dict[str, list[float]] = {"left": [], "left-right": []}
+                offers = {"evokernel_backend_cpp": 1, "evokernel_backend_ray_nodes:Waiting": 1, "left_right": 1}
+                nodes.add("left", **offers, left=1)
+                nodes.add("right", **offers)
                 work = jobs(given.scaling, Path(folder))
-                for turn in range(given.rounds):
-                    for names in (["left"], ["left", "right"]):
-                        rates["-".join(names)].append(measure(nodes, work, names))
-                        rate, load = rates["-".join(names)][-1], os.getloadavg()[0]
-                        print(f"turn {turn + 1}, {len(names)} node(s): {rate:.0f} a minute, load {load:.1f}", flush=True)
-                ratios = [two / one for one, two in zip(rates["left"], rates["left-right"])]
-                print(f"two nodes do {statistics.median(ratios):.2f} times the work of one ({min(ratios):.2f} to {max(ratios):.2f})")
+                compare("judged", nodes, work, given.rounds)
+                compare("waited for", nodes, [job.model_copy(update={"backend": "ray_nodes:Waiting"}) for job in work], given.rounds)
+
+
+def compare(what: str, nodes: Cluster, work: list[Job], rounds: int) -> None:
+    """One node against two, in turn."""
+    ratios = []
+    for _ in range(rounds):
+        one, two = measure(nodes, work, ["left"]), measure(nodes, work, ["left", "right"])
+        ratios.append(two / one)
+        print(f"{what}: one node {one:.0f} a minute, two {two:.0f}, load {os.getloadavg()[0]:.1f}", flush=True)
+    print(
+        f"{what}: two nodes do {statistics.median(ratios):.2f} times the work of one ({min(ratios):.2f} to {max(ratios):.2f})", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -16,10 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import evokernel
-from evokernel.core.records import Candidate, Job
+from evokernel.backends.cpp.backend import CppBackend
+from evokernel.core.errors import CandidateError
+from evokernel.core.records import Candidate, Job, Task
 from evokernel.tasks.loader import load
 
-START_S = 120
+START_S, WAITS_S = 120, 1.0
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # read when Ray is imported: what it tells of dead nodes is long
 TASK = """
 import torch
@@ -38,6 +40,14 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 """
 
 
+class Waiting(CppBackend):
+    """A backend whose builds only wait, as for a device: nodes on one machine then do not compete for its cores."""
+
+    def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
+        time.sleep(WAITS_S)
+        raise CandidateError("compile_error", candidate.code)
+
+
 class Cluster:
     """A head that judges nothing unless it is told to, and nodes that offer what they are told to."""
 
@@ -54,7 +64,7 @@ class Cluster:
         program = str(Path(sys.executable).parent / "ray")
         command = [program, "start", *words, "--block", "--disable-usage-stats", "--object-store-memory=100000000"]
         source = str(Path(str(evokernel.__file__)).parents[1])
-        paths = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
+        paths = os.pathsep.join(filter(None, [source, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
         variables = {**os.environ, "PYTHONPATH": paths, "RAY_enable_metrics_collection": "0"}
         with (self.home / f"{name}.log").open("wb") as log:
             self.nodes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=variables, start_new_session=True)
@@ -110,7 +120,7 @@ def cluster(cores: int = 0, **resources: float) -> Iterator[Cluster]:
 
 def offers(resources: dict[str, float]) -> str:
     """Labels are written with dashes, which names in Python cannot have."""
-    return json.dumps({key.replace("_", "-"): value for key, value in resources.items()})
+    return json.dumps({key.replace("_", "-") if ":" not in key else key.replace("_", "-", 2): value for key, value in resources.items()})
 
 
 def free_port() -> int:

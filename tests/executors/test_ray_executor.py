@@ -35,6 +35,7 @@ def made(nodes):
     executor.close()
 
 
+@pytest.mark.slow
 def test_a_run_goes_through_it(nodes, tmp_path):
     words = ["run", "--backend", "cpp", "--tasks", "starter/gelu", "--budget", "2", "--set", "executor=ray", "--json", "--fresh"]
     more = [
@@ -87,6 +88,7 @@ def test_what_no_node_offers_is_one_line(made):
         made.toolchain("nonesuch", {})
 
 
+@pytest.mark.slow
 def test_a_node_that_offers_what_it_cannot_do_is_named(nodes, made, tmp_path):
     nodes.add("liar", evokernel_backend_cuda=1)
     if not (why := subprocess.run([sys.executable, "-c", LIES], capture_output=True, text=True).stdout.strip()):

@@ -67,6 +67,10 @@ def system() -> Iterator[Check]:
     except metadata.PackageNotFoundError:
         yield Check("torch", "missing", "not installed; references run on it: pip install 'evokernel[torch]'")
     yield Check("cores", "ok", str(usable_cores()))
+    try:
+        yield Check("ray", "ok", f"{metadata.version('ray')}; 'evokernel worker --check' says what this machine can do for others")
+    except metadata.PackageNotFoundError:
+        yield Check("ray", "optional", "not installed; only executor ray needs it: pip install 'evokernel[ray]'")
 
 
 def sandbox() -> Iterator[Check]:

@@ -299,13 +299,13 @@ def amounts(resources: Sequence[str]) -> dict[str, float]:
 def named(node: str) -> str:
     """A node as people know it: its address, and the beginning of its id."""
     found = next((one["NodeManagerHostname"] for one in ray.nodes() if one["NodeID"] == node), "") if ray.is_initialized() else ""
-    return f"{found or 'unknown'} ({node[:8]})" if node else "that had not begun"
+    return f"{found or 'unknown'} ({node[:8]})" if node else "not known yet"
 
 
 def first_line(error: BaseException) -> str:
-    """Of what Ray says, which is long."""
+    """The first sentence of what Ray says, which is long."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return text[:200]
+    return text.partition(". ")[0][:200]
 
 
 plugin = Ray
