@@ -80,14 +80,15 @@ def lose_nodes(nodes: Cluster, work: list[Job]) -> None:
 def measure(nodes: Cluster, work: list[Job], names: list[str]) -> float:
     """Verdicts per minute with jobs for these nodes only."""
     executor = Ray(address=nodes.address, resources=[f"{'-'.join(names)}=0.001"])
-    for future in [executor.submit(job) for job in work[: 2 * len(names)]]:
-        future.result()  # judges are warm afterwards
-    begun = time.perf_counter()
-    for future in [executor.submit(job) for job in work]:
-        future.result()
-    rate = len(work) / (time.perf_counter() - begun) * 60
-    executor.close()
-    return rate
+    try:
+        for future in [executor.submit(job) for job in work[: 2 * len(names)]]:
+            future.result()  # judges are warm afterwards
+        begun = time.perf_counter()
+        for future in [executor.submit(job) for job in work]:
+            future.result()
+        return len(work) / (time.perf_counter() - begun) * 60
+    finally:
+        executor.close()
 
 
 def main() -> None:
@@ -105,12 +106,12 @@ def main() -> None:
                 lose_nodes(nodes, jobs(given.jobs, Path(folder)))
         if given.scaling:
             with cluster() as nodes:
-                offers = {"evokernel_backend_cpp": 1, "evokernel_backend_ray_nodes:Waiting": 1, "left_right": 1}
+                offers = {"evokernel_backend_cpp": 1, "evokernel_backend_waiting:Waiting": 1, "left_right": 1}
                 nodes.add("left", **offers, left=1)
                 nodes.add("right", **offers)
                 work = jobs(given.scaling, Path(folder))
                 compare("judged", nodes, work, given.rounds)
-                compare("waited for", nodes, [job.model_copy(update={"backend": "ray_nodes:Waiting"}) for job in work], given.rounds)
+                compare("waited for", nodes, [job.model_copy(update={"backend": "waiting:Waiting"}) for job in work], given.rounds)
 
 
 def compare(what: str, nodes: Cluster, work: list[Job], rounds: int) -> None:

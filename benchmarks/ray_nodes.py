@@ -16,12 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import evokernel
-from evokernel.backends.cpp.backend import CppBackend
-from evokernel.core.errors import CandidateError
-from evokernel.core.records import Candidate, Job, Task
+from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
 
-START_S, WAITS_S = 120, 1.0
+START_S = 120
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # read when Ray is imported: what it tells of dead nodes is long
 TASK = """
 import torch
@@ -38,14 +36,6 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
   for (int64_t i = 0; i < x_shape[0]; ++i) out[i] = x[i] * 2;
 }}
 """
-
-
-class Waiting(CppBackend):
-    """A backend whose builds only wait, as for a device: nodes on one machine then do not compete for its cores."""
-
-    def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        time.sleep(WAITS_S)
-        raise CandidateError("compile_error", candidate.code)
 
 
 class Cluster:
@@ -120,7 +110,7 @@ def cluster(cores: int = 0, **resources: float) -> Iterator[Cluster]:
 
 def offers(resources: dict[str, float]) -> str:
     """Labels are written with dashes, which names in Python cannot have."""
-    return json.dumps({key.replace("_", "-") if ":" not in key else key.replace("_", "-", 2): value for key, value in resources.items()})
+    return json.dumps({key.replace("_", "-"): value for key, value in resources.items()})
 
 
 def free_port() -> int:

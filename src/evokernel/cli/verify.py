@@ -63,11 +63,13 @@ def command(
 
 def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
     """Judged where and how a run would do it."""
+    from evokernel.core.protocols import FarExecutor
     from evokernel.core.records import Job
     from evokernel.experiments.compose import check_audit, part
 
     check_audit(config)
-    if missing := part(config, "backend").missing():
+    executor = part(config, "executor")
+    if not isinstance(executor, FarExecutor) and (missing := part(config, "backend").missing()):
         raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
     refuse_what_is_no_kernel(kernel, part(config, "backend"))
     job = Job(
@@ -84,7 +86,6 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
         require_sandbox=config.require_sandbox,
         audit=config.audit,
     )
-    executor = part(config, "executor")
     try:
         outcome: Outcome = executor.submit(job).result()
         return outcome

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # read when imported: Ray tells of lost nodes on stdout, where JSON may be
+os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # nor shall a call that comes too late start a cluster of its own
 import ray
 from ray.exceptions import RayError
 
@@ -173,6 +174,8 @@ class Ray:
         """The nodes that have a backend."""
         began, told = time.monotonic(), False
         while True:
+            if not ray.is_initialized():
+                raise InfraError("the connection to the Ray cluster is closed")
             found = [node for node in ray.nodes() if node["Alive"] and labels.backend(backend) in node["Resources"]]
             if found:
                 return found
