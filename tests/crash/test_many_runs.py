@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 RUN = [sys.executable, "-m", "evokernel.cli.main"]
 QUICK = ["--set", "protocol=paper", "--set", "timing_s=0.05", "--plain", "--workers", "1"]
 
@@ -23,6 +25,7 @@ def attempts(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "attempts.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_runs_share_a_bank_and_a_clock(tmp_path):
     runs = [begin(tmp_path, "one", "--set", "backend.threads=2"), begin(tmp_path, "two", "--set", "backend.threads=2")]
     assert [run.wait(240) for run in runs] == [0, 0]
@@ -36,15 +39,16 @@ def test_runs_share_a_bank_and_a_clock(tmp_path):
     assert json.loads(told.stdout)["runs"] == 2
 
 
+@pytest.mark.slow
 def test_a_streaming_run_loses_nothing_to_kill_9(tmp_path):
     chance = random.Random(0)
-    run = begin(tmp_path, "one", "--set", "mode=streaming", "--budget", "3")
+    run = begin(tmp_path, "one", "--set", "mode=streaming", "--budget", "3", "--set", "clock=synthetic")
     for _ in range(2):
-        time.sleep(chance.uniform(1.5, 4))
+        time.sleep(chance.uniform(2, 5))
         run.send_signal(signal.SIGKILL)
         run.wait()
         if not (tmp_path / "one" / "run.toml").exists():
-            run = begin(tmp_path, "one", "--set", "mode=streaming", "--budget", "3")
+            run = begin(tmp_path, "one", "--set", "mode=streaming", "--budget", "3", "--set", "clock=synthetic")
         else:
             run = subprocess.Popen([*RUN, "resume", str(tmp_path / "one"), "--plain"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said = run.communicate(timeout=240)[1]

@@ -1,8 +1,13 @@
 """Without rounds: nobody waits for the slowest task, nothing is lost or made twice, and credit goes to what was shown."""
 
 import json
+import random
+import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from engine_parts import Oracle, Writer, engine, task
@@ -119,6 +124,43 @@ def test_trouble_earns_nothing_and_spends_nothing(tmp_path):
     what = [json.loads(line) for line in e.run.incidents.read_text().splitlines()]
     assert sorted(one["task"] for one in what) == ["t/gelu", "t/sum"]
     assert all(attempt.stage in Stage for attempt in made)
+
+
+ASKED = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from test_streaming import stream, Writer
+
+class Noted(Writer):
+    def write(self, state, context):
+        with open(Path(sys.argv[1]) / "asked", "a") as file:
+            file.write(state.next_id + "\\n")
+        return super().write(state, context)
+
+print("ready", flush=True)
+for attempt in stream(Path(sys.argv[1]), generator=Noted()).attempts():
+    print(attempt.id, flush=True)
+"""
+
+
+def test_kill_9_loses_no_attempt(tmp_path):
+    here, chance, kills = [str(Path(__file__).parent), *sys.path], random.Random(1), 0
+    for left in reversed(range(7)):
+        run = subprocess.Popen([sys.executable, "-c", ASKED, str(tmp_path), *here], stdout=subprocess.PIPE, text=True)
+        for _ in range(chance.randint(1, 9) if left else 99):
+            run.stdout.readline()
+        if left:
+            run.send_signal(signal.SIGKILL)
+        kills += run.wait() == -signal.SIGKILL
+        run.stdout.close()
+    assert kills >= 3
+    made = [json.loads(line)["id"] for line in (tmp_path / "attempts.jsonl").read_text().splitlines()]
+    assert sorted(made) == EVERY
+    asked = (tmp_path / "asked").read_text().split()
+    again = len(asked) - len(set(asked))
+    assert set(asked) == set(EVERY)
+    assert again <= kills * 4, "at most what was being written when it was killed is asked for again"
 
 
 def test_nothing_but_trouble_stops_the_run(tmp_path):

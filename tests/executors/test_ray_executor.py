@@ -23,8 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the proce
 
 @pytest.fixture(scope="module")
 def nodes():
-    with cluster() as made:
-        made.add("second", evokernel_backend_cpp=1)
+    with cluster(cores=1, evokernel_backend_cpp=1) as made:
         yield made
 
 
