@@ -8,7 +8,6 @@ A resumed run is the same loop: an attempt the journal already holds is learned 
 from __future__ import annotations
 
 import hashlib
-import logging
 import threading
 import time
 from collections import defaultdict
@@ -21,10 +20,8 @@ from evokernel.core.errors import InfraError, StopRun
 from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, Job, MemoryItem, Outcome, Ref, Reply, State, Task, Usage
 from evokernel.core.run import Run
-from evokernel.engine import novelty, streaming
+from evokernel.engine import choices, novelty, streaming
 from evokernel.engine.reward import reward
-
-log = logging.getLogger(__name__)
 
 
 class Stopped(Exception):
@@ -60,7 +57,7 @@ class Engine:
                 states = [self.state(task, round) for task in tasks if config.left(self.history[task.id])]
                 if not states or self.stop.is_set():
                     return
-                plans = [(state, recorded.get(state.next_id) or self.policy.choose(state, self.memory)) for state in states]  # mu(c | s, M)
+                plans = [(state, recorded.get(state.next_id) or choices.choose(self, state)) for state in states]  # mu(c | s, M)
                 made = 0
                 for state, attempt in zip(states, pool.map(self.settle, plans), strict=True):
                     if isinstance(attempt, Stopped):
@@ -103,8 +100,7 @@ class Engine:
         except InfraError as error:
             if self.stop.is_set():
                 return Stopped()
-            log.warning("%s: no attempt in round %d: %s", state.task.id, state.round, error)
-            self.run.incident(state.task.id, state.round, str(error), self.clock())
+            choices.missed(self, state, chosen, error)
             return None
         finally:
             self.notify(state.task.id, "")

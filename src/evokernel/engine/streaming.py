@@ -10,19 +10,14 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from evokernel.core.errors import InfraError, UserError
+from evokernel.core.errors import InfraError
 from evokernel.core.records import Attempt, Context, State, Task
-from evokernel.core.run import write_whole
+from evokernel.engine import choices
 
 if TYPE_CHECKING:
     from evokernel.engine.loop import Engine
-
-KEPT = "context.json"
 
 
 def attempts(engine: Engine) -> Iterator[Attempt]:
@@ -59,7 +54,7 @@ class Stream:
                     state, attempt = self.in_flight.pop(future), future.result()
                     if isinstance(attempt, Attempt):
                         engine.run.journal.append(attempt)
-                        (engine.run.artifacts(attempt.id) / KEPT).unlink(missing_ok=True)
+                        choices.forget(engine, attempt.id)
                         learn(engine, state, attempt)
                         in_a_row, made, self.missed[attempt.task] = 0, made + 1, 0
                         yield attempt
@@ -85,15 +80,7 @@ class Stream:
         return self.engine.state(task, (before[-1].round + 1 if before else 0) + self.missed[task.id])
 
     def choose(self, state: State) -> Context:
-        """The kept choice of an attempt whose reply is kept, or a new one, kept before anything else happens."""
-        run, folder = self.engine.run, self.engine.run.artifacts(state.next_id)
-        if run.kept(state.next_id, "reply"):
-            with suppress(OSError, ValidationError):
-                return Context.model_validate_json((folder / KEPT).read_text())
-        context = self.engine.policy.choose(state, self.engine.memory)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write to {folder}: {error.strerror}; free some space and resume") from error
-        write_whole(folder / KEPT, context.model_dump_json())
+        """Kept before anything else happens: what this choice found in memory, it would not find again."""
+        context = choices.choose(self.engine, state)
+        choices.keep(self.engine, state, context)
         return context
