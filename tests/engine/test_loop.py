@@ -108,7 +108,9 @@ def test_infrastructure_trouble_earns_nothing_and_spends_nothing(tmp_path):
     assert e.run.incidents.read_text().count("device lost") == 2
     for attempt in made:
         told = attempt.candidate.files["kernel.cpp"].split()[2:]
-        assert [ref.id for ref in attempt.shown] == told, "credit goes to what the reply was written with, though it was judged a round later"
+        assert [ref.id for ref in attempt.shown] == told, (
+            "credit goes to what the reply was written with, though it was judged a round later"
+        )
     before = values(e)
     e.close()
     again = engine(tmp_path / "a", budget=3)
