@@ -7,10 +7,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 from evokernel.cli.output import emit, pairs, tell
@@ -25,6 +24,7 @@ from evokernel.reports.summary import summary
 
 INTERRUPTED = 130
 TWICE_S = 0.3
+DONE = b"\0"  # no signal's number
 
 
 class Display(Protocol):
@@ -89,7 +89,7 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
     """The first Ctrl-C finishes what is in flight; the second ends the process, which can still be resumed."""
     asked = [0.0]
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop() -> None:
         if engine.stop.is_set() and time.monotonic() - asked[0] < TWICE_S:
             return  # one request that reached us twice: as our own and as our group's
         asked[0] = time.monotonic()
@@ -105,12 +105,35 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    with answered((signal.SIGINT, signal.SIGTERM), stop):
+        yield
+
+
+@contextmanager
+def answered(numbers: tuple[int, ...], answer: Callable[[], None]) -> Iterator[None]:
+    """Answers signals at once, from a thread of its own: a handler in Python waits until the main thread, perhaps asleep, comes round."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+
+    def listen() -> None:
+        while (said := os.read(heard, 1)) != DONE:
+            if said[0] in numbers:
+                answer()
+
+    listener = threading.Thread(target=listen, daemon=True, name="signals")
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    fd_before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    listener.start()
     try:
         yield
     finally:
+        signal.set_wakeup_fd(fd_before)
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.write(told, DONE)
+        listener.join()
+        os.close(heard)
+        os.close(told)
 
 
 def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_json: bool) -> int:
