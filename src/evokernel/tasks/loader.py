@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -86,6 +87,7 @@ def derived(file: TaskFile, source: str) -> Task:
     return run(source, str(file.path)).model_copy(update=file.marks())
 
 
+@lru_cache
 def home() -> Path:
     """Where the shipped suites are."""
     return Path(str(resources.files("evokernel.tasks")))
@@ -118,9 +120,8 @@ def paths(part: str) -> list[Path]:
 
 def members(suite: str, name: str) -> list[Path]:
     """The files of a shipped suite whose name fits, with or without their category: `level1/relu`, `level1/activation/*`."""
-    everything = in_folder(home() / suite)
     wanted = name.rstrip("/").removesuffix(".py") or "*"
-    inside = {path: path.relative_to(home() / suite).with_suffix("").as_posix() for path in everything}
+    inside = shipped(suite)
     found = [
         path
         for path, label in inside.items()
@@ -132,6 +133,13 @@ def members(suite: str, name: str) -> list[Path]:
         shown = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
         raise UserError(f"suite '{suite}' has no task '{name}'{near}; it has: {shown}")
     return found
+
+
+@lru_cache
+def shipped(suite: str) -> dict[Path, str]:
+    """The files of a shipped suite, each with its category and name; looked at once, as somebody may ask for each by its name."""
+    folder = home() / suite
+    return {path: path.relative_to(folder).with_suffix("").as_posix() for path in in_folder(folder)}
 
 
 def in_folder(folder: Path) -> list[Path]:
