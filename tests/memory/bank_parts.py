@@ -7,6 +7,8 @@ from evokernel.core.protocols import Value
 from evokernel.core.records import Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
+from evokernel.memory.schema import connect
+from evokernel.memory.tables import VERSION, transaction
 
 HASH = make("embedder", "hash")
 
@@ -25,3 +27,25 @@ def learn(bank, name, n, shown, start=None, feasible=True):
 def standings(path):
     with Bank.read(path) as archive:
         return {(s.item, s.stage): Value(s.q, s.visits) for s in archive.standings(scope=None)}
+
+
+UNDO = {  # what takes a bank back to the version before
+    4: (
+        "DROP INDEX items_by_candidate",
+        "DROP INDEX items_by_code",
+        *(f"ALTER TABLE items DROP COLUMN {name}" for name in ("candidate", "code", "bottleneck", "feasible", "latency_us")),
+    ),
+    3: ("ALTER TABLE items DROP COLUMN pack", "DROP TABLE origins", "DROP TABLE packs"),
+    2: ("ALTER TABLE runs DROP COLUMN folder",),
+}
+
+
+def as_before(path, version):
+    """Makes a bank what an older evokernel left."""
+    connection = connect(path)
+    with transaction(connection):
+        for newer in range(VERSION, version, -1):
+            for statement in UNDO[newer]:
+                connection.execute(statement)
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(version),))
+    connection.close()

@@ -1,13 +1,13 @@
 """A process that writes to a bank like a run does: `bank_writer.py PATH RUN ATTEMPTS`; says which attempt is done."""
 
 import sys
-from pathlib import Path
 
+from evokernel.core.address import place
 from evokernel.core.plugins import make
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank
 
-path, run, attempts = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+path, run, attempts = place(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 bank = Bank.open(path, make("embedder", "hash"), backend="cpp", run=run)
 for n in range(attempts):
     bank.update(f"t/x/{n}", Stage.DRAFT, {"shared": (n % 5) / 2 - 1}, 0.3)

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from evokernel.core.address import place
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Value
 from evokernel.core.records import Stage
@@ -43,8 +44,28 @@ def test_no_update_is_lost_between_processes(tmp_path):
         assert len(bank.search("anything", 1000, ("trace",))) == 4 * 60
 
 
-def test_a_killed_writer_loses_nothing_it_had_finished(tmp_path):
-    path = tmp_path / "bank.db"
+def test_eight_processes_and_a_server_that_crashes_and_comes_back(postgres):
+    path = place(postgres.url("eight"))
+    writers = [start(path, f"run{n}", 80) for n in range(8)]
+    for writer in writers:
+        while int(writer.stdout.readline()) < 10:
+            pass
+    assert any(writer.poll() is None for writer in writers), "they are in the middle of it"
+    postgres.restart("immediate")
+    assert [writer.wait(timeout=200) for writer in writers] == [0] * 8
+    for writer in writers:
+        writer.stdout.close()
+    values = stored(path)
+    assert values["shared", "draft", ""].visits == 8 * 80
+    with Bank.read(path) as archive:
+        steps = archive.history("shared")
+        assert len({(step.run, step.attempt) for step in steps}) == len(steps) == 8 * 80
+        assert [step.q_before for step in steps] == [0.0, *(step.q_after for step in steps[:-1])], "one after the other"
+        assert archive.stats().items == 8 * 80
+
+
+def test_a_killed_writer_loses_nothing_it_had_finished(banks):
+    path = banks()
     writer = start(path, "run0", 1_000_000)
     done = 0
     while done < 40:

@@ -9,7 +9,8 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.records import Stage
 from evokernel.memory.bank import Bank
-from evokernel.memory.schema import connect, transaction
+from evokernel.memory.schema import connect
+from evokernel.memory.tables import transaction
 
 
 def open_bank(path, run="r", **embedder):

@@ -14,11 +14,11 @@ def item(id: str, text: str) -> MemoryItem:
 
 
 @pytest.fixture
-def bank(tmp_path):
-    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="before") as before:
+def bank(banks):
+    with Bank.open(banks(), make("embedder", "hash"), backend="cpp", run="before") as before:
         before.add([item("before:s/t/0", "relu of rows"), item("before:s/t/1", "sum of columns")])
         before.update("s/t/0", Stage.DRAFT, {"before:s/t/0": 1.0}, 0.5)
-    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="now") as found:
+    with Bank.open(banks(), make("embedder", "hash"), backend="cpp", run="now") as found:
         yield found
 
 

@@ -16,11 +16,11 @@ def item(id, kind="trace", text="", **more):
 
 
 @pytest.fixture
-def open_bank(tmp_path):
+def open_bank(banks):
     opened = []
 
-    def open(run="r", name="bank.db", backend="cpp", embedder=None):
-        opened.append(Bank.open(tmp_path / name, embedder or make("embedder", "hash"), backend=backend, run=run))
+    def open(run="r", name="bank", backend="cpp", embedder=None):
+        opened.append(Bank.open(banks(name), embedder or make("embedder", "hash"), backend=backend, run=run))
         return opened[-1]
 
     yield open
@@ -138,23 +138,23 @@ def test_a_resumed_run_sees_what_a_straight_one_saw(open_bank, stopped_after):
             for n in range(4):
                 learn(other, "o", n)
 
-    prepared("straight.db")
-    straight = open_bank("r", "straight.db")
+    prepared("straight")
+    straight = open_bank("r", "straight")
     straight.add(seeds)
     for n in range(6):
         learn(straight, "r", n)
 
-    prepared("resumed.db")
-    first = open_bank("r", "resumed.db")
+    prepared("resumed")
+    first = open_bank("r", "resumed")
     first.add(seeds)
     for n in range(stopped_after):
         learn(first, "r", n)
     first.close()
-    stranger = open_bank("s", "resumed.db")  # writes to the bank while our run is down, and goes on while it is up
+    stranger = open_bank("s", "resumed")  # writes to the bank while our run is down, and goes on while it is up
     assert not stranger.resumed
     for n in range(3):
         learn(stranger, "s", n)
-    resumed = open_bank("r", "resumed.db")
+    resumed = open_bank("r", "resumed")
     assert resumed.resumed
     resumed.add(seeds)
     for n in range(6):
@@ -199,7 +199,7 @@ def test_similarity_does_not_depend_on_when_it_was_asked(open_bank):
     random = np.random.default_rng(0)
     words = [f"w{n}" for n in range(40)]
     items = [item(f"i{n}", key=" ".join(random.choice(words, 12))) for n in range(400)]
-    at_once, bit_by_bit = open_bank(name="a.db"), open_bank(name="b.db")
+    at_once, bit_by_bit = open_bank(name="a"), open_bank(name="b")
     at_once.add(items)
     for first in range(0, 400, 3):
         bit_by_bit.add(items[first : first + 3])

@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-import sqlite3
 
 import pytest
-from bank_parts import HASH, learn, open_bank, standings
+from bank_parts import HASH, as_before, learn, open_bank, standings
 from engine_parts import engine, task
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -154,44 +153,32 @@ def test_a_header_says_where_it_comes_from(tmp_path):
     assert read(tmp_path / "pack.jsonl").header.model_copy(update={"seal": ""}) == header
 
 
-def as_before(path, version):
-    """A bank as an older evokernel left it."""
-    with sqlite3.connect(path) as connection:
-        connection.execute("ALTER TABLE items DROP COLUMN pack")
-        connection.execute("DROP TABLE origins")
-        connection.execute("DROP TABLE packs")
-        if version < 2:
-            connection.execute("ALTER TABLE runs DROP COLUMN folder")
-        connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(version),))
-    connection.close()
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_older_banks_are_read_exported_and_brought_up(path, tmp_path, version):
-    now = export(path, tmp_path / "now.jsonl").sha256
-    as_before(path, version)
-    header = export(path, tmp_path / "before.jsonl")
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_older_banks_are_read_exported_and_brought_up(file, tmp_path, version):
+    now = export(file, tmp_path / "now.jsonl").sha256
+    as_before(file, version)
+    header = export(file, tmp_path / "before.jsonl")
     assert header.sha256 == now
     (origin,) = header.runs
     assert (origin.backend, origin.versions, origin.seed) == ("cpp", None, None), "what nobody noted is absent"
     assert "seed" not in json.loads(first_line(header))["runs"][0]
-    with Bank.read(path) as archive:
+    with Bank.read(file) as archive:
         assert archive.stats().packs == {}
         assert archive.get("cpp/tip").pack == ""
-    values = every_value(path)
-    with open_bank(path, "later") as bank:
+    values = every_value(file)
+    with open_bank(file, "later") as bank:
         assert len(bank.search("x", 99)) == 14
-    assert every_value(path) == values
-    assert import_pack(path, tmp_path / "before.jsonl", HASH) == Moved(0, 0)
+    assert every_value(file) == values
+    assert import_pack(file, tmp_path / "before.jsonl", HASH) == Moved(0, 0)
 
 
-def test_an_older_bank_asks_the_folders_of_its_runs(path, tmp_path):
+def test_an_older_bank_asks_the_folders_of_its_runs(file, tmp_path):
     config = RunConfig(id="a", seed=3, backend={"name": "cpp"})
     Run.create(tmp_path / "run", config, [task("gelu")], {"versions": {"compiler": "g++ 11"}, "hardware": {}})
-    with Bank.open(path, HASH, backend="cpp", run="a", folder=tmp_path / "run"):
+    with Bank.open(file, HASH, backend="cpp", run="a", folder=tmp_path / "run"):
         pass
-    as_before(path, 2)
-    (origin,) = export(path, tmp_path / "pack.jsonl").runs
+    as_before(file, 2)
+    (origin,) = export(file, tmp_path / "pack.jsonl").runs
     assert (origin.seed, origin.versions, origin.hardware) == (3, {"compiler": "g++ 11"}, None)
 
 

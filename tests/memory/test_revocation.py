@@ -1,13 +1,12 @@
 """Taking back what should not have been learned: kernels, their copies and descendants, and every value they had a part in."""
 
 import json
-import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from bank_parts import HASH, learn, open_bank, standings
+from bank_parts import HASH, as_before, learn, open_bank, standings
 from engine_parts import attempt, engine, task
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,17 +169,12 @@ def test_what_cannot_be_revoked(path, tmp_path):
         revoke(path, "t/relu/0")
 
 
-def test_a_bank_of_an_earlier_version_is_brought_up(path):
-    with sqlite3.connect(path) as connection:
-        connection.execute("ALTER TABLE runs DROP COLUMN folder")
-        connection.execute("ALTER TABLE items DROP COLUMN pack")
-        connection.execute("DROP TABLE origins")
-        connection.execute("DROP TABLE packs")
-        connection.execute("UPDATE meta SET value = '1' WHERE name = 'schema'")
-    connection.close()
-    with Bank.read(path) as archive:
+def test_a_bank_of_an_earlier_version_is_brought_up(file):
+    as_before(file, 1)
+    with Bank.read(file) as archive:
         assert archive.stats().runs == 1
-    assert set(revoke(path, "t/relu/0").items) == ALL
+        assert archive.stats().feasible == 4
+    assert set(revoke(file, "t/relu/0").items) == ALL
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,22 +9,36 @@ import click
 from evokernel.cli.output import emit, tell
 
 if TYPE_CHECKING:
+    from evokernel.core.address import Place
     from evokernel.core.protocols import Embedder
     from evokernel.memory.archive import Archive
 
 KINDS = ("api", "practice", "experience", "trace")
+
+
+class BankType(click.ParamType):  # type: ignore[type-arg]
+    """A bank's place: a file, or `postgresql://…`, whose password goes no further than this process."""
+
+    name = "bank"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        from evokernel.core.address import place
+
+        return place(value)
+
+
 bank_option = click.option(
     "--memory",
     "path",
-    type=click.Path(path_type=Path),
+    type=BankType(),
     default="evokernel-memory.db",
-    metavar="PATH",
-    help="The bank. [evokernel-memory.db]",
+    metavar="PATH|URL",
+    help="The bank: a file, or postgresql://… [evokernel-memory.db]",
 )
 embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="What the bank's vectors were made with. [hash]")
 
 
-def archive(path: Path) -> Archive:
+def archive(path: Place) -> Archive:
     """The bank, for reading."""
     from evokernel.memory.bank import Bank
 

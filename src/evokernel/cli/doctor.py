@@ -10,14 +10,18 @@ import tomllib
 from collections.abc import Iterator
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from evokernel.cli.backends import found as backends
 from evokernel.cli.backends import words
+from evokernel.cli.banks import BankType
 from evokernel.cli.output import emit, json_option, tell
-from evokernel.core.errors import UserError
+from evokernel.core.errors import InfraError, UserError
+
+if TYPE_CHECKING:
+    from evokernel.core.address import Place, Url
 
 State = Literal["ok", "optional", "missing"]
 LEAST_FREE_BYTES = 200e6
@@ -32,9 +36,15 @@ class Check(NamedTuple):
 
 
 @click.command()
-@click.option("--memory", default="evokernel-memory.db", metavar="PATH", help="The bank to look at. [evokernel-memory.db]")
+@click.option(
+    "--memory",
+    type=BankType(),
+    default="evokernel-memory.db",
+    metavar="PATH|URL",
+    help="The bank to look at: a file, or postgresql://… [evokernel-memory.db]",
+)
 @json_option
-def command(memory: str, as_json: bool) -> int:
+def command(memory: Place, as_json: bool) -> int:
     """Check that everything a run needs is here. Exit code 1 when 'evokernel run' cannot work.
 
     \b
@@ -43,7 +53,7 @@ def command(memory: str, as_json: bool) -> int:
       evokernel doctor --json
     """
     rows = backends()
-    checks = [*system(), *sandbox(), *toolchains(rows), *places(Path(memory)), keys()]
+    checks = [*system(), *sandbox(), *toolchains(rows), *places(memory), keys()]
     broken = [check for check in checks if check.state == "missing"]
     if as_json:
         emit({"ready": not broken, "checks": [check._asdict() for check in checks]})
@@ -112,7 +122,7 @@ def standing_in(rows: list[dict[str, Any]]) -> str:
     return "" if any(row["backend"] == default and row["ready"] for row in rows) else f", with backend {other}"
 
 
-def places(memory: Path) -> Iterator[Check]:
+def places(memory: Place) -> Iterator[Check]:
     """Where a run writes."""
     from evokernel.reports.words import bytes_size
 
@@ -127,11 +137,22 @@ def places(memory: Path) -> Iterator[Check]:
     yield Check(
         "/dev/shm", "ok" if shared else "optional", "writable" if shared else f"not writable; {tempfile.gettempdir()} is used instead"
     )
+    yield client()
     yield bank(memory)
 
 
-def bank(memory: Path) -> Check:
-    """The memory bank a default run would use."""
+def client() -> Check:
+    """What a bank on a server needs here."""
+    try:
+        return Check("postgres", "ok", f"psycopg {metadata.version('psycopg')}")
+    except metadata.PackageNotFoundError:
+        return Check("postgres", "optional", "psycopg is not installed; a bank on a server needs it: pip install 'evokernel[postgres]'")
+
+
+def bank(memory: Place) -> Check:
+    """The memory bank a default run would use, or the server that was named."""
+    if not isinstance(memory, Path):
+        return server(memory)
     if not memory.exists():
         return Check("memory", "ok", f"no bank at {memory} yet; the first run makes it")
     from evokernel.memory.bank import Bank
@@ -142,6 +163,17 @@ def bank(memory: Path) -> Check:
     except UserError as error:
         return Check("memory", "missing", str(error))
     return Check("memory", "ok", f"{memory}: {stats.items} items of {stats.runs} runs")
+
+
+def server(memory: Url) -> Check:
+    """Whether a server can be reached, what it is, and what it holds."""
+    from evokernel.memory import schema
+
+    try:
+        found = schema.server().looked_at(memory)
+    except (UserError, InfraError) as error:
+        return Check("memory", "missing", str(error))
+    return Check("memory", "ok", f"{memory}: {found}")
 
 
 def keys() -> Check:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.banks import KINDS, bank_option, embedder_option, made, say
+from evokernel.cli.banks import KINDS, BankType, bank_option, embedder_option, made, say
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
+    from evokernel.core.address import Place
     from evokernel.experiments.audit import Audit
     from evokernel.memory.origins import Origin
     from evokernel.memory.pack_file import Filters, Pack
@@ -37,7 +38,7 @@ SHORT = 12
 @json_option
 def export(
     file: Path,
-    path: Path,
+    path: Place,
     backend: str,
     kinds: tuple[str, ...],
     tasks: tuple[str, ...],
@@ -79,7 +80,7 @@ def export(
 @embedder_option
 @click.option("--unsigned", is_flag=True, help="Take a pack that was changed since it was exported.")
 @json_option
-def import_(file: Path, path: Path, embedder: str, unsigned: bool, as_json: bool) -> None:
+def import_(file: Path, path: Place, embedder: str, unsigned: bool, as_json: bool) -> None:
     """Add a pack to the bank; what it already has is left alone.
 
     \b
@@ -130,18 +131,18 @@ def inspect(file: Path, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("target", type=click.Path(path_type=Path), metavar="PACK|BANK")
+@click.argument("target", type=BankType(), metavar="PACK|BANK")
 @click.option("--tasks", "spec", required=True, metavar="SPEC", help="The held-out operators: suite, suite/name, file, folder or glob.")
 @click.option(
     "--kernels",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=BankType(),
     metavar="PACK|BANK",
     help="One that holds kernels of these operators, to recognise copies by; may be repeated.",
 )
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many items in the table. [50]")
 @json_option
-def audit(target: Path, spec: str, kernels: tuple[Path, ...], limit: int, as_json: bool) -> int:
+def audit(target: Place, spec: str, kernels: tuple[Place, ...], limit: int, as_json: bool) -> int:
     """Does a pack or a bank tell about operators it is to be tried on? Exit code 1 when it does.
 
     \b
@@ -171,7 +172,7 @@ def audit(target: Path, spec: str, kernels: tuple[Path, ...], limit: int, as_jso
     return 1
 
 
-def audited(target: Path, spec: str, kernels: tuple[Path, ...] = ()) -> Audit:
+def audited(target: Place, spec: str, kernels: tuple[Place, ...] = ()) -> Audit:
     """What a bank or a pack tells about the operators of a specification."""
     from evokernel.experiments.audit import audit as look
     from evokernel.experiments.audit import operators, remembered

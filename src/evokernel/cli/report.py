@@ -13,6 +13,7 @@ from evokernel.core.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from evokernel.core.address import Place
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
     from evokernel.reports.page import Valued
@@ -119,9 +120,11 @@ def bank_values(run: Run) -> list[Valued] | None:
         return None
 
 
-def bank_path(run: Run) -> Path:
+def bank_path(run: Run) -> Place:
     """Where a run keeps what it learns."""
-    return run.folder / "memory.db" if run.config.fresh else Path(run.config.memory)
+    from evokernel.core.address import place
+
+    return run.folder / "memory.db" if run.config.fresh else place(run.config.memory)
 
 
 def latest(runs: Path) -> Path:

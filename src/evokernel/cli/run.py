@@ -10,6 +10,7 @@ import click
 from evokernel.cli.output import folded, json_option, tell
 
 if TYPE_CHECKING:
+    from evokernel.core.address import Place
     from evokernel.engine.loop import Engine
 
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="Attempts per task. [10]")
 @click.option("--workers", type=click.IntRange(0), metavar="N", help="Verifications at a time. [one per core]")
 @click.option("--seed", type=int, metavar="N", help="Equal seeds and replies give equal runs. [0]")
-@click.option("--memory", metavar="PATH", help="Memory bank that lasts across runs. [evokernel-memory.db]")
+@click.option("--memory", metavar="PATH|URL", help="Memory bank that lasts across runs: a file, or postgresql://… [evokernel-memory.db]")
 @click.option("--fresh", is_flag=True, help="Begin with seed knowledge only, in a bank inside the run folder.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Run folder. [runs/<id>]")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE.toml", help="Settings; flags and --set win over it.")
@@ -59,6 +60,7 @@ def command(
     fix, 3 infrastructure trouble, 130 interrupted.
     """
     from evokernel.cli.drive import drive
+    from evokernel.core.address import absolute
     from evokernel.core.config import resolve
     from evokernel.experiments.compose import start, with_working_backend
     from evokernel.reports.words import tags
@@ -78,7 +80,7 @@ def command(
         require_sandbox=require_sandbox or None,
     )
     # The bank stays the same one when the run is resumed or reported from another folder.
-    settings = settings.model_copy(update={"memory": str(Path(settings.memory).expanduser().absolute())})
+    settings = settings.model_copy(update={"memory": absolute(settings.memory)})
     settings, why = with_working_backend(settings)
     if why:
         tell(folded(f"{why}. Going on with backend '{settings.name('backend')}'."), err=as_json)
@@ -93,6 +95,7 @@ def command(
 def announce(engine: Engine) -> str:
     """What is about to happen, in one line."""
     from evokernel.cli.report import bank_path
+    from evokernel.core.address import place
     from evokernel.memory.bank import Bank
     from evokernel.reports.words import backend
 
@@ -100,7 +103,7 @@ def announce(engine: Engine) -> str:
     count = len(engine.run.tasks)
     with Bank.read(bank_path(engine.run)) as bank:
         items = bank.stats().items
-    where = "a fresh bank" if config.fresh else f"memory {near(Path(config.memory))}"
+    where = "a fresh bank" if config.fresh else f"memory {near(place(config.memory))}"
     return (
         f"{count} task{'s' * (count != 1)} × {config.budget} attempt{'s' * (config.budget != 1)}, "
         f"backend {backend(config.name('backend'), engine.run.facts)}, "
@@ -108,6 +111,6 @@ def announce(engine: Engine) -> str:
     )
 
 
-def near(path: Path) -> Path:
+def near(path: Place) -> Place:
     """A path as seen from here, when it lies below."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return path.relative_to(Path.cwd()) if isinstance(path, Path) and path.is_relative_to(Path.cwd()) else path

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
+from evokernel.core import address
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Attempt, Record, Settings
@@ -58,7 +59,7 @@ class RunConfig(Record):
     audit: Settings = {}
     """A model that looks at correct kernels and may veto them: settings as the llm generator's, such as `model`. Off when empty."""
     memory: str = "evokernel-memory.db"
-    """Path of the bank; relative to the working folder."""
+    """The bank: a path, relative to the working folder, or `postgresql://…`, which is kept without its password."""
     fresh: bool = False
     """Start from seed knowledge only, in a bank inside the run folder."""
     frozen: bool = False
@@ -68,6 +69,11 @@ class RunConfig(Record):
     policy: Settings = {"name": "value"}
     executor: Settings = {"name": "local"}
     embedder: Settings = {"name": "hash"}
+
+    @field_validator("memory")
+    @classmethod
+    def without_password(cls, value: str) -> str:
+        return address.kept(value)
 
     @field_validator(*PARTS)
     @classmethod

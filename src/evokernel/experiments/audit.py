@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core.address import Place, Url
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 from evokernel.experiments.kernels_alike import Kernels
@@ -93,18 +94,23 @@ def operators(spec: str) -> list[Operator]:
     return [Operator(file.id, loader.read(file.path)) for file in loader.files(spec)]
 
 
-def remembered(path: Path) -> Memory:
+def remembered(path: Place) -> Memory:
     """What a bank or a pack holds; a pack is looked at as it is, whatever its header says."""
     try:
-        with path.open("rb") as file:
-            is_bank = file.read(len(IS_DATABASE)) == IS_DATABASE
+        is_bank = isinstance(path, Url) or starts_like_one(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; name a memory bank or a pack") from error
-    if not is_bank:
+    if isinstance(path, Path) and not is_bank:
         pack = read(path, unsigned=True)
         return Memory(tuple(held.item for held in pack.items), pack.updates)
     with Bank.read(path) as bank:
         return Memory(tuple(entry.item for entry in bank.entries()), tuple(bank.updates()))
+
+
+def starts_like_one(path: Path) -> bool:
+    """Whether a file is a bank."""
+    with path.open("rb") as file:
+        return file.read(len(IS_DATABASE)) == IS_DATABASE
 
 
 def audit(memory: Memory, held_out: Sequence[Described], known: Iterable[Memory] = ()) -> Audit:

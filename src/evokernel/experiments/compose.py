@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel import __version__
+from evokernel.core.address import place
 from evokernel.core.config import RunConfig, resolve
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import accepts, make
@@ -131,7 +132,7 @@ def check_audit(config: RunConfig) -> None:
 
 def bank(config: RunConfig, folder: Path, embedder: Embedder, facts: Mapping[str, Mapping[str, str]]) -> Bank:
     """The memory as this run sees it."""
-    path = folder / "memory.db" if config.fresh else Path(config.memory)
+    path = folder / "memory.db" if config.fresh else place(config.memory)
     known = origins.facts(config, facts)
     return Bank.open(path, embedder, backend=config.name("backend"), run=config.id, folder=folder, facts=known)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from evokernel.core.address import place
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt, MemoryItem, Task
 from evokernel.core.run import Run
@@ -83,8 +84,8 @@ def shown(id: str, role: str, q: float | None, items: dict[str, MemoryItem]) -> 
 
 def shown_items(run: Run, attempts: Iterable[Attempt]) -> dict[str, MemoryItem]:
     """What was in contexts, from the run's bank; nothing where that is gone."""
-    path = run.folder / "memory.db" if run.config.fresh else Path(run.config.memory)
-    if not path.is_file():
+    path = run.folder / "memory.db" if run.config.fresh else place(run.config.memory)
+    if isinstance(path, Path) and not path.is_file():
         return {}
     wanted = {ref.id for attempt in attempts for ref in attempt.shown}
     with Bank.read(path) as bank:

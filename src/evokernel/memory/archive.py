@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
 
+from evokernel.core.address import Place
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, Found
 from evokernel.core.records import Kind, MemoryItem, Record
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
 from evokernel.memory.ledger import LIVE_UPDATES, Step, Update
-from evokernel.memory.schema import connect_to_read, elsewhere, trouble, version_of
+from evokernel.memory.schema import connect_to_read, elsewhere, trouble
+from evokernel.memory.tables import version_of
 
 
 class Entry(NamedTuple):
@@ -70,12 +71,13 @@ class Stats(Record):
 class Archive:
     """Reads a bank, also while runs write to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self.path = path
         self._connection = connect_to_read(path)
         with trouble(path):
-            self._knows_packs = version_of(self._connection) >= 3
-        self._columns = "record, run, revoked, pack" if self._knows_packs else "record, run, revoked, ''"
+            self._version = version_of(self._connection)
+        self._correct = "feasible" if self._version >= 4 else "json_extract(record, '$.feasible')"
+        self._columns = "record, run, revoked, pack" if self._version >= 3 else "record, run, revoked, ''"
 
     def close(self) -> None:
         """Ends the use of the file."""
@@ -138,11 +140,12 @@ class Archive:
     def standings(self, id: str = "", *, stage: str = "", scope: str | None = "", limit: int = -1) -> list[Standing]:
         """Values, the highest first: of one item or of all, at one stage or all; `scope` None means every scope."""
         filters = [(name, value) for name, value in (("item", id or None), ("stage", stage or None), ("scope", scope)) if value is not None]
-        where = " AND ".join(["1", *(f"{name} = ?" for name, _ in filters)])
+        where = " AND ".join(["true", *(f"{name} = ?" for name, _ in filters)])
+        most = f" LIMIT {limit}" if limit >= 0 else ""
         with trouble(self.path):
             rows = self._connection.execute(
-                f"SELECT item, stage, scope, q, visits FROM q WHERE {where} ORDER BY q DESC, visits DESC, item LIMIT ?",
-                (*(value for _, value in filters), limit),
+                f"SELECT item, stage, scope, q, visits FROM q WHERE {where} ORDER BY q DESC, visits DESC, item{most}",
+                tuple(value for _, value in filters),
             )
             return [Standing(*row) for row in rows]
 
@@ -160,7 +163,7 @@ class Archive:
         with trouble(self.path):
             return Stats(
                 path=str(self.path),
-                size_bytes=sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")),
+                size_bytes=self._connection.size_bytes(),
                 embedder=self.meta("embedder"),
                 items=self._count("items WHERE revoked = 0"),
                 revoked=self._count("items WHERE revoked = 1"),
@@ -170,13 +173,13 @@ class Archive:
                 kinds=self._tally("kind"),
                 backends=self._tally("backend"),
                 tasks=int(self._connection.execute("SELECT count(DISTINCT task) FROM items WHERE revoked = 0").fetchone()[0]),
-                feasible=self._count("items WHERE revoked = 0 AND kind = 'trace' AND json_extract(record, '$.feasible') = 1"),
+                feasible=self._count(f"items WHERE revoked = 0 AND kind = 'trace' AND {self._correct} = 1"),
                 packs=self.packs(),
             )
 
     def packs(self) -> dict[str, int]:
         """Packs that were taken in, by hash, with the items that are of each."""
-        if not self._knows_packs:
+        if self._version < 3:
             return {}
         count = "(SELECT count(*) FROM items WHERE pack = sha256 AND revoked = 0)"
         with trouble(self.path):

@@ -1,10 +1,10 @@
-"""The memory a run reads and writes: a SQLite file that lasts, seen as it was when the run began plus what the run adds."""
+"""The memory a run reads and writes: a file or a server that lasts, seen as it was when the run began plus what the run adds."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
+from evokernel.core.address import Place, place
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, Found, Value
 from evokernel.core.records import Kind, MemoryItem, Stage
 from evokernel.memory import ledger, origins
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
-from evokernel.memory.schema import connect, elsewhere, transaction, trouble
+from evokernel.memory.schema import connect, elsewhere, trouble
+from evokernel.memory.tables import ASKED, Connection, asked, places, reading
 
 if TYPE_CHECKING:
     from evokernel.memory.archive import Archive
 
 CANDIDATE = "candidate:"
 TEXTS = 1024  # embedded texts kept: a task's reference is the query of every round and the key of every attempt
-PUT_ITEM = """INSERT INTO items (id, run, kind, backend, task, family, parent, record, pack) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, backend = excluded.backend, task = excluded.task, family = excluded.family,
-    parent = excluded.parent, record = excluded.record WHERE record <> excluded.record RETURNING seq"""
+COLUMNS = ("kind", "backend", "task", "family", "parent", "record", *ASKED)
+PUT_ITEM = f"""INSERT INTO items (id, run, pack, {", ".join(COLUMNS)}) VALUES ({places(3 + len(COLUMNS))})
+    ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in COLUMNS)}
+    WHERE items.record <> excluded.record RETURNING seq"""
 
 
 class Bank:
@@ -38,7 +41,7 @@ class Bank:
     journal again and sees what a straight run saw.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, embedder: Embedder, backend: str, run: str) -> None:
+    def __init__(self, path: Place, connection: Connection, embedder: Embedder, backend: str, run: str) -> None:
         self.path, self.backend, self.run = path, backend, run
         self.resumed = False
         """Whether the bank knew this run id when it was opened."""
@@ -56,7 +59,7 @@ class Bank:
     @classmethod
     def open(
         cls,
-        path: Path,
+        path: Place,
         embedder: Embedder,
         *,
         backend: str,
@@ -66,35 +69,39 @@ class Bank:
     ) -> Bank:
         """For a run, new or resumed. `folder` is where it keeps its journal, for when something in that is revoked; `facts` are what
         packs say about where their items come from."""
+        path = place(path)
         connection = connect(path)
-        bank = cls(path, connection, embedder, backend, run)
-        try:
-            with trouble(path):
-                with transaction(connection):
-                    claim(connection, path, embedder.id)
-                    mark = connection.execute("SELECT items, ledger FROM runs WHERE id = ?", (run,)).fetchone()
-                    bank.resumed = mark is not None
-                    bank.begun = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
-                    if not mark:
-                        newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
-                        mark = (newest, ledger.head(connection))
-                        connection.execute("INSERT INTO runs (id, backend, items, ledger) VALUES (?, ?, ?, ?)", (run, backend, *mark))
-                    if folder:
-                        connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (str(folder.absolute()), run))
-                    if facts:
-                        origins.keep(connection, run, facts)
-                    bank._load(*mark)
-        except (UserError, sqlite3.Error):
-            connection.close()
-            raise
+        with ExitStack() as held, trouble(path):
+            held.callback(connection.close)
+            bank = cls(path, connection, embedder, backend, run)
+            mark = connection.written(lambda: bank._begin(folder, facts))
+            connection.again(lambda: bank._load(*mark))
+            held.pop_all()
         return bank
 
+    def _begin(self, folder: Path | None, facts: origins.Facts | None) -> tuple[int, int]:
+        """Where the bank stood when this run first opened it, which is noted."""
+        connection = self._connection
+        claim(connection, self.path, self._embedder.id)
+        mark = connection.execute("SELECT items, ledger FROM runs WHERE id = ?", (self.run,)).fetchone()
+        self.resumed = mark is not None
+        self.begun = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (self.run,)).fetchone() is not None
+        if not mark:
+            newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
+            mark = (newest, ledger.head(connection))
+            connection.execute("INSERT INTO runs (id, backend, items, ledger) VALUES (?, ?, ?, ?)", (self.run, self.backend, *mark))
+        if folder:
+            connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (str(folder.absolute()), self.run))
+        if facts:
+            origins.keep(connection, self.run, facts)
+        return mark[0], mark[1]
+
     @staticmethod
-    def read(path: Path) -> Archive:
+    def read(path: Place) -> Archive:
         """Any bank, to look at: list, search, histories, export. Nothing is changed."""
         from evokernel.memory.archive import Archive
 
-        return Archive(path)
+        return Archive(place(path))
 
     @property
     def revoked(self) -> frozenset[str]:
@@ -123,9 +130,13 @@ class Bank:
         if not news:
             return
         vectors = self._embed([what_is_embedded(item) for item in news])
-        with trouble(self.path), transaction(self._connection):
+
+        def write() -> None:
             for item, vector in zip(news, vectors, strict=True):
                 put(self._connection, "" if item.task is None else self.run, item, vector)
+
+        with trouble(self.path):
+            self._connection.written(write)
         for item, vector in zip(news, vectors, strict=True):
             self._show(item, vector)
 
@@ -161,9 +172,9 @@ class Bank:
         keys = {item: (item, stage.value, scope) for item in rewards if (attempt, (item, stage.value, scope)) not in self._learned}
         if not keys or f"{self.run}:{attempt}" in self._revoked:
             return
-        with trouble(self.path), transaction(self._connection):
-            for item, key in keys.items():
-                ledger.write(self._connection, ledger.Update(self.run, attempt, *key, rewards[item], alpha))
+        updates = [ledger.Update(self.run, attempt, *key, rewards[item], alpha) for item, key in keys.items()]
+        with trouble(self.path):
+            self._connection.written(lambda: ledger.write(self._connection, updates))
         for item, key in keys.items():
             self._learned.add((attempt, key))
             self._values[key] = ledger.learned(self._values.get(key, Value()), rewards[item], alpha)
@@ -174,18 +185,20 @@ class Bank:
 
     def _load(self, newest_item: int, newest_row: int) -> None:
         """The view as of the marks."""
-        self._revoked = {row[0] for row in self._connection.execute("SELECT id FROM revoked")}
-        self._learned = ledger.withdrawn(self._connection, self.run)
-        self._values = ledger.values_at(self._connection, newest_row)
-        rows = self._connection.execute(
-            "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE backend = ? AND seq <= ? AND revoked = 0 ORDER BY seq",
-            (self.backend, newest_item),
-        )
-        try:
-            for record, vector in rows:
-                self._show(MemoryItem.model_validate_json(record), np.frombuffer(vector, "<i2"))
-        except ValidationError as error:
-            raise UserError(f"memory bank {self.path} holds a record that cannot be read: {elsewhere()}") from error
+        self._index, self._items, self._rows = None, [], {}
+        with reading(self._connection):
+            self._revoked = {row[0] for row in self._connection.execute("SELECT id FROM revoked")}
+            self._learned = ledger.withdrawn(self._connection, self.run)
+            self._values = ledger.values_at(self._connection, newest_row)
+            rows = self._connection.execute(
+                "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE backend = ? AND seq <= ? AND revoked = 0 ORDER BY seq",
+                (self.backend, newest_item),
+            )
+            try:
+                for record, vector in rows:
+                    self._show(MemoryItem.model_validate_json(record), np.frombuffer(vector, "<i2"))
+            except ValidationError as error:
+                raise UserError(f"memory bank {self.path} holds a record that cannot be read: {elsewhere()}") from error
 
     def _show(self, item: MemoryItem, vector: np.ndarray) -> None:
         """Makes an item part of the view."""
@@ -219,18 +232,18 @@ def what_is_embedded(item: MemoryItem) -> str:
     return item.key or f"{item.title}\n{item.text}\n{item.code}"
 
 
-def put(connection: sqlite3.Connection, run: str, item: MemoryItem, vector: np.ndarray, pack: str = "") -> bool:
-    """Stores an item inside the caller's transaction; False when the file already holds it word for word."""
-    row = (item.id, run, item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json(), pack)
-    changed = connection.execute(PUT_ITEM, row).fetchone()
+def put(connection: Connection, run: str, item: MemoryItem, vector: np.ndarray, pack: str = "") -> bool:
+    """Stores an item inside the caller's transaction; False when the bank already holds it word for word."""
+    row = (item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json(), *asked(item))
+    changed = connection.execute(PUT_ITEM, (item.id, run, pack, *row)).fetchone()
     if changed:
-        connection.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (changed[0], vector.tobytes()))
+        connection.put_vector(changed[0], item.backend, vector.tobytes())
     return changed is not None
 
 
-def claim(connection: sqlite3.Connection, path: Path, embedder: str) -> None:
+def claim(connection: Connection, path: Place, embedder: str) -> None:
     """Vectors of different embedders are never mixed: the first one to write decides."""
-    connection.execute("INSERT OR IGNORE INTO meta VALUES ('embedder', ?)", (embedder,))
+    connection.execute("INSERT INTO meta VALUES ('embedder', ?) ON CONFLICT DO NOTHING", (embedder,))
     found = connection.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()[0]
     if found != embedder:
         raise UserError(f"memory bank {path} was made with embedder '{found}', not '{embedder}': use that one, or --memory OTHER")

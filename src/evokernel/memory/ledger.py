@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from evokernel.core.protocols import Value
+from evokernel.memory.tables import Connection, places
 
-# The same operations in the same order as `learned`, so that a run's own view and the file hold the same bits.
-ADD_ROW = """INSERT OR IGNORE INTO ledger (run, attempt, item, stage, scope, reward, alpha, q_before, q_after)
-    SELECT :run, :attempt, :item, :stage, :scope, :reward, :alpha, old, old + :alpha * (:reward - old) FROM
-    (SELECT coalesce((SELECT q FROM q WHERE item = :item AND stage = :stage AND scope = :scope), 0.0) AS old)"""
-ADD_VALUE = """INSERT INTO q (item, stage, scope, q, visits) VALUES (:item, :stage, :scope, 0.0 + :alpha * (:reward - 0.0), 1)
-    ON CONFLICT DO UPDATE SET q = q + :alpha * (:reward - q), visits = visits + 1"""
+ADD_ROW = f"""INSERT INTO ledger (run, attempt, item, stage, scope, reward, alpha, q_before, q_after) VALUES ({places(9)})"""
+SET_VALUE = f"""INSERT INTO q (item, stage, scope, q, visits) VALUES ({places(5)})
+    ON CONFLICT (item, stage, scope) DO UPDATE SET q = excluded.q, visits = excluded.visits"""
+BATCH = 200
+"""Updates written at a time: a server far away is asked a few times for all of them."""
 LIVE = "SELECT item, stage, scope, reward, alpha FROM ledger WHERE revoked = 0"
 
 Key = tuple[str, str, str]
@@ -35,6 +34,11 @@ class Update(NamedTuple):
     def task(self) -> str:
         """The task it was learned on."""
         return self.attempt.rpartition("/")[0]
+
+    @property
+    def key(self) -> Key:
+        """What it changes."""
+        return self.item, self.stage, self.scope
 
     @property
     def trace(self) -> str:
@@ -64,21 +68,51 @@ def learned(old: Value, reward: float, alpha: float) -> Value:
     return Value(old.q + alpha * (reward - old.q), old.visits + 1)
 
 
-def write(connection: sqlite3.Connection, update: Update) -> bool:
-    """Applies an update inside the caller's transaction; False when the ledger already has it."""
-    row = update._asdict()
-    fresh = connection.execute(ADD_ROW, row).rowcount == 1
-    if fresh:
-        connection.execute(ADD_VALUE, row)
-    return fresh
+def write(connection: Connection, updates: Sequence[Update]) -> int:
+    """Applies updates, oldest first, inside the caller's transaction; gives how many of them the ledger did not have yet.
+
+    Values are computed here and not by the bank, so that a run's own view, a file and a server hold the same bits.
+    """
+    return sum(write_batch(connection, updates[first : first + BATCH]) for first in range(0, len(updates), BATCH))
 
 
-def head(connection: sqlite3.Connection) -> int:
+def write_batch(connection: Connection, updates: Sequence[Update]) -> int:
+    runs, attempts, items = (list(dict.fromkeys(column)) for column in list(zip(*updates, strict=True))[:3])
+    known = {
+        tuple(row)
+        for row in connection.execute(
+            f"""SELECT run, attempt, item, stage, scope FROM ledger
+            WHERE run IN ({places(len(runs))}) AND attempt IN ({places(len(attempts))})""",
+            (*runs, *attempts),
+        )
+    }
+    values = values_of(connection, items)
+    changed: dict[Key, Value] = {}
+    rows = []
+    for update in updates:
+        if update[:5] in known:
+            continue
+        known.add(update[:5])
+        before = values.get(update.key, Value())
+        values[update.key] = changed[update.key] = after = learned(before, update.reward, update.alpha)
+        rows.append((*update, before.q, after.q))
+    connection.executemany(ADD_ROW, rows)
+    connection.executemany(SET_VALUE, [(*key, value.q, value.visits) for key, value in changed.items()])
+    return len(rows)
+
+
+def values_of(connection: Connection, items: Sequence[str]) -> dict[Key, Value]:
+    """Q of some items as it is now."""
+    rows = connection.execute(f"SELECT item, stage, scope, q, visits FROM q WHERE item IN ({places(len(items))})", items)
+    return {(item, stage, scope): Value(q, visits) for item, stage, scope, q, visits in rows}
+
+
+def head(connection: Connection) -> int:
     """Number of the newest row."""
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
 
 
-def values_at(connection: sqlite3.Connection, mark: int) -> dict[Key, Value]:
+def values_at(connection: Connection, mark: int) -> dict[Key, Value]:
     """Q as it was when the ledger ended at `mark`, without what has been revoked since."""
     if mark == head(connection):
         rows = connection.execute("SELECT item, stage, scope, q, visits FROM q")
@@ -94,13 +128,13 @@ def fold(rows: Iterable[tuple[str, str, str, float, float]]) -> dict[Key, Value]
     return values
 
 
-def withdrawn(connection: sqlite3.Connection, run: str) -> set[tuple[str, Key]]:
+def withdrawn(connection: Connection, run: str) -> set[tuple[str, Key]]:
     """A run's updates that no longer count, by attempt: they are not to be made again when it is resumed."""
     rows = connection.execute("SELECT attempt, item, stage, scope FROM ledger WHERE run = ? AND revoked = 1", (run,))
     return {(attempt, (item, stage, scope)) for attempt, item, stage, scope in rows}
 
 
-def recompute(connection: sqlite3.Connection, items: Iterable[str]) -> None:
+def recompute(connection: Connection, items: Iterable[str]) -> None:
     """Rewrites the values of these items, and their rows' before and after, from the rows that still count."""
     for item in items:
         connection.execute("DELETE FROM q WHERE item = ?", (item,))
@@ -112,4 +146,4 @@ def recompute(connection: sqlite3.Connection, items: Iterable[str]) -> None:
             before = values.get((item, stage, scope), Value())
             values[item, stage, scope] = after = learned(before, reward, alpha)
             connection.execute("UPDATE ledger SET q_before = ?, q_after = ? WHERE seq = ?", (before.q, after.q, seq))
-        connection.executemany("INSERT INTO q VALUES (?, ?, ?, ?, ?)", [(*key, value.q, value.visits) for key, value in values.items()])
+        connection.executemany(SET_VALUE, [(*key, value.q, value.visits) for key, value in values.items()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
 from evokernel.core.records import Record
 from evokernel.core.run import Run
-from evokernel.memory.schema import version_of
+from evokernel.memory.tables import Connection, version_of
 
 
 class Facts(Record):
@@ -55,12 +54,12 @@ def facts(config: RunConfig, found: Mapping[str, Mapping[str, str]]) -> Facts:
     )
 
 
-def keep(connection: sqlite3.Connection, run: str, known: Facts) -> None:
+def keep(connection: Connection, run: str, known: Facts) -> None:
     """Notes what is known of a run, inside the caller's transaction; what was noted when it began stays."""
-    connection.execute("INSERT OR IGNORE INTO origins VALUES (?, ?)", (run, known.model_dump_json(exclude_none=True)))
+    connection.execute("INSERT INTO origins VALUES (?, ?) ON CONFLICT DO NOTHING", (run, known.model_dump_json(exclude_none=True)))
 
 
-def all_known(connection: sqlite3.Connection) -> dict[str, Facts]:
+def all_known(connection: Connection) -> dict[str, Facts]:
     """By run: as noted; for runs of an older evokernel what their folder tells, where it is still there, else only the backend."""
     version, found = version_of(connection), {}
     if version >= 3:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import IO, NamedTuple
 
 from pydantic import ValidationError
 
+from evokernel.core.address import Place, place
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
@@ -24,7 +24,8 @@ from evokernel.memory import ledger, origins
 from evokernel.memory.bank import CANDIDATE, claim, put, what_is_embedded
 from evokernel.memory.index import grid
 from evokernel.memory.pack_file import Filters, Header, Pack, described, first_line, read
-from evokernel.memory.schema import connect, connect_to_read, elsewhere, transaction, trouble
+from evokernel.memory.schema import connect, connect_to_read, elsewhere, trouble
+from evokernel.memory.tables import Connection
 
 
 class Moved(NamedTuple):
@@ -44,13 +45,14 @@ class Leaving(NamedTuple):
 ALL, NOTHING = Filters(), Leaving()
 
 
-def export(path: Path, file: Path, filters: Filters = ALL, leaving: Leaving = NOTHING) -> Header:
+def export(path: Place, file: Path, filters: Filters = ALL, leaving: Leaving = NOTHING) -> Header:
     """Writes a pack: items, and the updates their values are made of, without what was learned on tasks that are not in it."""
+    path = place(path)
     connection = connect_to_read(path)
     new = file.with_name(f".{file.name}.new")
     try:
         with trouble(path), tempfile.TemporaryFile() as body:
-            connection.execute("BEGIN")  # items and ledger of one moment, whoever writes meanwhile
+            connection.begin_reading()  # items and ledger of one moment, whoever writes meanwhile
             header = write_body(connection, path, body, filters, leaving)
             body.seek(0)
             with new.open("wb") as out:
@@ -66,7 +68,7 @@ def export(path: Path, file: Path, filters: Filters = ALL, leaving: Leaving = NO
     return header
 
 
-def write_body(connection: sqlite3.Connection, path: Path, body: IO[bytes], filters: Filters, leaving: Leaving) -> Header:
+def write_body(connection: Connection, path: Place, body: IO[bytes], filters: Filters, leaving: Leaving) -> Header:
     """Every line but the first, and what the first is to say."""
     digest = hashlib.sha256()
 
@@ -110,8 +112,9 @@ def is_of(task: str, suite: str) -> bool:
     return fnmatchcase(task.partition("/")[0], suite)
 
 
-def unmatched(path: Path, filters: Filters) -> Iterator[tuple[str, list[str]]]:
+def unmatched(path: Place, filters: Filters) -> Iterator[tuple[str, list[str]]]:
     """What the filters name that a bank knows nothing of, with the names it knows."""
+    path = place(path)
     connection = connect_to_read(path)
     try:
         with trouble(path):
@@ -126,7 +129,7 @@ def unmatched(path: Path, filters: Filters) -> Iterator[tuple[str, list[str]]]:
                 yield name, sorted(known)
 
 
-def parse(path: Path, record: str) -> MemoryItem:
+def parse(path: Place, record: str) -> MemoryItem:
     """An item as a bank holds it."""
     try:
         return MemoryItem.model_validate_json(record)
@@ -134,30 +137,34 @@ def parse(path: Path, record: str) -> MemoryItem:
         raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error
 
 
-def import_pack(path: Path, file: Path, embedder: Embedder, unsigned: bool = False) -> Moved:
+def import_pack(path: Place, file: Path, embedder: Embedder, unsigned: bool = False) -> Moved:
     """Adds the pack in a file to a bank; one that is not what was exported is refused, unless `unsigned`."""
     return take(path, read(file, unsigned), embedder)
 
 
-def take(path: Path, pack: Pack, embedder: Embedder) -> Moved:
+def take(path: Place, pack: Pack, embedder: Embedder) -> Moved:
     """Adds a pack to a bank, all of it or nothing; what the bank already has, or has revoked, is left alone."""
     vectors = grid(embedder.embed([what_is_embedded(held.item) for held in pack.items]))
+    path = place(path)
     connection = connect(path)
+
+    def write() -> Moved:
+        claim(connection, path, embedder.id)
+        revoked = {row[0] for row in connection.execute("SELECT id FROM revoked")}
+        known = {row[0] for row in connection.execute("SELECT id FROM items")} | revoked
+        given = zip(pack.items, vectors, strict=True)
+        news = [(held, vector) for held, vector in given if not known & {held.item.id, CANDIDATE + held.item.candidate}]
+        for held, vector in news:
+            put(connection, held.run, held.item, vector, pack.sha256)
+        learned = ledger.write(connection, [update for update in pack.updates if not revoked & {update.trace, update.item}])
+        connection.execute("INSERT INTO packs VALUES (?, ?) ON CONFLICT DO NOTHING", (pack.sha256, first_line(pack.header)))
+        for origin in pack.header.runs:
+            noted = origin.model_dump(exclude={"run", "items", "updates"})
+            origins.keep(connection, origin.run, origins.Facts(**noted))
+        return Moved(len(news), learned)
+
     try:
-        with trouble(path), transaction(connection):
-            claim(connection, path, embedder.id)
-            revoked = {row[0] for row in connection.execute("SELECT id FROM revoked")}
-            known = {row[0] for row in connection.execute("SELECT id FROM items")} | revoked
-            given = zip(pack.items, vectors, strict=True)
-            news = [(held, vector) for held, vector in given if not known & {held.item.id, CANDIDATE + held.item.candidate}]
-            for held, vector in news:
-                put(connection, held.run, held.item, vector, pack.sha256)
-            updates = [update for update in pack.updates if not revoked & {update.trace, update.item}]
-            learned = sum(ledger.write(connection, update) for update in updates)
-            connection.execute("INSERT OR IGNORE INTO packs VALUES (?, ?)", (pack.sha256, first_line(pack.header)))
-            for origin in pack.header.runs:
-                noted = origin.model_dump(exclude={"run", "items", "updates"})
-                origins.keep(connection, origin.run, origins.Facts(**noted))
+        with trouble(path):
+            return connection.written(write)
     finally:
         connection.close()
-    return Moved(len(news), learned)

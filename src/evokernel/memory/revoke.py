@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core.address import Place, place
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.memory import ledger
 from evokernel.memory.bank import CANDIDATE
 from evokernel.memory.distill import note_id
-from evokernel.memory.schema import connect, transaction, trouble
+from evokernel.memory.schema import connect_to_change, trouble
+from evokernel.memory.tables import Connection, transaction
 
-MADE_SAME = """SELECT id FROM items WHERE kind IN ('trace', 'experience') AND (json_extract(record, '$.candidate') = :candidate
-    OR (:code <> '' AND json_extract(record, '$.code') = :code)) ORDER BY seq"""
+MADE_SAME = """SELECT id FROM items WHERE kind IN ('trace', 'experience')
+    AND ((candidate = :candidate AND candidate <> '') OR (code = :code AND code <> '')) ORDER BY seq"""
 
 
 class Revocation(NamedTuple):
@@ -43,7 +44,7 @@ class Undo(Exception):
 
 
 def revoke(
-    path: Path,
+    path: Place,
     *targets: str,
     candidate: str = "",
     also_shown: bool = False,
@@ -57,9 +58,8 @@ def revoke(
     marked where the bank knows them or `folders` names them. Runs under way see it when they are resumed. Asking again is harmless,
     and takes what has been made from the kernel since.
     """
-    if not path.is_file():
-        raise UserError(f"there is no memory bank at {path}: name one with --memory PATH")
-    connection = connect(path)
+    path = place(path)
+    connection = connect_to_change(path)
     done = Revocation((), (), 0, 0)
     try:
         known = where_runs_are(connection, folders)
@@ -75,16 +75,16 @@ def revoke(
             if dry_run:
                 raise Undo
             refused = [(CANDIDATE + id,) for id in codes(connection, roots)]
-            connection.executemany("INSERT OR IGNORE INTO revoked VALUES (?)", refused)
+            connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", refused)
     finally:
         connection.close()
     return done._replace(unmarked=mark(done.attempts, known, dry_run))
 
 
-def take_back(connection: sqlite3.Connection, attempts: Sequence[str], items: Sequence[str]) -> Revocation:
+def take_back(connection: Connection, attempts: Sequence[str], items: Sequence[str]) -> Revocation:
     """Marks items and rows, and computes the values again that they had changed."""
     gone = [*items, *(name for trace in attempts for name in (trace, note_id(trace)))]
-    connection.executemany("INSERT OR IGNORE INTO revoked VALUES (?)", [(name,) for name in gone])
+    connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", [(name,) for name in gone])
     fresh = [id for id in gone if connection.execute("UPDATE items SET revoked = 1 WHERE id = ? AND revoked = 0", (id,)).rowcount]
     touched: list[str] = []
 
@@ -103,13 +103,12 @@ def take_back(connection: sqlite3.Connection, attempts: Sequence[str], items: Se
     return Revocation(tuple(attempts), tuple(fresh), len(touched), len(set(touched)))
 
 
-def held_against(connection: sqlite3.Connection, gone: Collection[str]) -> list[str]:
+def held_against(connection: Connection, gone: Collection[str]) -> list[str]:
     """Correct refinements whose reward says how they compare with a revoked kernel, the fastest of their task and run until then."""
     found = []
     for run, task in sorted({(trace.partition(":")[0], trace.partition(":")[2].rpartition("/")[0]) for trace in gone}):
         rows = connection.execute(
-            """SELECT id, json_extract(record, '$.latency_us') FROM items
-            WHERE run = ? AND task = ? AND kind = 'experience' AND json_extract(record, '$.feasible') = 1""",
+            "SELECT id, latency_us FROM items WHERE run = ? AND task = ? AND kind = 'experience' AND feasible = 1",
             (run, task),
         )
         made = [(id.removesuffix("/note"), latency) for id, latency in rows]
@@ -129,7 +128,7 @@ class Viewers(NamedTuple):
     correct: tuple[str, ...]
 
 
-def viewers(connection: sqlite3.Connection, gone: Collection[str], known: dict[str, Run]) -> Viewers:
+def viewers(connection: Connection, gone: Collection[str], known: dict[str, Run]) -> Viewers:
     """Who was shown a revoked kernel or its note and is not revoked itself, as far as ledger and journals at hand can tell."""
     names = {name for trace in gone for name in (trace, note_id(trace))}
     saw: dict[str, bool | None] = {}
@@ -143,12 +142,12 @@ def viewers(connection: sqlite3.Connection, gone: Collection[str], known: dict[s
                     saw[attempt.trace] = attempt.outcome.feasible
     for trace, feasible in saw.items():
         if feasible is None:
-            row = connection.execute("SELECT json_extract(record, '$.feasible') FROM items WHERE id = ?", (note_id(trace),)).fetchone()
+            row = connection.execute("SELECT feasible FROM items WHERE id = ?", (note_id(trace),)).fetchone()
             saw[trace] = bool(row and row[0])
     return Viewers(tuple(sorted(saw)), tuple(sorted(trace for trace, feasible in saw.items() if feasible)))
 
 
-def where_runs_are(connection: sqlite3.Connection, folders: Iterable[Path]) -> dict[str, Run]:
+def where_runs_are(connection: Connection, folders: Iterable[Path]) -> dict[str, Run]:
     """Runs by id: in the folders the bank remembers, where they are still there, and in those named, where they must be."""
     found: dict[str, Run] = {}
     for id, folder in connection.execute("SELECT id, folder FROM runs WHERE folder <> '' ORDER BY id").fetchall():
@@ -173,7 +172,7 @@ def mark(attempts: Iterable[str], known: dict[str, Run], dry_run: bool) -> tuple
     return tuple(sorted(by_run.keys() - known.keys()))
 
 
-def resolve(connection: sqlite3.Connection, path: Path, target: str) -> str:
+def resolve(connection: Connection, path: Place, target: str) -> str:
     """The id that is meant, as items are called: `run:task/n` for an attempt."""
     run, _, rest = target.partition("/")
     for id in (target, f"{run}:{rest}"):
@@ -189,7 +188,7 @@ def resolve(connection: sqlite3.Connection, path: Path, target: str) -> str:
     return f"{runs[0][0]}:{target}"
 
 
-def with_code(connection: sqlite3.Connection, path: Path, candidate: str) -> list[str]:
+def with_code(connection: Connection, path: Place, candidate: str) -> list[str]:
     """Attempts that wrote a candidate, given by the id that verify, export and `memory show` tell."""
     if not candidate:
         return []
@@ -199,19 +198,19 @@ def with_code(connection: sqlite3.Connection, path: Path, candidate: str) -> lis
     return found
 
 
-def codes(connection: sqlite3.Connection, attempts: Sequence[str]) -> list[str]:
+def codes(connection: Connection, attempts: Sequence[str]) -> list[str]:
     """Ids of the candidates that attempts wrote."""
-    query = "SELECT json_extract(record, '$.candidate') FROM items WHERE id = ?"
+    query = "SELECT candidate FROM items WHERE id = ?"
     rows = [connection.execute(query, (note_id(trace),)).fetchone() for trace in attempts]
     return sorted({row[0] for row in rows if row and row[0]})
 
 
-def is_attempt(connection: sqlite3.Connection, id: str) -> bool:
+def is_attempt(connection: Connection, id: str) -> bool:
     """Whether an id names an attempt rather than one item: every attempt leaves a note."""
     return connection.execute("SELECT 1 FROM items WHERE id = ?", (note_id(id),)).fetchone() is not None
 
 
-def descent(connection: sqlite3.Connection, roots: Sequence[str]) -> list[str]:
+def descent(connection: Connection, roots: Sequence[str]) -> list[str]:
     """Attempts, others with the same code, and all that were refined from any of these, directly or not."""
     found = list(dict.fromkeys(name for root in roots for name in (root, *copies(connection, root))))
     for parent in found:
@@ -221,11 +220,11 @@ def descent(connection: sqlite3.Connection, roots: Sequence[str]) -> list[str]:
     return found
 
 
-def copies(connection: sqlite3.Connection, trace: str) -> list[str]:
+def copies(connection: Connection, trace: str) -> list[str]:
     """Attempts of any run that wrote the same code: what one of them did, the others do."""
-    asked = "SELECT json_extract(record, '$.candidate'), json_extract(record, '$.code') FROM items WHERE id IN (?, ?) ORDER BY kind DESC"
+    asked = "SELECT candidate, code FROM items WHERE id IN (?, ?) ORDER BY kind DESC"
     candidate, code = connection.execute(asked, (trace, note_id(trace))).fetchone()
     if not candidate and not code:
         return []
-    rows = connection.execute(MADE_SAME, {"candidate": candidate or "none", "code": code or ""})
+    rows = connection.execute(MADE_SAME, {"candidate": candidate, "code": code})
     return list(dict.fromkeys(id.removesuffix("/note") for (id,) in rows))

@@ -1,0 +1,103 @@
+"""Where a memory bank is: a file, or a PostgreSQL server by its URL. Passwords stay in this process and are written nowhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from evokernel.core.errors import UserError
+
+SCHEMES = ("postgresql", "postgres")
+SCHEMA = "evokernel"
+"""Where a bank's tables are, unless `?schema=` names another place in the same database."""
+SECRET = ("password", "sslpassword")
+LOOKS_LIKE_URL = re.compile(r"([A-Za-z][\w+.-]+):/")  # one slash is left where a URL went through a Path; a drive has one letter
+NO_PORT = re.compile(r":(?!\d*(?:[/,]|$))")
+SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_secrets: dict[str, dict[str, str]] = {}
+"""What was left out of each URL: it is asked for again when a connection is lost."""
+
+
+@dataclass(frozen=True)
+class Url:
+    """A bank on a server; as text, without its password."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def schema(self) -> str:
+        return dict(parse_qsl(self.text.partition("?")[2])).get("schema", SCHEMA)
+
+    @property
+    def target(self) -> str:
+        """What a client library is given, still without a password."""
+        bare, _, query = self.text.partition("?")
+        return joined(bare, [(name, value) for name, value in parse_qsl(query) if name != "schema"])
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What this process was told and keeps to itself."""
+        return dict(_secrets.get(self.text, {}))
+
+    def hide(self, words: str) -> str:
+        """A message without the password, in case somebody quotes it."""
+        for secret in self.secrets.values():
+            words = words.replace(secret, "***").replace(quote(secret, safe=""), "***") if secret else words
+        return words
+
+
+Place = Path | Url
+
+
+def place(value: str | Path | Url) -> Place:
+    """Where that is; what cannot be a bank is refused."""
+    if isinstance(value, Url):
+        return value
+    found = LOOKS_LIKE_URL.match(str(value))
+    if not found:
+        return Path(value)
+    if found.group(1) not in SCHEMES:
+        raise UserError(f"a memory bank is a file or postgresql://…, not {found.group(1)}://…: name one of these with --memory")
+    return Url(without_secrets(str(value)))
+
+
+def without_secrets(value: str) -> str:
+    """A URL as it may be kept; its password is remembered here, for this process only."""
+    scheme, _, rest = value.partition(":/")
+    bare, _, query = rest.removeprefix("/").partition("?")
+    login, at, where = bare.rpartition("@")
+    user, _, password = login.partition(":")
+    if NO_PORT.search(re.sub(r"\[.*?\]", "", where)):
+        raise UserError("that is no URL of a server: write '?', '/' and '@' in a password as %3F, %2F and %40, or use PGPASSWORD")
+    asked = parse_qsl(query, keep_blank_values=True)
+    secrets = {name: text for name, text in asked if name in SECRET and text}
+    if password:
+        secrets["password"] = unquote(password)
+    schema = dict(asked).get("schema", SCHEMA)
+    if not SCHEMA_NAME.fullmatch(schema):
+        raise UserError(f"'{schema}' cannot be the schema of a memory bank: use small letters, digits and '_'")
+    text = joined(f"{scheme}://{user}{at if user else ''}{where}", [pair for pair in asked if pair[0] not in SECRET])
+    if secrets:
+        _secrets[text] = secrets
+    return text
+
+
+def joined(bare: str, asked: list[tuple[str, str]]) -> str:
+    """A URL with what it asks for."""
+    return f"{bare}?{urlencode(asked, quote_via=quote)}" if asked else bare
+
+
+def kept(value: str) -> str:
+    """A bank's place as settings keep it."""
+    return str(place(value)) if LOOKS_LIKE_URL.match(value) else value
+
+
+def absolute(value: str) -> str:
+    """The same place, from whatever folder it is read."""
+    found = place(value)
+    return str(found.expanduser().absolute()) if isinstance(found, Path) else str(found)

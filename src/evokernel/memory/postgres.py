@@ -1,0 +1,236 @@
+"""A bank on a PostgreSQL server, where runs on many machines learn into it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from evokernel.core.address import Place, Url
+from evokernel.core.errors import InfraError, UserError
+from evokernel.memory.tables import VERSION, Rows, Values, bring_up, transaction, version_of
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+CONNECT_TIMEOUT_S = 10
+LOCK_TIMEOUT_S = 60
+WAITS_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30, 30, 30)
+"""Between tries to reach a server that went away: two minutes in all, time enough for a restart."""
+OWN = (
+    # Items with the same key (attempts on one task) share a row; a search is over these.
+    """CREATE TABLE keys (id {number}, backend {text} NOT NULL, sha256 {text} NOT NULL, vector BYTEA NOT NULL,
+       UNIQUE (backend, sha256))""",
+    "ALTER TABLE items ADD COLUMN key BIGINT REFERENCES keys (id)",
+    "CREATE INDEX items_by_key ON items (key, seq)",
+    "CREATE VIEW vectors AS SELECT items.seq, keys.vector FROM items JOIN keys ON keys.id = items.key",
+)
+PUT_KEY = """INSERT INTO keys (backend, sha256, vector) VALUES (?, ?, ?)
+    ON CONFLICT (backend, sha256) DO NOTHING"""
+HAS_VECTOR = "SELECT installed_version, default_version FROM pg_available_extensions WHERE name = 'vector'"
+LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ConnectionException, errors.TooManyConnections)
+COLLIDED = (errors.SerializationFailure, errors.DeadlockDetected)
+
+
+@lru_cache(maxsize=512)
+def translated(statement: str) -> str:
+    """With values as psycopg marks them."""
+    return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement.replace("%", "%%").replace("?", "%s"))
+
+
+class Server:
+    """A bank (a Connection)."""
+
+    words: Mapping[str, str] = {
+        "number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+        "text": 'TEXT COLLATE "C"',
+        "real": "DOUBLE PRECISION",
+        "blob": "BYTEA",
+        "flat": "",
+    }
+
+    def __init__(self, url: Url, read_only: bool = False) -> None:
+        self.url, self.read_only = url, read_only
+        self._connection = self._reached()
+
+    def _reached(self) -> psycopg.Connection[Any]:
+        given = {"connect_timeout": CONNECT_TIMEOUT_S} if "connect_timeout" not in self.url.text else {}
+        connection = psycopg.connect(self.url.target, autocommit=True, prepare_threshold=None, **given, **self.url.secrets)
+        connection.execute(f'SET search_path = "{self.url.schema}", public')
+        connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
+        if self.read_only:
+            connection.execute("SET default_transaction_read_only = on")
+        return connection
+
+    @property
+    def in_transaction(self) -> bool:
+        return not self._connection.closed and self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+
+    def execute(self, statement: str, values: Values = (), /) -> Rows:
+        rows: Rows = self._connection.execute(translated(statement), values or None, binary=True)
+        return rows
+
+    def executemany(self, statement: str, rows: Iterable[Values], /) -> object:
+        self._connection.cursor().executemany(translated(statement), list(rows))
+        return None
+
+    def begin(self) -> None:
+        """Writers wait for each other: rows are committed in the order of their numbers, so that a mark holds all before it."""
+        self._connection.execute("BEGIN")
+        self._connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"evokernel bank {self.url.schema}",))
+
+    def begin_reading(self) -> None:
+        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def written(self, action: Callable[[], T]) -> T:
+        def whole() -> T:
+            with transaction(self):
+                return action()
+
+        return self.again(whole)
+
+    def again(self, action: Callable[[], T]) -> T:
+        """Does it; when the server goes away in the middle, once more on a new connection, until it is back or the waits are over."""
+        for wait in (*WAITS_S, None):
+            try:
+                if self._connection.closed:
+                    self._connection = self._reached()
+                return action()
+            except psycopg.Error as error:
+                if wait is None or not (isinstance(error, COLLIDED) or went_away(error, self._connection)):
+                    raise
+                if not isinstance(error, COLLIDED):
+                    self._connection.close()
+                log.warning("memory bank %s: %s; trying again in %g s", self.url, one_line(self.url, error), wait)
+                time.sleep(wait)
+        raise AssertionError("the last try either returns or raises")
+
+    def tables(self) -> set[str]:
+        found = self.execute("SELECT tablename FROM pg_tables WHERE schemaname = ?", (self.url.schema,))
+        return {row[0] for row in found}
+
+    def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
+        sha256 = hashlib.sha256(vector).hexdigest()
+        self.execute(PUT_KEY, (backend, sha256, vector))
+        self.execute("UPDATE items SET key = (SELECT id FROM keys WHERE backend = ? AND sha256 = ?) WHERE seq = ?", (backend, sha256, seq))
+
+    def size_bytes(self) -> int:
+        sizes = "SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass)), 0)::bigint FROM pg_tables"
+        return int(self.execute(f"{sizes} WHERE schemaname = ?", (self.url.schema,)).fetchone()[0])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def connect(url: Url) -> Server:
+    """For reading and writing, made when there is none."""
+    with trouble(url):
+        server = Server(url)
+        try:
+            check(server)
+            with transaction(server):
+                if not server.tables():
+                    server.execute(f'CREATE SCHEMA IF NOT EXISTS "{url.schema}"')
+                bring_up(server, OWN)
+        except (psycopg.Error, UserError):
+            server.close()
+            raise
+        return server
+
+
+def connect_to_read(url: Url) -> Server:
+    """An existing bank, never changed."""
+    with trouble(url):
+        server = Server(url, read_only=True)
+        try:
+            check(server)
+            if not server.tables():
+                raise UserError(f"there is no memory bank at {url}: name one with --memory, or make one with evokernel run")
+        except (psycopg.Error, UserError):
+            server.close()
+            raise
+        return server
+
+
+def looked_at(url: Url) -> str:
+    """A server in words: its version, pgvector, and the bank on it. Nothing is made."""
+    with trouble(url):
+        server = Server(url, read_only=True)
+        try:
+            check(server)
+            version = server.execute("SHOW server_version").fetchone()[0].split()[0]
+            vector = server.execute(HAS_VECTOR).fetchone()
+            held = "no bank yet; the first run makes it"
+            if server.tables():
+                items, runs = (server.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("items", "runs"))
+                held = f"{items} items of {runs} runs"
+        finally:
+            server.close()
+    has = "no pgvector: search is exact, by each run, which is slow beyond some hundred thousand items"
+    if vector:
+        has = f"pgvector {vector[0]}" if vector[0] else f"pgvector {vector[1]}, not created in this database yet"
+    return f"PostgreSQL {version}, {has}; {held}"
+
+
+def check(server: Server) -> None:
+    """Refuses what is not a bank of a version we know."""
+    tables = server.tables()
+    if tables and "meta" not in tables:
+        raise UserError(f"schema {server.url.schema} of {server.url} is no memory bank: name another with ?schema=OTHER")
+    if tables and not server.execute("SELECT has_schema_privilege(?, 'USAGE')", (server.url.schema,)).fetchone()[0]:
+        raise UserError(f"memory bank {server.url}: permission denied for schema {server.url.schema}; {ASK}")
+    if tables and (version := version_of(server)) > VERSION:
+        raise UserError(f"memory bank {server.url} was made by a newer evokernel (schema {version}, this one knows {VERSION}): update it")
+
+
+def went_away(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool:
+    """Whether it is the server that is not there, rather than something it said."""
+    if isinstance(error, LOST):
+        return True
+    if not isinstance(error, psycopg.OperationalError) or error.sqlstate:
+        return False
+    return not any(words in str(error) for words in (*WRONG_LOGIN, NO_DATABASE))
+
+
+WRONG_LOGIN = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", "role ", "authentication failed")
+NO_DATABASE = "database "
+ASK = "ask for the rights, as docs/shared-memory.md lists them, or use --memory OTHER"
+
+
+@contextmanager
+def trouble(url: Place) -> Iterator[None]:
+    """Says in one line what is wrong with the server and how to go on."""
+    assert isinstance(url, Url)
+    try:
+        yield
+    except psycopg.Error as error:
+        said = one_line(url, error)
+        told = f"memory bank {url}"
+        if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
+            raise UserError(f"{told}: {said}; {ASK}") from error
+        if isinstance(error, errors.LockNotAvailable):
+            raise UserError(f"{told} is held by another process: wait for it, or use --memory OTHER") from error
+        if isinstance(error, errors.DiskFull):
+            raise UserError(f"{told} cannot be written ({said}): free some space on the server and resume, nothing is lost") from error
+        if isinstance(error, psycopg.OperationalError) and not error.sqlstate and NO_DATABASE in said and "does not exist" in said:
+            raise UserError(f"{told}: {said}; make it with createdb, or name another") from error
+        if isinstance(error, psycopg.OperationalError) and any(words in said for words in WRONG_LOGIN):
+            raise UserError(f"{told}: {said}; set PGPASSWORD, or add a line to ~/.pgpass") from error
+        if isinstance(error, psycopg.OperationalError):
+            raise InfraError(f"{told} cannot be reached ({said})") from error
+        if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
+            raise UserError(f"{told} is no URL of a server ({said}): postgresql://USER@HOST/DATABASE is one") from error
+        raise
+
+
+def one_line(url: Url, error: psycopg.Error) -> str:
+    """What the server or the way to it said, without anybody's password."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return url.hide(lines[-1] if lines and "failed:" not in lines[0] else (lines or [type(error).__name__])[0])

