@@ -58,7 +58,18 @@ class Server:
 
     def __init__(self, url: Url, read_only: bool = False) -> None:
         self.url, self.read_only = url, read_only
-        self._connection = self._reached()
+        self._connection = self._first_reached()
+
+    def _first_reached(self) -> psycopg.Connection[Any]:
+        """A server that is about to be there is waited for; one that is not there at all is not."""
+        for wait in WAITS_S:
+            try:
+                return self._reached()
+            except psycopg.OperationalError as error:
+                if not any(words in str(error) for words in COMING):
+                    raise
+                time.sleep(wait)
+        return self._reached()
 
     def _reached(self) -> psycopg.Connection[Any]:
         given = {"connect_timeout": CONNECT_TIMEOUT_S} if "connect_timeout" not in self.url.text else {}
@@ -200,7 +211,8 @@ def went_away(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool
 
 
 WRONG_LOGIN = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", "role ", "authentication failed")
-NO_DATABASE = "database "
+NO_DATABASE = "database \""
+COMING = ("starting up", "not yet accepting connections", "shutting down", "in recovery mode")
 ASK = "ask for the rights, as docs/shared-memory.md lists them, or use --memory OTHER"
 
 
