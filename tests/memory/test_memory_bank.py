@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from engine_parts import attempt, task
 
+from evokernel.core.address import Url
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Value
 from evokernel.core.records import MemoryItem, Stage
@@ -15,9 +16,14 @@ def item(id, kind="trace", text="", **more):
     return MemoryItem(id=id, kind=kind, backend=more.pop("backend", "cpp"), title=id, text=text or id, **more)
 
 
-@pytest.fixture
-def open_bank(banks):
+@pytest.fixture(params=["held", "far"])
+def open_bank(request, banks, monkeypatch):
+    """Held in memory, or searched by the server, as a large one is."""
     opened = []
+    if request.param == "far":
+        if not isinstance(banks(), Url):
+            pytest.skip("a file is always held in memory")
+        monkeypatch.setattr("evokernel.memory.postgres.LARGE", 0)
 
     def open(run="r", name="bank", backend="cpp", embedder=None):
         opened.append(Bank.open(banks(name), embedder or make("embedder", "hash"), backend=backend, run=run))

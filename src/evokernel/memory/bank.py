@@ -18,6 +18,7 @@ from evokernel.core.protocols import Embedder, Found, Value
 from evokernel.core.records import Kind, MemoryItem, Stage
 from evokernel.memory import ledger, origins
 from evokernel.memory.distill import QUARANTINED
+from evokernel.memory.far import Asked, Far
 from evokernel.memory.index import Index, grid
 from evokernel.memory.schema import connect, elsewhere, trouble
 from evokernel.memory.tables import ASKED, Connection, asked, places, reading
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from evokernel.memory.archive import Archive
 
 CANDIDATE = "candidate:"
+LEARNED: tuple[Kind, ...] = ("experience", "trace")
+"""Kinds that a run adds; all others are cards."""
 TEXTS = 1024  # embedded texts kept: a task's reference is the query of every round and the key of every attempt
 COLUMNS = ("kind", "backend", "task", "family", "parent", "record", *ASKED)
 PUT_ITEM = f"""INSERT INTO items (id, run, pack, {", ".join(COLUMNS)}) VALUES ({places(3 + len(COLUMNS))})
@@ -55,6 +58,9 @@ class Bank:
         self._values: dict[ledger.Key, Value] = {}
         self._learned: set[tuple[str, ledger.Key]] = set()
         self._revoked: set[str] = set()
+        self._far: Far | None = None
+        self._met: dict[str, MemoryItem] = {}
+        self._valued: set[str] = set()
 
     @classmethod
     def open(
@@ -142,7 +148,11 @@ class Bank:
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """The items that exist, in the order asked for."""
-        return [self._items[self._rows[id]] for id in ids if id in self._rows]
+        if self._far and (new := [id for id in dict.fromkeys(ids) if id not in self._rows and id not in self._met]):
+            with trouble(self.path):
+                self._met.update({item.id: item for item in self._far.get(new) if not is_hidden(item)})
+        known = {id: self._items[self._rows[id]] if id in self._rows else self._met.get(id) for id in ids}
+        return [found for id in ids if (found := known[id])]
 
     def search(
         self,
@@ -155,14 +165,22 @@ class Bank:
         feasible: bool | None = None,
     ) -> list[Found]:
         """The k nearest items of this run's backend by cosine, nearest first, ties by age."""
-        if self._index is None or k <= 0:
+        if k <= 0:
             return []
-        hits = self._index.nearest(self._embed([query])[0], k, kinds, task, bottleneck, feasible)
-        return [Found(self._items[row], similarity) for row, similarity in hits]
+        vector = self._embed([query])[0]
+        hits = self._index.nearest(vector, k, kinds, task, bottleneck, feasible) if self._index else []
+        own = [Found(self._items[row], similarity) for row, similarity in hits]
+        if self._far is None or (kinds and not set(kinds) & set(LEARNED)):
+            return own
+        with trouble(self.path):
+            old = self._far.nearest(vector, k, Asked(kinds, task, bottleneck, feasible))
+        self._met.update({hit.item.id: hit.item for hit in old})
+        return joined([Found(hit.item, hit.similarity) for hit in old if not is_hidden(hit.item)], own, k)
 
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
         """Q of each item; `Value()` for those never learned."""
         at, unknown = stage.value, Value()
+        self._fetch(ids)
         return {id: self._values.get((id, at, scope), unknown) for id in ids}
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
@@ -172,12 +190,20 @@ class Bank:
         keys = {item: (item, stage.value, scope) for item in rewards if (attempt, (item, stage.value, scope)) not in self._learned}
         if not keys or f"{self.run}:{attempt}" in self._revoked:
             return
+        self._fetch(list(keys))
         updates = [ledger.Update(self.run, attempt, *key, rewards[item], alpha) for item, key in keys.items()]
         with trouble(self.path):
             self._connection.written(lambda: ledger.write(self._connection, updates))
         for item, key in keys.items():
             self._learned.add((attempt, key))
             self._values[key] = ledger.learned(self._values.get(key, Value()), rewards[item], alpha)
+
+    def _fetch(self, ids: Sequence[str]) -> None:
+        """Values of a bank that is not held are asked for when somebody wants them."""
+        if self._far and (new := [id for id in ids if id not in self._valued]):
+            with trouble(self.path):
+                self._values |= self._far.values(new)
+            self._valued.update(new)
 
     def _holds(self, item: MemoryItem) -> bool:
         row = self._rows.get(item.id)
@@ -189,10 +215,11 @@ class Bank:
         with reading(self._connection):
             self._revoked = {row[0] for row in self._connection.execute("SELECT id FROM revoked")}
             self._learned = ledger.withdrawn(self._connection, self.run)
-            self._values = ledger.values_at(self._connection, newest_row)
+            self._far = self._connection.far(self.backend, newest_item, newest_row)
+            self._values = {} if self._far else ledger.values_at(self._connection, newest_row)
+            which = "backend = ? AND seq <= ? AND revoked = 0" + (" AND task IS NULL" if self._far else "")
             rows = self._connection.execute(
-                "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE backend = ? AND seq <= ? AND revoked = 0 ORDER BY seq",
-                (self.backend, newest_item),
+                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {which} ORDER BY seq", (self.backend, newest_item)
             )
             try:
                 for record, vector in rows:
@@ -202,7 +229,7 @@ class Bank:
 
     def _show(self, item: MemoryItem, vector: np.ndarray) -> None:
         """Makes an item part of the view."""
-        if item.backend != self.backend or (item.code and item.reason in QUARANTINED):
+        if item.backend != self.backend or is_hidden(item):
             return
         if self._index is None:
             self._index = Index(len(vector))
@@ -225,6 +252,16 @@ class Bank:
         if self._index is not None and found and len(found[0]) != self._index.dim:
             raise UserError(f"embedder '{self._embedder.id}' gives {len(found[0])} numbers, the bank has {self._index.dim}: {elsewhere()}")
         return found
+
+
+def is_hidden(item: MemoryItem) -> bool:
+    """Whether it holds code that is not to be shown."""
+    return bool(item.code) and item.reason in QUARANTINED
+
+
+def joined(old: Sequence[Found], own: Sequence[Found], k: int) -> list[Found]:
+    """The k nearest of both, which are in order; what was there before the run is older."""
+    return sorted([*old, *own], key=lambda hit: -hit.similarity)[:k]
 
 
 def what_is_embedded(item: MemoryItem) -> str:

@@ -88,13 +88,19 @@ class Index:
         known = self._dots.pop(key, np.zeros(0))
         if len(known) < count:
             new = slice(len(known), count)
-            # Not BLAS: its threads wait for cores that are busy compiling kernels, and cost more than they save at this size.
-            dots = np.einsum("ij,j->i", self._vectors[new], query.astype(np.float32))
-            known = np.concatenate([known, dots / (self._norms[new] * norm(query))])
+            known = np.concatenate([known, cosines(self._vectors[new], self._norms[new], query)])
         self._dots[key] = known
         while len(self._dots) > max(1, CACHED // count):
             self._dots.popitem(last=False)
         return known
+
+
+def cosines(vectors: np.ndarray, norms: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Of a query with float32 vectors on the grid."""
+    # Not BLAS: its threads wait for cores that are busy compiling kernels, and cost more than they save at this size.
+    dots = np.einsum("ij,j->i", vectors, query.astype(np.float32))
+    found: np.ndarray = dots / (norms * norm(query))
+    return found
 
 
 def norm(vector: np.ndarray) -> float:

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import numpy as np
 import psycopg
 from psycopg import errors
 
 from evokernel.core.address import Place, Url
 from evokernel.core.errors import InfraError, UserError
+from evokernel.memory.far import SKETCH, Far, sketch
 from evokernel.memory.tables import VERSION, Rows, Values, bring_up, transaction, version_of
 
 log = logging.getLogger(__name__)
@@ -27,13 +29,16 @@ WAITS_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30, 30, 30)
 OWN = (
     # Items with the same key (attempts on one task) share a row; a search is over these.
     """CREATE TABLE keys (id {number}, backend {text} NOT NULL, sha256 {text} NOT NULL, vector BYTEA NOT NULL,
-       UNIQUE (backend, sha256))""",
+       sketch REAL[] NOT NULL, UNIQUE (backend, sha256))""",
     "ALTER TABLE items ADD COLUMN key BIGINT REFERENCES keys (id)",
     "CREATE INDEX items_by_key ON items (key, seq)",
     "CREATE VIEW vectors AS SELECT items.seq, keys.vector FROM items JOIN keys ON keys.id = items.key",
 )
-PUT_KEY = """INSERT INTO keys (backend, sha256, vector) VALUES (?, ?, ?)
-    ON CONFLICT (backend, sha256) DO NOTHING"""
+LARGE = 50_000
+"""Items of a backend beyond which a run no longer holds them all: the server is asked."""
+HNSW = f"USING hnsw ({SKETCH} vector_ip_ops)"
+LAID_OUT = "WITH (m = 8, ef_construction = 40)"
+"""Of an index: small, as what it finds is put in order exactly."""
 HAS_VECTOR = "SELECT installed_version, default_version FROM pg_available_extensions WHERE name = 'vector'"
 LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ConnectionException, errors.TooManyConnections)
 COLLIDED = (errors.SerializationFailure, errors.DeadlockDetected)
@@ -58,6 +63,7 @@ class Server:
 
     def __init__(self, url: Url, read_only: bool = False) -> None:
         self.url, self.read_only = url, read_only
+        self._indexed: set[str] = set()
         self._connection = self._first_reached()
 
     def _first_reached(self) -> psycopg.Connection[Any]:
@@ -129,8 +135,42 @@ class Server:
 
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         sha256 = hashlib.sha256(vector).hexdigest()
-        self.execute(PUT_KEY, (backend, sha256, vector))
-        self.execute("UPDATE items SET key = (SELECT id FROM keys WHERE backend = ? AND sha256 = ?) WHERE seq = ?", (backend, sha256, seq))
+        found = self.execute("SELECT id FROM keys WHERE backend = ? AND sha256 = ?", (backend, sha256)).fetchone()
+        if not found:
+            self._index(backend)
+            row = (backend, sha256, vector, sketch(np.frombuffer(vector, "<i2")))
+            found = self.execute("INSERT INTO keys (backend, sha256, vector, sketch) VALUES (?, ?, ?, ?) RETURNING id", row).fetchone()
+        self.execute("UPDATE items SET key = ? WHERE seq = ?", (found[0], seq))
+
+    def _index(self, backend: str) -> None:
+        """Sees to it that a backend's keys can be searched by the server, where that has pgvector; inside a transaction."""
+        if backend in self._indexed:
+            return
+        self._indexed.add(backend)
+        if not self.is_indexed(backend) and self._has_vector():
+            self._connection.execute(f"CREATE INDEX {index_name(backend)} ON keys {HNSW} {LAID_OUT} WHERE backend = {literal(backend)}")
+
+    def is_indexed(self, backend: str) -> bool:
+        asked = "SELECT 1 FROM pg_indexes WHERE schemaname = ? AND indexname = ?"
+        return self.execute(asked, (self.url.schema, index_name(backend))).fetchone() is not None
+
+    def _has_vector(self) -> bool:
+        """Whether pgvector is there; it is created where that is allowed."""
+        found = self.execute(HAS_VECTOR).fetchone()
+        if found and not found[0]:
+            self.execute("SAVEPOINT before_vector")
+            try:
+                self.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+            except psycopg.Error as error:
+                self.execute("ROLLBACK TO before_vector")
+                log.warning("memory bank %s goes without pgvector: %s", self.url, one_line(self.url, error))
+                return False
+        return found is not None
+
+    def far(self, backend: str, newest_item: int, newest_row: int) -> Far | None:
+        held = "SELECT count(*) FROM (SELECT 1 FROM items WHERE backend = ? AND seq <= ? AND revoked = 0 LIMIT ?) AS held"
+        is_large = self.execute(held, (backend, newest_item, LARGE + 1)).fetchone()[0] > LARGE
+        return Far(self, backend, newest_item, newest_row) if is_large and self.is_indexed(backend) else None
 
     def size_bytes(self) -> int:
         sizes = "SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass)), 0)::bigint FROM pg_tables"
@@ -138,6 +178,15 @@ class Server:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def index_name(backend: str) -> str:
+    """Of the index on a backend's keys: names of backends may hold what names of indexes may not."""
+    return f"keys_near_{hashlib.sha256(backend.encode()).hexdigest()[:12]}"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def connect(url: Url) -> Server:
@@ -210,8 +259,8 @@ def went_away(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool
     return not any(words in str(error) for words in (*WRONG_LOGIN, NO_DATABASE))
 
 
-WRONG_LOGIN = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", "role ", "authentication failed")
-NO_DATABASE = "database \""
+WRONG_LOGIN = ("password authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "', "authentication failed")
+NO_DATABASE = 'database "'
 COMING = ("starting up", "not yet accepting connections", "shutting down", "in recovery mode")
 ASK = "ask for the rights, as docs/shared-memory.md lists them, or use --memory OTHER"
 

@@ -44,6 +44,9 @@ class File(sqlite3.Connection):
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         self.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (seq, vector))
 
+    def far(self, backend: str, newest_item: int, newest_row: int) -> None:
+        """Never: a file is searched by whoever opened it."""
+
     def size_bytes(self) -> int:
         return sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*"))
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from evokernel.core.records import MemoryItem
+
+if TYPE_CHECKING:
+    from evokernel.memory.far import Far
 
 VERSION = 4
 T = TypeVar("T")
@@ -59,6 +62,9 @@ class Connection(Protocol):
 
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         """What an item is found by."""
+
+    def far(self, backend: str, newest_item: int, newest_row: int) -> Far | None:
+        """For a bank that is too large to be held as it was at these marks; None for all others."""
 
     def size_bytes(self) -> int: ...
 

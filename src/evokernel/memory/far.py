@@ -1,0 +1,167 @@
+"""A bank too large to be held in memory: the server looks for what is near, by sketches of the vectors, and here it is put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evokernel.core.protocols import Value
+from evokernel.core.records import Kind, MemoryItem
+from evokernel.memory import ledger
+from evokernel.memory.index import cosines
+from evokernel.memory.tables import Connection, places
+
+DIMS = 384
+"""Of a sketch: a vector's fixed random projection, short enough for an index that fits in memory. Not bits nor half precision, which would
+be smaller: pgvector as some build it ends the server on processors without the instructions for these."""
+NEAR, MOST = (256, 1000), 16_000
+"""Keys looked at for a search, at least and as the index gives them at once; and where filters leave too few, at most."""
+PER_ITEM = 8
+CHUNK = 32
+SCAN = {"hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": str(2 * MOST)}
+SKETCH = f"(sketch::vector({DIMS}))"
+NEAREST = f"SELECT id, vector FROM keys WHERE backend = ? ORDER BY {SKETCH} <#> ?::real[]::vector({DIMS}) LIMIT ?"
+
+
+class Hit(NamedTuple):
+    """An item, how near it is, and its number in the bank."""
+
+    seq: int
+    similarity: float
+    item: MemoryItem
+
+
+class Asked(NamedTuple):
+    """What a search leaves through."""
+
+    kinds: Sequence[Kind]
+    task: str | None
+    bottleneck: str | None
+    feasible: bool | None
+
+    def where(self) -> tuple[str, list[object]]:
+        """As a statement says it, with its values."""
+        feasible = None if self.feasible is None else int(self.feasible)
+        given = [(name, value) for name, value in (("task", self.task), ("bottleneck", self.bottleneck), ("feasible", feasible))]
+        words = [f"kind IN ({places(len(self.kinds))})"] if self.kinds else []
+        words += [f"{name} = ?" for name, value in given if value is not None]
+        return " AND ".join(["true", *words]), [*self.kinds, *(value for _, value in given if value is not None)]
+
+
+class Far:
+    """What a run sees of a large bank, but for cards and its own additions: those it holds itself."""
+
+    def __init__(self, connection: Connection, backend: str, newest_item: int, newest_row: int) -> None:
+        self._connection, self._backend = connection, backend
+        self._newest_item, self._newest_row = newest_item, newest_row
+
+    def nearest(self, query: np.ndarray, k: int, asked: Asked) -> list[Hit]:
+        """The k nearest, nearest first, older first among equals. Which keys are near is the index's guess; their order is exact."""
+        if asked.task is not None:
+            return self._of_task(query, k, asked)
+        look = min(max(PER_ITEM * k, NEAR[0]), NEAR[1])
+        while True:
+            keys = self._keys(query, look)
+            found = self._items(keys, k, asked)
+            if len(found) >= k or len(keys) < look or look >= MOST:
+                return found
+            look = min(4 * look, MOST)
+
+    def get(self, ids: Sequence[str]) -> list[MemoryItem]:
+        """Those of these items that were there."""
+        rows = self._read(
+            f"SELECT record FROM items WHERE id IN ({places(len(ids))}) AND backend = ? AND seq <= ? AND revoked = 0",
+            *ids,
+            self._backend,
+            self._newest_item,
+        )
+        return [MemoryItem.model_validate_json(record) for (record,) in rows]
+
+    def values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
+        """Q of items as it was, without what has been revoked since."""
+        listed = places(len(ids))
+        moved = [
+            row[0] for row in self._read(f"SELECT DISTINCT item FROM ledger WHERE item IN ({listed}) AND seq > ?", *ids, self._newest_row)
+        ]
+        still = [id for id in ids if id not in set(moved)]
+        found = self._connection.again(lambda: ledger.values_of(self._connection, still)) if still else {}
+        if moved:
+            rows = self._read(f"{ledger.LIVE} AND item IN ({places(len(moved))}) AND seq <= ? ORDER BY seq", *moved, self._newest_row)
+            found |= ledger.fold(rows)
+        return found
+
+    def _keys(self, query: np.ndarray, look: int) -> list[tuple[int, float]]:
+        """Keys that are near, with their exact similarity, nearest first."""
+
+        def ask() -> list[tuple[int, bytes]]:
+            settings = {
+                "hnsw.ef_search": str(min(look, NEAR[1])),
+                "hnsw.iterative_scan": "relaxed_order",
+                "hnsw.max_scan_tuples": str(2 * MOST),
+            }
+            for name, value in settings.items():
+                self._connection.execute("SELECT set_config(?, ?, false)", (name, value))
+            return self._connection.execute(NEAREST, (self._backend, sketch(query), look)).fetchall()
+
+        rows = self._connection.again(ask)
+        return ranked([id for id, _ in rows], [vector for _, vector in rows], query)
+
+    def _items(self, keys: list[tuple[int, float]], k: int, asked: Asked) -> list[Hit]:
+        """The first k items of keys in this order; few keys are asked for at a time, as each may have thousands of items."""
+        where, values = asked.where()
+        found: list[Hit] = []
+        first, size = 0, CHUNK
+        while first < len(keys) and len(found) < k:
+            last = min(first + size, len(keys))
+            while last < len(keys) and keys[last][1] == keys[last - 1][1]:
+                last += 1  # equally near ones are put in order together
+            part = dict(keys[first:last])
+            rows = self._read(
+                f"""SELECT near.key, seq, record FROM unnest(?::bigint[]) AS near(key) CROSS JOIN LATERAL
+                (SELECT seq, record FROM items WHERE items.key = near.key AND seq <= ? AND revoked = 0 AND task IS NOT NULL AND {where}
+                ORDER BY seq LIMIT ?) AS held""",
+                list(part),
+                self._newest_item,
+                *values,
+                k - len(found),
+            )
+            ordered = sorted((-part[key], seq, record) for key, seq, record in rows)
+            found += [Hit(seq, -near, MemoryItem.model_validate_json(record)) for near, seq, record in ordered[: k - len(found)]]
+            first, size = last, 2 * size
+        return found
+
+    def _of_task(self, query: np.ndarray, k: int, asked: Asked) -> list[Hit]:
+        """A task has few keys: all of them are looked at."""
+        rows = self._read(
+            "SELECT id, vector FROM keys WHERE id IN (SELECT key FROM items WHERE backend = ? AND task = ?)", self._backend, asked.task
+        )
+        return self._items(ranked([id for id, _ in rows], [vector for _, vector in rows], query), k, asked)
+
+    def _read(self, statement: str, *values: object) -> list[Any]:
+        return self._connection.again(lambda: self._connection.execute(statement, values).fetchall())
+
+
+def ranked(ids: Sequence[int], vectors: Sequence[bytes], query: np.ndarray) -> list[tuple[int, float]]:
+    """Keys with their exact similarity, nearest first."""
+    if not ids:
+        return []
+    held = np.frombuffer(b"".join(vectors), "<i2").reshape(len(ids), -1).astype(np.float32)
+    norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", held, held, dtype=np.float64)), 1.0)
+    near = cosines(held, norms, query)
+    return [(ids[row], float(near[row])) for row in np.argsort(-near, kind="stable")]
+
+
+def sketch(vector: np.ndarray) -> list[float]:
+    """Of a vector on the grid."""
+    made = vector.astype(np.float32) @ projections(len(vector))
+    unit: list[float] = (made / max(float(np.linalg.norm(made)), 1e-12)).tolist()
+    return unit
+
+
+@cache
+def projections(dim: int) -> np.ndarray:
+    """The same on every machine."""
+    return np.random.default_rng(dim).standard_normal((dim, DIMS), np.float32)
