@@ -30,6 +30,12 @@ def standings(path):
 
 
 UNDO = {  # what takes a bank back to the version before
+    5: (
+        "ALTER TABLE items DROP COLUMN archived",
+        "ALTER TABLE runs DROP COLUMN consolidations",
+        "DROP TABLE merged",
+        "DROP TABLE consolidations",
+    ),
     4: (
         "DROP INDEX items_by_candidate",
         "DROP INDEX items_by_code",

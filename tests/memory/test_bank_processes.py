@@ -46,7 +46,7 @@ def test_no_update_is_lost_between_processes(tmp_path):
 
 def test_eight_processes_and_a_server_that_crashes_and_comes_back(postgres):
     path = place(postgres.url("eight"))
-    writers = [start(path, f"run{n}", 80) for n in range(8)]
+    writers = [start(path, f"run{n}", 50) for n in range(8)]
     for writer in writers:
         while int(writer.stdout.readline()) < 10:
             pass
@@ -56,12 +56,12 @@ def test_eight_processes_and_a_server_that_crashes_and_comes_back(postgres):
     for writer in writers:
         writer.stdout.close()
     values = stored(path)
-    assert values["shared", "draft", ""].visits == 8 * 80
+    assert values["shared", "draft", ""].visits == 8 * 50
     with Bank.read(path) as archive:
         steps = archive.history("shared")
-        assert len({(step.run, step.attempt) for step in steps}) == len(steps) == 8 * 80
+        assert len({(step.run, step.attempt) for step in steps}) == len(steps) == 8 * 50
         assert [step.q_before for step in steps] == [0.0, *(step.q_after for step in steps[:-1])], "one after the other"
-        assert archive.stats().items == 8 * 80
+        assert archive.stats().items == 8 * 50
 
 
 def test_a_killed_writer_loses_nothing_it_had_finished(banks):

@@ -204,10 +204,10 @@ def test_similarity_does_not_depend_on_when_it_was_asked(open_bank):
     """Vectors that come later are multiplied later, in other batches; ties and order must not move for it."""
     random = np.random.default_rng(0)
     words = [f"w{n}" for n in range(40)]
-    items = [item(f"i{n}", key=" ".join(random.choice(words, 12))) for n in range(400)]
+    items = [item(f"i{n}", key=" ".join(random.choice(words, 12))) for n in range(160)]
     at_once, bit_by_bit = open_bank(name="a"), open_bank(name="b")
     at_once.add(items)
-    for first in range(0, 400, 3):
+    for first in range(0, 160, 3):
         bit_by_bit.add(items[first : first + 3])
         bit_by_bit.search("w1 w2 w3", 5)
-    assert at_once.search("w1 w2 w3", 400) == bit_by_bit.search("w1 w2 w3", 400)
+    assert at_once.search("w1 w2 w3", 160) == bit_by_bit.search("w1 w2 w3", 160)

@@ -264,7 +264,7 @@ def test_a_line_that_is_none_changes_nothing(path, tmp_path, line):
         ('{"item": null}\n', "not a memory pack"),
         ("", "not a memory pack"),
         ("[1]\n", "not a memory pack"),
-        ('{"evokernel_memory": 3, "news": 1}\n', "newer evokernel"),
+        ('{"evokernel_memory": 4, "news": 1}\n', "newer evokernel"),
         ('{"evokernel_memory": 2, "news": 1}\n', "line 1"),
         ('{"evokernel_memory": 2}\n', "not what was exported"),
     ],

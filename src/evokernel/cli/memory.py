@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli import packs
+from evokernel.cli import consolidate, packs
 from evokernel.cli.banks import KINDS, archive, bank_option, embedder_option, made, say
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
@@ -34,6 +34,7 @@ def command(ctx: click.Context) -> None:
       evokernel memory audit pack.jsonl --tasks level2
       evokernel memory import pack.jsonl --memory team.db
       evokernel memory revoke my-run:starter/softmax/3 --dry-run
+      evokernel memory consolidate --dry-run
     """
     if ctx.invoked_subcommand is None:
         tell(ctx.get_help())
@@ -47,6 +48,7 @@ def command(ctx: click.Context) -> None:
 @click.option("--family", default="", metavar="NAME", help="Only this family of operators.")
 @click.option("--run", "of_run", default="", metavar="ID", help="Only what this run wrote.")
 @click.option("--revoked", is_flag=True, help="Show revoked items, too.")
+@click.option("--archived", is_flag=True, help="Only what consolidation put aside.")
 @click.option("--quarantined", is_flag=True, help="Only what is left of kernels whose code is not shown to anyone.")
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many, best first. [50]")
 @json_option
@@ -58,6 +60,7 @@ def list_items(
     family: str,
     of_run: str,
     revoked: bool,
+    archived: bool,
     quarantined: bool,
     limit: int,
     as_json: bool,
@@ -68,7 +71,8 @@ def list_items(
     Example: evokernel memory list --kind practice --limit 10
     """
     with archive(path) as bank:
-        found = list(bank.entries(kind=kind or "", backend=backend, task=task, family=family, run=of_run, revoked=revoked or quarantined))
+        asked = {"kind": kind or "", "backend": backend, "task": task, "family": family, "run": of_run}
+        found = list(bank.entries(**asked, revoked=revoked or quarantined, archived=archived))
         found = [entry for entry in found if entry.quarantined or not quarantined]
         known = values(bank)
         rows = [row(entry, known) for entry in found]
@@ -109,13 +113,29 @@ def show(id: str, path: Place, as_json: bool) -> None:
     """
     with archive(path) as bank:
         entry, steps = bank.get(id), bank.history(id)
-        facts = row(entry, values(bank))
+        facts = {**row(entry, values(bank)), "merged": bank.merged(id)}
     if as_json:
         emit({**facts, "item": entry.item.model_dump(mode="json"), "history": [step._asdict() for step in steps]})
         return
     item = entry.item
-    labels = ("id", "kind", "backend", "task", "run", "source", "pack", "candidate", "q1", "visits1", "q2", "visits2", "revoked")
-    lines = [pairs([(label, text(facts[label])) for label in labels if facts[label] not in (None, "", False)])]
+    labels = (
+        "id",
+        "kind",
+        "backend",
+        "task",
+        "run",
+        "source",
+        "pack",
+        "candidate",
+        "q1",
+        "visits1",
+        "q2",
+        "visits2",
+        "revoked",
+        "archived",
+    )
+    lines = [pairs([(label, text(facts[label])) for label in (*labels, "revoked", "archived") if facts[label] not in (None, "", False)])]
+    lines += [f"\nstands for {', '.join(facts['merged'])}"] if facts["merged"] else []
     lines += [f"\n{item.title}", *([f"\n{item.text.rstrip()}"] if item.text else []), *([f"\n{item.code.rstrip()}"] if item.code else [])]
     if steps:
         cells = [
@@ -150,7 +170,7 @@ def stats(path: Place, as_json: bool) -> None:
         pairs(
             [
                 ("bank", f"{found.path} ({bytes_size(found.size_bytes)})"),
-                ("items", f"{found.items} ({tally['kinds'] or 'none'}); {found.revoked} revoked"),
+                ("items", f"{found.items} ({tally['kinds'] or 'none'}); {found.archived} put aside, {found.revoked} revoked"),
                 ("quarantined", f"{found.quarantined} kernels, which are not shown as examples"),
                 ("backends", tally["backends"]),
                 ("correct kernels", f"{found.feasible}, of {found.tasks} tasks"),
@@ -163,7 +183,7 @@ def stats(path: Place, as_json: bool) -> None:
     )
 
 
-for one in (packs.export, packs.import_, packs.inspect, packs.audit):
+for one in (packs.export, packs.import_, packs.inspect, packs.audit, consolidate.consolidate, consolidate.restore):
     command.add_command(one)
 
 
@@ -238,6 +258,7 @@ def row(entry: Entry, known: dict[tuple[str, str], Standing]) -> dict[str, Any]:
         "q2": second.q if second else None,
         "visits2": second.visits if second else 0,
         "revoked": entry.revoked,
+        "archived": entry.archived,
     }
 
 

@@ -15,9 +15,9 @@ from evokernel.core.protocols import Embedder, Found
 from evokernel.core.records import Kind, MemoryItem, Record
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
-from evokernel.memory.ledger import LIVE_UPDATES, Step, Update
+from evokernel.memory.ledger import LIVE_UPDATES, Step, Update, survivors
 from evokernel.memory.schema import connect_to_read, elsewhere, trouble
-from evokernel.memory.tables import version_of
+from evokernel.memory.tables import places, version_of
 
 
 class Entry(NamedTuple):
@@ -29,6 +29,8 @@ class Entry(NamedTuple):
     revoked: bool
     pack: str = ""
     """Hash of the pack it came with; empty for what was learned here."""
+    archived: bool = False
+    """Whether a consolidation put it aside."""
 
     @property
     def quarantined(self) -> bool:
@@ -53,6 +55,8 @@ class Stats(Record):
     size_bytes: int
     embedder: str
     items: int
+    archived: int
+    """Put aside by consolidation."""
     revoked: int
     quarantined: int
     """Attempts whose code is not shown to anyone: refused for what they tried, or revoked."""
@@ -77,7 +81,9 @@ class Archive:
         with trouble(path):
             self._version = version_of(self._connection)
         self._correct = "feasible" if self._version >= 4 else "json_extract(record, '$.feasible')"
-        self._columns = "record, run, revoked, pack" if self._version >= 3 else "record, run, revoked, ''"
+        pack, archived = "pack" if self._version >= 3 else "''", "archived" if self._version >= 5 else "0"
+        self._live = f"revoked = 0 AND {archived} = 0"
+        self._columns, self._archived = f"record, run, revoked, {pack}, {archived}", archived
 
     def close(self) -> None:
         """Ends the use of the file."""
@@ -90,28 +96,40 @@ class Archive:
         self.close()
 
     def entries(
-        self, *, kind: str = "", backend: str = "", task: str = "", family: str = "", run: str = "", text: str = "", revoked: bool = False
+        self,
+        *,
+        kind: str = "",
+        backend: str = "",
+        task: str = "",
+        family: str = "",
+        run: str = "",
+        text: str = "",
+        revoked: bool = False,
+        archived: bool | None = False,
     ) -> Iterator[Entry]:
-        """Items that match every filter given, oldest first; `text` is words that must all occur, whatever their case."""
+        """Items that match every filter given, oldest first; `text` is words that must all occur, whatever their case. `archived` None
+        means those that were put aside, too."""
         given = {"kind": kind, "backend": backend, "task": task, "family": family, "run": run}
         where = " AND ".join(["revoked <= ?", *(f"{name} = ?" for name, value in given.items() if value)])
+        if archived is not None:
+            where += f" AND {self._archived} {'>' if archived else '='} 0"
         words = text.lower().split()
         with trouble(self.path):
             rows = self._connection.execute(
                 f"SELECT {self._columns} FROM items WHERE {where} ORDER BY seq", (int(revoked), *filter(None, given.values()))
             )
-            for record, by, gone, pack in rows:
+            for record, by, gone, pack, aside in rows:
                 item = self._parse(record)
                 said = f"{item.id}\n{item.title}\n{item.text}\n{item.code}".lower()
                 if all(word in said for word in words):
-                    yield Entry(item, by, bool(gone), pack)
+                    yield Entry(item, by, bool(gone), pack, aside > 0)
 
     def get(self, id: str) -> Entry:
         """One item, or a line that says which ids are near."""
         with trouble(self.path):
             row = self._connection.execute(f"SELECT {self._columns} FROM items WHERE id = ?", (id,)).fetchone()
             if row:
-                return Entry(self._parse(row[0]), row[1], bool(row[2]), row[3])
+                return Entry(self._parse(row[0]), row[1], bool(row[2]), row[3], row[4] > 0)
             known = [found[0] for found in self._connection.execute("SELECT id FROM items")]
         near = get_close_matches(id, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "'evokernel memory list' shows what is there"
@@ -126,7 +144,7 @@ class Archive:
         index: Index | None = None
         with trouble(self.path):
             rows = self._connection.execute(
-                "SELECT record, vector FROM items JOIN vectors USING (seq) WHERE revoked = 0 AND ? IN ('', backend) ORDER BY seq",
+                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {self._live} AND ? IN ('', backend) ORDER BY seq",
                 (backend,),
             )
             for record, blob in rows:
@@ -149,12 +167,19 @@ class Archive:
             )
             return [Standing(*row) for row in rows]
 
+    def merged(self, id: str) -> list[str]:
+        """Items that were merged into this one."""
+        with trouble(self.path):
+            return [item for item, root in survivors(self._connection).items() if root == id]
+
     def history(self, id: str) -> list[Step]:
-        """How an item came to its values: every update, oldest first."""
+        """How an item came to its values: every update, oldest first, with those of what was merged into it."""
+        names = [id, *self.merged(id)]
         with trouble(self.path):
             rows = self._connection.execute(
-                "SELECT run, attempt, stage, scope, reward, alpha, q_before, q_after, revoked FROM ledger WHERE item = ? ORDER BY seq",
-                (id,),
+                f"""SELECT run, attempt, stage, scope, reward, alpha, q_before, q_after, revoked FROM ledger
+                WHERE item IN ({places(len(names))}) ORDER BY seq""",
+                names,
             )
             return [Step(*row)._replace(revoked=bool(row[-1])) for row in rows]
 
@@ -165,15 +190,16 @@ class Archive:
                 path=str(self.path),
                 size_bytes=self._connection.size_bytes(),
                 embedder=self.meta("embedder"),
-                items=self._count("items WHERE revoked = 0"),
+                items=self._count(f"items WHERE {self._live}"),
+                archived=self._count(f"items WHERE revoked = 0 AND {self._archived} > 0"),
                 revoked=self._count("items WHERE revoked = 1"),
                 quarantined=sum(entry.quarantined for entry in self.entries(kind="experience", revoked=True)),
                 runs=self._count("runs"),
                 updates=self._count("ledger WHERE revoked = 0"),
                 kinds=self._tally("kind"),
                 backends=self._tally("backend"),
-                tasks=int(self._connection.execute("SELECT count(DISTINCT task) FROM items WHERE revoked = 0").fetchone()[0]),
-                feasible=self._count(f"items WHERE revoked = 0 AND kind = 'trace' AND {self._correct} = 1"),
+                tasks=int(self._connection.execute(f"SELECT count(DISTINCT task) FROM items WHERE {self._live}").fetchone()[0]),
+                feasible=self._count(f"items WHERE {self._live} AND kind = 'trace' AND {self._correct} = 1"),
                 packs=self.packs(),
             )
 
@@ -200,7 +226,7 @@ class Archive:
         return int(self._connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])
 
     def _tally(self, column: str) -> dict[str, int]:
-        return dict(self._connection.execute(f"SELECT {column}, count(*) FROM items WHERE revoked = 0 GROUP BY 1 ORDER BY 1").fetchall())
+        return dict(self._connection.execute(f"SELECT {column}, count(*) FROM items WHERE {self._live} GROUP BY 1 ORDER BY 1").fetchall())
 
     def _parse(self, record: str) -> MemoryItem:
         try:

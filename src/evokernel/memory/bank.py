@@ -21,7 +21,7 @@ from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.far import Asked, Far
 from evokernel.memory.index import Index, grid
 from evokernel.memory.schema import connect, elsewhere, trouble
-from evokernel.memory.tables import ASKED, Connection, asked, places, reading
+from evokernel.memory.tables import ASKED, Connection, Mark, asked, places, reading
 
 if TYPE_CHECKING:
     from evokernel.memory.archive import Archive
@@ -81,26 +81,28 @@ class Bank:
             held.callback(connection.close)
             bank = cls(path, connection, embedder, backend, run)
             mark = connection.written(lambda: bank._begin(folder, facts))
-            connection.again(lambda: bank._load(*mark))
+            connection.again(lambda: bank._load(mark))
             held.pop_all()
         return bank
 
-    def _begin(self, folder: Path | None, facts: origins.Facts | None) -> tuple[int, int]:
+    def _begin(self, folder: Path | None, facts: origins.Facts | None) -> Mark:
         """Where the bank stood when this run first opened it, which is noted."""
         connection = self._connection
         claim(connection, self.path, self._embedder.id)
-        mark = connection.execute("SELECT items, ledger FROM runs WHERE id = ?", (self.run,)).fetchone()
+        mark = connection.execute("SELECT items, ledger, consolidations FROM runs WHERE id = ?", (self.run,)).fetchone()
         self.resumed = mark is not None
         self.begun = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (self.run,)).fetchone() is not None
         if not mark:
             newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
-            mark = (newest, ledger.head(connection))
-            connection.execute("INSERT INTO runs (id, backend, items, ledger) VALUES (?, ?, ?, ?)", (self.run, self.backend, *mark))
+            tidied = connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()[0]
+            mark = (newest, ledger.head(connection), tidied)
+            columns = "id, backend, items, ledger, consolidations"
+            connection.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?)", (self.run, self.backend, *mark))
         if folder:
             connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (str(folder.absolute()), self.run))
         if facts:
             origins.keep(connection, self.run, facts)
-        return mark[0], mark[1]
+        return Mark(*mark)
 
     @staticmethod
     def read(path: Place) -> Archive:
@@ -209,17 +211,17 @@ class Bank:
         row = self._rows.get(item.id)
         return row is not None and self._items[row] == item
 
-    def _load(self, newest_item: int, newest_row: int) -> None:
-        """The view as of the marks."""
+    def _load(self, mark: Mark) -> None:
+        """The view as of the mark."""
         self._index, self._items, self._rows = None, [], {}
         with reading(self._connection):
             self._revoked = {row[0] for row in self._connection.execute("SELECT id FROM revoked")}
             self._learned = ledger.withdrawn(self._connection, self.run)
-            self._far = self._connection.far(self.backend, newest_item, newest_row)
-            self._values = {} if self._far else ledger.values_at(self._connection, newest_row)
-            which = "backend = ? AND seq <= ? AND revoked = 0" + (" AND task IS NULL" if self._far else "")
+            self._far = self._connection.far(self.backend, mark)
+            self._values = {} if self._far else ledger.values_at(self._connection, mark.ledger, mark.consolidations)
+            which = f"backend = ? AND {mark.seen}" + (" AND task IS NULL" if self._far else "")
             rows = self._connection.execute(
-                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {which} ORDER BY seq", (self.backend, newest_item)
+                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {which} ORDER BY seq", (self.backend,)
             )
             try:
                 for record, vector in rows:

@@ -12,7 +12,7 @@ from evokernel.core.protocols import Value
 from evokernel.core.records import Kind, MemoryItem
 from evokernel.memory import ledger
 from evokernel.memory.index import cosines
-from evokernel.memory.tables import Connection, places
+from evokernel.memory.tables import Connection, Mark, places
 
 DIMS = 384
 """Of a sketch: a vector's fixed random projection, short enough for an index that fits in memory. Not bits nor half precision, which would
@@ -54,9 +54,9 @@ class Asked(NamedTuple):
 class Far:
     """What a run sees of a large bank, but for cards and its own additions: those it holds itself."""
 
-    def __init__(self, connection: Connection, backend: str, newest_item: int, newest_row: int) -> None:
-        self._connection, self._backend = connection, backend
-        self._newest_item, self._newest_row = newest_item, newest_row
+    def __init__(self, connection: Connection, backend: str, mark: Mark) -> None:
+        self._connection, self._backend, self._mark = connection, backend, mark
+        self._known: tuple[int, dict[str, str], set[str]] | None = None
 
     def nearest(self, query: np.ndarray, k: int, asked: Asked) -> list[Hit]:
         """The k nearest, nearest first, older first among equals. Which keys are near is the index's guess; their order is exact."""
@@ -72,26 +72,35 @@ class Far:
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Those of these items that were there."""
-        rows = self._read(
-            f"SELECT record FROM items WHERE id IN ({places(len(ids))}) AND backend = ? AND seq <= ? AND revoked = 0",
-            *ids,
-            self._backend,
-            self._newest_item,
-        )
+        which = f"id IN ({places(len(ids))}) AND backend = ? AND {self._mark.seen}"
+        rows = self._read(f"SELECT record FROM items WHERE {which}", *ids, self._backend)
         return [MemoryItem.model_validate_json(record) for (record,) in rows]
 
     def values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
         """Q of items as it was, without what has been revoked since."""
-        listed = places(len(ids))
-        moved = [
-            row[0] for row in self._read(f"SELECT DISTINCT item FROM ledger WHERE item IN ({listed}) AND seq > ?", *ids, self._newest_row)
-        ]
-        still = [id for id in ids if id not in set(moved)]
-        found = self._connection.again(lambda: ledger.values_of(self._connection, still)) if still else {}
-        if moved:
-            rows = self._read(f"{ledger.LIVE} AND item IN ({places(len(moved))}) AND seq <= ? ORDER BY seq", *moved, self._newest_row)
-            found |= ledger.fold(rows)
+        return self._connection.again(lambda: self._values(ids))
+
+    def _values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
+        roots, later = self._merges()
+        members = [*ids, *(item for item, root in roots.items() if root in set(ids))]
+        which = f"item IN ({places(len(members))}) AND seq > ?"
+        rows = self._read(f"SELECT DISTINCT item FROM ledger WHERE {which}", *members, self._mark.ledger)
+        moved = later | {roots.get(row[0], row[0]) for row in rows}
+        still = [id for id in ids if id not in moved]
+        found = ledger.values_of(self._connection, still) if still else {}
+        if folded := [item for item in members if roots.get(item, item) in moved]:
+            rows = self._read(f"{ledger.LIVE} AND item IN ({places(len(folded))}) AND seq <= ? ORDER BY seq", *folded, self._mark.ledger)
+            found |= ledger.fold(rows, roots)
         return found
+
+    def _merges(self) -> tuple[dict[str, str], set[str]]:
+        """What merged items counted for at the mark, and what has been merged since; read again when the bank was tidied."""
+        (newest,) = self._connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()
+        if self._known is None or self._known[0] != newest:
+            links = ledger.links(self._connection)
+            later = {name for link in links if link.at > self._mark.consolidations for name in link[:2]}
+            self._known = (newest, ledger.survivors(self._connection, self._mark.consolidations), later)
+        return self._known[1], self._known[2]
 
     def _keys(self, query: np.ndarray, look: int) -> list[tuple[int, float]]:
         """Keys that are near, with their exact similarity, nearest first."""
@@ -121,10 +130,9 @@ class Far:
             part = dict(keys[first:last])
             rows = self._read(
                 f"""SELECT near.key, seq, record FROM unnest(?::bigint[]) AS near(key) CROSS JOIN LATERAL
-                (SELECT seq, record FROM items WHERE items.key = near.key AND seq <= ? AND revoked = 0 AND task IS NOT NULL AND {where}
+                (SELECT seq, record FROM items WHERE items.key = near.key AND {self._mark.seen} AND task IS NOT NULL AND {where}
                 ORDER BY seq LIMIT ?) AS held""",
                 list(part),
-                self._newest_item,
                 *values,
                 k - len(found),
             )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from evokernel.core.protocols import Value
-from evokernel.memory.tables import Connection, places
+from evokernel.memory.tables import Connection, places, version_of
 
 ADD_ROW = f"""INSERT INTO ledger (run, attempt, item, stage, scope, reward, alpha, q_before, q_after) VALUES ({places(9)})"""
 SET_VALUE = f"""INSERT INTO q (item, stage, scope, q, visits) VALUES ({places(5)})
@@ -34,11 +34,6 @@ class Update(NamedTuple):
     def task(self) -> str:
         """The task it was learned on."""
         return self.attempt.rpartition("/")[0]
-
-    @property
-    def key(self) -> Key:
-        """What it changes."""
-        return self.item, self.stage, self.scope
 
     @property
     def trace(self) -> str:
@@ -86,15 +81,17 @@ def write_batch(connection: Connection, updates: Sequence[Update]) -> int:
             (*runs, *attempts),
         )
     }
-    values = values_of(connection, items)
+    roots = survivors_of(connection, items)
+    values = values_of(connection, list({roots.get(item, item) for item in items}))
     changed: dict[Key, Value] = {}
     rows = []
     for update in updates:
         if update[:5] in known:
             continue
         known.add(update[:5])
-        before = values.get(update.key, Value())
-        values[update.key] = changed[update.key] = after = learned(before, update.reward, update.alpha)
+        key = (roots.get(update.item, update.item), update.stage, update.scope)
+        before = values.get(key, Value())
+        values[key] = changed[key] = after = learned(before, update.reward, update.alpha)
         rows.append((*update, before.q, after.q))
     connection.executemany(ADD_ROW, rows)
     connection.executemany(SET_VALUE, [(*key, value.q, value.visits) for key, value in changed.items()])
@@ -112,18 +109,59 @@ def head(connection: Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
 
 
-def values_at(connection: Connection, mark: int) -> dict[Key, Value]:
-    """Q as it was when the ledger ended at `mark`, without what has been revoked since."""
-    if mark == head(connection):
+class Links(NamedTuple):
+    """A merged item, the one its updates count for, and the consolidation that merged them."""
+
+    item: str
+    survivor: str
+    at: int
+
+
+def links(connection: Connection) -> list[Links]:
+    """All merges of a bank, also of one from before there were any."""
+    if version_of(connection) < 5:
+        return []
+    return [Links(*row) for row in connection.execute("SELECT item, survivor, at FROM merged ORDER BY item")]
+
+
+def survivors(connection: Connection, until: int | None = None) -> dict[str, str]:
+    """By merged item, the one that stands for it now, or stood after a consolidation."""
+    step = {link.item: link.survivor for link in links(connection) if until is None or link.at <= until}
+    found = {}
+    for item, survivor in step.items():
+        while survivor in step:
+            survivor = step[survivor]
+        found[item] = survivor
+    return found
+
+
+def survivors_of(connection: Connection, items: Sequence[str]) -> dict[str, str]:
+    """The same for some items."""
+    found: dict[str, str] = {}
+    ends = {item: [item] for item in items}
+    while ends:
+        rows = connection.execute(f"SELECT item, survivor FROM merged WHERE item IN ({places(len(ends))})", list(ends)).fetchall()
+        further: dict[str, list[str]] = {}
+        for item, survivor in rows:
+            further.setdefault(survivor, []).extend(ends[item])
+            found.update(dict.fromkeys(ends[item], survivor))
+        ends = further
+    return found
+
+
+def values_at(connection: Connection, mark: int, consolidations: int) -> dict[Key, Value]:
+    """Q as it was when the ledger ended at `mark`, merged as far as items were then, without what has been revoked since."""
+    if mark == head(connection) and all(link.at <= consolidations for link in links(connection)):
         rows = connection.execute("SELECT item, stage, scope, q, visits FROM q")
         return {(item, stage, scope): Value(q, visits) for item, stage, scope, q, visits in rows}
-    return fold(connection.execute(f"{LIVE} AND seq <= ? ORDER BY seq", (mark,)))
+    return fold(connection.execute(f"{LIVE} AND seq <= ? ORDER BY seq", (mark,)), survivors(connection, consolidations))
 
 
-def fold(rows: Iterable[tuple[str, str, str, float, float]]) -> dict[Key, Value]:
-    """Item, stage, scope, reward and alpha of each row, oldest first, to the values they make."""
+def fold(rows: Iterable[tuple[str, str, str, float, float]], roots: Mapping[str, str] = {}) -> dict[Key, Value]:
+    """Item, stage, scope, reward and alpha of each row, oldest first, to the values they make; `roots` are what merged items count for."""
     values: dict[Key, Value] = {}
     for item, stage, scope, reward, alpha in rows:
+        item = roots.get(item, item)
         values[item, stage, scope] = learned(values.get((item, stage, scope), Value()), reward, alpha)
     return values
 
@@ -136,14 +174,26 @@ def withdrawn(connection: Connection, run: str) -> set[tuple[str, Key]]:
 
 def recompute(connection: Connection, items: Iterable[str]) -> None:
     """Rewrites the values of these items, and their rows' before and after, from the rows that still count."""
+    roots = survivors(connection)
+    groups: dict[str, list[str]] = {}
+    for item, root in roots.items():
+        groups.setdefault(root, [root]).append(item)
     for item in items:
+        if item in roots:
+            connection.execute("DELETE FROM q WHERE item = ?", (item,))
+            continue
+        members = groups.get(item, [item])
         connection.execute("DELETE FROM q WHERE item = ?", (item,))
         values: dict[Key, Value] = {}
         rows = connection.execute(
-            "SELECT seq, stage, scope, reward, alpha FROM ledger WHERE item = ? AND revoked = 0 ORDER BY seq", (item,)
+            f"""SELECT seq, stage, scope, reward, alpha FROM ledger
+            WHERE item IN ({places(len(members))}) AND revoked = 0 ORDER BY seq""",
+            members,
         ).fetchall()
+        told = []
         for seq, stage, scope, reward, alpha in rows:
             before = values.get((item, stage, scope), Value())
             values[item, stage, scope] = after = learned(before, reward, alpha)
-            connection.execute("UPDATE ledger SET q_before = ?, q_after = ? WHERE seq = ?", (before.q, after.q, seq))
+            told.append((before.q, after.q, seq))
+        connection.executemany("UPDATE ledger SET q_before = ?, q_after = ? WHERE seq = ?", told)
         connection.executemany(SET_VALUE, [(*key, value.q, value.visits) for key, value in values.items()])

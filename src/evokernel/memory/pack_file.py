@@ -19,7 +19,9 @@ from evokernel.core.records import MemoryItem, Record, Stage
 from evokernel.memory.ledger import Update
 from evokernel.memory.origins import Origin
 
-FORMAT = 2
+FORMAT = 3
+PLAIN = 2
+"""The format of packs in which nothing was merged, which an older evokernel reads."""
 UNSIGNED = 1
 """The format before packs had a header."""
 
@@ -42,7 +44,7 @@ class Filters(Record):
 class Header(Record):
     """The first line."""
 
-    evokernel_memory: int = FORMAT
+    evokernel_memory: int = PLAIN
     sha256: str = ""
     """Of every byte after this line: equal content, equal hash."""
     seal: str = ""
@@ -60,12 +62,20 @@ class Header(Record):
     filters: Filters = Filters()
 
 
+class Merged(Record):
+    """An item whose updates count for another one."""
+
+    item: str
+    survivor: str
+
+
 class Line(Record):
-    """Any other line: an item with the run that wrote it, or one update of a value."""
+    """Any other line: an item with the run that wrote it, one update of a value, or what an item that is not there counts for."""
 
     item: MemoryItem | None = None
     run: str = ""
     update: Update | None = None
+    merged: Merged | None = None
 
 
 class Held(NamedTuple):
@@ -83,6 +93,7 @@ class Pack(NamedTuple):
     """Of what was read, whatever the header says."""
     items: tuple[Held, ...]
     updates: tuple[Update, ...]
+    merged: tuple[Merged, ...]
     fault: str
     """Why it is not what was exported; empty when it is, or when nobody signed it."""
 
@@ -131,7 +142,8 @@ def read(file: Path, unsigned: bool = False) -> Pack:
         raise UserError(f"{file} is not what was exported: {fault}; get it again, or take it as it is with --unsigned")
     lines = list(parsed(file, body))
     items = tuple(Held(line.item, line.run) for line in lines if line.item)
-    return Pack(header, sha256, items, tuple(line.update for line in lines if line.update), fault)
+    updates = tuple(line.update for line in lines if line.update)
+    return Pack(header, sha256, items, updates, tuple(line.merged for line in lines if line.merged), fault)
 
 
 def opened(file: Path, top: bytes) -> Header:

@@ -23,9 +23,9 @@ from evokernel.core.records import MemoryItem
 from evokernel.memory import ledger, origins
 from evokernel.memory.bank import CANDIDATE, claim, put, what_is_embedded
 from evokernel.memory.index import grid
-from evokernel.memory.pack_file import Filters, Header, Pack, described, first_line, read
+from evokernel.memory.pack_file import FORMAT, PLAIN, Filters, Header, Pack, described, first_line, read
 from evokernel.memory.schema import connect, connect_to_read, elsewhere, trouble
-from evokernel.memory.tables import Connection
+from evokernel.memory.tables import Connection, version_of
 
 
 class Moved(NamedTuple):
@@ -78,17 +78,21 @@ def write_body(connection: Connection, path: Place, body: IO[bytes], filters: Fi
 
     items: dict[str, MemoryItem] = {}
     wrote, learned = Counter[str](), Counter[str]()
+    shown = "revoked = 0 AND archived = 0" if version_of(connection) >= 5 else "revoked = 0"
     rows = connection.execute(
-        "SELECT id, run, kind, task, record FROM items WHERE revoked = 0 AND ? IN ('', backend) ORDER BY seq", (filters.backend,)
+        f"SELECT id, run, kind, task, record FROM items WHERE {shown} AND ? IN ('', backend) ORDER BY seq", (filters.backend,)
     )
     for id, run, kind, task, record in rows:
         if id not in leaving.items and (kind in filters.kinds or not filters.kinds) and (task is None or stays(task, filters, leaving)):
             items[id] = parse(path, record)
             wrote[run] += 1
             write(f'{{"item": {record}, "run": {json.dumps(run)}}}')
+    roots = {item: root for item, root in ledger.survivors(connection).items() if root in items}
+    for item, root in roots.items():
+        write(json.dumps({"merged": {"item": item, "survivor": root}}))
     for row in connection.execute(ledger.LIVE_UPDATES):
         update = ledger.Update(*row)
-        if update.item in items and stays(update.task, filters, leaving) and update.trace not in leaving.items:
+        if roots.get(update.item, update.item) in items and stays(update.task, filters, leaving) and update.trace not in leaving.items:
             learned[update.run] += 1
             write(json.dumps({"update": update._asdict()}))
     known = origins.all_known(connection)
@@ -96,7 +100,7 @@ def write_body(connection: Connection, path: Place, body: IO[bytes], filters: Fi
         origins.Origin(run=run, items=wrote[run], updates=learned[run], **known.get(run, origins.Facts()).model_dump())
         for run in sorted((wrote.keys() | learned.keys()) - {""})
     )
-    found = described(items.values())
+    found = {**described(items.values()), "evokernel_memory": FORMAT if roots else PLAIN}
     return Header.model_validate({**found, "sha256": digest.hexdigest(), "updates": learned.total(), "runs": runs, "filters": filters})
 
 
@@ -156,6 +160,10 @@ def take(path: Place, pack: Pack, embedder: Embedder) -> Moved:
         news = [(held, vector) for held, vector in given if not known & {held.item.id, CANDIDATE + held.item.candidate}]
         for held, vector in news:
             put(connection, held.run, held.item, vector, pack.sha256)
+        there = {row[0] for row in connection.execute("SELECT id FROM items")}
+        tidied = connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()[0]
+        links = [(one.item, one.survivor, tidied) for one in pack.merged if one.item not in there and one.survivor in there]
+        connection.executemany("INSERT INTO merged VALUES (?, ?, ?) ON CONFLICT DO NOTHING", links)
         learned = ledger.write(connection, [update for update in pack.updates if not revoked & {update.trace, update.item}])
         connection.execute("INSERT INTO packs VALUES (?, ?) ON CONFLICT DO NOTHING", (pack.sha256, first_line(pack.header)))
         for origin in pack.header.runs:

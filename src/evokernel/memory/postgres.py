@@ -18,7 +18,7 @@ from psycopg import errors
 from evokernel.core.address import Place, Url
 from evokernel.core.errors import InfraError, UserError
 from evokernel.memory.far import SKETCH, Far, sketch
-from evokernel.memory.tables import VERSION, Rows, Values, bring_up, transaction, version_of
+from evokernel.memory.tables import VERSION, Mark, Rows, Values, bring_up, transaction, version_of
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,6 +30,7 @@ OWN = (
     # Items with the same key (attempts on one task) share a row; a search is over these.
     """CREATE TABLE keys (id {number}, backend {text} NOT NULL, sha256 {text} NOT NULL, vector BYTEA NOT NULL,
        sketch REAL[] NOT NULL, UNIQUE (backend, sha256))""",
+    "ALTER TABLE keys ALTER COLUMN vector SET STORAGE EXTERNAL, ALTER COLUMN sketch SET STORAGE EXTERNAL",
     "ALTER TABLE items ADD COLUMN key BIGINT REFERENCES keys (id)",
     "CREATE INDEX items_by_key ON items (key, seq)",
     "CREATE VIEW vectors AS SELECT items.seq, keys.vector FROM items JOIN keys ON keys.id = items.key",
@@ -167,10 +168,10 @@ class Server:
                 return False
         return found is not None
 
-    def far(self, backend: str, newest_item: int, newest_row: int) -> Far | None:
-        held = "SELECT count(*) FROM (SELECT 1 FROM items WHERE backend = ? AND seq <= ? AND revoked = 0 LIMIT ?) AS held"
-        is_large = self.execute(held, (backend, newest_item, LARGE + 1)).fetchone()[0] > LARGE
-        return Far(self, backend, newest_item, newest_row) if is_large and self.is_indexed(backend) else None
+    def far(self, backend: str, mark: Mark) -> Far | None:
+        held = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE backend = ? AND {mark.seen} LIMIT ?) AS held"
+        is_large = self.execute(held, (backend, LARGE + 1)).fetchone()[0] > LARGE
+        return Far(self, backend, mark) if is_large and self.is_indexed(backend) else None
 
     def size_bytes(self) -> int:
         sizes = "SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass)), 0)::bigint FROM pg_tables"

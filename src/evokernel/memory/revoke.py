@@ -12,6 +12,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.memory import ledger
 from evokernel.memory.bank import CANDIDATE
+from evokernel.memory.consolidate import bring_back
 from evokernel.memory.distill import note_id
 from evokernel.memory.schema import connect_to_change, trouble
 from evokernel.memory.tables import Connection, transaction
@@ -86,6 +87,8 @@ def take_back(connection: Connection, attempts: Sequence[str], items: Sequence[s
     gone = [*items, *(name for trace in attempts for name in (trace, note_id(trace)))]
     connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", [(name,) for name in gone])
     fresh = [id for id in gone if connection.execute("UPDATE items SET revoked = 1 WHERE id = ? AND revoked = 0", (id,)).rowcount]
+    named = [link.item for link in ledger.links(connection) if link.survivor in set(fresh) and link.item not in set(gone)]
+    bring_back(connection, named)  # what a revoked kernel stood for stands for itself
     touched: list[str] = []
 
     def withdraw(where: str, *values: str) -> None:
@@ -99,8 +102,10 @@ def take_back(connection: Connection, attempts: Sequence[str], items: Sequence[s
     for trace in held_against(connection, set(attempts)):
         run, _, attempt = trace.partition(":")
         withdraw("run = ? AND attempt = ? AND stage = 'refine'", run, attempt)
-    ledger.recompute(connection, sorted(set(touched)))
-    return Revocation(tuple(attempts), tuple(fresh), len(touched), len(set(touched)))
+    roots = ledger.survivors(connection)
+    changed = {roots.get(item, item) for item in touched}
+    ledger.recompute(connection, sorted(changed | set(named)))
+    return Revocation(tuple(attempts), tuple(fresh), len(touched), len(changed))
 
 
 def held_against(connection: Connection, gone: Collection[str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from evokernel.core.errors import UserError
-from evokernel.memory.tables import VERSION, bring_up, transaction, version_of
+from evokernel.memory.tables import VERSION, Mark, bring_up, transaction, version_of
 
 BUSY_TIMEOUT_S = 60.0
 VECTORS = "CREATE TABLE vectors (seq INTEGER PRIMARY KEY REFERENCES items (seq), vector BLOB NOT NULL)"
@@ -44,7 +44,7 @@ class File(sqlite3.Connection):
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         self.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (seq, vector))
 
-    def far(self, backend: str, newest_item: int, newest_row: int) -> None:
+    def far(self, backend: str, mark: Mark) -> None:
         """Never: a file is searched by whoever opened it."""
 
     def size_bytes(self) -> int:

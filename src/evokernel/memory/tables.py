@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,9 +14,22 @@ from evokernel.core.records import MemoryItem
 if TYPE_CHECKING:
     from evokernel.memory.far import Far
 
-VERSION = 4
+VERSION = 5
 T = TypeVar("T")
 Values = Sequence[Any] | Mapping[str, Any]
+
+
+class Mark(NamedTuple):
+    """Where a bank stood: its newest item, its newest row of the ledger, its latest consolidation."""
+
+    items: int
+    ledger: int
+    consolidations: int
+
+    @property
+    def seen(self) -> str:
+        """As a statement says which items were there: what was put aside later was still there, what is revoked never was."""
+        return f"seq <= {self.items} AND revoked = 0 AND (archived = 0 OR archived > {self.consolidations})"
 
 
 class Rows(Protocol):
@@ -63,8 +76,8 @@ class Connection(Protocol):
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         """What an item is found by."""
 
-    def far(self, backend: str, newest_item: int, newest_row: int) -> Far | None:
-        """For a bank that is too large to be held as it was at these marks; None for all others."""
+    def far(self, backend: str, mark: Mark) -> Far | None:
+        """For a bank that is too large to be held as it was at a mark; None for all others."""
 
     def size_bytes(self) -> int: ...
 
@@ -76,12 +89,16 @@ ORIGINS = "CREATE TABLE origins (run {text} PRIMARY KEY, facts {text} NOT NULL) 
 PACKS = "CREATE TABLE packs (sha256 {text} PRIMARY KEY, header {text} NOT NULL) {flat}"
 # What is asked of records by statements; everything else stays inside them.
 ASKED = ("candidate", "code", "feasible", "latency_us", "bottleneck")
+# What was put aside: by which tidying of the bank an item was, and which other item a merged one's updates count for.
+MERGED = "CREATE TABLE merged (item {text} PRIMARY KEY, survivor {text} NOT NULL, at INTEGER NOT NULL) {flat}"
+CONSOLIDATIONS = "CREATE TABLE consolidations (number INTEGER PRIMARY KEY, report {text} NOT NULL) {flat}"
 TABLES = (
     "CREATE TABLE meta (name {text} PRIMARY KEY, value {text} NOT NULL) {flat}",
     """CREATE TABLE items (seq {number}, id {text} NOT NULL UNIQUE, run {text} NOT NULL, kind {text} NOT NULL,
        backend {text} NOT NULL, task {text}, family {text} NOT NULL, parent {text} NOT NULL, record {text} NOT NULL,
        revoked INTEGER NOT NULL DEFAULT 0, pack {text} NOT NULL DEFAULT '', candidate {text} NOT NULL DEFAULT '',
-       code {text} NOT NULL DEFAULT '', feasible INTEGER, latency_us {real}, bottleneck {text} NOT NULL DEFAULT '')""",
+       code {text} NOT NULL DEFAULT '', feasible INTEGER, latency_us {real}, bottleneck {text} NOT NULL DEFAULT '',
+       archived INTEGER NOT NULL DEFAULT 0)""",
     "CREATE INDEX items_by_backend ON items (backend, seq)",
     "CREATE INDEX items_by_parent ON items (parent)",
     "CREATE INDEX items_by_candidate ON items (candidate)",
@@ -95,11 +112,13 @@ TABLES = (
     "CREATE INDEX ledger_by_item ON ledger (item, stage, scope, seq)",
     # Where the bank stood when a run first opened it: what the run sees for ever after, besides its own learning.
     """CREATE TABLE runs (id {text} PRIMARY KEY, backend {text} NOT NULL, items BIGINT NOT NULL, ledger BIGINT NOT NULL,
-       folder {text} NOT NULL DEFAULT '') {flat}""",
+       folder {text} NOT NULL DEFAULT '', consolidations INTEGER NOT NULL DEFAULT 0) {flat}""",
     # Ids of items and attempts, and `candidate:<id>` for code that is refused wherever it turns up again.
     "CREATE TABLE revoked (id {text} PRIMARY KEY) {flat}",
     ORIGINS,
     PACKS,
+    MERGED,
+    CONSOLIDATIONS,
 )
 
 
@@ -124,6 +143,12 @@ STEPS: dict[int, tuple[Step, ...]] = {
         "CREATE INDEX items_by_candidate ON items (candidate)",
         "CREATE INDEX items_by_code ON items (code)",
         fill_asked,
+    ),
+    4: (
+        "ALTER TABLE items ADD COLUMN archived INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE runs ADD COLUMN consolidations INTEGER NOT NULL DEFAULT 0",
+        MERGED,
+        CONSOLIDATIONS,
     ),
 }
 """What makes a bank of a version one of the next. Those on servers began with version 4."""

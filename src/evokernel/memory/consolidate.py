@@ -1,0 +1,243 @@
+"""Keeps a bank from growing without bound: near copies of a kernel are merged, what turned out to be worth little is put aside.
+
+Nothing is lost: what is put aside stays in the bank, can be listed and restored, and every row of the ledger is as it was. A merged item's
+rows count for the one that stands for it, so that values still are what replaying the ledger gives. Runs under way see none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from evokernel.core.address import Place, place
+from evokernel.core.errors import UserError
+from evokernel.memory import ledger
+from evokernel.memory.distill import note_id
+from evokernel.memory.schema import connect_to_change, elsewhere, trouble
+from evokernel.memory.tables import Connection, transaction
+
+RUN = 5
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?m:^\s*#(?!\s*(?:include|define|pragma|if|el|end|undef))[^\n]*)", re.DOTALL)
+TOKEN = re.compile(r"\w+|[^\w\s]")
+Runs = frozenset[tuple[str, ...]]
+
+
+class Limits(NamedTuple):
+    """What is merged and what is put aside."""
+
+    alike: float = 0.9
+    """The share of two kernels' runs of tokens that both have, from which on they are one."""
+    below: float = -0.5
+    """Items worth less than this at every stage go…"""
+    visits: int = 5
+    """…once they were tried so often."""
+    most: int = 100
+    """Kernels kept of a task: beyond, those of least value go."""
+
+
+AS_USUAL = Limits()
+
+
+class Trace(NamedTuple):
+    """A kernel that is looked at."""
+
+    seq: int
+    id: str
+    task: str
+    feasible: int | None
+    latency_us: float | None
+    reason: str
+    code: str
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """The fastest first, then the oldest."""
+        return (float("inf") if self.latency_us is None else self.latency_us, self.seq)
+
+
+class Merge(NamedTuple):
+    """A kernel that is nearly another one."""
+
+    item: str
+    survivor: str
+    likeness: float
+
+
+class Aside(NamedTuple):
+    """An item that was put aside, and why."""
+
+    item: str
+    why: str
+
+
+class Consolidation(NamedTuple):
+    """What was done, or would be."""
+
+    number: int
+    merged: tuple[Merge, ...]
+    archived: tuple[Aside, ...]
+    items_before: int
+    items_after: int
+    recomputed: int
+    """Items whose values changed, as rows of merged ones now count for them."""
+
+
+class Undo(Exception):
+    """Leaves a transaction without a trace of it."""
+
+
+def consolidate(path: Place, limits: Limits = AS_USUAL, backend: str = "", dry_run: bool = False) -> Consolidation:
+    """Tidies a bank, in one transaction; a task's best kernel always stays."""
+    path = place(path)
+    connection = connect_to_change(path)
+    done = Consolidation(0, (), (), 0, 0, 0)
+    try:
+        with trouble(path), suppress(Undo), transaction(connection):
+            number = 1 + latest(connection)
+            before = count(connection)
+            merges: list[Merge] = []
+            asides: list[Aside] = []
+            values = best_values(connection)
+            for traces in by_task(connection, path, backend):
+                found = list(near_copies(traces, limits.alike))
+                merges += found
+                asides += worthless(traces, {merge.item for merge in found}, values, limits)
+            recomputed = apply(connection, number, merges, asides)
+            done = Consolidation(number, tuple(merges), tuple(asides), before, count(connection), recomputed)
+            if dry_run or not (merges or asides):
+                raise Undo
+            note(connection, number, {"limits": limits._asdict(), "merged": merges, "archived": asides})
+    finally:
+        connection.close()
+    return done
+
+
+def latest(connection: Connection) -> int:
+    """Number of the newest consolidation."""
+    return int(connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()[0])
+
+
+def note(connection: Connection, number: int, report: dict[str, object]) -> None:
+    """What was done, for whoever asks later."""
+    connection.execute("INSERT INTO consolidations VALUES (?, ?)", (number, json.dumps(report)))
+
+
+def count(connection: Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM items WHERE revoked = 0 AND archived = 0").fetchone()[0])
+
+
+def by_task(connection: Connection, path: Place, backend: str) -> Iterator[list[Trace]]:
+    """Kernels that are shown, those of one task together; only one task's code is held at a time."""
+    live = "kind = 'trace' AND revoked = 0 AND archived = 0 AND task IS NOT NULL AND ? IN ('', backend)"
+    tasks = connection.execute(f"SELECT DISTINCT backend, task FROM items WHERE {live} ORDER BY 1, 2", (backend,)).fetchall()
+    for name, task in tasks:
+        rows = connection.execute(
+            f"SELECT seq, id, task, feasible, latency_us, record FROM items WHERE {live} AND backend = ? AND task = ? ORDER BY seq",
+            (backend, name, task),
+        ).fetchall()
+        try:
+            held = [(row, json.loads(row[5])) for row in rows]
+        except ValueError as error:
+            raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error
+        yield [Trace._make((*row[:5], record.get("reason", ""), record.get("code", ""))) for row, record in held]
+
+
+def near_copies(traces: Sequence[Trace], alike: float) -> Iterator[Merge]:
+    """Kernels that are nearly a better one which ended in the same way."""
+    groups: dict[tuple[int | None, str], list[Trace]] = defaultdict(list)
+    for trace in sorted(traces, key=lambda one: one.rank):
+        groups[trace.feasible, trace.reason].append(trace)
+    for group in groups.values():
+        kept: list[tuple[Trace, Runs]] = []
+        for trace in group:
+            mine = runs(trace.code)
+            near, best = max(((likeness(mine, theirs), -n) for n, (_, theirs) in enumerate(kept)), default=(0.0, 0))
+            if kept and near >= alike:
+                yield Merge(trace.id, kept[-best][0].id, round(near, 3))
+            else:
+                kept.append((trace, mine))
+
+
+def runs(code: str) -> Runs:
+    """All runs of tokens, comments left out: a moved line is not a new one."""
+    tokens = TOKEN.findall(COMMENT.sub(" ", code))
+    return frozenset(tuple(tokens[i : i + RUN]) for i in range(max(1, len(tokens) - RUN + 1)))
+
+
+def likeness(mine: Runs, theirs: Runs) -> float:
+    """The share of both that is in both."""
+    small, large = sorted((len(mine), len(theirs)))
+    both = len(mine & theirs) if small else 0
+    return both / (small + large - both) if large else 1.0
+
+
+def best_values(connection: Connection) -> dict[str, tuple[float, int]]:
+    """Of each item: its highest value at any stage, and how often it was tried in all."""
+    found: dict[str, tuple[float, int]] = {}
+    for item, q, visits in connection.execute("SELECT item, q, visits FROM q WHERE scope = ''"):
+        high, often = found.get(item, (float("-inf"), 0))
+        found[item] = (max(high, q), often + visits)
+    return found
+
+
+def worthless(traces: Sequence[Trace], merged: set[str], values: dict[str, tuple[float, int]], limits: Limits) -> Iterator[Aside]:
+    """Kernels, and notes on them, that were tried often and helped seldom; and of too many kernels those of least value."""
+    stay = [trace for trace in traces if trace.id not in merged]
+    best = min((trace for trace in stay if trace.feasible), key=lambda one: one.rank, default=None)
+    low = set()
+    for name in (name for trace in stay if trace != best for name in (trace.id, note_id(trace.id))):
+        q, visits = values.get(name, (0.0, 0))
+        if visits >= limits.visits and q < limits.below:
+            low.add(name)
+            yield Aside(name, f"worth {q:+.2f} at most after {visits} visits")
+    left = [trace for trace in stay if trace.id not in low and trace != best]
+    left.sort(key=lambda one: (-values.get(one.id, (0.0, 0))[0], not one.feasible, one.rank))
+    for trace in left[max(0, limits.most - (best is not None)) :]:
+        yield Aside(trace.id, f"beyond the {limits.most} kernels kept of {trace.task}")
+
+
+def apply(connection: Connection, number: int, merges: Iterable[Merge], asides: Iterable[Aside]) -> int:
+    """Puts items aside and merges values, with the notes of merged kernels; gives how many values were computed again."""
+    aside = [(number, one.item) for one in asides]
+    changed: set[str] = set()
+    for merge in merges:
+        for item, survivor in ((merge.item, merge.survivor), (note_id(merge.item), note_id(merge.survivor))):
+            there = connection.execute("SELECT count(*) FROM items WHERE id IN (?, ?) AND revoked = 0", (item, survivor)).fetchone()[0]
+            if there == 2:
+                aside.append((number, item))
+                connection.execute("INSERT INTO merged VALUES (?, ?, ?)", (item, survivor, number))
+                changed |= {item, survivor}
+    connection.executemany("UPDATE items SET archived = ? WHERE id = ? AND archived = 0", aside)
+    roots = ledger.survivors(connection)
+    ledger.recompute(connection, sorted(changed | {roots.get(item, item) for item in changed}))
+    return len({roots.get(item, item) for item in changed})
+
+
+def restore(path: Place, *ids: str) -> tuple[str, ...]:
+    """Brings back items that were put aside, with the values that are theirs; gives their ids."""
+    path = place(path)
+    connection = connect_to_change(path)
+    try:
+        with trouble(path), transaction(connection):
+            for id in ids:
+                if not connection.execute("SELECT 1 FROM items WHERE id = ? AND archived > 0", (id,)).fetchone():
+                    raise UserError(f"nothing called '{id}' was put aside in {path}: evokernel memory list --archived shows what was")
+            bring_back(connection, ids)
+            note(connection, 1 + latest(connection), {"restored": ids})
+    finally:
+        connection.close()
+    return ids
+
+
+def bring_back(connection: Connection, ids: Iterable[str]) -> None:
+    """Inside the caller's transaction."""
+    listed = list(ids)
+    roots = ledger.survivors(connection)
+    changed = {name for id in listed for name in (id, roots.get(id, id))}
+    connection.executemany("DELETE FROM merged WHERE item = ?", [(id,) for id in listed])
+    connection.executemany("UPDATE items SET archived = 0 WHERE id = ?", [(id,) for id in listed])
+    ledger.recompute(connection, sorted(changed))
