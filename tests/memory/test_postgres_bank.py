@@ -94,6 +94,13 @@ def test_a_reader_may_look_and_is_told_what_it_may_not(postgres, guest):
     with Bank.read(theirs) as archive:
         assert archive.get("cpp/tip").item.kind == "practice"
     refusal(UserError, lambda: open_bank(theirs, "b"), "permission denied")
+    postgres.execute("GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shared TO guest")
+    with open_bank(theirs, "b") as bank:
+        learn(bank, "relu", 0, ["cpp/tip"])
+    postgres.execute("GRANT CREATE ON SCHEMA shared TO guest")
+    with Bank.open(theirs, HASH, backend="other", run="c") as bank:  # of which it may not make the index
+        bank.add([item("other:t/x/0", backend="other", task="t/x")])
+    assert len(standings(url)) == 1
 
 
 def test_no_password_is_kept(guest, tmp_path, monkeypatch, caplog, capsys):

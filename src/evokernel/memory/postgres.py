@@ -144,29 +144,23 @@ class Server:
         self.execute("UPDATE items SET key = ? WHERE seq = ?", (found[0], seq))
 
     def _index(self, backend: str) -> None:
-        """Sees to it that a backend's keys can be searched by the server, where that has pgvector; inside a transaction."""
+        """Sees to it that a backend's keys can be searched by the server, where that has pgvector and allows it; inside a transaction."""
         if backend in self._indexed:
             return
         self._indexed.add(backend)
-        if not self.is_indexed(backend) and self._has_vector():
-            self._connection.execute(f"CREATE INDEX {index_name(backend)} ON keys {HNSW} {LAID_OUT} WHERE backend = {literal(backend)}")
+        if self.is_indexed(backend) or not self.execute(HAS_VECTOR).fetchone():
+            return
+        self.execute("SAVEPOINT before_index")
+        try:
+            self.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+            self.execute(f"CREATE INDEX {index_name(backend)} ON keys {HNSW} {LAID_OUT} WHERE backend = {literal(backend)}")
+        except (errors.InsufficientPrivilege, errors.UndefinedObject, errors.FeatureNotSupported, errors.UndefinedFile) as error:
+            self.execute("ROLLBACK TO before_index")
+            log.warning("memory bank %s goes without an index for %s: %s", self.url, backend, one_line(self.url, error))
 
     def is_indexed(self, backend: str) -> bool:
         asked = "SELECT 1 FROM pg_indexes WHERE schemaname = ? AND indexname = ?"
         return self.execute(asked, (self.url.schema, index_name(backend))).fetchone() is not None
-
-    def _has_vector(self) -> bool:
-        """Whether pgvector is there; it is created where that is allowed."""
-        found = self.execute(HAS_VECTOR).fetchone()
-        if found and not found[0]:
-            self.execute("SAVEPOINT before_vector")
-            try:
-                self.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
-            except psycopg.Error as error:
-                self.execute("ROLLBACK TO before_vector")
-                log.warning("memory bank %s goes without pgvector: %s", self.url, one_line(self.url, error))
-                return False
-        return found is not None
 
     def far(self, backend: str, mark: Mark) -> Far | None:
         held = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE backend = ? AND {mark.seen} LIMIT ?) AS held"
@@ -286,7 +280,7 @@ def trouble(url: Place) -> Iterator[None]:
         if isinstance(error, psycopg.OperationalError) and any(words in said for words in WRONG_LOGIN):
             raise UserError(f"{told}: {said}; set PGPASSWORD, or add a line to ~/.pgpass") from error
         if isinstance(error, psycopg.OperationalError):
-            raise InfraError(f"{told} cannot be reached ({said})") from error
+            raise InfraError(f"{told} cannot be reached ({said}): start it, or check its host and port") from error
         if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
             raise UserError(f"{told} is no URL of a server ({said}): postgresql://USER@HOST/DATABASE is one") from error
         raise
@@ -295,4 +289,4 @@ def trouble(url: Place) -> Iterator[None]:
 def one_line(url: Url, error: psycopg.Error) -> str:
     """What the server or the way to it said, without anybody's password."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return url.hide(lines[-1] if lines and "failed:" not in lines[0] else (lines or [type(error).__name__])[0])
+    return url.hide(lines[0] if lines else type(error).__name__)
