@@ -143,7 +143,8 @@ def fill_keys(connection: Any, keys: int, vectors: Vectors) -> None:
     inside.execute("ANALYZE keys")
     for backend in sorted(set(BACKENDS)):
         started = time.perf_counter()
-        connection._index(backend)
+        with transaction(connection):
+            connection._index(backend)
         tell(f"index on the keys of {backend} in {time.perf_counter() - started:.0f} s")
 
 

@@ -32,7 +32,7 @@ def missing() -> str:
     done = (
         subprocess.run([tools / "postgres", "--version"], capture_output=True, user=other_user(), check=False) if reachable(tools) else None
     )
-    return "" if done and done.returncode == 0 else f"nobody but root may use {tools}, and PostgreSQL refuses root"
+    return "" if done and done.returncode == 0 else f"only root may use {tools}, and PostgreSQL refuses root"
 
 
 def binaries() -> Path:
@@ -43,8 +43,11 @@ def binaries() -> Path:
 
 
 def other_user() -> str | None:
-    """PostgreSQL does not run as root."""
-    return "nobody" if os.geteuid() == 0 else None
+    """PostgreSQL does not run as root; and as `nobody` other things run that may end whatever is theirs."""
+    if os.geteuid():
+        return None
+    accounts = {account.pw_name for account in pwd.getpwall()}
+    return "postgres" if "postgres" in accounts else "daemon"
 
 
 def reachable(tools: Path) -> bool:
