@@ -220,6 +220,7 @@ def main() -> None:
     parser.add_argument("items", type=int)
     parser.add_argument("keys", type=int, nargs="?")
     parser.add_argument("--url", default="")
+    parser.add_argument("--filled", action="store_true", help="the bank at --url holds them already")
     given = parser.parse_args()
     keys = given.keys or max(1, given.items // 100)
     vectors, server = Vectors(), None
@@ -232,9 +233,10 @@ def main() -> None:
             server = Postgres(**SERVER)
             where = place(server.url())
         try:
-            started = time.perf_counter()
-            fill(where, given.items, keys, vectors)
-            tell(f"filled in {time.perf_counter() - started:.0f} s")
+            if not given.filled:
+                started = time.perf_counter()
+                fill(where, given.items, keys, vectors)
+                tell(f"filled in {time.perf_counter() - started:.0f} s")
             head = ["items", "keys", "first p50", "p99", "again p50", "p99", "recall", "open s", "disk MiB", "peak MiB"]
             tell(" ".join(f"{cell:>10}" for cell in head))
             measure(where, given.items, keys, vectors)

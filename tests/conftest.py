@@ -19,6 +19,18 @@ SHARED = ("headers", "ascendc")
 """What is compiled once per machine, in the cache: of no test's making, so that all workers have one."""
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """A server for all tests of this process."""
+    import postgres_server
+
+    if why := postgres_server.missing():
+        pytest.skip(why)
+    server = postgres_server.Postgres()
+    yield server
+    server.close()
+
+
 @pytest.fixture(autouse=True)
 def a_cache_of_our_own(monkeypatch, tmp_path_factory):
     cache = tmp_path_factory.getbasetemp() / "cache"

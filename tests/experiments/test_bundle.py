@@ -8,7 +8,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from evokernel.cli.bundle import command
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.experiments import bundle
@@ -76,3 +78,11 @@ def test_requirements_are_those_of_a_bare_installation():
     wanted = {bundle.normal(one) for one in bundle.requirements()}
     assert {"click", "numpy", "pydantic"} <= wanted
     assert not wanted & {"torch", "jax", "pytest", "triton"}
+
+
+def test_a_bank_on_a_server_is_refused_before_anything_is_fetched(tmp_path):
+    asked = ["pack", str(tmp_path / "x.tar.gz"), "--memory", "postgresql://me:s3cret@db.example/bank"]
+    with pytest.raises(UserError, match="evokernel memory export") as caught:
+        CliRunner().invoke(command, asked, catch_exceptions=False)
+    assert "s3cret" not in str(caught.value)
+    assert "postgresql://me@db.example/bank" in str(caught.value)

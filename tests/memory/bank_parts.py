@@ -4,7 +4,7 @@ from engine_parts import attempt, task
 
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Value
-from evokernel.core.records import Stage
+from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.schema import connect
@@ -27,6 +27,20 @@ def learn(bank, name, n, shown, start=None, feasible=True):
 def standings(path):
     with Bank.read(path) as archive:
         return {(s.item, s.stage): Value(s.q, s.visits) for s in archive.standings(scope=None)}
+
+
+def with_history(path):
+    """relu: 0 (cheats), 1 refined from 0, 2 refined from 1, 3 a draft of its own; gelu learns beside it."""
+    with open_bank(path, "a") as bank:
+        cards = (("cpp/tip", "practice"), ("cpp/abi", "api"))
+        bank.add(MemoryItem(id=id, kind=kind, backend="cpp", title=id, text=id) for id, kind in cards)
+        learn(bank, "gelu", 0, ["cpp/tip"], feasible=False)
+        learn(bank, "relu", 0, ["cpp/tip"])
+        learn(bank, "relu", 1, ["cpp/tip", "a:t/relu/0"], start="t/relu/0")
+        learn(bank, "relu", 2, ["a:t/relu/1"], start="t/relu/1", feasible=False)
+        learn(bank, "relu", 3, ["a:t/gelu/0"])
+        learn(bank, "gelu", 1, ["cpp/tip", "a:t/relu/0"])
+    return path
 
 
 UNDO = {  # what takes a bank back to the version before

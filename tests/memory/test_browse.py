@@ -1,13 +1,15 @@
 """A bank page by page: the same items that an archive lists, in order, by words, by meaning."""
 
 import pytest
-from bank_parts import HASH, learn, open_bank
+from bank_parts import HASH, learn, open_bank, with_history
 from engine_parts import task
 from test_memory_bank import item
 
-from evokernel.core.errors import UserError
+from evokernel.core.address import place
+from evokernel.core.errors import InfraError, UserError
 from evokernel.memory.bank import Bank
 from evokernel.memory.browse import Browser, Wanted
+from evokernel.memory.consolidate import consolidate
 from evokernel.memory.revoke import revoke
 
 
@@ -78,3 +80,36 @@ def test_a_file_that_is_no_bank(tmp_path):
     (tmp_path / "x.db").write_text("no bank")
     with pytest.raises(UserError, match=r"x\.db"):
         Browser(tmp_path / "x.db")
+
+
+def test_what_was_put_aside_is_not_on_pages(path):
+    with open_bank(path, "b") as writer:
+        for n in range(2):
+            learn(writer, "gelu", n, [])
+    with Browser(path) as bank:
+        before = set(ids(bank.page(Wanted(), 100)))
+        assert [(merge.item, merge.survivor) for merge in consolidate(path).merged]
+        after = set(ids(bank.page(Wanted(), 100)))
+        assert after < before
+        assert after == {entry.item.id for entry in bank.entries()}
+        gone = (before - after).pop()
+        assert gone not in [one.entry.item.id for one in bank.nearest(task("gelu").source, HASH, Wanted(), 100)]
+        assert bank.get(gone).archived
+
+
+def test_a_zero_in_a_text_does_not_hide_the_rest(path):
+    with open_bank(path, "b") as writer:
+        writer.add([item("odd").model_copy(update={"text": "before \0 after", "code": r"a\\u0000b"}), item("even")])
+    with Browser(path) as bank:
+        assert ids(bank.page(Wanted(text="before AFTER"), 10)) == ["odd"]
+
+
+def test_a_server_that_was_away_is_looked_at_again(postgres):
+    url = place(postgres.url("away_and_back"))
+    with_history(url)
+    with Browser(url) as bank:
+        before = bank.page(Wanted(), 5)
+        postgres.restart()
+        with pytest.raises(InfraError, match="cannot be reached"):
+            bank.page(Wanted(), 5)
+        assert bank.page(Wanted(), 5) == before

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 LOGINS = """local all all trust
-host all guest 127.0.0.1/32 scram-sha-256
+host all guest,looker 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 trust
 """
-"""`guest` needs a password, `postgres` does not."""
+"""`guest` and `looker` need a password, `postgres` does not."""
 FAST = {"fsync": "off", "max_connections": "60"}
 
 

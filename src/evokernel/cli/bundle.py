@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from evokernel.cli.banks import BankType
 from evokernel.cli.output import emit, json_option, pairs, tell
+from evokernel.core.errors import UserError
+
+if TYPE_CHECKING:
+    from evokernel.core.address import Place
 
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_28_x86_64")
 
@@ -31,7 +37,7 @@ def command() -> None:
 @click.option(
     "--task", "tasks", multiple=True, type=click.Path(path_type=Path), help="A task file or folder to take along; there: tasks/NAME."
 )
-@click.option("--memory", "bank", type=click.Path(path_type=Path), help="A memory bank to take along.")
+@click.option("--memory", "bank", type=BankType(), metavar="PATH", help="A memory bank to take along, as a file.")
 @json_option
 def pack(
     out: Path,
@@ -40,7 +46,7 @@ def pack(
     platforms: tuple[str, ...],
     there: str,
     tasks: tuple[Path, ...],
-    bank: Path | None,
+    bank: Place | None,
     as_json: bool,
 ) -> None:
     """Everything `evokernel run` needs in one file: unpack it there, and call run.sh.
@@ -51,6 +57,8 @@ def pack(
       evokernel bundle pack run.tar.gz --task my_ops --memory evokernel-memory.db -- --backend cuda --tasks tasks/my_ops
       evokernel bundle pack run.tar.gz --python 3.11 --platform manylinux2014_aarch64 -- --backend cpp
     """
+    if bank is not None and not isinstance(bank, Path):
+        raise UserError(f"a bundle takes a bank along as a file, not {bank}: evokernel memory export it, import that into a file")
     from evokernel.experiments.bundle import RESULTS
     from evokernel.experiments.bundle import pack as packed
 

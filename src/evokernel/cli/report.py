@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.output import draw, emit, folded, json_option, pairs, room, tell
-from evokernel.core.errors import UserError
+from evokernel.core.errors import InfraError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,7 @@ def bank_values(run: Run) -> list[Valued] | None:
                     )
                 )
             return found
-    except UserError as error:
+    except (UserError, InfraError) as error:
         tell(f"note: {error}", err=True)
         return None
 

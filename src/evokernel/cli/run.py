@@ -102,7 +102,7 @@ def announce(engine: Engine) -> str:
     config = engine.run.config
     count = len(engine.run.tasks)
     with Bank.read(bank_path(engine.run)) as bank:
-        items = bank.stats().items
+        items = bank.count()
     where = "a fresh bank" if config.fresh else f"memory {near(place(config.memory))}"
     return (
         f"{count} task{'s' * (count != 1)} × {config.budget} attempt{'s' * (config.budget != 1)}, "

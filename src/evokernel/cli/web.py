@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evokernel.cli.banks import BankType
 from evokernel.cli.output import emit, json_option, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
+    from evokernel.core.address import Place
     from evokernel.web.shelf import Shelf
 
 RUNS, BANK = Path("runs"), Path("evokernel-memory.db")
@@ -20,7 +22,9 @@ PORT = 8765
 
 @click.command()
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER]...")
-@click.option("--memory", "banks", multiple=True, type=click.Path(path_type=Path), metavar="PATH", help="A memory bank; may be repeated.")
+@click.option(
+    "--memory", "banks", multiple=True, type=BankType(), metavar="PATH|URL", help="A bank: a file, or postgresql://…; may be repeated."
+)
 @click.option("--host", default="127.0.0.1", metavar="NAME", help="Address to listen at; another than this machine's own asks for a token.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help=f"0 takes a free one. [{PORT}]")
 @click.option("--token", default="", metavar="TEXT", help="Ask for this token; made up where one is needed and none is given.")
@@ -36,7 +40,7 @@ PORT = 8765
 @json_option
 def command(
     folders: tuple[Path, ...],
-    banks: tuple[Path, ...],
+    banks: tuple[Place, ...],
     host: str,
     port: int,
     token: str,
@@ -50,6 +54,7 @@ def command(
     Examples:
       evokernel web
       evokernel web runs results/table2 --memory team.db --port 9000
+      evokernel web --memory postgresql://evo@db.example/evokernel
       evokernel web --host 0.0.0.0
       evokernel web --export runs/my-run my-run-pages
 
@@ -66,14 +71,17 @@ def command(
     serve(shelf, host, port, token, open_it)
 
 
-def on_shelf(folders: tuple[Path, ...], banks: tuple[Path, ...]) -> Shelf:
+def on_shelf(folders: tuple[Path, ...], banks: tuple[Place, ...]) -> Shelf:
     """What is served; a missing ./runs is an empty page, a missing folder that was named is an error."""
     needs_extra()
+    from evokernel.memory.schema import connect_to_read
     from evokernel.web.server import folder_or_trouble
     from evokernel.web.shelf import Shelf
 
     for bank in banks:
-        if not bank.is_file():
+        if not isinstance(bank, Path):
+            connect_to_read(bank).close()
+        elif not bank.is_file():  # what is in it is said on the page
             raise UserError(f"there is no memory bank at {bank}: name one with --memory PATH")
     return Shelf([folder_or_trouble(folder) for folder in folders] or [RUNS], banks or ([BANK] if BANK.is_file() else []))
 

@@ -30,6 +30,12 @@ class Url:
         return self.text
 
     @property
+    def name(self) -> str:
+        """For people, where its place in the world is known: without scheme and login."""
+        where = self.text.partition("?")[0].partition("://")[2].rpartition("@")[2]
+        return where if self.schema == SCHEMA else f"{where}/{self.schema}"
+
+    @property
     def schema(self) -> str:
         return dict(parse_qsl(self.text.partition("?")[2])).get("schema", SCHEMA)
 

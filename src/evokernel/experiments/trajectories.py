@@ -89,7 +89,7 @@ def shown_items(run: Run, attempts: Iterable[Attempt]) -> dict[str, MemoryItem]:
         return {}
     wanted = {ref.id for attempt in attempts for ref in attempt.shown}
     with Bank.read(path) as bank:
-        return {entry.item.id: entry.item for entry in bank.entries() if entry.item.id in wanted and not entry.revoked}
+        return {entry.item.id: entry.item for entry in bank.entries(archived=None) if entry.item.id in wanted and not entry.revoked}
 
 
 def text_of(run: Run, attempt: Attempt, name: str) -> str | None:

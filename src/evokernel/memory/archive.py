@@ -129,7 +129,7 @@ class Archive:
         with trouble(self.path):
             row = self._connection.execute(f"SELECT {self._columns} FROM items WHERE id = ?", (id,)).fetchone()
             if row:
-                return Entry(self._parse(row[0]), row[1], bool(row[2]), row[3], row[4] > 0)
+                return self._entry(*row)
             known = [found[0] for found in self._connection.execute("SELECT id FROM items")]
         near = get_close_matches(id, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "'evokernel memory list' shows what is there"
@@ -183,6 +183,11 @@ class Archive:
             )
             return [Step(*row)._replace(revoked=bool(row[-1])) for row in rows]
 
+    def count(self) -> int:
+        """Items that a new run may be shown."""
+        with trouble(self.path):
+            return self._count(f"items WHERE {self._live}")
+
     def stats(self) -> Stats:
         """The bank in figures."""
         with trouble(self.path):
@@ -190,7 +195,7 @@ class Archive:
                 path=str(self.path),
                 size_bytes=self._connection.size_bytes(),
                 embedder=self.meta("embedder"),
-                items=self._count(f"items WHERE {self._live}"),
+                items=self.count(),
                 archived=self._count(f"items WHERE revoked = 0 AND {self._archived} > 0"),
                 revoked=self._count("items WHERE revoked = 1"),
                 quarantined=sum(entry.quarantined for entry in self.entries(kind="experience", revoked=True)),
@@ -221,6 +226,9 @@ class Archive:
         with trouble(self.path):
             row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return row[0] if row else ""
+
+    def _entry(self, record: str, run: str, revoked: int, pack: str, archived: int) -> Entry:
+        return Entry(self._parse(record), run, bool(revoked), pack, archived > 0)
 
     def _count(self, what: str) -> int:
         return int(self._connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import inf
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from evokernel.core.address import Place
 from evokernel.core.protocols import Embedder
 from evokernel.memory.archive import Archive, Entry
 from evokernel.memory.index import grid, norm
 from evokernel.memory.schema import trouble
+from evokernel.memory.tables import Connection, places
 
-SAID = "id || char(10) || json_extract(record, '$.title', '$.text', '$.code')"
 BATCH, KEPT, MOST_WORDS = 4096, 8, 8
 Rows = list[tuple[int, str]]
 """Numbers and ids of items."""
@@ -87,40 +87,41 @@ class Values(NamedTuple):
 class Browser(Archive):
     """An archive that is asked again and again while runs write to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         super().__init__(path)
         self._vectors: list[np.ndarray] = []
         self._norms, self._seqs = np.zeros(0), np.zeros(0, np.int64)
-        self._found: dict[tuple[int, Wanted], Rows] = {}
-        self._known: tuple[int, dict[str, Values]] = (-1, {})
-        self._figures: tuple[int, Figures] | None = None
+        self._found: dict[tuple[str, Wanted], Rows] = {}
+        self._known: tuple[str, dict[str, Values]] = ("", {})
+        self._figures: tuple[str, Figures] | None = None
 
     def page(self, wanted: Wanted, limit: int, offset: int = 0) -> Listing:
         """Items that are like that, the most valuable first, newer first among equals."""
         rows = self._matches(wanted)
-        known = self._values()
-        return Listing([self._valued(seq, known.get(id, Values())) for seq, id in rows[offset : offset + limit]], len(rows))
+        return Listing(self._valued(rows[offset : offset + limit]), len(rows))
 
     def nearest(self, query: str, embedder: Embedder, wanted: Wanted, k: int) -> list[Valued]:
         """The items nearest in meaning among those that are like that, as a run would rank them; `text` does not matter."""
         self._catch_up()
         rows = self._matches(wanted._replace(text=""))
-        known, ids = self._values(), dict(rows)
+        ids = dict(rows)
         keep = np.flatnonzero(np.isin(self._seqs, np.fromiter(ids, np.int64, len(ids))))
         if not len(keep):
             return []
         near = self._cosines(grid(embedder.embed([query]))[0])[keep]
         order = np.lexsort((keep, -near))[:k]
-        best = [(int(self._seqs[keep[place]]), float(near[place])) for place in order]
-        return [self._valued(seq, known.get(ids[seq], Values()))._replace(similarity=likeness) for seq, likeness in best]
+        best = [int(self._seqs[keep[place]]) for place in order]
+        shown = self._valued([(seq, ids[seq]) for seq in best])
+        return [one._replace(similarity=float(near[place])) for one, place in zip(shown, order, strict=True)]
 
     def _matches(self, wanted: Wanted) -> Rows:
         """In the order in which they are shown; remembered until the bank changes."""
         key = (self.mark(), wanted)
         if key not in self._found:
-            where, values = conditions(wanted)
+            where, values = conditions(wanted, self._connection)
+            asked = f"SELECT seq, id FROM items WHERE {self._live} AND {where} ORDER BY seq DESC"
             with trouble(self.path):
-                rows = self._connection.execute(f"SELECT seq, id FROM items WHERE {where} ORDER BY seq DESC", values).fetchall()
+                rows = self._connection.execute(asked, values).fetchall()
             known, nothing = self._values(), Values()
             if wanted.least is not None:
                 rows = [row for row in rows if known.get(row[1], nothing).worth >= wanted.least]
@@ -151,21 +152,19 @@ class Browser(Archive):
                 self._figures = (mark, Figures(self._tally("kind"), *counts))
         return self._figures[1]
 
-    def mark(self) -> int:
-        """Another number after anybody wrote to the bank."""
+    def mark(self) -> str:
+        """Another one after anybody wrote to the bank."""
         with trouble(self.path):
-            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+            return self._connection.state()
 
     def came_of(self, traces: Sequence[str]) -> dict[str, Came]:
         """By trace; those that the bank does not hold are left out."""
-        found: dict[str, Came] = {}
+        names = list(dict.fromkeys(traces))
+        asked = f"SELECT record FROM items WHERE id IN ({places(len(names))})"
         with trouble(self.path):
-            for id in dict.fromkeys(traces):
-                row = self._connection.execute("SELECT record FROM items WHERE id = ?", (id,)).fetchone()
-                if row:
-                    item = self._parse(row[0])
-                    found[id] = Came(item.feasible, item.reason, item.latency_us)
-        return found
+            rows = self._connection.execute(asked, names).fetchall() if names else []
+        items = [self._parse(record) for (record,) in rows]
+        return {item.id: Came(item.feasible, item.reason, item.latency_us) for item in items}
 
     def values(self, name: str) -> list[str]:
         """What occurs as `kind` or `backend`."""
@@ -174,17 +173,23 @@ class Browser(Archive):
         with trouble(self.path):
             return [row[0] for row in self._connection.execute(f"SELECT DISTINCT {name} FROM items ORDER BY 1")]
 
-    def _valued(self, seq: int, values: Values) -> Valued:
+    def _valued(self, rows: Rows) -> list[Valued]:
+        """Items with their values, asked for together: a server may be far away."""
+        if not rows:
+            return []
+        known, nothing = self._values(), Values()
         with trouble(self.path):
-            record, run, gone, pack = self._connection.execute(f"SELECT {self._columns} FROM items WHERE seq = ?", (seq,)).fetchone()
-        return Valued(Entry(self._parse(record), run, bool(gone), pack), *values)
+            asked = f"SELECT seq, {self._columns} FROM items WHERE seq IN ({places(len(rows))})"
+            found = {row[0]: self._entry(*row[1:]) for row in self._connection.execute(asked, [seq for seq, _ in rows])}
+        return [Valued(found[seq], *known.get(id, nothing)) for seq, id in rows]
 
     def _catch_up(self) -> None:
         """Takes vectors that were not here yet, as the integers that are stored; revoked items are left out when they are looked up."""
         last = int(self._seqs[-1]) if len(self._seqs) else 0
         with trouble(self.path):
-            rows = self._connection.execute("SELECT seq, vector FROM vectors WHERE seq > ? ORDER BY seq", (last,))
-            while batch := rows.fetchmany(BATCH):
+            asked = f"SELECT seq, vector FROM vectors WHERE seq > ? ORDER BY seq LIMIT {BATCH}"
+            while batch := self._connection.execute(asked, (last,)).fetchall():
+                last = batch[-1][0]
                 vectors = np.frombuffer(b"".join(blob for _, blob in batch), "<i2").reshape(len(batch), -1)
                 wide = vectors.astype(np.float64)
                 self._vectors.append(vectors)
@@ -199,19 +204,20 @@ class Browser(Archive):
         return found
 
 
-def conditions(wanted: Wanted) -> tuple[str, list[Any]]:
+def conditions(wanted: Wanted, bank: Connection) -> tuple[str, list[Any]]:
     """As SQL, with its values."""
-    parts, values = ["items.revoked = 0"], list[Any]()
+    parts, values = ["true"], list[Any]()
     for name in ("kind", "backend"):
         if value := getattr(wanted, name):
-            parts.append(f"items.{name} = ?")
+            parts.append(f"{name} = ?")
             values.append(value)
     if wanted.task:
-        parts.append("substr(items.task, 1, ?) = ?")
+        parts.append("substr(task, 1, ?) = ?")
         values += [len(wanted.task), wanted.task]
     words = [like(word) for word in wanted.text.split()[:MOST_WORDS]]
-    for text in ("items.record", SAID):  # the whole record first: few items pass; then only what people wrote, without the names of fields
-        parts += [f"{text} LIKE ? ESCAPE '\\'"] * len(words)
+    said = f"id || '\n' || {bank.words['texts']}"
+    for text in ("record", said):  # the whole record first: few items pass; then only what people wrote, without the names of fields
+        parts += [f"{text} {bank.words['like']} ? ESCAPE '\\'"] * len(words)
         values += words
     return " AND ".join(parts), values
 

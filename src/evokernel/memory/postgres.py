@@ -35,6 +35,9 @@ OWN = (
     "CREATE INDEX items_by_key ON items (key, seq)",
     "CREATE VIEW vectors AS SELECT items.seq, keys.vector FROM items JOIN keys ON keys.id = items.key",
 )
+TEXTS = r"""(SELECT concat(held -> 'title', held -> 'text', held -> 'code')
+    FROM (SELECT replace(record, '\u0000', '\ufffd')::json AS held) AS parsed)"""
+"""Of a record; a server reads no JSON that holds a zero."""
 LARGE = 50_000
 """Items of a backend beyond which a run no longer holds them all: the server is asked."""
 HNSW = f"USING hnsw ({SKETCH} vector_ip_ops)"
@@ -60,6 +63,8 @@ class Server:
         "real": "DOUBLE PRECISION",
         "blob": "BYTEA",
         "flat": "",
+        "texts": TEXTS,
+        "like": "ILIKE",
     }
 
     def __init__(self, url: Url, read_only: bool = False) -> None:
@@ -92,7 +97,9 @@ class Server:
         return not self._connection.closed and self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        rows: Rows = self._connection.execute(translated(statement), values or None, binary=True)
+        if self.read_only and self._connection.closed:
+            self._connection = self._reached()  # whoever looks for hours sees a server come back
+        rows: Rows = self._connection.execute(translated(statement) if values else statement, values or None, binary=True)
         return rows
 
     def executemany(self, statement: str, rows: Iterable[Values], /) -> object:
@@ -133,6 +140,10 @@ class Server:
     def tables(self) -> set[str]:
         found = self.execute("SELECT tablename FROM pg_tables WHERE schemaname = ?", (self.url.schema,))
         return {row[0] for row in found}
+
+    def state(self) -> str:
+        """Which transactions are over: of anybody on this server, as nothing cheaper tells of this bank's alone."""
+        return str(self.execute("SELECT pg_current_snapshot()::text").fetchone()[0])
 
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         sha256 = hashlib.sha256(vector).hexdigest()

@@ -21,7 +21,15 @@ T = TypeVar("T")
 class File(sqlite3.Connection):
     """A bank (a Connection)."""
 
-    words = {"number": "INTEGER PRIMARY KEY AUTOINCREMENT", "text": "TEXT", "real": "REAL", "blob": "BLOB", "flat": "WITHOUT ROWID"}
+    words = {
+        "number": "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "text": "TEXT",
+        "real": "REAL",
+        "blob": "BLOB",
+        "flat": "WITHOUT ROWID",
+        "texts": "json_extract(record, '$.title', '$.text', '$.code')",
+        "like": "LIKE",
+    }
     path: Path
 
     def begin(self) -> None:
@@ -40,6 +48,9 @@ class File(sqlite3.Connection):
 
     def tables(self) -> set[str]:
         return {row[0] for row in self.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+
+    def state(self) -> str:
+        return str(self.execute("PRAGMA data_version").fetchone()[0])
 
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         self.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (seq, vector))

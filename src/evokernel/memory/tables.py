@@ -50,7 +50,8 @@ class Connection(Protocol):
 
     @property
     def words(self) -> Mapping[str, str]:
-        """What types are called here: `number` of rows that the bank counts, `text`, `real`, `blob`; `flat` for tables of keys."""
+        """What types are called here: `number` of rows that the bank counts, `text`, `real`, `blob`; `flat` for tables of keys; and how
+        texts in a record are found, whatever their case: `texts` and `like`."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -72,6 +73,9 @@ class Connection(Protocol):
         """Does something that only reads; on a server that went away, again when it is back."""
 
     def tables(self) -> set[str]: ...
+
+    def state(self) -> str:
+        """Another one after anybody wrote to the bank."""
 
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         """What an item is found by."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from markupsafe import Markup
 
+from evokernel.core.address import Place
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Embedder
@@ -31,7 +31,7 @@ class Banks:
 
     def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
-        self._open: dict[Path, Browser] = {}
+        self._open: dict[Place, Browser] = {}
 
     def get(self, key: str) -> Browser:
         """A bank by its key, or a line that says there is none."""

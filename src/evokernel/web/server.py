@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from evokernel.core.errors import UserError
+from evokernel.core.errors import InfraError, UserError
 from evokernel.reports import metrics
 from evokernel.web import graph, memory, runs, task
 from evokernel.web.guard import Guard
@@ -39,6 +39,8 @@ MOST_LATE, LATE_S = 16, 20.0
 Asked = tuple[str, tuple[tuple[str, str], ...]]
 ASSETS = {"web.css": "text/css", "theme.js": "text/javascript", "web.js": "text/javascript"}
 LONGEST_ADDRESS = 8192
+AWAY_S = 5.0
+"""After this who looks at a bank whose server is away asks again."""
 T = TypeVar("T")
 
 
@@ -171,11 +173,12 @@ class Site:
             return HTMLResponse(whole(waiting, self.links, mark=WAITING))
         try:
             return HTMLResponse(reading.result())
-        except UserError as error:
-            trouble = Page(
-                "Not found", view, {}, {"trouble": part("trouble.html.j2", self.links, says=str(error))}, layout="plain.html.j2", live=False
-            )
-            return HTMLResponse(whole(trouble, self.links, mark=""), 404)
+        except (UserError, InfraError) as error:
+            found = isinstance(error, InfraError)  # a server with a bank is away, and may come back
+            title, code, more = ("Away", 503, {"refresh": f"{AWAY_S:g}"}) if found else ("Not found", 404, {})
+            says = part("trouble.html.j2", self.links, title=title if found else "Not here", says=str(error))
+            trouble = Page(title, view, {}, {"trouble": says}, layout="plain.html.j2", live=False)
+            return HTMLResponse(whole(trouble, self.links, mark=""), code, more)
 
     def keep_for_later(self, key: Asked, reading: asyncio.Future[str]) -> None:
         """A page that takes long is made once: who waits for it is told when it is there, and then gets that one."""
@@ -224,7 +227,7 @@ class Site:
                     if sent:
                         quiet = 0.0
                         yield f"id: {mark(page)}\nevent: parts\ndata: {json.dumps(sent)}\n\n"
-            except UserError as error:
+            except (UserError, InfraError) as error:
                 log.info("no longer live: %s", error)
                 yield "event: reload\ndata: \n\n"
                 return

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from evokernel.core.address import Place, Url, place
 from evokernel.core.errors import UserError
 from evokernel.web.follow import Followed, Stamp, stamp
 from evokernel.web.summary import Row, summarise
@@ -23,9 +24,9 @@ T = TypeVar("T")
 class Shelf:
     """Whatever is served. Used by one thread at a time."""
 
-    def __init__(self, folders: Sequence[Path], banks: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Path], banks: Sequence[Place]) -> None:
         self.roots = [folder.resolve() for folder in folders]
-        self._named_banks = [bank.resolve() for bank in banks]
+        self._named_banks = [bank if isinstance(bank, Url) else bank.resolve() for bank in banks]
         self.runs: dict[str, Followed] = {}
         self.rows: dict[str, Row] = {}
         self.seen: dict[str, tuple[Stamp | None, ...]] = {}
@@ -34,26 +35,26 @@ class Shelf:
 
     def look(self) -> None:
         """Finds runs that are new, and forgets those that are gone."""
-        places = {place: name for root in self.roots for place, name in run_folders(root)}
+        places = {folder: name for root in self.roots for folder, name in run_folders(root)}
         known = {run.folder: key for key, run in self.runs.items()}
-        for place in known.keys() - places.keys():
-            key = known[place]
+        for folder in known.keys() - places.keys():
+            key = known[folder]
             self.runs.pop(key)
             self.rows.pop(key, None)
-        for place, name in places.items():
-            if place not in known:
+        for folder, name in places.items():
+            if folder not in known:
                 key = free(name, self.runs)
-                self.runs[key] = Followed(key, place)
+                self.runs[key] = Followed(key, folder)
 
     @property
-    def banks(self) -> dict[str, Path]:
+    def banks(self) -> dict[str, Place]:
         """Banks by key: those that were named, and those inside run folders."""
-        found: dict[str, Path] = {}
+        found: dict[str, Place] = {}
         for path in self._named_banks:
             found[free(path.name, found)] = path
         for key, run in self.runs.items():
-            if (place := run.folder / "memory.db").is_file() and not place.is_symlink():
-                found[free(f"{key}~memory.db", found)] = place
+            if (own := run.folder / "memory.db").is_file() and not own.is_symlink():
+                found[free(f"{key}~memory.db", found)] = own
         return found
 
     def bank_of(self, run: Followed) -> str | None:
@@ -61,8 +62,9 @@ class Shelf:
         if not run.run:
             return None
         config = run.run.config
-        path = run.folder / "memory.db" if config.fresh else Path(config.memory).absolute()
-        return next((key for key, place in self.banks.items() if place == Path(os.path.normpath(path))), None)
+        path = run.folder / "memory.db" if config.fresh else place(config.memory)
+        sought = Path(os.path.normpath(path.absolute())) if isinstance(path, Path) else path
+        return next((key for key, bank in self.banks.items() if bank == sought), None)
 
     def get(self, key: str) -> Followed:
         """A run by its key, up to date, or a line that says there is none."""
