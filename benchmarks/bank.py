@@ -4,7 +4,8 @@ One retrieval is what a policy asks for: the 20 nearest traces and notes of corr
 then their values. KEYS are the distinct references the items were written for: ITEMS / 100 when not given, ITEMS for the worst case.
 Vectors are made as the hash embedder makes them, of passages of this package's own text: four passages each. Wall time in ms, as the
 run waits for it; `first` meets its query for the first time. `recall` is the share of the 20 nearest keys that are found, against
-exact search over all vectors. Without --url a server of its own is started, from the wheel that the tests use.
+exact search over all vectors. With --consolidate the bank is tidied afterwards: of the kernels of a task, half are near copies of others.
+Without --url a server of its own is started, from the wheel that the tests use.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from evokernel.core.address import Place, Url, place
 from evokernel.core.plugins import make
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import COLUMNS, Bank
+from evokernel.memory.consolidate import consolidate
 from evokernel.memory.index import grid
 from evokernel.memory.schema import connect
 from evokernel.memory.tables import asked, places, transaction
@@ -65,11 +67,14 @@ class Vectors:
 
 
 def items(first: int, last: int, keys: int) -> Iterator[tuple[int, MemoryItem]]:
-    """With the number of each one's key."""
+    """With the number of each one's key; a task's kernels come in pairs that end alike and differ in a name."""
+    lines = corpus()
     for n in range(first, last):
         key = n % keys
         kind = "trace" if n % 2 else "experience"
-        told = {"title": f"item {n}", "text": "what happened, in some words", "code": f"void kernel_{n}() {{}}" * (n % 2)}
+        at = (key * 131 + n // keys // 4) * 7919 % (len(lines) - 30)
+        code = "\n".join([*lines[at : at + 30], f"int kernel_{n};"]) if n % 2 else ""
+        told = {"title": f"item {n}", "text": "what happened, in some words", "code": code}
         yield (
             key,
             MemoryItem(
@@ -124,7 +129,7 @@ def in_bulk(connection: Any, is_server: bool, table: str, rows: list[tuple[Any, 
 
 
 def fill_keys(connection: Any, keys: int, vectors: Vectors) -> None:
-    """A server's keys, with their sketches, then the indexes."""
+    """A server's keys, with their sketches, then the index."""
     from evokernel.memory import far
 
     inside = connection._connection
@@ -139,13 +144,12 @@ def fill_keys(connection: Any, keys: int, vectors: Vectors) -> None:
             copy.write(b"".join(row(*one) for one in zip(numbers, held, short, strict=True)))
         copy.write(b"\xff\xff")
     tell(f"{keys} keys in {time.perf_counter() - started:.0f} s")
-    inside.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    inside.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
     inside.execute("ANALYZE keys")
-    for backend in sorted(set(BACKENDS)):
-        started = time.perf_counter()
-        with transaction(connection):
-            connection._index(backend)
-        tell(f"index on the keys of {backend} in {time.perf_counter() - started:.0f} s")
+    started = time.perf_counter()
+    with transaction(connection):
+        connection._index("cpp")
+    tell(f"index on the keys of the backend that is asked for in {time.perf_counter() - started:.0f} s")
 
 
 def row(number: int, vector: np.ndarray, sketch: np.ndarray) -> bytes:
@@ -176,6 +180,11 @@ def measure(where: Place, count: int, keys: int, vectors: Vectors) -> None:
     size.close()
 
 
+def tidy(where: Place) -> None:
+    took, done = timed(lambda: consolidate(where))
+    tell(f"consolidated in {took / 1e3:.1f} s: {len(done.merged)} merged, {len(done.archived)} put aside, {done.items_after} items left")
+
+
 def recall(found: list[list[int]], names: list[str], keys: int, vectors: Vectors, each: int) -> float:
     """Of the nearest keys that have what was asked for, how many were found; half of a key's items are of correct kernels."""
     queries = grid(vectors.embed(names)).astype(np.float32)
@@ -195,7 +204,7 @@ def recall(found: list[list[int]], names: list[str], keys: int, vectors: Vectors
     return sum(shares) / len(shares)
 
 
-def timed(action: Callable[[], object]) -> tuple[float, object]:
+def timed(action: Callable[[], Any]) -> tuple[float, Any]:
     started = time.perf_counter()
     result = action()
     return (time.perf_counter() - started) * 1e3, result
@@ -220,6 +229,7 @@ def main() -> None:
     parser.add_argument("items", type=int)
     parser.add_argument("keys", type=int, nargs="?")
     parser.add_argument("--url", default="")
+    parser.add_argument("--consolidate", action="store_true")
     parser.add_argument("--filled", action="store_true", help="the bank at --url holds them already")
     given = parser.parse_args()
     keys = given.keys or max(1, given.items // 100)
@@ -240,6 +250,8 @@ def main() -> None:
             head = ["items", "keys", "first p50", "p99", "again p50", "p99", "recall", "open s", "disk MiB", "peak MiB"]
             tell(" ".join(f"{cell:>10}" for cell in head))
             measure(where, given.items, keys, vectors)
+            if given.consolidate:
+                tidy(where)
         finally:
             if server:
                 server.close()

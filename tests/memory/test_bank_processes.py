@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from evokernel.core.address import place
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Value
@@ -44,14 +46,15 @@ def test_no_update_is_lost_between_processes(tmp_path):
         assert len(bank.search("anything", 1000, ("trace",))) == 4 * 60
 
 
-def test_eight_processes_and_a_server_that_crashes_and_comes_back(postgres):
-    path = place(postgres.url("eight"))
+@pytest.mark.parametrize("how", ["kill", pytest.param("immediate", marks=pytest.mark.slow), pytest.param("fast", marks=pytest.mark.slow)])
+def test_eight_processes_and_a_server_that_goes_away_and_comes_back(postgres, how):
+    path = place(postgres.url(f"eight_{how}"))
     writers = [start(path, f"run{n}", 50) for n in range(8)]
     for writer in writers:
         while int(writer.stdout.readline()) < 10:
             pass
     assert any(writer.poll() is None for writer in writers), "they are in the middle of it"
-    postgres.restart("immediate")
+    postgres.restart(how)
     assert [writer.wait(timeout=200) for writer in writers] == [0] * 8
     for writer in writers:
         writer.stdout.close()

@@ -12,6 +12,7 @@ from evokernel.cli.memory import command
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Value
 from evokernel.core.records import Candidate, Stage
+from evokernel.memory import consolidate as tidying
 from evokernel.memory import ledger
 from evokernel.memory.bank import Bank
 from evokernel.memory.consolidate import Limits, consolidate, restore
@@ -157,3 +158,19 @@ def test_the_command(copied):
     assert "3 put aside" in said("stats")
     assert said("restore", "a:t/relu/2") == "restored 1 item\n"
     assert standings(copied)["a:t/relu/2", "draft"].visits == 6
+
+
+def test_what_is_revoked_while_it_looks_is_left_alone(copied, monkeypatch):
+    """Looking at a large bank takes minutes, in which others go on."""
+    look = tidying.looked_at
+
+    def and_then(*given):
+        found = look(*given)
+        revoke(copied, "a:t/relu/1")
+        return found
+
+    monkeypatch.setattr(tidying, "looked_at", and_then)
+    done = consolidate(copied)
+    assert done.merged == (), "its survivor is gone"
+    assert "a:t/relu/0" in visible(copied)
+    folded(copied)

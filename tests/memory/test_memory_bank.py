@@ -16,14 +16,16 @@ def item(id, kind="trace", text="", **more):
     return MemoryItem(id=id, kind=kind, backend=more.pop("backend", "cpp"), title=id, text=text or id, **more)
 
 
-@pytest.fixture(params=["held", "far"])
+@pytest.fixture(params=["held", "keys", "far"])
 def open_bank(request, banks, monkeypatch):
-    """Held in memory, or searched by the server, as a large one is."""
+    """Held in memory; only its keys held, as of a large one; searched by the server, as a large one is that has many keys."""
     opened = []
-    if request.param == "far":
+    if request.param != "held":
         if not isinstance(banks(), Url):
             pytest.skip("a file is always held in memory")
         monkeypatch.setattr("evokernel.memory.postgres.LARGE", 0)
+        if request.param == "far":
+            monkeypatch.setattr("evokernel.memory.postgres.MANY", 0)
 
     def open(run="r", name="bank", backend="cpp", embedder=None):
         opened.append(Bank.open(banks(name), embedder or make("embedder", "hash"), backend=backend, run=run))

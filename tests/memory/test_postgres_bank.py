@@ -15,11 +15,13 @@ from evokernel.cli import doctor, memory
 from evokernel.core.address import place
 from evokernel.core.config import resolve
 from evokernel.core.errors import InfraError, UserError
+from evokernel.core.protocols import Value
 from evokernel.core.records import Stage
 from evokernel.core.run import Run
+from evokernel.memory import ledger, schema
 from evokernel.memory import postgres as on_server
-from evokernel.memory import schema
 from evokernel.memory.bank import Bank
+from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.packs import export, import_pack
 from evokernel.memory.tables import VERSION
 
@@ -58,6 +60,8 @@ def test_what_cannot_be_reached(postgres, guest, monkeypatch):
     refusal(UserError, lambda: Bank.read(place("postgresql://h/db?colour=red")), "is no URL of a server", "colour")
     refusal(UserError, lambda: place("mysql://h/db"), "mysql", "postgresql://")
     refusal(UserError, lambda: place("postgresql://h/db?schema=A-B"), "A-B", "small letters")
+    refusal(UserError, lambda: place("postgresql://h/db?schema=pg_bank"), "pg_bank", "not pg_")
+    assert "1234" not in refusal(UserError, lambda: place("postgresql://u:1234?x@h/db"), "%3F")
     assert SECRET not in refusal(UserError, lambda: place(f"postgresql://u:{SECRET}?x@h/db"), "%3F")
 
 
@@ -66,6 +70,9 @@ def test_what_is_no_bank_or_none_of_ours(postgres):
     postgres.execute("CREATE SCHEMA others")
     postgres.execute("CREATE TABLE others.things (n integer)")
     refusal(UserError, lambda: open_bank(place(postgres.url("others")), "r"), "no memory bank", "?schema=OTHER")
+    postgres.execute("CREATE TABLE others.meta (n integer)")
+    for action in (open_bank, lambda url, _: Bank.read(url)):
+        refusal(UserError, lambda action=action: action(place(postgres.url("others")), "r"), "no memory bank", "?schema=OTHER")
     newer = place(postgres.url("newer"))
     open_bank(newer, "r").close()
     postgres.execute("UPDATE newer.meta SET value = '99' WHERE name = 'schema'")
@@ -199,3 +206,88 @@ def test_doctor_looks_at_the_server(postgres, monkeypatch):
     assert "no bank yet" in there.detail
     away = doctor.bank(place("postgresql://127.0.0.1:1/x"))
     assert (away.state, "cannot be reached" in away.detail) == ("missing", True)
+
+
+def test_who_tidies_for_long_is_waited_for(postgres, monkeypatch, caplog):
+    monkeypatch.setattr(on_server, "LOCK_TIMEOUT_S", 0.1)
+    url = place(postgres.url("held_long"))
+    with open_bank(url, "a") as bank:
+        bank.add([item("cpp/tip", "practice")])
+        holder = schema.connect(url)
+        holder.begin()
+        done = threading.Timer(0.5, lambda: holder.execute("ROLLBACK"))
+        done.start()
+        learn(bank, "relu", 0, ["cpp/tip"])
+        done.join()
+        holder.close()
+    assert "trying again" in caplog.text
+    assert standings(url)["cpp/tip", "draft"].visits == 1
+
+
+def test_values_of_a_large_bank_are_of_one_moment(postgres, monkeypatch):
+    """Somebody learns right after it was looked up that nobody had."""
+    monkeypatch.setattr(on_server, "LARGE", 0)
+    url = place(postgres.url("one_moment"))
+    with open_bank(url, "a") as bank:
+        bank.add([item("cpp/tip", "practice"), item("a:t/relu/9", task="t/relu")])
+        bank.update("t/relu/0", Stage.DRAFT, {"cpp/tip": 1.0}, 0.5)
+    look_up = ledger.values_of
+
+    def after_another(connection, items):
+        monkeypatch.setattr(ledger, "values_of", look_up)
+        with open_bank(url, "b") as other:
+            other.update("t/relu/1", Stage.DRAFT, {"cpp/tip": -1.0}, 0.5)
+        return look_up(connection, items)
+
+    with open_bank(url, "c") as bank:
+        assert bank._far
+        monkeypatch.setattr(ledger, "values_of", after_another)
+        assert bank.values(["cpp/tip"], Stage.DRAFT)["cpp/tip"] == Value(0.5, 1)
+    assert standings(url)["cpp/tip", "draft"].visits == 2
+
+
+@pytest.mark.parametrize("many", [0, 1000])
+def test_what_is_hidden_takes_no_place_in_a_large_bank(postgres, monkeypatch, many):
+    monkeypatch.setattr(on_server, "LARGE", 0)
+    monkeypatch.setattr(on_server, "MANY", many)
+    url = place(postgres.url(f"hidden_{many}"))
+    near = [item(f"a:t/relu/{n}", key="relu", task="t/relu", code="cheat()", reason=sorted(QUARANTINED)[0]) for n in range(3)]
+    with open_bank(url, "a") as bank:
+        bank.add([*near, item("a:t/relu/3", key="relu", task="t/relu", code="x")])
+    with open_bank(url, "b") as bank:
+        assert [hit.item.id for hit in bank.search("relu", 1)] == ["a:t/relu/3"]
+
+
+def test_an_index_that_went_with_its_transaction_is_made_again(postgres):
+    url = place(postgres.url("index_again"))
+    with open_bank(url, "a") as bank:
+        server, lost = bank._connection, []
+
+        def lose_it_once(*given):
+            if not lost:
+                lost.append(True)
+                postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state <> 'idle'")
+            return put(*given)
+
+        put, server.put_vector = server.put_vector, lambda *given: (put(*given), lose_it_once(*given))[0]
+        bank.add([item("a:t/x/0", task="t/x")])
+        assert lost
+        assert server.is_indexed("cpp")
+
+
+def test_an_old_pgvector_is_not_asked(postgres, monkeypatch):
+    url = place(postgres.url("old_vector"))
+    with open_bank(url, "a") as bank:
+        bank.add([item("a:t/x/0", task="t/x")])
+        assert bank._connection.is_indexed("cpp")
+        monkeypatch.setattr(on_server, "VECTOR", (99, 0))
+        assert not bank._connection.is_indexed("cpp")
+
+
+def test_a_file_needs_no_client_library():
+    """Who uses files does not wait for it, either."""
+    import subprocess
+    import sys
+
+    code = "import sys, evokernel.cli.main, evokernel.memory.bank, evokernel.web.shelf; print('psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -6,9 +6,12 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 LOGINS = """local all all trust
@@ -84,9 +87,22 @@ class Postgres:
         self._do("pg_ctl", "-w", "-m", mode, "stop")
 
     def restart(self, mode: str = "fast") -> None:
-        """`immediate` is a crash: what was not committed is gone, and the server recovers from its log."""
-        self.stop(mode)
+        """`immediate` is a crash: what was not committed is gone, and the server recovers from its log; `kill` is one without a warning."""
+        self.kill() if mode == "kill" else self.stop(mode)
         self.start()
+
+    def kill(self) -> None:
+        """Ends every process of the server at once."""
+        first = int((self.data / "postmaster.pid").read_text().split()[0])
+        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=True)
+        every = [first, *map(int, found.stdout.split())]
+        for pid in every:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 60
+        while any(Path(f"/proc/{pid}").exists() for pid in every):  # the dead look alive to a new server until they are buried
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
     def close(self) -> None:
         self.stop("immediate")

@@ -12,10 +12,10 @@ from evokernel.core.errors import UserError
 SCHEMES = ("postgresql", "postgres")
 SCHEMA = "evokernel"
 """Where a bank's tables are, unless `?schema=` names another place in the same database."""
-SECRET = ("password", "sslpassword")
+SECRET = ("password", "sslpassword", "oauth_client_secret")
 LOOKS_LIKE_URL = re.compile(r"([A-Za-z][\w+.-]+):/")  # one slash is left where a URL went through a Path; a drive has one letter
 NO_PORT = re.compile(r":(?!\d*(?:[/,]|$))")
-SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _secrets: dict[str, dict[str, str]] = {}
 """What was left out of each URL: it is asked for again when a connection is lost."""
 
@@ -78,15 +78,15 @@ def without_secrets(value: str) -> str:
     bare, _, query = rest.removeprefix("/").partition("?")
     login, at, where = bare.rpartition("@")
     user, _, password = login.partition(":")
-    if NO_PORT.search(re.sub(r"\[.*?\]", "", where)):
-        raise UserError("that is no URL of a server: write '?', '/' and '@' in a password as %3F, %2F and %40, or use PGPASSWORD")
     asked = parse_qsl(query, keep_blank_values=True)
+    if NO_PORT.search(re.sub(r"\[.*?\]", "", where)) or any("@" in name for name, _ in asked):
+        raise UserError("that is no URL of a server: write '?', '/' and '@' in a password as %3F, %2F and %40, or use PGPASSWORD")
     secrets = {name: text for name, text in asked if name in SECRET and text}
     if password:
         secrets["password"] = unquote(password)
     schema = dict(asked).get("schema", SCHEMA)
     if not SCHEMA_NAME.fullmatch(schema):
-        raise UserError(f"'{schema}' cannot be the schema of a memory bank: use small letters, digits and '_'")
+        raise UserError(f"'{schema}' cannot be the schema of a memory bank: use small letters, digits and '_', not pg_ at its beginning")
     text = joined(f"{scheme}://{user}{at if user else ''}{where}", [pair for pair in asked if pair[0] not in SECRET])
     if secrets:
         _secrets[text] = secrets

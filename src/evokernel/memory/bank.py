@@ -174,10 +174,16 @@ class Bank:
         own = [Found(self._items[row], similarity) for row, similarity in hits]
         if self._far is None or (kinds and not set(kinds) & set(LEARNED)):
             return own
-        with trouble(self.path):
-            old = self._far.nearest(vector, k, Asked(kinds, task, bottleneck, feasible))
+        asked, want = Asked(kinds, task, bottleneck, feasible), k
+        while True:
+            with trouble(self.path):
+                hits_there = self._far.nearest(vector, want, asked)
+            old = [Found(hit.item, hit.similarity) for hit in hits_there if not is_hidden(hit.item)][:k]
+            if len(old) == k or len(hits_there) < want:
+                break
+            want *= 2  # some were hidden
         self._met.update({hit.item.id: hit.item for hit in old})
-        return joined([Found(hit.item, hit.similarity) for hit in old if not is_hidden(hit.item)], own, k)
+        return joined(old, own, k)
 
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
         """Q of each item; `Value()` for those never learned."""

@@ -18,9 +18,9 @@ from evokernel.core.errors import UserError
 from evokernel.memory import ledger
 from evokernel.memory.distill import note_id
 from evokernel.memory.schema import connect_to_change, elsewhere, trouble
-from evokernel.memory.tables import Connection, transaction
+from evokernel.memory.tables import Connection, places, reading, transaction
 
-RUN = 5
+RUN, BATCH = 5, 500
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?m:^\s*#(?!\s*(?:include|define|pragma|if|el|end|undef))[^\n]*)", re.DOTALL)
 TOKEN = re.compile(r"\w+|[^\w\s]")
 Runs = frozenset[tuple[str, ...]]
@@ -91,29 +91,55 @@ class Undo(Exception):
 
 
 def consolidate(path: Place, limits: Limits = AS_USUAL, backend: str = "", dry_run: bool = False) -> Consolidation:
-    """Tidies a bank, in one transaction; a task's best kernel always stays."""
+    """Tidies a bank: looks at it while others write, then does all of it in one transaction. A task's best kernel always stays."""
     path = place(path)
     connection = connect_to_change(path)
     done = Consolidation(0, (), (), 0, 0, 0)
     try:
-        with trouble(path), suppress(Undo), transaction(connection):
-            number = 1 + latest(connection)
-            before = count(connection)
-            merges: list[Merge] = []
-            asides: list[Aside] = []
-            values = best_values(connection)
-            for traces in by_task(connection, path, backend):
-                found = list(near_copies(traces, limits.alike))
-                merges += found
-                asides += worthless(traces, {merge.item for merge in found}, values, limits)
-            recomputed = apply(connection, number, merges, asides)
-            done = Consolidation(number, tuple(merges), tuple(asides), before, count(connection), recomputed)
-            if dry_run or not (merges or asides):
-                raise Undo
-            note(connection, number, {"limits": limits._asdict(), "merged": merges, "archived": asides})
+        with trouble(path), suppress(Undo):
+            with reading(connection):
+                merges, asides = looked_at(connection, path, limits, backend)
+            with transaction(connection):
+                number = 1 + latest(connection)
+                before = count(connection)
+                merges, asides = still_there(connection, merges, asides)
+                recomputed = apply(connection, number, merges, asides)
+                done = Consolidation(number, tuple(merges), tuple(asides), before, count(connection), recomputed)
+                if dry_run or not (merges or asides):
+                    raise Undo
+                note(connection, number, {"limits": limits._asdict(), "merged": merges, "archived": asides})
     finally:
         connection.close()
     return done
+
+
+def looked_at(connection: Connection, path: Place, limits: Limits, backend: str) -> tuple[list[Merge], list[Aside]]:
+    """What there is to do."""
+    merges: list[Merge] = []
+    asides: list[Aside] = []
+    values = best_values(connection)
+    for traces in by_task(connection, path, backend):
+        found = list(near_copies(traces, limits.alike))
+        merges += found
+        asides += worthless(traces, {merge.item for merge in found}, values, limits)
+    return merges, asides
+
+
+def still_there(connection: Connection, merges: list[Merge], asides: list[Aside]) -> tuple[list[Merge], list[Aside]]:
+    """Less what somebody revoked, or put aside, while we looked."""
+    there = shown(connection, [name for merge in merges for name in merge[:2]] + [one.item for one in asides])
+    return [one for one in merges if {one.item, one.survivor} <= there], [one for one in asides if one.item in there]
+
+
+def shown(connection: Connection, ids: Iterable[str]) -> set[str]:
+    """Those of some items that new runs are shown."""
+    names = list(dict.fromkeys(ids))
+    found: set[str] = set()
+    for first in range(0, len(names), BATCH):
+        part = names[first : first + BATCH]
+        asked = f"SELECT id FROM items WHERE id IN ({places(len(part))}) AND revoked = 0 AND archived = 0"
+        found.update(row[0] for row in connection.execute(asked, part))
+    return found
 
 
 def latest(connection: Connection) -> int:
@@ -202,16 +228,14 @@ def worthless(traces: Sequence[Trace], merged: set[str], values: dict[str, tuple
 
 def apply(connection: Connection, number: int, merges: Iterable[Merge], asides: Iterable[Aside]) -> int:
     """Puts items aside and merges values, with the notes of merged kernels; gives how many values were computed again."""
-    aside = [(number, one.item) for one in asides]
-    changed: set[str] = set()
-    for merge in merges:
-        for item, survivor in ((merge.item, merge.survivor), (note_id(merge.item), note_id(merge.survivor))):
-            there = connection.execute("SELECT count(*) FROM items WHERE id IN (?, ?) AND revoked = 0", (item, survivor)).fetchone()[0]
-            if there == 2:
-                aside.append((number, item))
-                connection.execute("INSERT INTO merged VALUES (?, ?, ?)", (item, survivor, number))
-                changed |= {item, survivor}
-    connection.executemany("UPDATE items SET archived = ? WHERE id = ? AND archived = 0", aside)
+    pairs = [(one.item, one.survivor) for one in merges]
+    notes = [(note_id(item), note_id(survivor)) for item, survivor in pairs]
+    there = shown(connection, [name for pair in notes for name in pair])
+    pairs += [pair for pair in notes if set(pair) <= there]
+    connection.executemany("INSERT INTO merged VALUES (?, ?, ?)", [(*pair, number) for pair in pairs])
+    aside = [*(one.item for one in asides), *(item for item, _ in pairs)]
+    connection.executemany("UPDATE items SET archived = ? WHERE id = ? AND archived = 0", [(number, item) for item in aside])
+    changed = {name for pair in pairs for name in pair}
     roots = ledger.survivors(connection)
     ledger.recompute(connection, sorted(changed | {roots.get(item, item) for item in changed}))
     return len({roots.get(item, item) for item in changed})

@@ -11,17 +11,18 @@ import numpy as np
 from evokernel.core.protocols import Value
 from evokernel.core.records import Kind, MemoryItem
 from evokernel.memory import ledger
-from evokernel.memory.index import cosines
-from evokernel.memory.tables import Connection, Mark, places
+from evokernel.memory.index import Vectors, cosines
+from evokernel.memory.tables import Connection, Mark, places, reading
 
 DIMS = 384
 """Of a sketch: a vector's fixed random projection, short enough for an index that fits in memory. Not bits nor half precision, which would
 be smaller: pgvector as some build it ends the server on processors without the instructions for these."""
-NEAR, MOST = (256, 1000), 16_000
+NEAR, MOST = (400, 1000), 16_000
 """Keys looked at for a search, at least and as the index gives them at once; and where filters leave too few, at most."""
 PER_ITEM = 8
 CHUNK = 32
-SCAN = {"hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": str(2 * MOST)}
+SCAN = f"""SELECT set_config('hnsw.ef_search', ?, false), set_config('hnsw.iterative_scan', 'relaxed_order', false),
+    set_config('hnsw.max_scan_tuples', '{2 * MOST}', false)"""
 SKETCH = f"(sketch::vector({DIMS}))"
 NEAREST = f"SELECT id, vector FROM keys WHERE backend = ? ORDER BY {SKETCH} <#> ?::real[]::vector({DIMS}) LIMIT ?"
 
@@ -54,12 +55,14 @@ class Asked(NamedTuple):
 class Far:
     """What a run sees of a large bank, but for cards and its own additions: those it holds itself."""
 
-    def __init__(self, connection: Connection, backend: str, mark: Mark) -> None:
+    def __init__(self, connection: Connection, backend: str, mark: Mark, few_keys: bool) -> None:
         self._connection, self._backend, self._mark = connection, backend, mark
+        self._keys_held = self._load() if few_keys else None
         self._known: tuple[int, dict[str, str], set[str]] | None = None
 
     def nearest(self, query: np.ndarray, k: int, asked: Asked) -> list[Hit]:
-        """The k nearest, nearest first, older first among equals. Which keys are near is the index's guess; their order is exact."""
+        """The k nearest, nearest first, older first among equals. Which keys are near is the index's guess where there are many; their
+        order is exact."""
         if asked.task is not None:
             return self._of_task(query, k, asked)
         look = min(max(PER_ITEM * k, NEAR[0]), NEAR[1])
@@ -81,17 +84,20 @@ class Far:
         return self._connection.again(lambda: self._values(ids))
 
     def _values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
-        roots, later = self._merges()
-        members = [*ids, *(item for item, root in roots.items() if root in set(ids))]
-        which = f"item IN ({places(len(members))}) AND seq > ?"
-        rows = self._read(f"SELECT DISTINCT item FROM ledger WHERE {which}", *members, self._mark.ledger)
-        moved = later | {roots.get(row[0], row[0]) for row in rows}
-        still = [id for id in ids if id not in moved]
-        found = ledger.values_of(self._connection, still) if still else {}
-        if folded := [item for item in members if roots.get(item, item) in moved]:
-            rows = self._read(f"{ledger.LIVE} AND item IN ({places(len(folded))}) AND seq <= ? ORDER BY seq", *folded, self._mark.ledger)
-            found |= ledger.fold(rows, roots)
-        return found
+        asked = self._connection.execute
+        with reading(self._connection):  # nobody learns between the look at what moved and the look at what did not
+            roots, later = self._merges()
+            wanted = set(ids)
+            members = [*ids, *(item for item, root in roots.items() if root in wanted)]
+            which = f"item IN ({places(len(members))}) AND seq > ?"
+            rows = asked(f"SELECT DISTINCT item FROM ledger WHERE {which}", (*members, self._mark.ledger)).fetchall()
+            moved = later | {roots.get(row[0], row[0]) for row in rows}
+            still = [id for id in ids if id not in moved]
+            found = ledger.values_of(self._connection, still) if still else {}
+            if folded := [item for item in members if roots.get(item, item) in moved]:
+                which = f"item IN ({places(len(folded))}) AND seq <= ? ORDER BY seq"
+                found |= ledger.fold(asked(f"{ledger.LIVE} AND {which}", (*folded, self._mark.ledger)).fetchall(), roots)
+            return found
 
     def _merges(self) -> tuple[dict[str, str], set[str]]:
         """What merged items counted for at the mark, and what has been merged since; read again when the bank was tidied."""
@@ -102,17 +108,24 @@ class Far:
             self._known = (newest, ledger.survivors(self._connection, self._mark.consolidations), later)
         return self._known[1], self._known[2]
 
+    def _load(self) -> tuple[list[int], Vectors | None]:
+        """All keys, where they are few: a million attempts on a thousand tasks have a thousand."""
+        rows = self._connection.execute("SELECT id, vector FROM keys WHERE backend = ? ORDER BY id", (self._backend,)).fetchall()
+        held = Vectors(len(rows[0][1]) // 2) if rows else None
+        for _, vector in rows:
+            assert held
+            held.put(np.frombuffer(vector, "<i2"))
+        return [id for id, _ in rows], held
+
     def _keys(self, query: np.ndarray, look: int) -> list[tuple[int, float]]:
         """Keys that are near, with their exact similarity, nearest first."""
+        if self._keys_held:
+            ids, held = self._keys_held
+            near = held.cosines(query) if held else np.zeros(0)
+            return [(ids[row], float(near[row])) for row in np.argsort(-near, kind="stable")[:look]]
 
         def ask() -> list[tuple[int, bytes]]:
-            settings = {
-                "hnsw.ef_search": str(min(look, NEAR[1])),
-                "hnsw.iterative_scan": "relaxed_order",
-                "hnsw.max_scan_tuples": str(2 * MOST),
-            }
-            for name, value in settings.items():
-                self._connection.execute("SELECT set_config(?, ?, false)", (name, value))
+            self._connection.execute(SCAN, (str(min(look, NEAR[1])),))
             return self._connection.execute(NEAREST, (self._backend, sketch(query), look)).fetchall()
 
         rows = self._connection.again(ask)

@@ -21,18 +21,50 @@ def grid(vectors: np.ndarray) -> np.ndarray:
     return np.rint(np.asarray(vectors, np.float32) * GRAIN).astype("<i2")
 
 
+class Vectors:
+    """Different vectors on the grid, by number, and the cosines of queries with them."""
+
+    def __init__(self, dim: int) -> None:
+        self._held = np.zeros((64, dim), np.float32)
+        self._norms = np.ones(64)
+        self._slots: dict[bytes, int] = {}
+        self._dots: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    def put(self, vector: np.ndarray) -> int:
+        """The number of a vector."""
+        key = vector.tobytes()
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = self._slots[key] = len(self._slots)
+            if slot >= len(self._held):
+                self._held = np.concatenate([self._held, np.zeros_like(self._held)])
+                self._norms = np.concatenate([self._norms, np.ones_like(self._norms)])
+            self._held[slot] = vector
+            self._norms[slot] = norm(vector)
+        return slot
+
+    def cosines(self, query: np.ndarray) -> np.ndarray:
+        """Of the query with every vector; only those that are new since it was last asked are multiplied."""
+        key, count = query.tobytes(), len(self._slots)
+        known = self._dots.pop(key, np.zeros(0))
+        if len(known) < count:
+            new = slice(len(known), count)
+            known = np.concatenate([known, cosines(self._held[new], self._norms[new], query)])
+        self._dots[key] = known
+        while len(self._dots) > max(1, CACHED // max(1, count)):
+            self._dots.popitem(last=False)
+        return known
+
+
 class Index:
     """Rows in the order they were added; rows with equal vectors (attempts on one task share their key) share one."""
 
     def __init__(self, dim: int) -> None:
         self.dim, self.rows = dim, 0
-        self._vectors = np.zeros((64, dim), np.float32)
-        self._norms = np.ones(64)
-        self._slots: dict[bytes, int] = {}
+        self._vectors = Vectors(dim)
         # Per row: slot, kind, feasible (-1 for None), task, bottleneck.
         self._columns = np.zeros((64, 5), np.int32, order="F")
         self._words: dict[str, int] = {"": 0}
-        self._dots: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
     def put(self, row: int | None, item: MemoryItem, vector: np.ndarray) -> int:
         """Sets a row, or appends one when `row` is None; gives its number."""
@@ -42,7 +74,7 @@ class Index:
                 self._columns = np.asfortranarray(np.concatenate([self._columns, np.zeros_like(self._columns)]))
         feasible = -1 if item.feasible is None else int(item.feasible)
         task, bottleneck = (self._words.setdefault(word, len(self._words)) for word in (item.task or "", item.bottleneck))
-        self._columns[row] = (self._slot(vector), KINDS.index(item.kind), feasible, task, bottleneck)
+        self._columns[row] = (self._vectors.put(vector), KINDS.index(item.kind), feasible, task, bottleneck)
         return row
 
     def nearest(
@@ -63,36 +95,12 @@ class Index:
         rows = np.flatnonzero(keep)
         if k <= 0 or not len(rows):
             return []
-        near = self._cosines(query).take(columns[:, 0].take(rows))
+        near = self._vectors.cosines(query).take(columns[:, 0].take(rows))
         if len(rows) > k:
             best = near >= np.partition(near, len(near) - k)[len(near) - k]
             rows, near = rows[best], near[best]
         order = np.lexsort((rows, -near))[:k]
         return list(zip(rows[order].tolist(), near[order].tolist(), strict=True))
-
-    def _slot(self, vector: np.ndarray) -> int:
-        key = vector.tobytes()
-        slot = self._slots.get(key)
-        if slot is None:
-            slot = self._slots[key] = len(self._slots)
-            if slot >= len(self._vectors):
-                self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
-                self._norms = np.concatenate([self._norms, np.ones_like(self._norms)])
-            self._vectors[slot] = vector
-            self._norms[slot] = norm(vector)
-        return slot
-
-    def _cosines(self, query: np.ndarray) -> np.ndarray:
-        """Of the query with every distinct vector; only those that are new since it was last asked are multiplied."""
-        key, count = query.tobytes(), len(self._slots)
-        known = self._dots.pop(key, np.zeros(0))
-        if len(known) < count:
-            new = slice(len(known), count)
-            known = np.concatenate([known, cosines(self._vectors[new], self._norms[new], query)])
-        self._dots[key] = known
-        while len(self._dots) > max(1, CACHED // count):
-            self._dots.popitem(last=False)
-        return known
 
 
 def cosines(vectors: np.ndarray, norms: np.ndarray, query: np.ndarray) -> np.ndarray:

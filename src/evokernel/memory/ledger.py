@@ -178,22 +178,34 @@ def recompute(connection: Connection, items: Iterable[str]) -> None:
     groups: dict[str, list[str]] = {}
     for item, root in roots.items():
         groups.setdefault(root, [root]).append(item)
+    batch: list[str] = []
+    members: list[str] = []
     for item in items:
-        if item in roots:
-            connection.execute("DELETE FROM q WHERE item = ?", (item,))
-            continue
-        members = groups.get(item, [item])
-        connection.execute("DELETE FROM q WHERE item = ?", (item,))
-        values: dict[Key, Value] = {}
-        rows = connection.execute(
-            f"""SELECT seq, stage, scope, reward, alpha FROM ledger
-            WHERE item IN ({places(len(members))}) AND revoked = 0 ORDER BY seq""",
-            members,
-        ).fetchall()
-        told = []
-        for seq, stage, scope, reward, alpha in rows:
-            before = values.get((item, stage, scope), Value())
-            values[item, stage, scope] = after = learned(before, reward, alpha)
-            told.append((before.q, after.q, seq))
-        connection.executemany("UPDATE ledger SET q_before = ?, q_after = ? WHERE seq = ?", told)
-        connection.executemany(SET_VALUE, [(*key, value.q, value.visits) for key, value in values.items()])
+        batch.append(item)
+        members += [] if item in roots else groups.get(item, [item])
+        if len(batch) >= BATCH or len(members) >= BATCH:
+            recompute_batch(connection, batch, members, roots)
+            batch, members = [], []
+    if batch:
+        recompute_batch(connection, batch, members, roots)
+
+
+def recompute_batch(connection: Connection, items: Sequence[str], members: Sequence[str], roots: Mapping[str, str]) -> None:
+    """Of some items; `members` are all whose rows count for those that are not merged themselves."""
+    connection.execute(f"DELETE FROM q WHERE item IN ({places(len(items))})", items)
+    if not members:
+        return
+    rows = connection.execute(
+        f"""SELECT seq, item, stage, scope, reward, alpha FROM ledger
+        WHERE item IN ({places(len(members))}) AND revoked = 0 ORDER BY seq""",
+        members,
+    ).fetchall()
+    values: dict[Key, Value] = {}
+    told = []
+    for seq, item, stage, scope, reward, alpha in rows:
+        key = (roots.get(item, item), stage, scope)
+        before = values.get(key, Value())
+        values[key] = after = learned(before, reward, alpha)
+        told.append((before.q, after.q, seq))
+    connection.executemany("UPDATE ledger SET q_before = ?, q_after = ? WHERE seq = ?", told)
+    connection.executemany(SET_VALUE, [(*key, value.q, value.visits) for key, value in values.items()])

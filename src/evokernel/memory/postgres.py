@@ -22,7 +22,8 @@ from evokernel.memory.tables import VERSION, Mark, Rows, Values, bring_up, trans
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-CONNECT_TIMEOUT_S = 10
+PATIENCE = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+"""Unless the URL says otherwise; without, a server whose machine lost its power would be waited for as long as TCP does."""
 LOCK_TIMEOUT_S = 60
 WAITS_S = (0.2, 0.5, 1, 2, 4, 8, 15, 30, 30, 30)
 """Between tries to reach a server that went away: two minutes in all, time enough for a restart."""
@@ -30,7 +31,8 @@ OWN = (
     # Items with the same key (attempts on one task) share a row; a search is over these.
     """CREATE TABLE keys (id {number}, backend {text} NOT NULL, sha256 {text} NOT NULL, vector BYTEA NOT NULL,
        sketch REAL[] NOT NULL, UNIQUE (backend, sha256))""",
-    "ALTER TABLE keys ALTER COLUMN vector SET STORAGE EXTERNAL, ALTER COLUMN sketch SET STORAGE EXTERNAL",
+    # A row is read with its vector, from one page.
+    "ALTER TABLE keys ALTER COLUMN vector SET STORAGE EXTERNAL, ALTER COLUMN sketch SET STORAGE EXTERNAL, SET (toast_tuple_target = 8160)",
     "ALTER TABLE items ADD COLUMN key BIGINT REFERENCES keys (id)",
     "CREATE INDEX items_by_key ON items (key, seq)",
     "CREATE VIEW vectors AS SELECT items.seq, keys.vector FROM items JOIN keys ON keys.id = items.key",
@@ -38,14 +40,16 @@ OWN = (
 TEXTS = r"""(SELECT concat(held -> 'title', held -> 'text', held -> 'code')
     FROM (SELECT replace(record, '\u0000', '\ufffd')::json AS held) AS parsed)"""
 """Of a record; a server reads no JSON that holds a zero."""
-LARGE = 50_000
-"""Items of a backend beyond which a run no longer holds them all: the server is asked."""
+LARGE, MANY = 50_000, 50_000
+"""Items of a backend beyond which a run no longer holds them all, and keys beyond which it does not hold these: the server is asked."""
 HNSW = f"USING hnsw ({SKETCH} vector_ip_ops)"
-LAID_OUT = "WITH (m = 8, ef_construction = 40)"
-"""Of an index: small, as what it finds is put in order exactly."""
+LAID_OUT = "WITH (m = 16, ef_construction = 100)"
+"""Of an index: with half of it, a million keys that have little in common are found at 0.6, not at 0.95."""
+VECTOR = (0, 8)
 HAS_VECTOR = "SELECT installed_version, default_version FROM pg_available_extensions WHERE name = 'vector'"
 LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ConnectionException, errors.TooManyConnections)
-COLLIDED = (errors.SerializationFailure, errors.DeadlockDetected)
+COLLIDED = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+"""Others were in the way: somebody who tidies a large bank, say."""
 
 
 @lru_cache(maxsize=512)
@@ -84,7 +88,7 @@ class Server:
         return self._reached()
 
     def _reached(self) -> psycopg.Connection[Any]:
-        given = {"connect_timeout": CONNECT_TIMEOUT_S} if "connect_timeout" not in self.url.text else {}
+        given = {name: value for name, value in PATIENCE.items() if name not in self.url.text}
         connection = psycopg.connect(self.url.target, autocommit=True, prepare_threshold=None, **given, **self.url.secrets)
         connection.execute(f'SET search_path = "{self.url.schema}", public')
         connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S}s'")
@@ -133,6 +137,7 @@ class Server:
                     raise
                 if not isinstance(error, COLLIDED):
                     self._connection.close()
+                self._indexed.clear()  # an index may have gone with its transaction
                 log.warning("memory bank %s: %s; trying again in %g s", self.url, one_line(self.url, error), wait)
                 time.sleep(wait)
         raise AssertionError("the last try either returns or raises")
@@ -170,13 +175,20 @@ class Server:
             log.warning("memory bank %s goes without an index for %s: %s", self.url, backend, one_line(self.url, error))
 
     def is_indexed(self, backend: str) -> bool:
-        asked = "SELECT 1 FROM pg_indexes WHERE schemaname = ? AND indexname = ?"
-        return self.execute(asked, (self.url.schema, index_name(backend))).fetchone() is not None
+        """By a pgvector that can go on looking where filters left too few."""
+        asked = """SELECT extversion FROM pg_indexes, pg_extension WHERE schemaname = ? AND indexname = ? AND extname = 'vector'"""
+        found = self.execute(asked, (self.url.schema, index_name(backend))).fetchone()
+        return found is not None and tuple(map(int, re.findall(r"\d+", found[0])[:2])) >= VECTOR
 
     def far(self, backend: str, mark: Mark) -> Far | None:
-        held = f"SELECT count(*) FROM (SELECT 1 FROM items WHERE backend = ? AND {mark.seen} LIMIT ?) AS held"
-        is_large = self.execute(held, (backend, LARGE + 1)).fetchone()[0] > LARGE
-        return Far(self, backend, mark) if is_large and self.is_indexed(backend) else None
+        def exceed(what: str, most: int) -> bool:
+            counted = f"SELECT count(*) FROM (SELECT 1 FROM {what} LIMIT ?) AS held"
+            return bool(self.execute(counted, (backend, most + 1)).fetchone()[0] > most)
+
+        if not exceed(f"items WHERE backend = ? AND {mark.seen}", LARGE):
+            return None
+        few_keys = not exceed("keys WHERE backend = ?", MANY)
+        return Far(self, backend, mark, few_keys) if few_keys or self.is_indexed(backend) else None
 
     def size_bytes(self) -> int:
         sizes = "SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass)), 0)::bigint FROM pg_tables"
@@ -248,7 +260,7 @@ def looked_at(url: Url) -> str:
 def check(server: Server) -> None:
     """Refuses what is not a bank of a version we know."""
     tables = server.tables()
-    if tables and "meta" not in tables:
+    if tables and not {"meta", "items", "ledger", "q"} <= tables:
         raise UserError(f"schema {server.url.schema} of {server.url} is no memory bank: name another with ?schema=OTHER")
     if tables and not server.execute("SELECT has_schema_privilege(?, 'USAGE')", (server.url.schema,)).fetchone()[0]:
         raise UserError(f"memory bank {server.url}: permission denied for schema {server.url.schema}; {ASK}")
@@ -292,6 +304,8 @@ def trouble(url: Place) -> Iterator[None]:
             raise UserError(f"{told}: {said}; set PGPASSWORD, or add a line to ~/.pgpass") from error
         if isinstance(error, psycopg.OperationalError):
             raise InfraError(f"{told} cannot be reached ({said}): start it, or check its host and port") from error
+        if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn | errors.UndefinedFunction):
+            raise UserError(f"{told} is damaged, or somebody else's ({said}): name another with ?schema=OTHER") from error
         if isinstance(error, psycopg.ProgrammingError) and not error.sqlstate:
             raise UserError(f"{told} is no URL of a server ({said}): postgresql://USER@HOST/DATABASE is one") from error
         raise

@@ -195,8 +195,8 @@ def version_of(connection: Connection) -> int:
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
     """All or nothing."""
-    connection.begin()
     try:
+        connection.begin()
         yield
         connection.execute("COMMIT")
     finally:
@@ -207,8 +207,8 @@ def transaction(connection: Connection) -> Iterator[None]:
 @contextmanager
 def reading(connection: Connection) -> Iterator[None]:
     """The bank as it is at one moment."""
-    connection.begin_reading()
     try:
+        connection.begin_reading()
         yield
     finally:
         if connection.in_transaction:
