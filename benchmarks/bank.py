@@ -5,7 +5,8 @@ then their values. KEYS are the distinct references the items were written for: 
 Vectors are made as the hash embedder makes them, of passages of this package's own text: four passages each. Wall time in ms, as the
 run waits for it; `first` meets its query for the first time. `recall` is the share of the 20 nearest keys that are found, against
 exact search over all vectors. With --consolidate the bank is tidied afterwards: of the kernels of a task, half are near copies of others.
-Without --url a server of its own is started, from the wheel that the tests use.
+Without --url a server of its own is started, from the wheel that the tests use. With --writers N, as many processes then learn into it
+at once, as runs do: an update of two values, and an item, each in a transaction.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import tempfile
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +188,34 @@ def tidy(where: Place) -> None:
     tell(f"consolidated in {took / 1e3:.1f} s: {len(done.merged)} merged, {len(done.archived)} put aside, {done.items_after} items left")
 
 
+class Named:
+    """Vectors' name, without the work."""
+
+    id = Vectors.id
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return np.eye(1, 1024, dtype=np.float32).repeat(len(texts), 0)
+
+
+def write(where: str, run: str, attempts: int, ready: Barrier) -> None:
+    with Bank.open(place(where), Named(), backend="other", run=run) as bank:
+        ready.wait()
+        for n in range(attempts):
+            bank.update(f"t/x/{n}", Stage.DRAFT, {"old:0": 0.5, "old:1": -0.5}, 0.3)
+            bank.add([MemoryItem(id=f"{run}:t/x/{n}", kind="trace", backend="other", title="t", text=f"word{n}", key="x", task="t/x")])
+
+
+def learn(where: Place, writers: int, attempts: int = 250) -> None:
+    context = get_context("spawn")
+    ready = context.Barrier(writers + 1)
+    started = [context.Process(target=write, args=(str(where), f"run{n}", attempts, ready)) for n in range(writers)]
+    for one in started:
+        one.start()
+    ready.wait()
+    took, _ = timed(lambda: [one.join() for one in started])
+    tell(f"{writers} writers: {2 * writers * attempts / took * 1e3:.0f} transactions a second")
+
+
 def recall(found: list[list[int]], names: list[str], keys: int, vectors: Vectors, each: int) -> float:
     """Of the nearest keys that have what was asked for, how many were found; half of a key's items are of correct kernels."""
     queries = grid(vectors.embed(names)).astype(np.float32)
@@ -229,6 +260,7 @@ def main() -> None:
     parser.add_argument("items", type=int)
     parser.add_argument("keys", type=int, nargs="?")
     parser.add_argument("--url", default="")
+    parser.add_argument("--writers", type=int, default=0)
     parser.add_argument("--consolidate", action="store_true")
     parser.add_argument("--filled", action="store_true", help="the bank at --url holds them already")
     given = parser.parse_args()
@@ -250,6 +282,8 @@ def main() -> None:
             head = ["items", "keys", "first p50", "p99", "again p50", "p99", "recall", "open s", "disk MiB", "peak MiB"]
             tell(" ".join(f"{cell:>10}" for cell in head))
             measure(where, given.items, keys, vectors)
+            if given.writers:
+                learn(where, given.writers)
             if given.consolidate:
                 tidy(where)
         finally:
