@@ -49,6 +49,7 @@ UNDO = {  # what takes a bank back to the version before
         "ALTER TABLE runs DROP COLUMN consolidations",
         "DROP TABLE merged",
         "DROP TABLE consolidations",
+        "DROP INDEX items_by_task",
     ),
     4: (
         "DROP INDEX items_by_candidate",

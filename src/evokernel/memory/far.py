@@ -20,11 +20,16 @@ be smaller: pgvector as some build it ends the server on processors without the 
 NEAR, MOST = (400, 1000), 16_000
 """Keys looked at for a search, at least and as the index gives them at once; and where filters leave too few, at most."""
 PER_ITEM = 8
-CHUNK = 32
+CHUNK = 8
 SCAN = f"""SELECT set_config('hnsw.ef_search', ?, false), set_config('hnsw.iterative_scan', 'relaxed_order', false),
     set_config('hnsw.max_scan_tuples', '{2 * MOST}', false)"""
 SKETCH = f"(sketch::vector({DIMS}))"
 NEAREST = f"SELECT id, vector FROM keys WHERE backend = ? ORDER BY {SKETCH} <#> ?::real[]::vector({DIMS}) LIMIT ?"
+
+AS_THEY_ARE = """SELECT number, item, stage, scope, q, visits, (SELECT max(seq) FROM ledger
+    WHERE ledger.item = q.item AND ledger.stage = q.stage AND ledger.scope = q.scope)
+    FROM (SELECT coalesce(max(number), 0) AS number FROM consolidations) AS newest LEFT JOIN q ON q.item IN"""
+"""Values, with the row of the ledger that made each, and the latest consolidation."""
 
 
 class Hit(NamedTuple):
@@ -81,7 +86,18 @@ class Far:
 
     def values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
         """Q of items as it was, without what has been revoked since."""
-        return self._connection.again(lambda: self._values(ids))
+        found = self._connection.again(lambda: self._unmoved(ids))
+        return self._connection.again(lambda: self._values(ids)) if found is None else found
+
+    def _unmoved(self, ids: Sequence[str]) -> dict[ledger.Key, Value] | None:
+        """The same in one question, as a server may be far away; None where somebody learned since, or items were merged."""
+        rows = self._connection.execute(f"{AS_THEY_ARE} ({places(len(ids))})", ids).fetchall()
+        if self._known is None or rows[0][0] != self._known[0] or self._known[1] or self._known[2]:
+            return None
+        values = [row[1:] for row in rows if row[1] is not None]
+        if any(last is not None and last > self._mark.ledger for *_, last in values):
+            return None
+        return {(item, stage, scope): Value(q, visits) for item, stage, scope, q, visits, _ in values}
 
     def _values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
         asked = self._connection.execute
@@ -134,7 +150,7 @@ class Far:
     def _items(self, keys: list[tuple[int, float]], k: int, asked: Asked) -> list[Hit]:
         """The first k items of keys in this order; few keys are asked for at a time, as each may have thousands of items."""
         where, values = asked.where()
-        found: list[Hit] = []
+        found: list[tuple[float, int]] = []
         first, size = 0, CHUNK
         while first < len(keys) and len(found) < k:
             last = min(first + size, len(keys))
@@ -142,17 +158,19 @@ class Far:
                 last += 1  # equally near ones are put in order together
             part = dict(keys[first:last])
             rows = self._read(
-                f"""SELECT near.key, seq, record FROM unnest(?::bigint[]) AS near(key) CROSS JOIN LATERAL
-                (SELECT seq, record FROM items WHERE items.key = near.key AND {self._mark.seen} AND task IS NOT NULL AND {where}
+                f"""SELECT near.key, seq FROM unnest(?::bigint[]) AS near(key) CROSS JOIN LATERAL
+                (SELECT seq FROM items WHERE items.key = near.key AND {self._mark.seen} AND task IS NOT NULL AND {where}
                 ORDER BY seq LIMIT ?) AS held""",
                 list(part),
                 *values,
                 k - len(found),
             )
-            ordered = sorted((-part[key], seq, record) for key, seq, record in rows)
-            found += [Hit(seq, -near, MemoryItem.model_validate_json(record)) for near, seq, record in ordered[: k - len(found)]]
+            found += sorted((-part[key], seq) for key, seq in rows)[: k - len(found)]
             first, size = last, 2 * size
-        return found
+        if not found:
+            return []
+        records = dict(self._read(f"SELECT seq, record FROM items WHERE seq IN ({places(len(found))})", *(seq for _, seq in found)))
+        return [Hit(seq, -near, MemoryItem.model_validate_json(records[seq])) for near, seq in found]
 
     def _of_task(self, query: np.ndarray, k: int, asked: Asked) -> list[Hit]:
         """A task has few keys: all of them are looked at."""

@@ -95,6 +95,7 @@ PACKS = "CREATE TABLE packs (sha256 {text} PRIMARY KEY, header {text} NOT NULL) 
 ASKED = ("candidate", "code", "feasible", "latency_us", "bottleneck")
 # What was put aside: by which tidying of the bank an item was, and which other item a merged one's updates count for.
 MERGED = "CREATE TABLE merged (item {text} PRIMARY KEY, survivor {text} NOT NULL, at INTEGER NOT NULL) {flat}"
+BY_TASK = "CREATE INDEX items_by_task ON items (backend, task, seq)"
 CONSOLIDATIONS = "CREATE TABLE consolidations (number INTEGER PRIMARY KEY, report {text} NOT NULL) {flat}"
 TABLES = (
     "CREATE TABLE meta (name {text} PRIMARY KEY, value {text} NOT NULL) {flat}",
@@ -104,6 +105,7 @@ TABLES = (
        code {text} NOT NULL DEFAULT '', feasible INTEGER, latency_us {real}, bottleneck {text} NOT NULL DEFAULT '',
        archived INTEGER NOT NULL DEFAULT 0)""",
     "CREATE INDEX items_by_backend ON items (backend, seq)",
+    BY_TASK,
     "CREATE INDEX items_by_parent ON items (parent)",
     "CREATE INDEX items_by_candidate ON items (candidate)",
     "CREATE INDEX items_by_code ON items (code)",
@@ -153,6 +155,7 @@ STEPS: dict[int, tuple[Step, ...]] = {
         "ALTER TABLE runs ADD COLUMN consolidations INTEGER NOT NULL DEFAULT 0",
         MERGED,
         CONSOLIDATIONS,
+        BY_TASK,
     ),
 }
 """What makes a bank of a version one of the next. Those on servers began with version 4."""
