@@ -6,7 +6,7 @@ import threading
 
 import psycopg
 import pytest
-from bank_parts import HASH, as_before, learn, open_bank, standings
+from bank_parts import HASH, as_before, learn, open_bank, standings, with_history
 from click.testing import CliRunner
 from engine_parts import task
 from test_memory_bank import item
@@ -21,6 +21,7 @@ from evokernel.core.run import Run
 from evokernel.memory import ledger, schema
 from evokernel.memory import postgres as on_server
 from evokernel.memory.bank import Bank
+from evokernel.memory.consolidate import consolidate
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.packs import export, import_pack
 from evokernel.memory.tables import VERSION
@@ -291,3 +292,19 @@ def test_a_file_needs_no_client_library():
 
     code = "import sys, evokernel.cli.main, evokernel.memory.bank, evokernel.web.shelf; print('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_large_bank_is_seen_as_it_was_whoever_learns_or_tidies(postgres, monkeypatch):
+    monkeypatch.setattr(on_server, "LARGE", 0)
+    url = with_history(place(postgres.url("as_it_was")))
+    before = {key[0]: value for key, value in standings(url).items() if key[1] == "draft"}
+    names = sorted(before)
+    assert len(names) >= 3
+    with open_bank(url, "b") as bank:
+        assert bank._far
+        assert bank.values(names[:1], Stage.DRAFT) == {names[0]: before[names[0]]}
+        with open_bank(url, "c") as other:
+            other.update("t/relu/1", Stage.DRAFT, {names[1]: -1.0}, 0.5)
+        assert bank.values(names[1:2], Stage.DRAFT) == {names[1]: before[names[1]]}, "somebody learned"
+        assert consolidate(url).merged
+        assert bank.values(names[2:], Stage.DRAFT) == {name: before[name] for name in names[2:]}, "somebody tidied"
