@@ -41,7 +41,7 @@ LEDGER = ("run", "attempt", "item", "stage", "scope", "reward", "alpha", "q_befo
 BACKENDS = ("cpp", "cpp", "pallas")
 SERVER = {
     "fsync": "on",
-    "shared_buffers": "1GB",
+    "shared_buffers": "4GB",
     "maintenance_work_mem": "2600MB",
     "max_wal_size": "8GB",
     "max_parallel_maintenance_workers": "0",  # the wheel's build of pgvector does not survive several on every processor

@@ -17,8 +17,10 @@ from evokernel.memory.tables import Connection, Mark, places, reading
 DIMS = 384
 """Of a sketch: a vector's fixed random projection, short enough for an index that fits in memory. Not bits nor half precision, which would
 be smaller: pgvector as some build it ends the server on processors without the instructions for these."""
-NEAR, MOST = (400, 1000), 16_000
+NEAR, MOST = (500, 1000), 16_000
 """Keys looked at for a search, at least and as the index gives them at once; and where filters leave too few, at most."""
+WIDER = 1.4
+"""How many more the index weighs than it gives: that costs less than giving them, and finds more."""
 PER_ITEM = 8
 CHUNK = 8
 SCAN = f"""SELECT set_config('hnsw.ef_search', ?, false), set_config('hnsw.iterative_scan', 'relaxed_order', false),
@@ -141,7 +143,7 @@ class Far:
             return [(ids[row], float(near[row])) for row in np.argsort(-near, kind="stable")[:look]]
 
         def ask() -> list[tuple[int, bytes]]:
-            self._connection.execute(SCAN, (str(min(look, NEAR[1])),))
+            self._connection.execute(SCAN, (str(min(round(WIDER * look), NEAR[1])),))
             return self._connection.execute(NEAREST, (self._backend, sketch(query), look)).fetchall()
 
         rows = self._connection.again(ask)
