@@ -3,10 +3,11 @@
 One retrieval is what a policy asks for: the 20 nearest traces and notes of correct kernels of a backend, which has two thirds of the bank,
 then their values. KEYS are the distinct references the items were written for: ITEMS / 100 when not given, ITEMS for the worst case.
 Vectors are made as the hash embedder makes them, of passages of this package's own text: four passages each. Wall time in ms, as the
-run waits for it; `first` meets its query for the first time. `recall` is the share of the 20 nearest keys that are found, against
-exact search over all vectors. With --consolidate the bank is tidied afterwards: of the kernels of a task, half are near copies of others.
-Without --url a server of its own is started, from the wheel that the tests use. With --writers N, as many processes then learn into it
-at once, as runs do: an update of two values, and an item, each in a transaction.
+run waits for it; `first` meets its query for the first time, of a server that has answered a thousand others (with --fresh, none).
+`recall` is the share of the 20 nearest keys that are found, against exact search over all vectors. With --consolidate the bank is
+tidied afterwards: of the kernels of a task, half are near copies of others. Without --url a server of its own is started, from the
+wheel that the tests use. With --writers N, as many processes then learn into it at once, as runs do: an update of two values, and an
+item, each in a transaction.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from evokernel.memory.index import grid
 from evokernel.memory.schema import connect
 from evokernel.memory.tables import asked, places, transaction
 
-K, QUERIES, PASSAGES, BLOCK = 20, 200, 8_000, 5_000
+K, QUERIES, BEFORE, PASSAGES, BLOCK = 20, 200, 1_000, 8_000, 5_000
 LEDGER = ("run", "attempt", "item", "stage", "scope", "reward", "alpha", "q_before", "q_after")
 BACKENDS = ("cpp", "cpp", "pallas")
 SERVER = {
@@ -164,7 +165,7 @@ def row(number: int, vector: np.ndarray, sketch: np.ndarray) -> bytes:
     return struct.pack(">h", len(cells)) + b"".join(struct.pack(">i", len(cell)) + cell for cell in cells)
 
 
-def measure(where: Place, count: int, keys: int, vectors: Vectors) -> None:
+def measure(where: Place, count: int, keys: int, vectors: Vectors, before: int) -> None:
     opened, bank = timed(lambda: Bank.open(where, vectors, backend="cpp", run="bench"))
     names = [str(n) for n in range(1, QUERIES + 1)]
 
@@ -173,6 +174,8 @@ def measure(where: Place, count: int, keys: int, vectors: Vectors) -> None:
         bank.values([hit.item.id for hit in found], Stage.DRAFT)
         return [hit.item.task or "" for hit in found]
 
+    for n in range(before):
+        retrieve(str(QUERIES + 1 + n))
     first = [timed(lambda name=name: retrieve(name)) for name in names]  # type: ignore[misc]
     again = [timed(lambda name=name: retrieve(name))[0] for name in names]  # type: ignore[misc]
     right = recall([[int(task.partition("/")[2]) for task in found] for _, found in first], names, keys, vectors, count // keys)
@@ -262,6 +265,7 @@ def main() -> None:
     parser.add_argument("--url", default="")
     parser.add_argument("--writers", type=int, default=0)
     parser.add_argument("--consolidate", action="store_true")
+    parser.add_argument("--fresh", action="store_true", help="ask at once, as after a restart")
     parser.add_argument("--filled", action="store_true", help="the bank at --url holds them already")
     given = parser.parse_args()
     keys = given.keys or max(1, given.items // 100)
@@ -281,7 +285,7 @@ def main() -> None:
                 tell(f"filled in {time.perf_counter() - started:.0f} s")
             head = ["items", "keys", "first p50", "p99", "again p50", "p99", "recall", "open s", "disk MiB", "peak MiB"]
             tell(" ".join(f"{cell:>10}" for cell in head))
-            measure(where, given.items, keys, vectors)
+            measure(where, given.items, keys, vectors, 0 if given.fresh or given.store == "file" else BEFORE)
             if given.writers:
                 learn(where, given.writers)
             if given.consolidate:
