@@ -283,6 +283,28 @@ def test_an_old_pgvector_is_not_asked(postgres, monkeypatch):
         assert bank._connection.is_indexed("cpp")
         monkeypatch.setattr(on_server, "VECTOR", (99, 0))
         assert not bank._connection.is_indexed("cpp")
+    with open_bank(url, "b") as bank:
+        bank.add([item("b:t/y/0", task="t/y")])
+    assert "pgvector" in on_server.looked_at(url)
+    assert "not used" in on_server.looked_at(url)
+    new = place(postgres.url("old_vector_from_the_first"))
+    with open_bank(new, "a") as bank:
+        bank.add([item("a:t/x/0", task="t/x")])
+    assert not postgres.execute("SELECT 1 FROM pg_indexes WHERE schemaname = 'old_vector_from_the_first' AND indexname LIKE 'keys_near%'")
+
+
+def test_two_banks_make_the_extension_at_once(postgres):
+    postgres.execute("CREATE DATABASE two_banks")
+    with psycopg.connect(postgres.url("x", database="two_banks").partition("?")[0]) as other:
+        other.execute("CREATE EXTENSION vector SCHEMA public")
+        done = threading.Timer(1.0, other.commit)
+        with open_bank(place(postgres.url("second", database="two_banks")), "a") as bank:
+            done.start()
+            bank.add([item("a:t/x/0", task="t/x")])
+            done.join()
+            bank.add([item("a:t/y/0", task="t/y")])
+            assert bank._connection.is_indexed("cpp")
+            assert len(bank.search("t", 9)) == 2
 
 
 def test_a_file_needs_no_client_library():

@@ -164,12 +164,16 @@ class Server:
         if backend in self._indexed:
             return
         self._indexed.add(backend)
-        if self.is_indexed(backend) or not self.execute(HAS_VECTOR).fetchone():
+        vector = self.execute(HAS_VECTOR).fetchone()
+        if not vector or is_old(vector[0] or vector[1]) or self.is_indexed(backend):
             return
         self.execute("SAVEPOINT before_index")
         try:
             self.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
-            self.execute(f"CREATE INDEX {index_name(backend)} ON keys {HNSW} {LAID_OUT} WHERE backend = {literal(backend)}")
+            self.execute(f"CREATE INDEX IF NOT EXISTS {index_name(backend)} ON keys {HNSW} {LAID_OUT} WHERE backend = {literal(backend)}")
+        except errors.UniqueViolation:  # the bank of another schema was making the extension, too
+            self.execute("ROLLBACK TO before_index")
+            self._indexed.discard(backend)  # with the next key, then
         except (errors.InsufficientPrivilege, errors.UndefinedObject, errors.FeatureNotSupported, errors.UndefinedFile) as error:
             self.execute("ROLLBACK TO before_index")
             log.warning("memory bank %s goes without an index for %s: %s", self.url, backend, one_line(self.url, error))
@@ -178,7 +182,7 @@ class Server:
         """By a pgvector that can go on looking where filters left too few."""
         asked = """SELECT extversion FROM pg_indexes, pg_extension WHERE schemaname = ? AND indexname = ? AND extname = 'vector'"""
         found = self.execute(asked, (self.url.schema, index_name(backend))).fetchone()
-        return found is not None and tuple(map(int, re.findall(r"\d+", found[0])[:2])) >= VECTOR
+        return found is not None and not is_old(found[0])
 
     def far(self, backend: str, mark: Mark) -> Far | None:
         def exceed(what: str, most: int) -> bool:
@@ -196,6 +200,11 @@ class Server:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def is_old(version: str) -> bool:
+    """Whether a pgvector cannot go on looking where filters left too few."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2])) < VECTOR
 
 
 def index_name(backend: str) -> str:
@@ -254,6 +263,7 @@ def looked_at(url: Url) -> str:
     has = "no pgvector: search is exact, by each run, which is slow beyond some hundred thousand items"
     if vector:
         has = f"pgvector {vector[0]}" if vector[0] else f"pgvector {vector[1]}, not created in this database yet"
+        has += " (not used, as it is older than 0.8)" if is_old(vector[0] or vector[1]) else ""
     return f"PostgreSQL {version}, {has}; {held}"
 
 
