@@ -47,7 +47,10 @@ LAID_OUT = "WITH (m = 16, ef_construction = 200)"
 """Of an index: with a quarter of it, a million keys that have little in common are found at 0.6."""
 VECTOR = (0, 8)
 HAS_VECTOR = "SELECT installed_version, default_version FROM pg_available_extensions WHERE name = 'vector'"
-LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ConnectionException, errors.TooManyConnections)
+LOST = (
+    *(errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ConnectionException, errors.TooManyConnections),
+    *(errors.IdleSessionTimeout, errors.IdleInTransactionSessionTimeout),
+)
 COLLIDED = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 """Others were in the way: somebody who tidies a large bank, say."""
 
@@ -101,8 +104,19 @@ class Server:
         return not self._connection.closed and self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        if self.read_only and self._connection.closed:
+        looks = self.read_only and not self.in_transaction
+        if looks and self._connection.closed:
             self._connection = self._reached()  # whoever looks for hours sees a server come back
+        try:
+            return self._asked(statement, values)
+        except psycopg.Error as error:
+            if not looks or not went_away(error):
+                raise
+        self._connection.close()
+        self._connection = self._reached()  # or end the sessions of those who do nothing
+        return self._asked(statement, values)
+
+    def _asked(self, statement: str, values: Values) -> Rows:
         rows: Rows = self._connection.execute(translated(statement) if values else statement, values or None, binary=True)
         return rows
 
@@ -112,7 +126,7 @@ class Server:
 
     def begin(self) -> None:
         """Writers wait for each other: rows are committed in the order of their numbers, so that a mark holds all before it."""
-        self._connection.execute("BEGIN")
+        self._connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")  # whatever the server's default: what others wrote is seen
         self._connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"evokernel bank {self.url.schema}",))
 
     def begin_reading(self) -> None:
@@ -133,7 +147,7 @@ class Server:
                     self._connection = self._reached()
                 return action()
             except psycopg.Error as error:
-                if wait is None or not (isinstance(error, COLLIDED) or went_away(error, self._connection)):
+                if wait is None or not (isinstance(error, COLLIDED) or went_away(error)):
                     raise
                 if not isinstance(error, COLLIDED):
                     self._connection.close()
@@ -222,14 +236,18 @@ def connect(url: Url) -> Server:
         server = Server(url)
         try:
             check(server)
-            with transaction(server):
-                if not server.tables():
-                    server.execute(f'CREATE SCHEMA IF NOT EXISTS "{url.schema}"')
-                bring_up(server, OWN)
+            server.written(lambda: made(server))
         except (psycopg.Error, UserError):
             server.close()
             raise
         return server
+
+
+def made(server: Server) -> None:
+    """Makes the bank, or brings it forward; inside a transaction."""
+    if not server.tables():
+        server.execute(f'CREATE SCHEMA IF NOT EXISTS "{server.url.schema}"')
+    bring_up(server, OWN)
 
 
 def connect_to_read(url: Url) -> Server:
@@ -278,7 +296,7 @@ def check(server: Server) -> None:
         raise UserError(f"memory bank {server.url} was made by a newer evokernel (schema {version}, this one knows {VERSION}): update it")
 
 
-def went_away(error: psycopg.Error, connection: psycopg.Connection[Any]) -> bool:
+def went_away(error: psycopg.Error) -> bool:
     """Whether it is the server that is not there, rather than something it said."""
     if isinstance(error, LOST):
         return True
@@ -312,7 +330,9 @@ def trouble(url: Place) -> Iterator[None]:
             raise UserError(f"{told}: {said}; make it with createdb, or name another") from error
         if isinstance(error, psycopg.OperationalError) and any(words in said for words in WRONG_LOGIN):
             raise UserError(f"{told}: {said}; set PGPASSWORD, or add a line to ~/.pgpass") from error
-        if isinstance(error, psycopg.OperationalError):
+        if isinstance(error, psycopg.DataError):
+            raise UserError(f"{told} cannot hold what was asked for ({said}): leave it out") from error
+        if isinstance(error, psycopg.OperationalError) or went_away(error):
             raise InfraError(f"{told} cannot be reached ({said}): start it, or check its host and port") from error
         if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn | errors.UndefinedFunction):
             raise UserError(f"{told} is damaged, or somebody else's ({said}): name another with ?schema=OTHER") from error

@@ -63,7 +63,8 @@ def revoke(
     connection = connect_to_change(path)
     done = Revocation((), (), 0, 0)
     try:
-        known = where_runs_are(connection, folders)
+        with trouble(path):
+            known = where_runs_are(connection, folders)
         with trouble(path), suppress(Undo), transaction(connection):
             named = [resolve(connection, path, target) for target in targets] + with_code(connection, path, candidate)
             roots = [id for id in named if is_attempt(connection, id)]
