@@ -126,6 +126,51 @@ def test_values_are_the_same_in_another_bank(copied, tmp_path):
     assert export(other, tmp_path / "again.jsonl").sha256 == first.sha256
 
 
+def test_an_older_pack_brings_what_was_merged_since(copied, banks, tmp_path):
+    export(copied, tmp_path / "older.jsonl")
+    consolidate(copied)
+    export(copied, tmp_path / "newer.jsonl")
+    other = banks("other")
+    import_pack(other, tmp_path / "newer.jsonl", HASH)
+    before = folded(other)
+    with open_bank(other, "b") as bank:
+        seen = bank.search("relu", 99), bank.values(["a:t/relu/1"], Stage.DRAFT)
+    done = import_pack(other, tmp_path / "older.jsonl", HASH)
+    assert (done.items, done.aside) == (3, 2), "0 and its note, and 2, which was put aside for another reason"
+    assert {key: value for key, value in folded(other).items() if key[0] != "a:t/relu/2"} == before
+    assert "a:t/relu/0" not in visible(other)
+    with open_bank(other, "b") as bank:
+        assert (bank.search("relu", 99), bank.values(["a:t/relu/1"], Stage.DRAFT)) == seen
+    assert import_pack(other, tmp_path / "older.jsonl", HASH) == (0, 0, 0)
+    assert [one.item for one in consolidate(other).archived] == ["a:t/relu/2"]
+    restore(other, "a:t/relu/0")
+    assert folded(other)["a:t/relu/0", "draft", ""].visits == 2
+    assert consolidate(other).merged
+    folded(other)
+
+
+def test_a_run_that_adds_again_what_was_merged(copied, banks, tmp_path):
+    """It is resumed with a bank that took in what others made of its attempts."""
+    consolidate(copied)
+    export(copied, tmp_path / "pack.jsonl")
+    other = banks("other")
+    import_pack(other, tmp_path / "pack.jsonl", HASH)
+    with open_bank(other, "a") as bank:
+        wrote(bank, 0, BODY.format(0), latency=1.0)
+    assert [merge[:2] for merge in consolidate(other).merged] == [("a:t/relu/1", "a:t/relu/0")], "it is the faster one here"
+    assert folded(other)["a:t/relu/0", "draft", ""].visits == 4
+
+
+def test_a_revoked_survivor_does_not_stand_for_anything_again(copied, banks, tmp_path):
+    consolidate(copied)
+    export(copied, tmp_path / "pack.jsonl")
+    other = banks("other")
+    import_pack(other, tmp_path / "pack.jsonl", HASH)
+    revoke(other, "a:t/relu/1")
+    import_pack(other, tmp_path / "pack.jsonl", HASH)
+    folded(other)
+
+
 def test_a_revoked_survivor_no_longer_stands_for_its_copy(copied):
     consolidate(copied)
     revoke(copied, "a:t/relu/1")

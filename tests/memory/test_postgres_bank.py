@@ -330,3 +330,24 @@ def test_a_large_bank_is_seen_as_it_was_whoever_learns_or_tidies(postgres, monke
         assert bank.values(names[1:2], Stage.DRAFT) == {names[1]: before[names[1]]}, "somebody learned"
         assert consolidate(url).merged
         assert bank.values(names[2:], Stage.DRAFT) == {name: before[name] for name in names[2:]}, "somebody tidied"
+
+
+def test_a_large_bank_is_seen_as_it_was_whoever_takes_in_a_pack_with_merges(postgres, monkeypatch, tmp_path):
+    copy, url = tmp_path / "copy.db", place(postgres.url("taken_in"))
+    for path in (copy, url):
+        with open_bank(path, "a") as bank:
+            bank.add([item("a:t/relu/1", task="t/relu", code="x = 1")])
+            bank.update("t/relu/2", Stage.DRAFT, {"a:t/relu/1": 1.0}, 0.5)
+    with open_bank(copy, "d") as bank:
+        bank.add([item("d:t/relu/1", task="t/relu", code="x = 1")])
+        bank.update("t/relu/3", Stage.DRAFT, {"d:t/relu/1": -1.0}, 0.5)
+    assert consolidate(copy).merged
+    export(copy, tmp_path / "pack.jsonl")
+    monkeypatch.setattr(on_server, "LARGE", 0)
+    with open_bank(url, "b") as bank:
+        before = bank._far.values(["a:t/relu/1"])
+        assert import_pack(url, tmp_path / "pack.jsonl", HASH).updates == 1
+        assert bank._far.values(["a:t/relu/1"]) == before
+    with open_bank(url, "b") as bank:
+        assert bank._far.values(["a:t/relu/1"]) == before
+    assert standings(url)["a:t/relu/1", "draft"] == Value(-0.25, 2)

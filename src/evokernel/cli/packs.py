@@ -98,7 +98,8 @@ def import_(file: Path, path: Place, embedder: str, unsigned: bool, as_json: boo
     for note in notes:
         tell(f"note: {note}", err=True)
     done = {"bank": str(path), **moved._asdict(), "sha256": pack.sha256, "signed": pack.is_signed and not pack.fault, "notes": notes}
-    say(done, f"{path}: {moved.items} items and {moved.updates} updates of values added", as_json)
+    aside = f"; {moved.aside} of the items are put aside, as others stand for them" if moved.aside else ""
+    say(done, f"{path}: {moved.items} items and {moved.updates} updates of values added{aside}", as_json)
 
 
 @click.command()

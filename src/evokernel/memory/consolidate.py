@@ -232,6 +232,8 @@ def apply(connection: Connection, number: int, merges: Iterable[Merge], asides: 
     notes = [(note_id(item), note_id(survivor)) for item, survivor in pairs]
     there = shown(connection, [name for pair in notes for name in pair])
     pairs += [pair for pair in notes if set(pair) <= there]
+    live = {name for pair in pairs for name in pair}
+    bring_back(connection, sorted(live & ledger.survivors(connection).keys()))  # of a run that had forgotten that it was merged
     connection.executemany("INSERT INTO merged VALUES (?, ?, ?)", [(*pair, number) for pair in pairs])
     aside = [*(one.item for one in asides), *(item for item, _ in pairs)]
     connection.executemany("UPDATE items SET archived = ? WHERE id = ? AND archived = 0", [(number, item) for item in aside])

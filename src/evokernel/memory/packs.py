@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,8 +22,9 @@ from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
 from evokernel.memory import ledger, origins
 from evokernel.memory.bank import CANDIDATE, claim, put, what_is_embedded
+from evokernel.memory.consolidate import latest, note
 from evokernel.memory.index import grid
-from evokernel.memory.pack_file import FORMAT, PLAIN, Filters, Header, Pack, described, first_line, read
+from evokernel.memory.pack_file import FORMAT, PLAIN, Filters, Header, Merged, Pack, described, first_line, read
 from evokernel.memory.schema import connect, connect_to_read, elsewhere, trouble
 from evokernel.memory.tables import Connection, version_of
 
@@ -33,6 +34,8 @@ class Moved(NamedTuple):
 
     items: int
     updates: int
+    aside: int = 0
+    """Those of the items that the bank knew already as merged into others: they stay put aside."""
 
 
 class Leaving(NamedTuple):
@@ -160,19 +163,37 @@ def take(path: Place, pack: Pack, embedder: Embedder) -> Moved:
         news = [(held, vector) for held, vector in given if not known & {held.item.id, CANDIDATE + held.item.candidate}]
         for held, vector in news:
             put(connection, held.run, held.item, vector, pack.sha256)
-        there = {row[0] for row in connection.execute("SELECT id FROM items")}
-        tidied = connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()[0]
-        links = [(one.item, one.survivor, tidied) for one in pack.merged if one.item not in there and one.survivor in there]
-        connection.executemany("INSERT INTO merged VALUES (?, ?, ?) ON CONFLICT DO NOTHING", links)
+        aside = take_merges(connection, pack.merged, [held.item.id for held, _ in news])
         learned = ledger.write(connection, [update for update in pack.updates if not revoked & {update.trace, update.item}])
         connection.execute("INSERT INTO packs VALUES (?, ?) ON CONFLICT DO NOTHING", (pack.sha256, first_line(pack.header)))
         for origin in pack.header.runs:
             noted = origin.model_dump(exclude={"run", "items", "updates"})
             origins.keep(connection, origin.run, origins.Facts(**noted))
-        return Moved(len(news), learned)
+        return Moved(len(news), learned, aside)
 
     try:
         with trouble(path):
             return connection.written(write)
     finally:
         connection.close()
+
+
+def take_merges(connection: Connection, merges: Iterable[Merged], news: Iterable[str]) -> int:
+    """Lets rows about items that are not here count for those that stand for them; gives how many of the new items were such.
+
+    As a consolidation of its own, of which runs under way see nothing. A new item that another stands for already is put aside: that is
+    what was decided about it, and its rows do count for the other. Inside the caller's transaction.
+    """
+    there = dict(connection.execute("SELECT id, revoked FROM items").fetchall())
+    known = {link.item for link in ledger.links(connection)}
+    taken = there.keys() | known
+    links = {one.item: one.survivor for one in merges if one.item not in taken and there.get(one.survivor) == 0}
+    aside = [id for id in news if id in known]
+    if links or aside:
+        number = 1 + latest(connection)
+        connection.executemany("INSERT INTO merged VALUES (?, ?, ?)", [(*link, number) for link in links.items()])
+        connection.executemany("UPDATE items SET archived = ? WHERE id = ?", [(number, id) for id in aside])
+        roots = ledger.survivors(connection)
+        ledger.recompute(connection, sorted({*links, *(roots[item] for item in links)}))
+        note(connection, number, {"imported": {"merged": list(links.items()), "archived": aside}})
+    return len(aside)
