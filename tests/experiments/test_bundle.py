@@ -80,6 +80,15 @@ def test_requirements_are_those_of_a_bare_installation():
     assert not wanted & {"torch", "jax", "pytest", "triton"}
 
 
+@pytest.mark.parametrize("named", [("--memory", "{}"), ("--memory={}",), ("--set", "memory={}"), ("--set=memory={}",)])
+def test_a_bank_among_the_arguments_of_the_run_is_refused(without_network, tmp_path, named):
+    arguments = [one.format("postgresql://me:s3cret@db.example/bank") for one in named]
+    with pytest.raises(UserError, match="before the '--'") as caught:
+        bundle.pack(tmp_path / "run.tar.gz", ("--backend", "cpp", *arguments), [], None, "3.12", ["any"], ())
+    assert "s3cret" not in str(caught.value)
+    assert not (tmp_path / "run.tar.gz").exists()
+
+
 def test_a_bank_on_a_server_is_refused_before_anything_is_fetched(tmp_path):
     asked = ["pack", str(tmp_path / "x.tar.gz"), "--memory", "postgresql://me:s3cret@db.example/bank"]
     with pytest.raises(UserError, match="evokernel memory export") as caught:

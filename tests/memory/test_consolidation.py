@@ -200,6 +200,7 @@ def test_the_command(copied):
     assert done["merged"][0]["survivor"] == "a:t/relu/1"
     assert {one["id"] for one in json.loads(said("list", "--archived", "--json"))} == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/2"}
     assert "stands for a:t/relu/0" in said("show", "a:t/relu/1")
+    assert said("show", "a:t/relu/0").count("archived") == 1
     assert "3 put aside" in said("stats")
     assert said("restore", "a:t/relu/2") == "restored 1 item\n"
     assert standings(copied)["a:t/relu/2", "draft"].visits == 6

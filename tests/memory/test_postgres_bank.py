@@ -18,7 +18,7 @@ from evokernel.core.errors import InfraError, UserError
 from evokernel.core.protocols import Value
 from evokernel.core.records import Stage
 from evokernel.core.run import Run
-from evokernel.memory import ledger, schema
+from evokernel.memory import far, ledger, schema
 from evokernel.memory import postgres as on_server
 from evokernel.memory.bank import Bank
 from evokernel.memory.consolidate import consolidate
@@ -257,6 +257,19 @@ def test_what_is_hidden_takes_no_place_in_a_large_bank(postgres, monkeypatch, ma
         bank.add([*near, item("a:t/relu/3", key="relu", task="t/relu", code="x")])
     with open_bank(url, "b") as bank:
         assert [hit.item.id for hit in bank.search("relu", 1)] == ["a:t/relu/3"]
+
+
+def test_few_keys_are_all_looked_at_where_filters_leave_little(postgres, monkeypatch):
+    monkeypatch.setattr(on_server, "LARGE", 0)
+    monkeypatch.setattr(far, "NEAR", (2, 2))
+    monkeypatch.setattr(far, "MOST", 4)
+    url = place(postgres.url("all_keys"))
+    with open_bank(url, "a") as bank:
+        bank.add([item("a:t/x/0", key="something else entirely", task="t/x", bottleneck="memory")])
+        bank.add([item(f"a:t/relu/{n}", key=f"relu relu relu {3 * letter}", task="t/relu") for n, letter in enumerate("abcdefghijklmnop")])
+    with open_bank(url, "b") as bank:
+        assert bank._far
+        assert [hit.item.id for hit in bank.search("relu", 1, bottleneck="memory")] == ["a:t/x/0"]
 
 
 def test_an_index_that_went_with_its_transaction_is_made_again(postgres):

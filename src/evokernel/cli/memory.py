@@ -134,7 +134,7 @@ def show(id: str, path: Place, as_json: bool) -> None:
         "revoked",
         "archived",
     )
-    lines = [pairs([(label, text(facts[label])) for label in (*labels, "revoked", "archived") if facts[label] not in (None, "", False)])]
+    lines = [pairs([(label, text(facts[label])) for label in labels if facts[label] not in (None, "", False)])]
     lines += [f"\nstands for {', '.join(facts['merged'])}"] if facts["merged"] else []
     lines += [f"\n{item.title}", *([f"\n{item.text.rstrip()}"] if item.text else []), *([f"\n{item.code.rstrip()}"] if item.code else [])]
     if steps:

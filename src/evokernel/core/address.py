@@ -14,6 +14,8 @@ SCHEMA = "evokernel"
 """Where a bank's tables are, unless `?schema=` names another place in the same database."""
 SECRET = ("password", "sslpassword", "oauth_client_secret")
 LOOKS_LIKE_URL = re.compile(r"([A-Za-z][\w+.-]+):/")  # one slash is left where a URL went through a Path; a drive has one letter
+MISPLACED = re.compile(r"://|\bpostgres(?:ql)?:/|\bpassword\s*=")
+"""In what is no URL of ours: whoever wrote it meant one, and it may hold a password."""
 NO_PORT = re.compile(r":(?!\d*(?:[/,]|$))")
 SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _secrets: dict[str, dict[str, str]] = {}
@@ -65,6 +67,8 @@ def place(value: str | Path | Url) -> Place:
     if isinstance(value, Url):
         return value
     found = LOOKS_LIKE_URL.match(str(value))
+    if not found and MISPLACED.search(str(value)):
+        raise UserError("that is no place of a memory bank: name a file, or a URL that begins with postgresql://, without quotes around it")
     if not found:
         return Path(value)
     if found.group(1) not in SCHEMES:
@@ -78,8 +82,9 @@ def without_secrets(value: str) -> str:
     bare, _, query = rest.removeprefix("/").partition("?")
     login, at, where = bare.rpartition("@")
     user, _, password = login.partition(":")
-    asked = parse_qsl(query, keep_blank_values=True)
-    if NO_PORT.search(re.sub(r"\[.*?\]", "", where)) or any("@" in name for name, _ in asked):
+    asked = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # as libpq reads it: a plus is a plus
+    stray = any("@" in part for part in query.split("&") if not part.startswith("user="))
+    if NO_PORT.search(re.sub(r"\[.*?\]", "", where)) or stray:
         raise UserError("that is no URL of a server: write '?', '/' and '@' in a password as %3F, %2F and %40, or use PGPASSWORD")
     secrets = {name: text for name, text in asked if name in SECRET and text}
     if password:
@@ -100,7 +105,8 @@ def joined(bare: str, asked: list[tuple[str, str]]) -> str:
 
 def kept(value: str) -> str:
     """A bank's place as settings keep it."""
-    return str(place(value)) if LOOKS_LIKE_URL.match(value) else value
+    found = place(value)
+    return str(found) if isinstance(found, Url) else value
 
 
 def absolute(value: str) -> str:

@@ -21,6 +21,8 @@ from evokernel.core.errors import InfraError, UserError
 HOME, RESULTS, BANK = "evokernel-bundle", "results.tar.gz", "memory.db"
 DOWNLOAD_S = 600.0
 SKIPPED = ("__pycache__",)
+NAMES_BANK = re.compile(r"--memory(=|$)|(--set=)?\s*memory\s*=")
+"""Among the arguments of a run; they are written into the bundle as they are."""
 SCRIPT = Path(__file__).parent / "bundle.sh"
 """What is called on the other machine."""
 
@@ -52,6 +54,8 @@ def pack(
     there: Iterable[str],
 ) -> Packed:
     """One file with everything that `evokernel run ARGUMENTS` needs, but for what is on the other machine already (`there`)."""
+    if any(NAMES_BANK.match(one) for one in arguments):
+        raise UserError("a bundle runs with the bank it takes along: name its file with --memory before the '--', not after it")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / HOME
         folder.mkdir()

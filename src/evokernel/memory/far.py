@@ -18,7 +18,8 @@ DIMS = 384
 """Of a sketch: a vector's fixed random projection, short enough for an index that fits in memory. Not bits nor half precision, which would
 be smaller: pgvector as some build it ends the server on processors without the instructions for these."""
 NEAR, MOST = (600, 1000), 16_000
-"""Keys looked at for a search, at least and as the index gives them at once; and where filters leave too few, at most."""
+"""Keys looked at for a search, at least and as the index gives them at once; and where filters leave too few, at most, unless all keys
+are held: then these."""
 WIDER = 1.5
 """How many more the index weighs than it gives: that costs less than giving them, and finds more."""
 PER_ITEM = 8
@@ -73,12 +74,13 @@ class Far:
         if asked.task is not None:
             return self._of_task(query, k, asked)
         look = min(max(PER_ITEM * k, NEAR[0]), NEAR[1])
+        most = len(self._keys_held[0]) if self._keys_held else MOST
         while True:
             keys = self._keys(query, look)
             found = self._items(keys, k, asked)
-            if len(found) >= k or len(keys) < look or look >= MOST:
+            if len(found) >= k or len(keys) < look or look >= most:
                 return found
-            look = min(4 * look, MOST)
+            look = min(4 * look, most)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Those of these items that were there."""
