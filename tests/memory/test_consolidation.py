@@ -185,8 +185,43 @@ def test_of_too_many_kernels_the_best_stay(banks):
         for n in range(6):
             wrote(bank, n, f"kernel_{n}({n}); " * 3 + f"return {'abcdef'[n]};", latency=10.0 + n)
     done = consolidate(path, Limits(alike=1.0, most=2))
-    assert [one.item for one in done.archived] == [f"a:t/relu/{n}" for n in (2, 3, 4, 5)]
-    assert {id for id in visible(path) if not id.endswith("/note")} == {"a:t/relu/0", "a:t/relu/1"}
+    assert [one.item for one in done.archived] == [f"a:t/relu/{n}{kind}" for n in (2, 3, 4, 5) for kind in ("", "/note")]
+    assert visible(path) == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/1", "a:t/relu/1/note"}
+    assert consolidate(path, Limits(alike=1.0, most=2)).archived == ()
+
+
+def test_notes_without_a_kernel_are_bounded_too(banks):
+    """Attempts that gave no code leave only these."""
+    path = banks()
+    with open_bank(path, "a") as bank:
+        bank.add([item("cpp/tip", "practice")])
+        wrote(bank, 0, "first()", latency=10.0)
+        wrote(bank, 1, "second(1) + other", latency=20.0)
+        bank.add([item(f"a:t/relu/{n}/note", "experience", task="t/relu", feasible=False) for n in range(2, 8)])
+        bank.add([item(f"a:t/gelu/{n}/note", "experience", task="t/gelu", feasible=False) for n in range(3)])
+        bank.update("t/relu/8", Stage.DRAFT, {"a:t/relu/5/note": 1.0, "a:t/relu/0/note": -1.0}, 0.3)
+        for n in range(9, 15):
+            bank.update(f"t/relu/{n}", Stage.DRAFT, {"a:t/relu/6/note": -1.0}, 0.5)
+    done = consolidate(path, Limits(most=2))
+    why = {one.item: one.why for one in done.archived}
+    assert "after 6 visits" in why.pop("a:t/relu/6/note")
+    others = {"a:t/relu/1", *(f"a:t/relu/{n}/note" for n in (1, 2, 3, 4, 7))}
+    assert why == {
+        **dict.fromkeys(others, "beyond the 2 attempts kept of t/relu"),
+        "a:t/gelu/2/note": "beyond the 2 attempts kept of t/gelu",
+    }
+    kept = {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/5/note", "a:t/gelu/0/note", "a:t/gelu/1/note", "cpp/tip"}
+    assert visible(path) == kept, "the best kernel with its note, whatever that is worth, and the most valuable note"
+    assert consolidate(path, Limits(most=2)).archived == ()
+
+
+def test_a_valuable_note_keeps_its_kernel(banks):
+    path = banks()
+    with open_bank(path, "a") as bank:
+        for n in range(3):
+            wrote(bank, n, f"kernel_{n}({'abc'[n]}); return;", latency=10.0 + n)
+        bank.update("t/relu/9", Stage.DRAFT, {"a:t/relu/2/note": 1.0}, 0.3)
+    assert {one.item for one in consolidate(path, Limits(most=2)).archived} == {"a:t/relu/1", "a:t/relu/1/note"}
 
 
 def test_the_command(copied):

@@ -24,7 +24,7 @@ TOLD = 20
 @click.option("--alike", type=click.FloatRange(0, 1), default=0.9, metavar="SHARE", help="How much of two kernels is the same. [0.9]")
 @click.option("--below", type=float, default=-0.5, metavar="Q", help="Put aside what is worth less at every stage. [-0.5]")
 @click.option("--visits", type=click.IntRange(1), default=5, metavar="N", help="But only what was tried so often. [5]")
-@click.option("--most", type=click.IntRange(1), default=100, metavar="N", help="Kernels kept of a task. [100]")
+@click.option("--most", type=click.IntRange(1), default=100, metavar="N", help="Attempts kept of a task. [100]")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @json_option
 def consolidate(path: Place, backend: str, alike: float, below: float, visits: int, most: int, dry_run: bool, as_json: bool) -> None:

@@ -36,14 +36,14 @@ class Limits(NamedTuple):
     visits: int = 5
     """…once they were tried so often."""
     most: int = 100
-    """Kernels kept of a task: beyond, those of least value go."""
+    """Attempts kept of a task, kernels with their notes and notes without a kernel: beyond, those of least value go."""
 
 
 AS_USUAL = Limits()
 
 
 class Trace(NamedTuple):
-    """A kernel that is looked at."""
+    """A kernel that is looked at, or a note, of which nobody looks at the words."""
 
     seq: int
     id: str
@@ -118,10 +118,10 @@ def looked_at(connection: Connection, path: Place, limits: Limits, backend: str)
     merges: list[Merge] = []
     asides: list[Aside] = []
     values = best_values(connection)
-    for traces in by_task(connection, path, backend):
+    for traces, notes in by_task(connection, path, backend):
         found = list(near_copies(traces, limits.alike))
         merges += found
-        asides += worthless(traces, {merge.item for merge in found}, values, limits)
+        asides += worthless(*staying(traces, notes, found), values, limits)
     return merges, asides
 
 
@@ -156,20 +156,22 @@ def count(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM items WHERE revoked = 0 AND archived = 0").fetchone()[0])
 
 
-def by_task(connection: Connection, path: Place, backend: str) -> Iterator[list[Trace]]:
-    """Kernels that are shown, those of one task together; only one task's code is held at a time."""
-    live = "kind = 'trace' AND revoked = 0 AND archived = 0 AND task IS NOT NULL AND ? IN ('', backend)"
+def by_task(connection: Connection, path: Place, backend: str) -> Iterator[tuple[list[Trace], list[Trace]]]:
+    """Kernels and notes that are shown, those of one task together; only one task's code is held at a time."""
+    live = "kind IN ('trace', 'experience') AND revoked = 0 AND archived = 0 AND task IS NOT NULL AND ? IN ('', backend)"
     tasks = connection.execute(f"SELECT DISTINCT backend, task FROM items WHERE {live} ORDER BY 1, 2", (backend,)).fetchall()
     for name, task in tasks:
         rows = connection.execute(
-            f"SELECT seq, id, task, feasible, latency_us, record FROM items WHERE {live} AND backend = ? AND task = ? ORDER BY seq",
+            f"""SELECT seq, id, task, feasible, latency_us, CASE kind WHEN 'trace' THEN record END FROM items
+            WHERE {live} AND backend = ? AND task = ? ORDER BY seq""",
             (backend, name, task),
         ).fetchall()
         try:
-            held = [(row, json.loads(row[5])) for row in rows]
+            held = [(row, json.loads(row[5])) for row in rows if row[5] is not None]
         except ValueError as error:
             raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error
-        yield [Trace._make((*row[:5], record.get("reason", ""), record.get("code", ""))) for row, record in held]
+        traces = [Trace._make((*row[:5], record.get("reason", ""), record.get("code", ""))) for row, record in held]
+        yield traces, [Trace._make((*row[:5], "", "")) for row in rows if row[5] is None]
 
 
 def near_copies(traces: Sequence[Trace], alike: float) -> Iterator[Merge]:
@@ -210,20 +212,44 @@ def best_values(connection: Connection) -> dict[str, tuple[float, int]]:
     return found
 
 
-def worthless(traces: Sequence[Trace], merged: set[str], values: dict[str, tuple[float, int]], limits: Limits) -> Iterator[Aside]:
-    """Kernels, and notes on them, that were tried often and helped seldom; and of too many kernels those of least value."""
-    stay = [trace for trace in traces if trace.id not in merged]
-    best = min((trace for trace in stay if trace.feasible), key=lambda one: one.rank, default=None)
+class Made(NamedTuple):
+    """What is left of an attempt: a kernel, mostly with a note, or a note alone."""
+
+    of: Trace
+    names: tuple[str, ...]
+    """Items that go together."""
+    has_kernel: bool
+
+
+def staying(traces: Sequence[Trace], notes: Sequence[Trace], merges: Sequence[Merge]) -> tuple[list[Made], Made | None]:
+    """What merging leaves of a task, and the best of it."""
+    shown = {note.id for note in notes}
+    merged = {merge.item for merge in merges}
+    gone = {note_id(merge.item) for merge in merges if note_id(merge.survivor) in shown}
+    kernels = [trace for trace in traces if trace.id not in merged]
+    made = [Made(one, tuple(name for name in (one.id, note_id(one.id)) if name == one.id or name in shown), True) for one in kernels]
+    gone |= {name for one in made for name in one.names}
+    best = min((one for one in made if one.of.feasible), key=lambda one: one.of.rank, default=None)
+    return [*made, *(Made(note, (note.id,), False) for note in notes if note.id not in gone)], best
+
+
+def worthless(left: Sequence[Made], best: Made | None, values: dict[str, tuple[float, int]], limits: Limits) -> Iterator[Aside]:
+    """Kernels and notes that were tried often and helped seldom; and of too many attempts those of least value."""
     low = set()
-    for name in (name for trace in stay if trace != best for name in (trace.id, note_id(trace.id))):
+    for name in (name for one in left if one != best for name in one.names):
         q, visits = values.get(name, (0.0, 0))
         if visits >= limits.visits and q < limits.below:
             low.add(name)
             yield Aside(name, f"worth {q:+.2f} at most after {visits} visits")
-    left = [trace for trace in stay if trace.id not in low and trace != best]
-    left.sort(key=lambda one: (-values.get(one.id, (0.0, 0))[0], not one.feasible, one.rank))
-    for trace in left[max(0, limits.most - (best is not None)) :]:
-        yield Aside(trace.id, f"beyond the {limits.most} kernels kept of {trace.task}")
+
+    def worth(one: Made) -> tuple[float, bool, bool, tuple[float, int]]:
+        value = max((values[name][0] for name in one.names if name in values), default=0.0)
+        return (-value, not one.has_kernel, not one.of.feasible, one.of.rank)
+
+    rest = [Made(one.of, tuple(name for name in one.names if name not in low), one.has_kernel and one.of.id not in low) for one in left]
+    rest = sorted((one for one in rest if one != best and one.names), key=worth)
+    for one in rest[max(0, limits.most - (best is not None)) :]:
+        yield from (Aside(name, f"beyond the {limits.most} attempts kept of {one.of.task}") for name in one.names)
 
 
 def apply(connection: Connection, number: int, merges: Iterable[Merge], asides: Iterable[Aside]) -> int:
