@@ -17,10 +17,10 @@ from evokernel.memory.tables import Connection, Mark, places, reading
 DIMS = 384
 """Of a sketch: a vector's fixed random projection, short enough for an index that fits in memory. Not bits nor half precision, which would
 be smaller: pgvector as some build it ends the server on processors without the instructions for these."""
-NEAR, MOST = (600, 1000), 16_000
+NEAR, MOST = (500, 1000), 16_000
 """Keys looked at for a search, at least and as the index gives them at once; and where filters leave too few, at most, unless all keys
 are held: then these."""
-WIDER = 1.5
+WIDER = 1.2
 """How many more the index weighs than it gives: that costs less than giving them, and finds more."""
 PER_ITEM = 8
 CHUNK = 8
