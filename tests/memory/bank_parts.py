@@ -1,5 +1,6 @@
 """Shared by the tests of banks: a way to learn, and what was learned."""
 
+import pytest
 from engine_parts import attempt, task
 
 from evokernel.core.plugins import make
@@ -70,3 +71,14 @@ def as_before(path, version):
                 connection.execute(statement)
         connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(version),))
     connection.close()
+
+
+def refusal(kind, action, *words):
+    """Its one line, with these words in it."""
+    with pytest.raises(kind) as caught:
+        action()
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+    return message

@@ -3,6 +3,7 @@
 import sqlite3
 
 import pytest
+from bank_parts import refusal
 from test_memory_bank import item
 
 from evokernel.core.errors import UserError
@@ -24,21 +25,11 @@ def filled(path, n=50):
     return path
 
 
-def refusal(action, *words):
-    with pytest.raises(UserError) as caught:
-        action()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
-    return message
-
-
 def test_not_a_database(tmp_path):
     path = tmp_path / "bank.db"
     path.write_text("these are not the bytes of a database, and there are enough of them to be sure of that")
-    refusal(lambda: open_bank(path), "bank.db", "damaged", "--memory OTHER")
-    refusal(lambda: Bank.read(path), "bank.db", "damaged", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(path), "bank.db", "damaged", "--memory OTHER")
+    refusal(UserError, lambda: Bank.read(path), "bank.db", "damaged", "--memory OTHER")
     assert path.read_text().startswith("these are not")
 
 
@@ -48,14 +39,14 @@ def test_damaged_pages(tmp_path):
     for page in range(3, len(content) // 4096):
         content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     path.write_bytes(content)
-    refusal(lambda: open_bank(path), "damaged", "--memory OTHER")
-    refusal(lambda: Bank.read(path), "damaged", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(path), "damaged", "--memory OTHER")
+    refusal(UserError, lambda: Bank.read(path), "damaged", "--memory OTHER")
 
 
 def test_cut_off(tmp_path):
     path = filled(tmp_path / "bank.db")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    refusal(lambda: open_bank(path), "damaged", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(path), "damaged", "--memory OTHER")
 
 
 def test_a_record_nobody_can_read(tmp_path):
@@ -63,8 +54,8 @@ def test_a_record_nobody_can_read(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE items SET record = '{\"id\": 3}' WHERE id = 'i7'")
     connection.close()
-    refusal(lambda: open_bank(path, run="s"), "cannot be read", "--memory OTHER")
-    refusal(lambda: list(Bank.read(path).entries()), "cannot be read")
+    refusal(UserError, lambda: open_bank(path, run="s"), "cannot be read", "--memory OTHER")
+    refusal(UserError, lambda: list(Bank.read(path).entries()), "cannot be read")
 
 
 def test_another_database(tmp_path):
@@ -72,7 +63,7 @@ def test_another_database(tmp_path):
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE someone (elses INTEGER)")
     connection.close()
-    refusal(lambda: open_bank(path), "not a memory bank", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(path), "not a memory bank", "--memory OTHER")
 
 
 def test_made_by_a_newer_version(tmp_path):
@@ -80,21 +71,21 @@ def test_made_by_a_newer_version(tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE name = 'schema'")
     connection.close()
-    refusal(lambda: open_bank(path), "newer evokernel", "schema 99")
+    refusal(UserError, lambda: open_bank(path), "newer evokernel", "schema 99")
 
 
 def test_another_embedder(tmp_path):
     path = filled(tmp_path / "bank.db")
-    refusal(lambda: open_bank(path, run="s", dim=64), "hash-1024-v1", "hash-64-v1", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(path, run="s", dim=64), "hash-1024-v1", "hash-64-v1", "--memory OTHER")
     with open_bank(path, run="t") as bank:
         assert len(bank.search("word3", 99)) == 50
 
 
 def test_a_folder_that_cannot_be_made_or_written(tmp_path):
     (tmp_path / "file").write_text("")
-    refusal(lambda: open_bank(tmp_path / "file" / "bank.db"), "cannot make the folder", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(tmp_path / "file" / "bank.db"), "cannot make the folder", "--memory OTHER")
     (tmp_path / "folder.db").mkdir()
-    refusal(lambda: open_bank(tmp_path / "folder.db"), "folder.db", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(tmp_path / "folder.db"), "folder.db", "--memory OTHER")
 
 
 def test_a_read_only_file(tmp_path, monkeypatch):
@@ -102,11 +93,11 @@ def test_a_read_only_file(tmp_path, monkeypatch):
     path = filled(tmp_path / "bank.db")
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda database, **more: connect(f"{database.as_uri()}?mode=ro", uri=True, **more))
-    refusal(lambda: open_bank(path, run="s"), "cannot be written", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(path, run="s"), "cannot be written", "--memory OTHER")
 
 
 def test_no_bank_to_read(tmp_path):
-    refusal(lambda: Bank.read(tmp_path / "none.db"), "none.db", "--memory PATH")
+    refusal(UserError, lambda: Bank.read(tmp_path / "none.db"), "none.db", "--memory PATH")
     assert not (tmp_path / "none.db").exists()
 
 
@@ -116,7 +107,7 @@ def test_a_full_disk_loses_nothing_and_later_goes_on(tmp_path):
     pages = bank._connection.execute("PRAGMA page_count").fetchone()[0]
     bank._connection.execute(f"PRAGMA max_page_count = {pages + 1}")
     big = [item(f"big{n}", text="x" * 5000) for n in range(20)]
-    refusal(lambda: bank.add(big), "free some space and resume")
+    refusal(UserError, lambda: bank.add(big), "free some space and resume")
     assert bank.get(["big0"]) == []
     bank._connection.execute("PRAGMA max_page_count = 1000000")
     bank.add(big)
@@ -132,7 +123,7 @@ def test_a_bank_held_by_someone_else(tmp_path, monkeypatch):
         bank._connection.execute("PRAGMA busy_timeout = 50")
         holder = sqlite3.connect(path, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
-        refusal(lambda: bank.update("t/x/9", Stage.DRAFT, {"i0": 1.0}, 0.3), "another process")
+        refusal(UserError, lambda: bank.update("t/x/9", Stage.DRAFT, {"i0": 1.0}, 0.3), "another process")
         holder.execute("ROLLBACK")
         holder.close()
         bank.update("t/x/9", Stage.DRAFT, {"i0": 1.0}, 0.3)

@@ -6,7 +6,7 @@ import threading
 
 import psycopg
 import pytest
-from bank_parts import HASH, as_before, learn, open_bank, standings, with_history
+from bank_parts import HASH, as_before, learn, open_bank, refusal, standings, with_history
 from click.testing import CliRunner
 from engine_parts import task
 from test_memory_bank import item
@@ -36,16 +36,6 @@ def guest(postgres):
         postgres.execute(f"CREATE ROLE guest LOGIN PASSWORD '{SECRET}'")
         postgres.execute("GRANT CREATE ON DATABASE postgres TO guest")
     return lambda schema, password=SECRET: postgres.url(schema, user=f"guest:{password}")
-
-
-def refusal(kind, action, *words):
-    with pytest.raises(kind) as caught:
-        action()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
-    return message
 
 
 def test_what_cannot_be_reached(postgres, guest, monkeypatch):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 
-from evokernel.core.errors import UserError
+from evokernel.core.programs import words
 from evokernel.core.records import Settings
 from evokernel.executors.judging import Judge, found_there
 from evokernel.executors.pool import Judges
+
+NEEDS = "executor 'command' needs one: --set 'executor.command=\"ssh box evokernel worker\"'"
 
 
 class Command(Judges):
@@ -22,7 +23,7 @@ class Command(Judges):
     def __init__(self, command: str | list[str] = "", jobs: int = 1, timeout_s: float = 0, keep: bool = True, tries: int = 3) -> None:
         if jobs < 1 or tries < 1 or timeout_s < 0:
             raise ValueError(f"jobs = {jobs} and tries = {tries} must be at least 1, timeout_s = {timeout_s} at least 0")
-        found = words(command)
+        found = words(command, "executor.command", NEEDS)
         name = f"'{os.path.basename(found[0])}'"
         super().__init__([Judge(found, name, timeout_s, keep) for _ in range(jobs)], tries, found_there)
         self.command = shlex.join(found)
@@ -30,19 +31,6 @@ class Command(Judges):
     def toolchain(self, backend: str, settings: Settings) -> dict[str, str]:
         """Every outcome says what it was judged with; nothing is asked before."""
         return {"command": self.command}
-
-
-def words(command: str | list[str]) -> list[str]:
-    """The program and its arguments, or one line on why it cannot be run."""
-    try:
-        listed = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
-    except ValueError as error:
-        raise UserError(f"executor.command cannot be read ({error}): quote it like a shell line, or give a list of words") from error
-    if not listed:
-        raise UserError("executor 'command' needs one: --set 'executor.command=\"ssh box evokernel worker\"'")
-    if not shutil.which(listed[0]):
-        raise UserError(f"executor.command: there is no program '{listed[0]}'; give its full path or install it")
-    return listed
 
 
 plugin = Command

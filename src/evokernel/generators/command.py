@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -13,12 +11,15 @@ import time
 from typing import IO
 
 from evokernel.core.errors import InfraError, UserError
+from evokernel.core.programs import words
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
 from evokernel.generators.prompting import Prompts
 from evokernel.llm.render import one_line
 
 REPLY_BYTES = 4_000_000
 STDERR_BYTES = 2000
+
+NEEDS = "no command chosen: set generator.command to a program that reads a prompt and prints a reply"
 
 
 class Command:
@@ -29,7 +30,7 @@ class Command:
     def __init__(
         self, backend: str, command: str | list[str] = "", timeout_s: float = 600, context_tokens: int = 24000, cwd: str = ""
     ) -> None:
-        self.words = words(command)
+        self.words = words(command, "generator.command", NEEDS)
         self.timeout_s, self.cwd = timeout_s, cwd or None
         if timeout_s <= 0:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
@@ -71,19 +72,6 @@ class Command:
                 raise InfraError(f"{self.words[0]} ended with exit code {code}{said(complaints)}")
             printed.seek(0)
             return printed.read(REPLY_BYTES).decode("utf-8", "replace")
-
-
-def words(command: str | list[str]) -> list[str]:
-    """The program and its arguments, or one line on why it cannot be run."""
-    try:
-        listed = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
-    except ValueError as error:
-        raise UserError(f"generator.command cannot be read ({error}): quote it like a shell line, or give a list of words") from error
-    if not listed:
-        raise UserError("no command chosen: set generator.command to a program that reads a prompt and prints a reply")
-    if not shutil.which(listed[0]):
-        raise UserError(f"generator.command: there is no program '{listed[0]}'; give its full path or install it")
-    return listed
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
