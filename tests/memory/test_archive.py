@@ -25,7 +25,7 @@ def test_listing_and_searching(path):
         with pytest.raises(UserError, match="did you mean cpp/tip"):
             archive.get("cpp/tips")
         assert archive.search(task("gelu").source, HASH, 1)[0].item.task == "t/gelu"
-        with pytest.raises(UserError, match="hash-1024-v1"):
+        with pytest.raises(UserError, match="hash-1024-v2"):
             archive.search("x", make("embedder", "hash", dim=64))
         stats = archive.stats()
     assert (stats.items, stats.revoked, stats.runs, stats.updates, stats.tasks, stats.feasible) == (14, 0, 1, 8, 2, 4)

@@ -76,7 +76,7 @@ def test_made_by_a_newer_version(tmp_path):
 
 def test_another_embedder(tmp_path):
     path = filled(tmp_path / "bank.db")
-    refusal(UserError, lambda: open_bank(path, run="s", dim=64), "hash-1024-v1", "hash-64-v1", "--memory OTHER")
+    refusal(UserError, lambda: open_bank(path, run="s", dim=64), "hash-1024-v2", "hash-64-v2", "--memory OTHER")
     with open_bank(path, run="t") as bank:
         assert len(bank.search("word3", 99)) == 50
 

@@ -1,4 +1,8 @@
-"""Code-aware feature hashing: no model, no network, the same vector in every process and on every machine."""
+"""Code-aware feature hashing: no model, no network, the same vector in every process and on every machine.
+
+A vector is the sum of two: of the words in a text, and of what the PyTorch calls in it compute. A linear layer and `a @ b` share no word,
+yet whoever writes a kernel for one wants to know how the other was written.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from evokernel.core.calls import BUILTIN, KINDS
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -19,6 +25,10 @@ BOILERPLATE = (
 STOP = frozenset(BOILERPLATE.split())
 DAMPED = np.log1p(np.arange(4096)).astype(np.float32)
 REMEMBERED = 50_000
+CALL = re.compile(r"(\w*\.)?\b([A-Za-z_]\w*)\(|(?<=[\w)\]])@|(?<= )@(?= )")
+"""A call, with what stands right before it, or the operator of a matrix product."""
+NAMED = 0.5
+"""What the name of a call counts beside its kind: ReLU is nearer to ReLU than to tanh, and near to both."""
 
 
 class Features(NamedTuple):
@@ -29,23 +39,26 @@ class Features(NamedTuple):
 
 
 class HashEmbedder:
-    """Counts words, their parts, pairs of neighbours and letter trigrams in `dim` signed buckets, damped by a logarithm."""
+    """Counts words, their parts, pairs of neighbours and letter trigrams in `dim` signed buckets, damped by a logarithm; kinds of calls, as
+    far as `core/calls.py` knows them, weigh as much as all words together."""
 
     def __init__(self, dim: int = 1024) -> None:
         if not 8 <= dim <= 65_536:
             raise ValueError(f"dim = {dim} must lie between 8 and 65536")
         self.dim = dim
-        self.id = f"hash-{dim}-v1"
+        self.id = f"hash-{dim}-v2"
+        self.earlier = (f"hash-{dim}-v1",)
+        """Ids of the embedders this one takes the place of: what a bank holds by them is embedded again."""
         self._known: dict[str, Features] = {}
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """One unit row per text; a text without a single telling word gives a zero row."""
         rows = np.zeros((len(texts), self.dim), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            row += self._counts(text)
+            row += unit(self._counts(text)) + unit(self._parts(text))
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        unit: np.ndarray = (rows / np.maximum(norms, 1e-12)[:, None]).astype(np.float32)
-        return unit
+        found: np.ndarray = (rows / np.maximum(norms, 1e-12)[:, None]).astype(np.float32)
+        return found
 
     def _counts(self, text: str) -> np.ndarray:
         words: list[int] = []
@@ -63,6 +76,15 @@ class HashEmbedder:
         weights = DAMPED[np.minimum(counts, len(DAMPED) - 1)] * signs
         return np.bincount((every % np.uint64(self.dim)).astype(np.int64), weights, self.dim)
 
+    def _parts(self, text: str) -> np.ndarray:
+        names = dict.fromkeys(name for owner, call in CALL.findall(text) if (name := known(owner, call)))
+        kinds = dict.fromkeys(f"kind {KINDS[name]}" for name in names)
+        row = np.zeros(self.dim)
+        for name, weight in (*((name, NAMED) for name in names), *((kind, 1.0) for kind in kinds)):
+            place = zlib.crc32(f"call {name}".encode())
+            row[place % self.dim] += -weight if place >> 31 else weight
+        return row
+
     def _learn(self, token: str) -> Features:
         joined = token.replace("_", "").lower()
         if joined in STOP or not joined:
@@ -78,6 +100,20 @@ class HashEmbedder:
             self._known.clear()
         self._known[token] = features
         return features
+
+
+def known(owner: str, call: str) -> str:
+    """The name of a call as `core/calls.py` spells it, empty where it does not know it. What `self` calls was made before, by its name."""
+    if not call:
+        return "matmul"
+    name = call.replace("_", "").lower()
+    return name if name in KINDS and owner != "self." and (owner or name not in BUILTIN) else ""
+
+
+def unit(row: np.ndarray) -> np.ndarray:
+    """Of length 1, or zero as it was."""
+    length = float(np.sqrt(np.einsum("i,i->", row, row)))
+    return row / length if length else row
 
 
 def mix(values: np.ndarray) -> np.ndarray:

@@ -7,16 +7,16 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import ValidationError
 
 from evokernel.core.address import Place
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, Found
 from evokernel.core.records import Kind, MemoryItem, Record
+from evokernel.memory.bank import parse, takes_over, what_is_embedded
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
 from evokernel.memory.ledger import LIVE_UPDATES, Step, Update, survivors
-from evokernel.memory.schema import connect_to_read, elsewhere, trouble
+from evokernel.memory.schema import connect_to_read, trouble
 from evokernel.memory.tables import places, version_of
 
 
@@ -119,7 +119,7 @@ class Archive:
                 f"SELECT {self._columns} FROM items WHERE {where} ORDER BY seq", (int(revoked), *filter(None, given.values()))
             )
             for record, by, gone, pack, aside in rows:
-                item = self._parse(record)
+                item = parse(self.path, record)
                 said = f"{item.id}\n{item.title}\n{item.text}\n{item.code}".lower()
                 if all(word in said for word in words):
                     yield Entry(item, by, bool(gone), pack, aside > 0)
@@ -136,23 +136,29 @@ class Archive:
         raise UserError(f"memory bank {self.path} has no item '{id}': {hint}")
 
     def search(self, query: str, embedder: Embedder, k: int = 10, *, kinds: Sequence[Kind] = (), backend: str = "") -> list[Found]:
-        """The items nearest in meaning, by the embedder the bank was made with."""
+        """The items nearest in meaning, by the embedder the bank was made with; where that was an earlier form of it, they are embedded
+        again, for this search alone."""
         made_with = self.meta("embedder")
-        if made_with != embedder.id:
+        is_earlier = takes_over(embedder, made_with)
+        if made_with != embedder.id and not is_earlier:
             raise UserError(f"memory bank {self.path} was made with embedder '{made_with}', not '{embedder.id}': use that one")
         items: list[MemoryItem] = []
-        index: Index | None = None
+        vectors: list[np.ndarray] = []
         with trouble(self.path):
             rows = self._connection.execute(
                 f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {self._live} AND ? IN ('', backend) ORDER BY seq",
                 (backend,),
             )
             for record, blob in rows:
-                vector = np.frombuffer(blob, "<i2")
-                index = index or Index(len(vector))
-                items.append(self._parse(record))
-                index.put(None, items[-1], vector)
-        hits = index.nearest(grid(embedder.embed([query]))[0], k, kinds, None, None, None) if index else []
+                items.append(parse(self.path, record))
+                vectors.append(np.frombuffer(blob, "<i2"))
+        if is_earlier:
+            vectors = list(grid(embedder.embed([what_is_embedded(item) for item in items])))
+        asked = grid(embedder.embed([query]))[0]
+        index = Index(len(asked))
+        for item, vector in zip(items, vectors, strict=True):
+            index.put(None, item, vector)
+        hits = index.nearest(asked, k, kinds, None, None, None)
         return [Found(items[row], similarity) for row, similarity in hits]
 
     def standings(self, id: str = "", *, stage: str = "", scope: str | None = "", limit: int = -1) -> list[Standing]:
@@ -228,16 +234,10 @@ class Archive:
         return row[0] if row else ""
 
     def _entry(self, record: str, run: str, revoked: int, pack: str, archived: int) -> Entry:
-        return Entry(self._parse(record), run, bool(revoked), pack, archived > 0)
+        return Entry(parse(self.path, record), run, bool(revoked), pack, archived > 0)
 
     def _count(self, what: str) -> int:
         return int(self._connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])
 
     def _tally(self, column: str) -> dict[str, int]:
         return dict(self._connection.execute(f"SELECT {column}, count(*) FROM items WHERE {self._live} GROUP BY 1 ORDER BY 1").fetchall())
-
-    def _parse(self, record: str) -> MemoryItem:
-        try:
-            return MemoryItem.model_validate_json(record)
-        except ValidationError as error:
-            raise UserError(f"memory bank {self.path} holds a record that cannot be read: {elsewhere()}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from evokernel.memory.tables import ASKED, Connection, Mark, asked, places, read
 if TYPE_CHECKING:
     from evokernel.memory.archive import Archive
 
+log = logging.getLogger(__name__)
 CANDIDATE = "candidate:"
 LEARNED: tuple[Kind, ...] = ("experience", "trace")
 """Kinds that a run adds; all others are cards."""
@@ -88,7 +90,7 @@ class Bank:
     def _begin(self, folder: Path | None, facts: origins.Facts | None) -> Mark:
         """Where the bank stood when this run first opened it, which is noted."""
         connection = self._connection
-        claim(connection, self.path, self._embedder.id)
+        claim(connection, self.path, self._embedder)
         mark = connection.execute("SELECT items, ledger, consolidations FROM runs WHERE id = ?", (self.run,)).fetchone()
         self.resumed = mark is not None
         self.begun = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (self.run,)).fetchone() is not None
@@ -229,11 +231,8 @@ class Bank:
             rows = self._connection.execute(
                 f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {which} ORDER BY seq", (self.backend,)
             )
-            try:
-                for record, vector in rows:
-                    self._show(MemoryItem.model_validate_json(record), np.frombuffer(vector, "<i2"))
-            except ValidationError as error:
-                raise UserError(f"memory bank {self.path} holds a record that cannot be read: {elsewhere()}") from error
+            for record, vector in rows:
+                self._show(parse(self.path, record), np.frombuffer(vector, "<i2"))
 
     def _show(self, item: MemoryItem, vector: np.ndarray) -> None:
         """Makes an item part of the view."""
@@ -286,9 +285,41 @@ def put(connection: Connection, run: str, item: MemoryItem, vector: np.ndarray, 
     return changed is not None
 
 
-def claim(connection: Connection, path: Place, embedder: str) -> None:
-    """Vectors of different embedders are never mixed: the first one to write decides."""
-    connection.execute("INSERT INTO meta VALUES ('embedder', ?) ON CONFLICT DO NOTHING", (embedder,))
+def claim(connection: Connection, path: Place, embedder: Embedder) -> None:
+    """Vectors of different embedders are never mixed: the first one to write decides. What an earlier form of the same one made is made
+    again. Inside the caller's transaction."""
+    connection.execute("INSERT INTO meta VALUES ('embedder', ?) ON CONFLICT DO NOTHING", (embedder.id,))
     found = connection.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()[0]
-    if found != embedder:
-        raise UserError(f"memory bank {path} was made with embedder '{found}', not '{embedder}': use that one, or --memory OTHER")
+    if takes_over(embedder, found):
+        log.warning("memory bank %s was made with embedder '%s': its items are embedded again by '%s'", path, found, embedder.id)
+        embed_again(connection, path, embedder)
+    elif found != embedder.id:
+        raise UserError(f"memory bank {path} was made with embedder '{found}', not '{embedder.id}': use that one, or --memory OTHER")
+
+
+def takes_over(embedder: Embedder, made_with: str) -> bool:
+    """Whether a bank was made with an earlier form of an embedder."""
+    return made_with in getattr(embedder, "earlier", ())
+
+
+def embed_again(connection: Connection, path: Place, embedder: Embedder) -> None:
+    """Every vector of a bank, of what was put aside or revoked, too; a part at a time, as banks may be larger than memory."""
+    connection.forget_vectors()
+    last = 0
+    while rows := connection.execute(
+        f"SELECT seq, backend, record FROM items WHERE seq > ? ORDER BY seq LIMIT {TEXTS}", (last,)
+    ).fetchall():
+        texts = [what_is_embedded(parse(path, record)) for _, _, record in rows]
+        vectors = dict(zip(dict.fromkeys(texts), grid(embedder.embed(list(dict.fromkeys(texts)))), strict=True))
+        for (seq, backend, _), text in zip(rows, texts, strict=True):
+            connection.put_vector(seq, backend, vectors[text].tobytes())
+        last = rows[-1][0]
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'embedder'", (embedder.id,))
+
+
+def parse(path: Place, record: str) -> MemoryItem:
+    """An item as a bank holds it."""
+    try:
+        return MemoryItem.model_validate_json(record)
+    except ValidationError as error:
+        raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error

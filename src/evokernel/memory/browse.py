@@ -12,6 +12,7 @@ import numpy as np
 from evokernel.core.address import Place
 from evokernel.core.protocols import Embedder
 from evokernel.memory.archive import Archive, Entry
+from evokernel.memory.bank import parse
 from evokernel.memory.index import grid, norm
 from evokernel.memory.schema import trouble
 from evokernel.memory.tables import Connection, places
@@ -163,7 +164,7 @@ class Browser(Archive):
         asked = f"SELECT record FROM items WHERE id IN ({places(len(names))})"
         with trouble(self.path):
             rows = self._connection.execute(asked, names).fetchall() if names else []
-        items = [self._parse(record) for (record,) in rows]
+        items = [parse(self.path, record) for (record,) in rows]
         return {item.id: Came(item.feasible, item.reason, item.latency_us) for item in items}
 
     def values(self, name: str) -> list[str]:

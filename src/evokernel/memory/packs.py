@@ -14,18 +14,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from pydantic import ValidationError
-
 from evokernel.core.address import Place, place
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
 from evokernel.memory import ledger, origins
-from evokernel.memory.bank import CANDIDATE, claim, put, what_is_embedded
+from evokernel.memory.bank import CANDIDATE, claim, parse, put, what_is_embedded
 from evokernel.memory.consolidate import latest, note
 from evokernel.memory.index import grid
 from evokernel.memory.pack_file import FORMAT, PLAIN, Filters, Header, Merged, Pack, described, first_line, read
-from evokernel.memory.schema import connect, connect_to_read, elsewhere, trouble
+from evokernel.memory.schema import connect, connect_to_read, trouble
 from evokernel.memory.tables import Connection, version_of
 
 
@@ -136,14 +134,6 @@ def unmatched(path: Place, filters: Filters) -> Iterator[tuple[str, list[str]]]:
                 yield name, sorted(known)
 
 
-def parse(path: Place, record: str) -> MemoryItem:
-    """An item as a bank holds it."""
-    try:
-        return MemoryItem.model_validate_json(record)
-    except ValidationError as error:
-        raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error
-
-
 def import_pack(path: Place, file: Path, embedder: Embedder, unsigned: bool = False) -> Moved:
     """Adds the pack in a file to a bank; one that is not what was exported is refused, unless `unsigned`."""
     return take(path, read(file, unsigned), embedder)
@@ -156,7 +146,7 @@ def take(path: Place, pack: Pack, embedder: Embedder) -> Moved:
     connection = connect(path)
 
     def write() -> Moved:
-        claim(connection, path, embedder.id)
+        claim(connection, path, embedder)
         revoked = {row[0] for row in connection.execute("SELECT id FROM revoked")}
         known = {row[0] for row in connection.execute("SELECT id FROM items")} | revoked
         given = zip(pack.items, vectors, strict=True)

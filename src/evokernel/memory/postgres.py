@@ -173,6 +173,10 @@ class Server:
             found = self.execute("INSERT INTO keys (backend, sha256, vector, sketch) VALUES (?, ?, ?, ?) RETURNING id", row).fetchone()
         self.execute("UPDATE items SET key = ? WHERE seq = ?", (found[0], seq))
 
+    def forget_vectors(self) -> None:
+        self.execute("UPDATE items SET key = NULL")
+        self.execute("DELETE FROM keys")
+
     def _index(self, backend: str) -> None:
         """Sees to it that a backend's keys can be searched by the server, where that has pgvector and allows it; inside a transaction."""
         if backend in self._indexed:

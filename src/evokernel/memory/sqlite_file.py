@@ -55,6 +55,9 @@ class File(sqlite3.Connection):
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         self.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (seq, vector))
 
+    def forget_vectors(self) -> None:
+        self.execute("DELETE FROM vectors")
+
     def far(self, backend: str, mark: Mark) -> None:
         """Never: a file is searched by whoever opened it."""
 

@@ -80,6 +80,9 @@ class Connection(Protocol):
     def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
         """What an item is found by."""
 
+    def forget_vectors(self) -> None:
+        """Of all items."""
+
     def far(self, backend: str, mark: Mark) -> Far | None:
         """For a bank that is too large to be held as it was at a mark; None for all others."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -14,6 +15,8 @@ from evokernel.core.records import Attempt, Context, Kind, MemoryItem, Role, Sho
 ASKED = (16, 64, 256)  # hits asked for per place, until enough tasks are among them: many attempts on one task are equally near
 MOST_CARDS = 256
 MOST_CHILDREN = 3
+MIXED = 2
+"""Items of one task in a pool for variety, one that went well and one that did not, before the next task's; more where tasks are few."""
 AUXILIARY: tuple[Role, ...] = ("trace", "practice", "bottleneck", "variant")
 """What a refining context shows besides the start point and its children; its slots go round these roles."""
 
@@ -29,7 +32,7 @@ class Selector:
     random: Random
     epsilon: float = 0.0
     variety: float = 0.0
-    """What an item is worth less for each one taken before it that is of the same task, and again for each that ended alike."""
+    """What an item is worth less for each one taken before it of the same task, and again for each of the same family that ended alike."""
     nearness: float = 0.0
     """What the farthest of a pool is worth less than the nearest, to begin with."""
     sway: Worth = lambda ids: {}
@@ -57,8 +60,14 @@ class Selector:
 
 
 def alike(item: MemoryItem, others: Iterable[MemoryItem]) -> int:
-    """How often others tell the same already: of the same task, or of an attempt that ended in the same way."""
-    return sum((item.task is not None and item.task == other.task) + (ending(item) == ending(other)) for other in others)
+    """How often others tell the same already: of the same task, or of the same kind of operator, ended in the same way.
+
+    That an activation went well says nothing about matrix products: a task made of both wants to see a good kernel of each.
+    """
+    return sum(
+        (item.task is not None and item.task == other.task) + (item.family == other.family and ending(item) == ending(other))
+        for other in others
+    )
 
 
 def ending(item: MemoryItem) -> str:
@@ -67,7 +76,7 @@ def ending(item: MemoryItem) -> str:
 
 
 def draft(state: State, memory: MemoryStore, selector: Selector, items: int, pool: int, apis: int) -> Context:
-    """Experiences and traces chosen by worth, API cards by the hybrid rule; where variety counts, failures may be chosen, too."""
+    """Experiences and traces chosen by worth, API cards by the hybrid rule; where variety counts, of failures and of all parts, too."""
     candidates = nearest(state, memory, pool, ("experience", "trace"), most_per_task=items, mixed=selector.variety > 0)
     chosen = selector.pick(candidates, items)
     shown = [entry for item in chosen for entry in selector.show(item.kind, [item])]
@@ -118,22 +127,24 @@ def nearest(
     feasible: bool | None = None,
     mixed: bool = False,
 ) -> list[MemoryItem]:
-    """Dense retrieval C(x): the k nearest items to the task, at most so many from one other task; `mixed`: what failed there, too.
+    """Dense retrieval C(x): the k nearest items to the task, at most so many from one other task; `mixed`: what failed there, too, and the
+    families that the task is made of in turn.
 
     This run's own attempts on the task are left out: the generator is told about them anyway, and they would fill every place.
     """
+    parts = {state.task.family, *state.task.families} if mixed else set()
     own = {id for attempt in state.attempts for id in (attempt.trace, f"{attempt.trace}/note")}
     for times in ASKED:
         asked = times * k + len(own)
         hits = memory.search(state.task.source, asked, kinds, bottleneck=bottleneck, feasible=feasible)
-        found = spread([hit for hit in hits if hit.item.id not in own], k, most_per_task, mixed)
+        found = spread([hit for hit in hits if hit.item.id not in own], k, most_per_task, parts)
         if len(found) >= k or len(hits) < asked:
             break
     return found
 
 
-def spread(hits: Sequence[Found], k: int, most_per_task: int, mixed: bool = False) -> list[MemoryItem]:
-    """The first k hits in order of similarity, each task's share bounded.
+def spread(hits: Sequence[Found], k: int, most_per_task: int, parts: Collection[str] = ()) -> list[MemoryItem]:
+    """The first k hits in order of similarity, each task's share bounded; with `parts`, mixed as a task of these families wants them.
 
     The attempts on one task share its reference as their key, so similarity cannot tell them apart: being correct, fast and new does.
     Worth does not: it filters what retrieval finds, and would otherwise keep a task's newer and faster kernels from ever being found.
@@ -141,12 +152,23 @@ def spread(hits: Sequence[Found], k: int, most_per_task: int, mixed: bool = Fals
     groups: dict[str, list[MemoryItem]] = {}
     for hit in hits:
         groups.setdefault(hit.item.task or f"seed {hit.item.id}", []).append(hit.item)
-    chosen: list[MemoryItem] = []
-    for group in groups.values():
-        if len(chosen) >= k:
-            break
-        chosen += (in_turn if mixed else telling)(group)[:most_per_task]
-    return chosen[:k]
+    chosen = [(in_turn if parts else telling)(group)[:most_per_task] for group in by_parts(list(groups.values()), parts)[:k]]
+    each = MIXED if parts else most_per_task
+    return [item for first in range(0, most_per_task, max(1, each)) for items in chosen for item in items[first : first + each]][:k]
+
+
+def by_parts(groups: Sequence[list[MemoryItem]], parts: Collection[str]) -> list[list[MemoryItem]]:
+    """The tasks found, nearest first, but families that are parts taking turns before all others.
+
+    Of a linear layer with an activation, four activations may be nearer than any matrix product, which is what its kernel fails by.
+    """
+    met = Counter[str]()
+    turns: list[int] = []
+    for group in groups:
+        family = group[0].family
+        turns.append(met[family] if family in parts else len(groups))
+        met[family] += 1
+    return [group for _, group in sorted(zip(turns, groups, strict=True), key=lambda pair: pair[0])]
 
 
 def telling(group: Sequence[MemoryItem]) -> list[MemoryItem]:

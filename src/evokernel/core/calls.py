@@ -1,0 +1,32 @@
+"""What PyTorch's calls compute, by kind, whatever their names: a linear layer is a matrix product."""
+
+from __future__ import annotations
+
+CALLS = {
+    "activation": "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leakyrelu logsigmoid mish prelu relu relu6 rrelu selu "
+    "sigmoid silu softplus softshrink softsign swish tanh tanhshrink threshold",
+    "softmax": "gumbelsoftmax logsoftmax softmax softmax2d softmin",
+    "normalisation": "batchnorm batchnorm1d batchnorm2d batchnorm3d groupnorm instancenorm instancenorm1d instancenorm2d instancenorm3d "
+    "layernorm localresponsenorm nativelayernorm normalize rmsnorm syncbatchnorm",
+    "matmul": "addbmm addmm addmv baddbmm bilinear bmm chainmatmul dot einsum inner linear matmul mm multidot mv outer tensordot vdot",
+    "convolution": "conv1d conv2d conv3d convtranspose1d convtranspose2d convtranspose3d",
+    "pooling": "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d avgpool1d "
+    "avgpool2d avgpool3d fractionalmaxpool2d lppool1d lppool2d maxpool1d maxpool2d maxpool3d",
+    "scan": "cummax cummin cumprod cumsum logcumsumexp",
+    "gather": "embedding embeddingbag gather indexadd indexcopy indexput indexselect maskedfill maskedscatter maskedselect scatter "
+    "scatteradd scatterreduce take takealongdim",
+    "attention": "multiheadattention scaleddotproductattention",
+    "recurrent": "gru grucell lstm lstmcell rnn rnncell",
+    "sorting": "argsort kthvalue median mode msort sort topk",
+    "resize": "affinegrid gridsample interpolate pixelshuffle pixelunshuffle upsample",
+    "quantise": "dequantize fakequantizeperchannelaffine fakequantizepertensoraffine quantizeperchannel quantizepertensor round",
+    "reduction": "all amax amin any argmax argmin aminmax countnonzero logsumexp max mean min nanmean nansum norm prod std sum var "
+    "vectornorm",
+    "loss": "bceloss bcewithlogitsloss binarycrossentropy binarycrossentropywithlogits cosineembeddingloss crossentropy crossentropyloss "
+    "ctcloss gaussiannllloss hingeembeddingloss huberloss kldiv kldivloss l1loss marginrankingloss mseloss nllloss poissonnllloss "
+    "smoothl1loss softmarginloss tripletmarginloss",
+}
+KINDS = {word: kind for kind, words in CALLS.items() for word in words.split()}
+"""The kind of a call, by its name in lower case and without underscores: `nn.MaxPool2d` and `F.max_pool2d` are `maxpool2d`."""
+BUILTIN = frozenset({"all", "any", "max", "min", "sum"})
+"""Names that are Python's own when nothing stands before them."""
