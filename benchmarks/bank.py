@@ -57,7 +57,7 @@ class Vectors:
     def __init__(self) -> None:
         chance, embedder, lines = random.Random(1), make("embedder", "hash"), corpus()
         starts = [chance.randrange(len(lines) - 10) for _ in range(PASSAGES)]
-        self.passages = np.array([embedder._counts("\n".join(lines[at : at + 10])) for at in starts], np.float32)
+        self.passages = np.array([embedder._row("\n".join(lines[at : at + 10])) for at in starts], np.float32)
 
     def of(self, numbers: Sequence[int]) -> np.ndarray:
         mixed = (np.array(numbers, np.int64)[:, None] * 4 + np.arange(4)).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)

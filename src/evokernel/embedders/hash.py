@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from evokernel.core.calls import BUILTIN, KINDS
 
-WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+WORD = re.compile(r"self\.[A-Za-z_][A-Za-z0-9_]*\(?|\.?[A-Za-z_][A-Za-z0-9_]*\(?")
+"""With what tells whether it is a call, and whose."""
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # What every reference and every kernel says, and so tells nothing.
 BOILERPLATE = (
@@ -25,17 +26,18 @@ BOILERPLATE = (
 STOP = frozenset(BOILERPLATE.split())
 DAMPED = np.log1p(np.arange(4096)).astype(np.float32)
 REMEMBERED = 50_000
-CALL = re.compile(r"(\w*\.)?\b([A-Za-z_]\w*)\(|(?<=[\w)\]])@|(?<= )@(?= )")
-"""A call, with what stands right before it, or the operator of a matrix product."""
+PRODUCT = re.compile(r"@(?:(?<=[\w)\]]@)|(?<= @)(?= ))")
+"""The operator, not a decorator."""
 NAMED = 0.5
 """What the name of a call counts beside its kind: ReLU is nearer to ReLU than to tanh, and near to both."""
 
 
 class Features(NamedTuple):
-    """The hashes one word stands for; `word` is 0 for a stop word."""
+    """The hashes one word stands for; `word` is 0 for a stop word, `call` the name of a PyTorch call as `core/calls.py` spells it."""
 
     word: int
     hashes: tuple[int, ...]
+    call: str = ""
 
 
 class HashEmbedder:
@@ -55,20 +57,27 @@ class HashEmbedder:
         """One unit row per text; a text without a single telling word gives a zero row."""
         rows = np.zeros((len(texts), self.dim), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            row += unit(self._counts(text)) + unit(self._parts(text))
+            row += self._row(text)
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
         found: np.ndarray = (rows / np.maximum(norms, 1e-12)[:, None]).astype(np.float32)
         return found
 
-    def _counts(self, text: str) -> np.ndarray:
+    def _row(self, text: str) -> np.ndarray:
         words: list[int] = []
         hashes: list[int] = []
+        calls: dict[str, None] = {"matmul": None} if PRODUCT.search(text) else {}
         known = self._known
         for token in WORD.findall(text):
             features = known.get(token) or self._learn(token)
             if features.word:
                 words.append(features.word)
                 hashes.extend(features.hashes)
+                if features.call:
+                    calls[features.call] = None
+        row: np.ndarray = unit(self._counts(words, hashes)) + unit(self._parts(calls))
+        return row
+
+    def _counts(self, words: Sequence[int], hashes: Sequence[int]) -> np.ndarray:
         chain = np.array(words, np.uint64)
         pairs = mix(chain[:-1] * np.uint64(0x9E3779B1) + chain[1:])
         every, counts = np.unique(np.concatenate([np.array(hashes, np.uint64), pairs]), return_counts=True)
@@ -76,9 +85,9 @@ class HashEmbedder:
         weights = DAMPED[np.minimum(counts, len(DAMPED) - 1)] * signs
         return np.bincount((every % np.uint64(self.dim)).astype(np.int64), weights, self.dim)
 
-    def _parts(self, text: str) -> np.ndarray:
-        names = dict.fromkeys(name for owner, call in CALL.findall(text) if (name := known(owner, call)))
-        kinds = dict.fromkeys(f"kind {KINDS[name]}" for name in names)
+    def _parts(self, calls: Iterable[str]) -> np.ndarray:
+        names = sorted(calls)
+        kinds = sorted({f"kind {KINDS[name]}" for name in names})
         row = np.zeros(self.dim)
         for name, weight in (*((name, NAMED) for name in names), *((kind, 1.0) for kind in kinds)):
             place = zlib.crc32(f"call {name}".encode())
@@ -86,28 +95,22 @@ class HashEmbedder:
         return row
 
     def _learn(self, token: str) -> Features:
-        joined = token.replace("_", "").lower()
+        owner, dot, name = token.removesuffix("(").rpartition(".")
+        joined = name.replace("_", "").lower()
         if joined in STOP or not joined:
             features = Features(0, ())
         else:
-            parts = [part.lower() for part in PART.findall(token)]
+            parts = [part.lower() for part in PART.findall(name)]
             bounded = f"^{joined}$"
             trigrams = [f"3{bounded[i : i + 3]}" for i in range(len(bounded) - 2)]
             names = [joined, *(part for part in parts if part != joined and part not in STOP), *trigrams]
             hashes = tuple(zlib.crc32(name.encode()) for name in names)
-            features = Features(hashes[0] or 1, hashes)
+            is_call = token.endswith("(") and joined in KINDS and not owner and (dot or joined not in BUILTIN)
+            features = Features(hashes[0] or 1, hashes, joined if is_call else "")
         if len(self._known) >= REMEMBERED:
             self._known.clear()
         self._known[token] = features
         return features
-
-
-def known(owner: str, call: str) -> str:
-    """The name of a call as `core/calls.py` spells it, empty where it does not know it. What `self` calls was made before, by its name."""
-    if not call:
-        return "matmul"
-    name = call.replace("_", "").lower()
-    return name if name in KINDS and owner != "self." and (owner or name not in BUILTIN) else ""
 
 
 def unit(row: np.ndarray) -> np.ndarray:

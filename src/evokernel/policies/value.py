@@ -52,7 +52,7 @@ class ValuePolicy:
 
     Whether a draft succeeds says little about each thing it was shown. So values of drafting are means, drawn towards q0 as by `settle`
     visits (0: Eq. 4 with a constant alpha); the farthest of the pool begins `nearness` below the nearest; and each item of the same task,
-    or of attempts that ended alike, is worth `variety` less than the one before (docs/adr/0025).
+    or of its family and ended alike, is worth `variety` less than the one before (docs/adr/0025 and 0031).
 
     `select` says how what was seldom tried gets its chance: `epsilon` by chance, `optimistic` by adding `bonus` / sqrt(1 + visits),
     `thompson` by drawing so far around the value. With `credit`, rewards also reach what the writers of shown items were shown, and so on,
