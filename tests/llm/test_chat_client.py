@@ -224,7 +224,7 @@ def test_an_empty_account_is_not_asked_again():
 
 def test_a_prompt_that_is_too_long_names_the_setting():
     long = Behaviour(status=400, error={"message": "maximum context", "code": "context_length_exceeded"})
-    with ChatServer(first(long)) as server, pytest.raises(UserError, match="context_tokens"):
+    with ChatServer(first(long)) as server, pytest.raises(UserError, match=r"generator\.context"):
         client(server).complete(ASK)
 
 

@@ -53,7 +53,7 @@ def command(memory: Place, as_json: bool) -> int:
       evokernel doctor --json
     """
     rows = backends()
-    checks = [*system(), *sandbox(), *toolchains(rows), *places(memory), keys()]
+    checks = [*system(), *sandbox(), *toolchains(rows), *places(memory), keys(), *local_model()]
     broken = [check for check in checks if check.state == "missing"]
     if as_json:
         emit({"ready": not broken, "checks": [check._asdict() for check in checks]})
@@ -182,3 +182,17 @@ def keys() -> Check:
     names = {str(provider["key"]) for provider in tomllib.loads(file.read_text()).values() if provider.get("key")}
     there = sorted(name for name in names if os.environ.get(name))
     return Check("model keys", "ok" if there else "optional", ", ".join(there) or "none set; only the llm generator needs one")
+
+
+def local_model() -> Iterator[Check]:
+    """What a model on this machine needs, and how much of it is here."""
+    from evokernel.llm import local, models
+
+    lacking = local.lacking()
+    yield Check("model engine", "optional" if lacking else "ok", lacking or local.engine_name())
+    there = ", ".join(model.name for model in models.fetched())
+    yield Check("local model", "ok" if there else "optional", there or "none fetched; one works without a key: evokernel model fetch")
+    found = local.served()
+    if found and found.instances:
+        state = found.instances[0].state
+        yield Check("served model", "ok" if state == "running" else "optional", f"{found.model}, {state}: {found.instances[0].url}/v1")

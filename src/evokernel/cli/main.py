@@ -28,6 +28,7 @@ COMMANDS = {
     "trajectories": "Runs as training data: prompts, replies, verdicts, rewards, as JSON lines or Parquet.",
     "bundle": "Pack a run for a machine without a network, and bring back what it found.",
     "memory": "Look into the memory bank, move it, revoke parts of it.",
+    "model": "A language model on this machine: fetch one, serve it, no network and no key.",
     "web": "A page to watch and understand runs, live: read-only, on this machine unless told otherwise.",
 }
 

@@ -153,6 +153,7 @@ class Reply(Record):
     candidate: Candidate
     prompt: str = ""
     text: str = ""
+    left_out: tuple[str, ...] = ()  # ids of the context's items that found no room in the prompt: nothing is learned of what nobody saw
 
 
 class GateResult(Record):
@@ -330,6 +331,7 @@ class Attempt(Record):
     start: str | None = None
     """Id of the attempt that was refined."""
     shown: tuple[Ref, ...] = ()
+    left_out: tuple[Ref, ...] = ()  # what was chosen as well, but found no room in the prompt
     candidate: Candidate
     outcome: Outcome
     reward: float

@@ -109,6 +109,7 @@ class Engine:
         reply = self.write(state, context)  # G(y | s, c)
         outcome = self.verify(state, reply.candidate)  # V(x, y)
         lesson = self.reflect(state, reply.candidate, outcome)
+        refs = [Ref(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items]
         return Attempt(
             id=state.next_id,
             run=self.run.config.id,
@@ -116,7 +117,8 @@ class Engine:
             round=state.round,
             stage=context.stage,
             start=context.start and context.start.id,
-            shown=tuple(Ref(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
+            shown=tuple(ref for ref in refs if ref.id not in reply.left_out),
+            left_out=tuple(ref for ref in refs if ref.id in reply.left_out),
             candidate=reply.candidate,
             outcome=outcome,
             reward=reward(context.stage, outcome, state.best),

@@ -40,11 +40,11 @@ class Command:
 
     def write(self, state: State, context: Context) -> Reply:
         """A candidate from what the program prints; InfraError when it fails or does not end."""
-        prompt = self.prompts.write(state, context)
+        prompt = self.prompts.fitted(state, context)
         started = time.monotonic()
-        text = self.run(prompt, state.next_id)
+        text = self.run(prompt.text, state.next_id)
         usage = Usage(model=os.path.basename(self.words[0]), calls=1, seconds=time.monotonic() - started)
-        return Reply(candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt, text=text)
+        return Reply(candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, left_out=prompt.left_out)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """Programs are asked for kernels only."""

@@ -5,15 +5,24 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State
 from evokernel.generators.prompting import Prompts, lesson_text
 from evokernel.llm.client import ChatClient, Completion
 from evokernel.llm.settings import ChatSettings, checked
+from evokernel.llm.window import asked, room
+
+LEAST_CONTEXT = 2048
+SMALL_CONTEXT = 16384
+"""Up to here a model gets brief prompts unless told otherwise: one that reads no more is small in other ways, too."""
+PROMPTS = ("auto", "full", "brief")
 
 
 class Llm:
-    """Settings are those of `evokernel.llm.settings.ChatSettings`, and: `context_tokens` bounds a prompt (estimated), `lessons` asks the
-    model what each attempt has taught, `system` is a system message, `ledger` a file for one line per request.
+    """Settings are those of `evokernel.llm.settings.ChatSettings`, and: `context` is what the model reads and writes at once, in tokens
+    (0: as its server says, where that is on this machine), `context_tokens` bounds a prompt (estimated) whatever the model could read,
+    `prompts` is `full`, `brief` or `auto` (brief for small contexts), `lessons` asks the model what each attempt has taught, `system` is a
+    system message, `ledger` a file for one line per request.
     """
 
     def __init__(
@@ -38,17 +47,34 @@ class Llm:
         seed: int = 0,
         send_seed: bool = False,
         extra: str = "",
+        context: int = 0,
         context_tokens: int = 24000,
+        prompts: str = "auto",
         lessons: bool = False,
         system: str = "",
         ledger: str = "",
     ) -> None:
         given = dict(locals())
+        if context and context < LEAST_CONTEXT:
+            raise UserError(f"generator.context = {context} is too small for any prompt: give at least {LEAST_CONTEXT} tokens")
+        if prompts not in PROMPTS:
+            raise UserError(f"generator.prompts = '{prompts}' must be one of {', '.join(PROMPTS)}")
         self.client = ChatClient(checked(**{name: given[name] for name in ChatSettings.model_fields}))
-        self.prompts = Prompts(backend, context_tokens)
+        context = context or asked(self.client.endpoint, self.client.settings.model)
+        brief = prompts == "brief" or (prompts == "auto" and 0 < context <= SMALL_CONTEXT)
+        self.prompts = Prompts(backend, self.bounded(context, context_tokens), brief)
         self.lessons, self.system = lessons, system
         if ledger:
             self.ledger = Path(ledger)
+
+    def bounded(self, context: int, context_tokens: int) -> int:
+        """Tokens for a prompt, by estimate. Where prompt and reply share a context, a reply is bounded, too."""
+        if not context:
+            return context_tokens
+        fits = room(context, self.client.settings.max_tokens)
+        if self.client.endpoint.context:  # our own server would go on until the context is full
+            self.client.settings = self.client.settings.model_copy(update={"max_tokens": fits.reply})
+        return min(context_tokens, fits.prompt)
 
     @property
     def ledger(self) -> Path | None:
@@ -70,13 +96,13 @@ class Llm:
 
     def write(self, state: State, context: Context) -> Reply:
         """A candidate from the model's reply; an empty one, with the reason in its notes, when the reply holds no code."""
-        prompt = self.prompts.write(state, context)
-        done = self.ask(prompt, state.next_id)
+        prompt = self.prompts.fitted(state, context)
+        done = self.ask(prompt.text, state.next_id)
         candidate = self.prompts.candidate(done.text, state.task, done.usage)
         if not candidate.files and done.finish_reason in ("length", "content_filter"):
             why = {"length": "the model reached its token limit before it had finished", "content_filter": "the service filtered the reply"}
             candidate = candidate.model_copy(update={"notes": f"{why[done.finish_reason]}; {candidate.notes}"})
-        return Reply(candidate=candidate, prompt=prompt, text=writable(done.text))
+        return Reply(candidate=candidate, prompt=prompt.text, text=writable(done.text), left_out=prompt.left_out)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """What the model makes of the verdict, when lessons are asked for and there is a kernel to learn from."""

@@ -39,11 +39,11 @@ class Mailbox:
 
     def write(self, state: State, context: Context) -> Reply:
         """A candidate from the reply someone wrote."""
-        prompt = self.prompts.write(state, context)
+        prompt = self.prompts.fitted(state, context)
         started = time.monotonic()
-        text = self.ask(prompt, state.next_id.replace("/", "--"))
+        text = self.ask(prompt.text, state.next_id.replace("/", "--"))
         usage = Usage(model="mailbox", calls=1, seconds=time.monotonic() - started)
-        return Reply(candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt, text=text)
+        return Reply(candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, left_out=prompt.left_out)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """People are asked for kernels only."""

@@ -18,6 +18,8 @@ HERE = Path(__file__).parent / "prompts"
 LANGUAGES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
 LESSON_CHARS = 1200
 HEADING_TOKENS = 130
+BARE_SHARE = 0.6
+"""Of a prompt's tokens, what may be other than memory before the history is told in fewer words."""
 
 
 class Fitted(NamedTuple):
@@ -27,26 +29,53 @@ class Fitted(NamedTuple):
     left_out: int
 
 
-class Prompts:
-    """Prompts for one backend. `context_tokens` bounds a prompt (estimated); what is always needed stays even beyond it."""
+class Prompt(NamedTuple):
+    """A prompt, and the ids of the context's items that found no room in it."""
 
-    def __init__(self, backend: str, context_tokens: int = 24000) -> None:
-        self.backend, self.context_tokens = backend, context_tokens
+    text: str
+    left_out: tuple[str, ...] = ()
+
+
+class Prompts:
+    """Prompts for one backend. `context_tokens` bounds a prompt (estimated); what is always needed stays even beyond it.
+
+    `brief` ones are for small models: examples as reference and kernel, few rules, and a reply that is nothing but the file.
+    """
+
+    def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False) -> None:
+        self.backend, self.context_tokens, self.is_brief = backend, context_tokens, brief
         self.plugin: Backend = make("backend", backend)
-        self.rules = folder("backend", backend) / "prompts" / "rules.md"
+        where = folder("backend", backend) / "prompts"
+        self.rules = where / ("brief.md" if brief and (where / "brief.md").exists() else "rules.md")
         self.file = file_name(self.plugin)
 
     def write(self, state: State, context: Context) -> str:
-        """The prompt for the next attempt: draft.md, or refine.md when there is a start point."""
+        """The text of the prompt for the next attempt."""
+        return self.fitted(state, context).text
+
+    def fitted(self, state: State, context: Context) -> Prompt:
+        """The prompt for the next attempt: draft.md, or refine.md when there is a start point; what has no room in it is told."""
         seen = state if context.history else State(task=state.task, round=state.round)
-        values = self.task_values(state.task) | self.history_values(seen, context)
-        name = "refine.md" if context.stage is Stage.REFINE and context.start else "draft.md"
-        bare = render(HERE / name, **values, items=(), left_out=0, failed_code="")
+        name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start else "draft.md"
+        values, bare = self.bare(HERE / name, seen, context)
         room = self.context_tokens - tokens(bare) - HEADING_TOKENS
-        fitted = fit(worth_showing(context), room)
-        failed_code = self.failed_code(seen, context, room - sum(item_tokens(s) for s in fitted.kept))
-        items = sorted(fitted.kept, key=lambda shown: wording.ORDER.index(shown.role))
-        return render(HERE / name, **values, items=items, left_out=fitted.left_out, failed_code=failed_code)
+        wanted = worth_showing(context)
+        kept = fit(wanted, room, self.is_brief).kept
+        failed_code = self.failed_code(seen, context, kept, room - sum(item_tokens(s, self.is_brief) for s in kept))
+        items = sorted(kept, key=lambda shown: wording.ORDER.index(shown.role))
+        text = render(HERE / name, **values, items=items, left_out=len(wanted) - len(kept), failed_code=failed_code)
+        there = {shown.item.id for shown in kept}
+        return Prompt(text, tuple(shown.item.id for shown in wanted if shown.item.id not in there))
+
+    def bare(self, file: Path, state: State, context: Context) -> tuple[dict[str, object], str]:
+        """The values of a prompt without memory, and its text: with as much history as leaves memory its share of the room."""
+        task = self.task_values(state.task)
+        for extent in wording.EXTENTS[-1:] if self.is_brief else wording.EXTENTS:
+            values = task | self.history_values(state, context, extent)
+            text = render(file, **values, items=(), left_out=0, failed_code="")
+            if tokens(text) <= self.context_tokens * BARE_SHARE:
+                break
+        return values, text
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> str:
         """The prompt that asks what an attempt has taught."""
@@ -79,24 +108,24 @@ class Prompts:
             "backend": self.backend,
         }
 
-    def history_values(self, state: State, context: Context) -> dict[str, object]:
+    def history_values(self, state: State, context: Context, extent: wording.Extent) -> dict[str, object]:
         """What a prompt says about earlier attempts on the task."""
         start = context.start
         return {
             "start": start,
             "best": state.best,
             "children": wording.children(state, start) if start else [],
-            "failures": wording.failures(state, context.stage),
-            "tried": wording.tried(state),
-            "untold": max(0, len(state.attempts) - wording.TRIED_LINES),
+            "failures": wording.failures(state, context.stage, extent),
+            "tried": wording.tried(state, extent.lines),
+            "untold": max(0, len(state.attempts) - extent.lines),
         }
 
-    def failed_code(self, state: State, context: Context, room: int) -> str:
+    def failed_code(self, state: State, context: Context, kept: Sequence[Shown], room: int) -> str:
         """The kernel of the last failure, to be repaired while drafting; not when memory shows it already or it does not fit."""
         last = state.last
         if context.start or last is None or not last.outcome.failure or not last.candidate.files:
             return ""
-        shown = any(item.item.id == last.trace or item.item.code == last.candidate.code for item in context.items)
+        shown = any(item.item.id == last.trace or item.item.code == last.candidate.code for item in kept)
         return "" if shown or tokens(last.candidate.code) > room else last.candidate.code
 
 
@@ -120,19 +149,23 @@ def worth_showing(context: Context) -> tuple[Shown, ...]:
     return tuple(s for s in context.items if s.item.id != start.trace and not (s.role == "start" and s.item.code == start.candidate.code))
 
 
-def fit(items: Sequence[Shown], room: int) -> Fitted:
-    """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0)."""
+def fit(items: Sequence[Shown], room: int, brief: bool = False) -> Fitted:
+    """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0).
+
+    Among equals, correct kernels go last: a model that does not know the language learns most from one.
+    """
     kept: set[int] = set()
-    for index in sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), i)):
-        if (cost := item_tokens(items[index])) <= room:
+    for index in sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), wording.rank(items[i]), i)):
+        if (cost := item_tokens(items[index], brief)) <= room:
             kept.add(index)
             room -= cost
     return Fitted(tuple(items[i] for i in sorted(kept)), len(items) - len(kept))
 
 
-def item_tokens(shown: Shown) -> int:
-    """Estimated tokens of an item in a prompt, heading and fences included."""
-    return tokens(wording.item_heading(shown) + shown.item.text + shown.item.code) + 12
+def item_tokens(shown: Shown, brief: bool = False) -> int:
+    """Estimated tokens of an item in a prompt, heading and fences included; in a brief one a kernel's reference, too."""
+    reference = shown.item.key if brief and shown.item.code else ""
+    return tokens(wording.item_heading(shown) + shown.item.text + shown.item.code + reference) + 12 + (20 if reference else 0)
 
 
 def tokens(text: str) -> int:

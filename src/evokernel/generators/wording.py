@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from evokernel.core import terms
@@ -21,6 +22,20 @@ ROLES = {
 ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child")
 DETAIL_CHARS = 3000
 TRIED_LINES = 30
+
+
+class Extent(NamedTuple):
+    """How much of a task's history a prompt tells."""
+
+    failures: int
+    characters: int
+    """Of what the judge said about each failure."""
+    lines: int
+    """Of what was tried, one for each attempt."""
+
+
+EXTENTS = (Extent(3, DETAIL_CHARS, TRIED_LINES), Extent(2, 1200, 10), Extent(1, 800, 5))
+"""From all of it to what a small context has room for."""
 
 
 class Failure(NamedTuple):
@@ -76,14 +91,27 @@ def item_heading(shown: Shown) -> str:
     return f"{ROLES[shown.role].capitalize()}: {one_line(item.title, 120)}{origin}" + (f" · {one_line(outcome, 120)}" if outcome else "")
 
 
+def rank(shown: Shown) -> int:
+    """What goes last among items of equal value: correct kernels, then advice, then what every draft is shown, then other cards."""
+    item = shown.item
+    if item.code and item.feasible:
+        return 0
+    return 1 if shown.role != "api" else 2 if item.bundle else 3
+
+
+def has_example(items: Sequence[Shown]) -> bool:
+    """Whether a correct kernel is among what is shown."""
+    return any(rank(shown) == 0 for shown in items)
+
+
 def number(attempt: Attempt) -> str:
     """The n of an attempt's id."""
     return attempt.id.rpartition("/")[2]
 
 
-def tried(state: State) -> list[str]:
+def tried(state: State, most: int = TRIED_LINES) -> list[str]:
     """One line per earlier attempt, oldest first; of a long history the latest."""
-    return [line(attempt) for attempt in state.attempts[-TRIED_LINES:]]
+    return [line(attempt) for attempt in state.attempts[-most:]]
 
 
 def line(attempt: Attempt) -> str:
@@ -104,18 +132,21 @@ def children(state: State, start: Attempt) -> list[str]:
     return lines
 
 
-def failures(state: State, stage: Stage, most: int = 3) -> list[Failure]:
+def failures(state: State, stage: Stage, extent: Extent = EXTENTS[0]) -> list[Failure]:
     """The last failed attempts, most recent first; once there is something to refine, those of refining."""
-    failed = [a for a in reversed(state.attempts) if a.outcome.failure and stage in (a.stage, Stage.DRAFT)][:most]
-    return [Failure(number(a), outcome_words(a.outcome), detail(a.outcome), a.candidate.code if a.candidate.files else "") for a in failed]
+    failed = [a for a in reversed(state.attempts) if a.outcome.failure and stage in (a.stage, Stage.DRAFT)][: extent.failures]
+    return [
+        Failure(number(a), outcome_words(a.outcome), detail(a.outcome, extent.characters), a.candidate.code if a.candidate.files else "")
+        for a in failed
+    ]
 
 
-def detail(outcome: Outcome) -> str:
+def detail(outcome: Outcome, most: int = DETAIL_CHARS) -> str:
     """What the judge said about a failure, bounded: its beginning and its end."""
     text = outcome.failure.detail if outcome.failure else ""
-    if len(text) <= DETAIL_CHARS:
+    if len(text) <= most:
         return text
-    return f"{text[: DETAIL_CHARS * 3 // 4]}\n[... {len(text) - DETAIL_CHARS} characters left out ...]\n{text[-DETAIL_CHARS // 4 :]}"
+    return f"{text[: most * 3 // 4]}\n[... {len(text) - most} characters left out ...]\n{text[-most // 4 :]}"
 
 
 def small_sizes(task: Task) -> str:

@@ -8,6 +8,7 @@ import logging
 import sys
 import threading
 import time
+from queue import SimpleQueue
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -15,7 +16,7 @@ from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Usage
 from evokernel.llm.account import UNKNOWN, Account, Row, Tokens
 from evokernel.llm.limits import Bucket, Clock, SystemClock
-from evokernel.llm.settings import ChatSettings, endpoint
+from evokernel.llm.settings import ChatSettings, Endpoint, endpoint
 from evokernel.llm.wire import Answer, Garbled, Partial, read_stream, read_whole, short
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 600.0
 BACKOFF_S = 1.0
+SLOW_S = 3600.0
+"""What a model on a processor may take before its first word: a long prompt is read at a few tokens a second."""
 BACKOFF_MOST_S = 60.0
 
 
@@ -52,10 +55,16 @@ class ChatClient:
     def __init__(self, settings: ChatSettings, clock: Clock | None = None) -> None:
         import openai
 
+        settings, self.endpoint = found(settings)
         self.settings, self.clock = settings, clock or SystemClock()
-        self.endpoint = endpoint(settings)
         # Retries in two layers multiply, so the SDK does none.
-        self.sdk = openai.OpenAI(api_key=self.endpoint.secret(), base_url=self.endpoint.base_url, timeout=settings.timeout_s, max_retries=0)
+        made = [
+            openai.OpenAI(api_key=self.endpoint.secret(), base_url=url, timeout=settings.timeout_s, max_retries=0)
+            for url in (self.endpoint.base_url, *self.endpoint.others)
+        ]
+        self.sdks: SimpleQueue[openai.OpenAI] = SimpleQueue()
+        for number in range(settings.concurrency):
+            self.sdks.put(made[number % len(made)])
         self.account = Account(settings, self.endpoint.prices)
         self.slots = threading.BoundedSemaphore(settings.concurrency)
         self.requests, self.tokens = Bucket(settings.rpm, self.clock), Bucket(settings.tpm, self.clock)
@@ -114,7 +123,8 @@ class ChatClient:
 
         turns = cast("list[ChatCompletionMessageParam]", messages)
         broken: tuple[type[Exception], ...] = (Garbled, openai.APIConnectionError, *transport_errors())
-        create = self.sdk.chat.completions.with_streaming_response.create
+        sdk = self.sdks.get()
+        create = sdk.chat.completions.with_streaming_response.create
         partial = Partial()
         try:
             with create(model=self.settings.model, messages=turns, extra_body=self.fields(key)) as response:
@@ -127,7 +137,9 @@ class ChatClient:
             if partial.finish_reason:  # all of the text is there: what broke off is the rest of the stream, and nobody pays twice
                 return partial.answer()
             what = short(str(error.__cause__ or error)) or "no answer"
-            raise Trouble(f"{type(error).__name__} at {self.endpoint.base_url}: {what}", used=partial.used) from error
+            raise Trouble(f"{type(error).__name__} at {sdk.base_url}: {what}", used=partial.used) from error
+        finally:
+            self.sdks.put(sdk)
 
     def fields(self, key: str) -> dict[str, object]:
         """The request's fields beyond model and messages."""
@@ -159,8 +171,8 @@ class ChatClient:
             raise UserError(f"{url} refused the request (HTTP {status}: {said}); {fix}")
         if status == 404:
             raise UserError(f"{url} knows no model '{model}', or nothing is there (HTTP 404: {said}); check generator.model and base_url")
-        if "context_length" in code:
-            raise UserError(f"the prompt is too long for {model} ({said}); lower generator.context_tokens or max_tokens")
+        if "context_length" in code or "exceed_context" in str(getattr(error, "type", "") or error.body):
+            raise UserError(f"the prompt is too long for {model} ({said}); set generator.context to what it reads, or lower max_tokens")
         raise UserError(f"{url} rejected the request (HTTP {status}: {said}); change the generator setting it names")
 
     def back_off(self, trouble: Trouble, retry: int, chance: Random) -> None:
@@ -179,6 +191,19 @@ class ChatClient:
         """Waits, unless the run is stopped."""
         if self.clock.wait(seconds, self.stop) if seconds > 0 else self.stop.is_set():
             raise StopRun("the run was stopped while waiting for the model")
+
+
+def found(settings: ChatSettings) -> tuple[ChatSettings, Endpoint]:
+    """Settings and address; for the model `local`, those of the server on this machine, which is started where it is not running."""
+    if not settings.is_local:
+        return settings, endpoint(settings)
+    from evokernel.llm import local
+
+    served = local.ready()
+    urls = [f"{one.url}/v1" for one in served.instances]
+    known = {"model": served.model, "price_in": 0.0, "price_out": 0.0, "concurrency": len(urls)}
+    known["timeout_s"] = max(settings.timeout_s, SLOW_S)
+    return settings.model_copy(update=known), Endpoint(urls[0], "", others=tuple(urls[1:]), context=served.context)
 
 
 def transport_errors() -> tuple[type[Exception], ...]:

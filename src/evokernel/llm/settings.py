@@ -15,12 +15,14 @@ from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Record
 
 OWN_KEY = "EVOKERNEL_API_KEY"
+LOCAL = "local"
 
 
 class ChatSettings(Record):
     """A limit of 0 means none."""
 
     model: str = Field(min_length=1)
+    """`local` is the one that `evokernel model` serves on this machine."""
     provider: str = ""
     """A name in providers.toml; `openai` when there is no base_url either."""
     base_url: str = ""
@@ -52,6 +54,11 @@ class ChatSettings(Record):
     extra: str = ""
     """More fields of the request, as JSON: `{"reasoning_effort": "high"}`."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether our own server on this machine is meant."""
+        return self.model == LOCAL and not (self.provider or self.base_url)
+
     @model_validator(mode="after")
     def whole(self) -> Self:
         """Two settings only make sense together, one must be JSON."""
@@ -80,6 +87,10 @@ class Endpoint(NamedTuple):
     prices: str = ""
     limit: str = "max_tokens"
     usage_on_request: bool = True
+    others: tuple[str, ...] = ()
+    """Further addresses of the same model, each of which answers one request at a time."""
+    context: int = 0
+    """Tokens that prompt and reply may have together; 0 where nobody said."""
 
     def secret(self) -> str:
         """The key itself; services that want none get a word in its place, because the protocol has a field for it."""
@@ -91,7 +102,8 @@ class Endpoint(NamedTuple):
             return "none"
         raise UserError(
             f"no key in the environment variable {self.key}: set it (export {self.key}=...), "
-            "name another with generator.api_key_env, or choose a local service with generator.provider or generator.base_url"
+            "name another with generator.api_key_env, or choose a local service with generator.provider or generator.base_url "
+            "(generator.model=local needs neither key nor network)"
         )
 
 
@@ -110,6 +122,8 @@ def checked(**fields: object) -> ChatSettings:
 
 def endpoint(settings: ChatSettings) -> Endpoint:
     """The provider's entry, changed by what the settings say."""
+    if settings.is_local:
+        return Endpoint("http://127.0.0.1", "")
     known = providers()
     name = settings.provider or ("" if settings.base_url else "openai")
     if name and name not in known:

@@ -63,9 +63,11 @@ def duration(seconds: float | None) -> str:
 
 
 def cost(usage: Usage) -> str:
-    """Money spent on models; `none` without a model, `not reported` when the service did not say."""
+    """Money spent on models; `none` without a model or with one that costs nothing, `not reported` when the service did not say."""
     if not usage.calls:
         return "none (no model was called)"
+    if usage.cost_usd == 0:
+        return "none"
     return "not reported" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
 
 
