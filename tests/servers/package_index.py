@@ -1,0 +1,75 @@
+"""A package index on loopback that pip can download from, and that misbehaves as told."""
+
+from __future__ import annotations
+
+import io
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+def wheel(name: str, version: str, members: dict[str, bytes]) -> bytes:
+    """A wheel with these files in it."""
+    info = f"{name.replace('-', '_')}-{version}.dist-info"
+    files = {
+        **members,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as package:
+        for path, data in {**files, f"{info}/RECORD": record.encode()}.items():
+            package.writestr(path, data)
+    return out.getvalue()
+
+
+class PackageIndex:
+    """`with PackageIndex() as index: index.put("name", "1.0", {...})`; pip finds it at `index.url`."""
+
+    def __init__(self) -> None:
+        self.wheels: dict[str, tuple[str, bytes]] = {}
+        self.cut: set[str] = set()
+        """Packages whose download breaks off in the middle."""
+        self.downloads: list[str] = []
+
+    def put(self, name: str, version: str, members: dict[str, bytes]) -> None:
+        self.wheels[name] = (f"{name.replace('-', '_')}-{version}-py3-none-any.whl", wheel(name, version, members))
+
+    def __enter__(self) -> PackageIndex:
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"index": self}))
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/simple"
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *trouble: object) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    index: PackageIndex
+
+    def do_GET(self) -> None:
+        name = self.path.strip("/").split("/")[1]
+        if name not in self.index.wheels:
+            self.send_error(404)
+            return
+        file, data = self.index.wheels[name]
+        if self.path.endswith(".whl"):
+            self.index.downloads.append(name)
+            self.answer("application/octet-stream", data, len(data) // 2 if name in self.index.cut else len(data))
+        else:
+            page = f'<!DOCTYPE html><html><body><a href="/files/{name}/{file}">{file}</a></body></html>'.encode()
+            self.answer("text/html", page, len(page))
+
+    def answer(self, kind: str, data: bytes, sent: int) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[:sent])
+
+    def log_message(self, *words: object) -> None:
+        pass
