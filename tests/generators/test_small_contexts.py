@@ -1,0 +1,108 @@
+"""Prompts that fit a small context: what goes first, what never goes, and that nobody learns from what was not shown."""
+
+import os
+from pathlib import Path
+
+import pytest
+from engine_parts import Writer, engine
+from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, attempt
+
+from evokernel.core.records import Context, GateResult, Shown, Stage, State
+from evokernel.generators.prompting import Prompts, fit, item_tokens, tokens
+from evokernel.llm.window import room
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+EXAMPLE = TRACE.model_copy(update={"key": "def forward(self, x):\n    return gelu(x)\n"})
+
+
+@pytest.fixture(autouse=True)
+def golden_backend_is_importable(monkeypatch):
+    monkeypatch.syspath_prepend(GOLDEN)
+
+
+def same(name, text):
+    """Compares with the golden file; UPDATE_GOLDEN=1 writes it anew, for a person to read the difference."""
+    path = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_a_brief_draft():
+    items = (Shown(role="trace", item=EXAMPLE, q=0.7), *ITEMS[1:])
+    text = Prompts("golden_backend:Plain", brief=True).write(DRAFTING, Context(stage=Stage.DRAFT, items=items))
+    same("brief_draft.md", text)
+
+
+def test_a_brief_refinement():
+    same("brief_refine.md", Prompts("golden_backend:Plain", brief=True).write(REFINING, IMPROVE))
+
+
+@pytest.mark.parametrize("backend", ["pallas", "cpp"])
+def test_a_brief_prompt_without_memory_takes_a_third_of_the_full_one(backend):
+    full, brief = (Prompts(backend, brief=flag).write(State(task=TASK), EMPTY) for flag in (False, True))
+    assert tokens(brief) < 0.4 * tokens(full)
+    assert "Copy the correct kernel" not in brief
+
+
+def test_what_found_no_room_is_told():
+    prompts = Prompts("golden_backend:Plain", 1700)
+    big = tuple(Shown(role="trace", item=TRACE.model_copy(update={"id": f"t{n}", "code": "x" * 900}), q=n / 10) for n in range(6))
+    made = prompts.fitted(State(task=TASK), Context(stage=Stage.DRAFT, items=big))
+    assert 0 < len(made.left_out) < 6
+    assert made.left_out == tuple(f"t{n}" for n in range(len(made.left_out))), "the least valued go first"
+    assert made.text.count("x" * 900) == 6 - len(made.left_out), "a kernel is shown whole or not at all"
+    assert prompts.fitted(REFINING, IMPROVE).left_out.count(REFINING.attempts[3].trace) == 0, "the start point is always shown"
+    assert Prompts("golden_backend:Plain").fitted(DRAFTING, FULL).left_out == ()
+
+
+def test_among_equals_correct_kernels_go_last_and_cards_first():
+    card = Shown(role="api", item=ITEMS[3].item)
+    bundle = Shown(role="api", item=card.item.model_copy(update={"id": "b", "bundle": True}))
+    practice, kernel = Shown(role="practice", item=ITEMS[2].item), Shown(role="trace", item=TRACE)
+    items, kept = [card, bundle, practice, kernel], []
+    for n in range(1, 5):
+        chosen = fit(items, sum(sorted((item_tokens(one) for one in items), reverse=True)[:n])).kept
+        kept.append(len(chosen))
+        assert kernel in chosen
+    assert fit(items, item_tokens(kernel)).kept == (kernel,)
+    assert fit(items, item_tokens(kernel) + item_tokens(practice)).kept == (practice, kernel)
+    assert kept[-1] == 4
+
+
+def test_a_long_history_is_told_in_fewer_words_where_there_is_little_room():
+    long = GateResult(gate="build", passed=False, reason="compile_error", detail="error: no\n" * 1000)
+    state = State(task=TASK, attempts=tuple(attempt(n, failure=long, notes="n" * 500) for n in range(40)))
+    wide, narrow = (Prompts("golden_backend:Plain", size).write(state, EMPTY) for size in (24000, 2500))
+    assert tokens(wide) > 3000 > 2500 > tokens(narrow)
+    assert "(35 earlier attempts not listed.)" in narrow
+    assert "Attempt 39" in narrow
+    assert PLAIN in narrow, "the kernel to repair is whole"
+
+
+def test_a_context_is_shared_by_prompt_and_reply():
+    assert room(8192, 0).reply == 2048
+    assert room(8192, 500).reply == 500
+    assert room(8192, 500).prompt > room(8192, 0).prompt
+    assert room(8192, 100000).reply == 4096, "a prompt has half, whatever a reply may take"
+    for context in (2048, 8192, 131072):
+        assert room(context, 0).prompt * 1.22 + room(context, 0).reply <= context, "measured: 1.22 tokens for each that is estimated"
+
+
+class Forgetful(Writer):
+    """Has room for the first item only."""
+
+    def write(self, state, context):
+        left = tuple(shown.item.id for shown in context.items[1:])
+        return super().write(state, context).model_copy(update={"left_out": left})
+
+
+def test_nothing_is_learned_from_what_was_not_shown(tmp_path):
+    e = engine(tmp_path / "a", budget=3, generator=Forgetful())
+    made = list(e.attempts())
+    assert all(len(a.shown) <= 1 for a in made)
+    assert any(a.left_out for a in made)
+    never = {ref.id for a in made for ref in a.left_out} - {ref.id for a in made for ref in a.shown} - {a.trace for a in made}
+    assert never
+    for stage in Stage:
+        assert all(value.visits == 0 for value in e.memory.values(sorted(never), stage).values())
