@@ -53,7 +53,9 @@ class Cost(NamedTuple):
 
 
 def money(cost: Cost) -> str:
-    return "none" if not cost.usage.calls else "not reported" if cost.usage.cost_usd is None else f"${cost.usage.cost_usd:.2f}"
+    if not cost.usage.calls or cost.usage.cost_usd == 0:
+        return "none"
+    return "not reported" if cost.usage.cost_usd is None else f"${cost.usage.cost_usd:.2f}"
 
 
 def costs(results: Results) -> list[Cost]:

@@ -18,6 +18,7 @@ HERE = Path(__file__).parent / "prompts"
 LANGUAGES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
 LESSON_CHARS = 1200
 HEADING_TOKENS = 130
+BRIEF_HEADING_TOKENS = 60
 BARE_SHARE = 0.6
 """Of a prompt's tokens, what may be other than memory before the history is told in fewer words."""
 
@@ -58,7 +59,7 @@ class Prompts:
         seen = state if context.history else State(task=state.task, round=state.round)
         name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start else "draft.md"
         values, bare = self.bare(HERE / name, seen, context)
-        room = self.context_tokens - tokens(bare) - HEADING_TOKENS
+        room = self.context_tokens - tokens(bare) - (BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS)
         wanted = worth_showing(context)
         kept = fit(wanted, room, self.is_brief).kept
         failed_code = self.failed_code(seen, context, kept, room - sum(item_tokens(s, self.is_brief) for s in kept))
@@ -163,9 +164,12 @@ def fit(items: Sequence[Shown], room: int, brief: bool = False) -> Fitted:
 
 
 def item_tokens(shown: Shown, brief: bool = False) -> int:
-    """Estimated tokens of an item in a prompt, heading and fences included; in a brief one a kernel's reference, too."""
-    reference = shown.item.key if brief and shown.item.code else ""
-    return tokens(wording.item_heading(shown) + shown.item.text + shown.item.code + reference) + 12 + (20 if reference else 0)
+    """Estimated tokens of an item in a prompt, heading and fences included; a brief one shows a kernel with its reference, few words."""
+    item = shown.item
+    if brief and item.code:
+        said = item.text[:300] if item.feasible is False else ""
+        return tokens(wording.item_heading(shown) + said + item.key + item.code) + 32
+    return tokens(wording.item_heading(shown) + item.text + item.code) + 12
 
 
 def tokens(text: str) -> int:
