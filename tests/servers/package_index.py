@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,33 @@ def wheel(name: str, version: str, members: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+BACKEND = """
+from pathlib import Path
+def prepare_metadata_for_build_wheel(folder, settings=None):
+    info = Path(folder, "%s.dist-info")
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n")
+    return info.name
+"""
+
+
+def archive(name: str, version: str, files: dict[str, bytes]) -> bytes:
+    """A source archive with these files in it, which needs nothing to be looked at."""
+    top = f"{name.replace('-', '_')}-{version}"
+    own = {
+        "pyproject.toml": b'[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": (BACKEND % (top, name, version)).encode(),
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+    }
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as packed:
+        for path, data in {**own, **files}.items():
+            member = tarfile.TarInfo(f"{top}/{path}")
+            member.size = len(data)
+            packed.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
 class PackageIndex:
     """`with PackageIndex() as index: index.put("name", "1.0", {...})`; pip finds it at `index.url`."""
 
@@ -35,6 +63,11 @@ class PackageIndex:
 
     def put(self, name: str, version: str, members: dict[str, bytes]) -> None:
         self.wheels[name] = (f"{name.replace('-', '_')}-{version}-py3-none-any.whl", wheel(name, version, members))
+
+    def put_source(self, name: str, version: str, files: dict[str, bytes]) -> bytes:
+        data = archive(name, version, files)
+        self.wheels[name] = (f"{name.replace('-', '_')}-{version}.tar.gz", data)
+        return data
 
     def __enter__(self) -> PackageIndex:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"index": self}))
@@ -57,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         file, data = self.index.wheels[name]
-        if self.path.endswith(".whl"):
+        if self.path.endswith((".whl", ".tar.gz")):
             self.index.downloads.append(name)
             self.answer("application/octet-stream", data, len(data) // 2 if name in self.index.cut else len(data))
         else:

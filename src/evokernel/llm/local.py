@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from evokernel.core import folders
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Record
-from evokernel.llm import models, processes
+from evokernel.llm import built, models, processes
 from evokernel.llm.serve import HOST
 
 log = logging.getLogger(__name__)
@@ -167,22 +167,27 @@ def default() -> str:
 
 def lacking() -> str:
     """What `start` needs and this machine does not have; nothing when it can."""
-    if os.environ.get(PROGRAM) or importlib.util.find_spec(ENGINE) is not None:
+    if os.environ.get(PROGRAM) or built.program().is_file() or importlib.util.find_spec(ENGINE) is not None:
         return ""
     return "xllamacpp is not installed: pip install 'evokernel[local]'"
 
 
 def engine_name() -> str:
     """What `start` would use, in words."""
+    if own := os.environ.get(PROGRAM):
+        return own
+    if built.program().is_file():
+        return f"{built.NAME} ({built.LLAMA_CPP.package}), built for this processor"
     try:
-        return os.environ.get(PROGRAM) or f"{ENGINE} {metadata.version(ENGINE)}"
+        return f"{ENGINE} {metadata.version(ENGINE)}; several times faster where built for the processor: evokernel model build"
     except metadata.PackageNotFoundError:
         return ENGINE
 
 
 def engine_for(program: str) -> tuple[Callable[..., list[str]], str]:
-    """How an instance is started, and with what: a llama-server that was named, else xllamacpp in a process of ours."""
-    if program := program or os.environ.get(PROGRAM, ""):
+    """How an instance is started, and with what: a llama-server that was named, or built here, else xllamacpp in a process of ours."""
+    own = str(built.program()) if built.program().is_file() else ""
+    if program := program or os.environ.get(PROGRAM, "") or own:
         found = shutil.which(os.path.expanduser(program))
         if not found:
             raise UserError(f"there is no program '{program}': give the path of a llama-server (--server, or {PROGRAM})")

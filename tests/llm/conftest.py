@@ -1,0 +1,17 @@
+"""A package index of the tests' own."""
+
+import pytest
+from package_index import PackageIndex
+
+
+@pytest.fixture
+def only_index(tmp_path, monkeypatch):
+    """pip looks nowhere else, and what is fetched or built is kept in a folder of the test's."""
+    monkeypatch.setenv("EVOKERNEL_TOOLS", str(tmp_path / "tools"))
+    with PackageIndex() as index:
+        settings = {"INDEX_URL": index.url, "EXTRA_INDEX_URL": "", "FIND_LINKS": "", "CONFIG_FILE": "/dev/null", "DEFAULT_TIMEOUT": "5"}
+        for name, value in settings.items():
+            monkeypatch.setenv(f"PIP_{name}", value)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(name, "127.0.0.1")
+        yield index
