@@ -9,6 +9,7 @@ from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING,
 
 from evokernel.core.records import Context, GateResult, Shown, Stage, State
 from evokernel.generators.prompting import Prompts, fit, item_tokens, tokens
+from evokernel.generators.replay import Replay
 from evokernel.llm.window import room
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -106,3 +107,13 @@ def test_nothing_is_learned_from_what_was_not_shown(tmp_path):
     assert never
     for stage in Stage:
         assert all(value.visits == 0 for value in e.memory.values(sorted(never), stage).values())
+
+
+def test_a_recording_gives_the_same_values_again(tmp_path):
+    first = engine(tmp_path / "a", budget=3, generator=Forgetful())
+    made = list(first.attempts())
+    again = engine(tmp_path / "b", budget=3, generator=Replay("cpp", str(tmp_path / "a")))
+    assert [(a.shown, a.left_out) for a in again.attempts()] == [(a.shown, a.left_out) for a in made]
+    ids = sorted({ref.id for a in made for ref in (*a.shown, *a.left_out)} | {a.trace for a in made})
+    for stage in Stage:
+        assert again.memory.values(ids, stage) == first.memory.values(ids, stage)

@@ -24,11 +24,12 @@ class Replay:
             )
 
     def write(self, state: State, context: Context) -> Reply:
-        """The recorded candidate of this attempt."""
+        """The recorded candidate of this attempt, and what found no room in the prompt it answered."""
         attempt = self.attempts.get(state.next_id)
         if attempt is None:
             raise StopRun(f"the recording ends here: it has no attempt {state.next_id}")
-        return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}))
+        unseen = tuple(ref.id for ref in attempt.left_out)
+        return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), left_out=unseen)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """The recorded lesson, if one was written."""
