@@ -117,3 +117,14 @@ def test_a_recording_gives_the_same_values_again(tmp_path):
     ids = sorted({ref.id for a in made for ref in (*a.shown, *a.left_out)} | {a.trace for a in made})
     for stage in Stage:
         assert again.memory.values(ids, stage) == first.memory.values(ids, stage)
+
+
+def test_a_small_model_gets_one_card_and_none_beside_a_correct_kernel():
+    cards = tuple(shown for shown in FULL.items if shown.item.kind == "api")
+    kernels = tuple(shown for shown in FULL.items if shown.item.code and shown.item.feasible)
+    assert cards
+    assert kernels
+    twice = (*cards, *(shown.model_copy(update={"item": shown.item.model_copy(update={"id": f"{shown.item.id}-2"})}) for shown in cards))
+    assert len(fit(twice, 10_000, brief=True).kept) == 1
+    assert fit((*twice, *kernels), 10_000, brief=True).kept == kernels
+    assert fit((*twice, *kernels), 10_000).kept == (*twice, *kernels)

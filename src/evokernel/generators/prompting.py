@@ -153,10 +153,13 @@ def worth_showing(context: Context) -> tuple[Shown, ...]:
 def fit(items: Sequence[Shown], room: int, brief: bool = False) -> Fitted:
     """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0).
 
-    Among equals, correct kernels go last: a model that does not know the language learns most from one.
+    Among equals, correct kernels go last: a model that does not know the language learns most from one. A small model copies what it is
+    shown, examples on cards as well: it gets one card, and none beside a correct kernel.
     """
     kept: set[int] = set()
     for index in sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), wording.rank(items[i]), i)):
+        if brief and items[index].item.kind == "api" and any(items[i].item.kind == "api" or wording.rank(items[i]) == 0 for i in kept):
+            continue
         if (cost := item_tokens(items[index], brief)) <= room:
             kept.add(index)
             room -= cost
