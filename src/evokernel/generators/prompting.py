@@ -154,16 +154,21 @@ def fit(items: Sequence[Shown], room: int, brief: bool = False) -> Fitted:
     """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0).
 
     Among equals, correct kernels go last: a model that does not know the language learns most from one. A small model copies what it is
-    shown, examples on cards as well: it gets one card, and none beside a correct kernel.
+    shown, examples on cards as well, and writes what is long wrong: it gets one example, of equally valued kernels the shortest.
     """
     kept: set[int] = set()
-    for index in sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), wording.rank(items[i]), i)):
-        if brief and items[index].item.kind == "api" and any(items[i].item.kind == "api" or wording.rank(items[i]) == 0 for i in kept):
-            continue
-        if (cost := item_tokens(items[index], brief)) <= room:
+    costs = [item_tokens(shown, brief) for shown in items]
+    order = sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), wording.rank(items[i]), costs[i] if brief else 0, i))
+    for index in order:
+        if costs[index] <= room and not (brief and is_example(items[index]) and any(is_example(items[i]) for i in kept)):
             kept.add(index)
-            room -= cost
+            room -= costs[index]
     return Fitted(tuple(items[i] for i in sorted(kept)), len(items) - len(kept))
+
+
+def is_example(shown: Shown) -> bool:
+    """Whether code is in it to be taken over: a correct kernel, or a card."""
+    return wording.rank(shown) == 0 or shown.item.kind == "api"
 
 
 def item_tokens(shown: Shown, brief: bool = False) -> int:
