@@ -8,8 +8,9 @@ from engine_parts import Writer, engine
 from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, attempt
 
 from evokernel.core.records import Context, GateResult, Shown, Stage, State
-from evokernel.generators.prompting import Prompts, fit, item_tokens, tokens
+from evokernel.generators.prompting import Prompts, fit, item_tokens, the_one, tokens
 from evokernel.generators.replay import Replay
+from evokernel.generators.wording import computed
 from evokernel.llm.window import room
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -119,12 +120,32 @@ def test_a_recording_gives_the_same_values_again(tmp_path):
         assert again.memory.values(ids, stage) == first.memory.values(ids, stage)
 
 
-def test_a_small_model_gets_one_card_and_none_beside_a_correct_kernel():
-    cards = tuple(shown for shown in FULL.items if shown.item.kind == "api")
-    kernels = tuple(shown for shown in FULL.items if shown.item.code and shown.item.feasible)
-    assert cards
-    assert kernels
-    twice = (*cards, *(shown.model_copy(update={"item": shown.item.model_copy(update={"id": f"{shown.item.id}-2"})}) for shown in cards))
-    assert len(fit(twice, 10_000, brief=True).kept) == 1
-    assert fit((*twice, *kernels), 10_000, brief=True).kept == kernels
-    assert fit((*twice, *kernels), 10_000).kept == (*twice, *kernels)
+def test_a_small_model_is_shown_one_thing():
+    cards = [shown for shown in FULL.items if shown.item.kind == "api"]
+    bundle = cards[0].model_copy(update={"item": cards[0].item.model_copy(update={"id": "bundle", "bundle": True})})
+    short = Shown(role="trace", item=TRACE)
+    long = Shown(role="trace", item=TRACE.model_copy(update={"id": "long", "code": TRACE.code + "// more" * 20}))
+    valued = long.model_copy(update={"q": 0.5})
+    failed = Shown(role="trace", item=TRACE.model_copy(update={"id": "failed", "feasible": False}), q=0.9)
+    assert the_one([failed, *cards, bundle, long, short], 10_000) == (short,), "of equals the shortest"
+    assert the_one([failed, *cards, bundle, short, valued], 10_000) == (valued,), "a correct kernel, by value"
+    assert the_one([failed, *cards, bundle, valued], item_tokens(valued, brief=True) - 1) != (valued,), "what fits"
+    assert the_one([failed, *cards, bundle], 10_000) == (bundle,)
+    assert the_one([*cards, failed], 10_000) == (failed,)
+    assert the_one([], 10_000) == ()
+
+
+def test_a_kernel_that_would_not_fit_into_a_reply_is_no_example():
+    kernel = Shown(role="trace", item=EXAMPLE.model_copy(update={"code": "f();\n" * 100}), q=0.9)
+    other = Shown(role="trace", item=EXAMPLE.model_copy(update={"id": "short"}), q=0.1)
+    context = Context(stage=Stage.DRAFT, items=(kernel, other))
+    for reply, left in ((0, other), (1000, other), (150, kernel)):
+        made = Prompts("golden_backend:Plain", brief=True, reply_tokens=reply).fitted(State(task=TASK), context)
+        assert made.left_out == (left.item.id,)
+
+
+def test_a_reference_is_shown_without_what_makes_its_inputs():
+    text = Prompts("pallas", brief=True).write(State(task=TASK), EMPTY)
+    assert "def forward" in text
+    assert "get_inputs" not in text
+    assert computed("not python (") == "not python ("

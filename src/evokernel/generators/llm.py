@@ -62,7 +62,8 @@ class Llm:
         self.client = ChatClient(checked(**{name: given[name] for name in ChatSettings.model_fields}))
         context = context or asked(self.client.endpoint, self.client.settings.model)
         brief = prompts == "brief" or (prompts == "auto" and 0 < context <= SMALL_CONTEXT)
-        self.prompts = Prompts(backend, self.bounded(context, context_tokens), brief)
+        fits = self.bounded(context, context_tokens)
+        self.prompts = Prompts(backend, fits, brief, self.client.settings.max_tokens)
         self.lessons, self.system = lessons, system
         if ledger:
             self.ledger = Path(ledger)

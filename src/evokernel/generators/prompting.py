@@ -19,6 +19,8 @@ LANGUAGES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c":
 LESSON_CHARS = 1200
 HEADING_TOKENS = 130
 BRIEF_HEADING_TOKENS = 60
+COPIED_SHARE = 0.65
+"""Of a reply's tokens, what a kernel may take (estimated) that is to be copied into it."""
 BARE_SHARE = 0.6
 """Of a prompt's tokens, what may be other than memory before the history is told in fewer words."""
 
@@ -40,11 +42,13 @@ class Prompt(NamedTuple):
 class Prompts:
     """Prompts for one backend. `context_tokens` bounds a prompt (estimated); what is always needed stays even beyond it.
 
-    `brief` ones are for small models: examples as reference and kernel, few rules, and a reply that is nothing but the file.
+    `brief` ones are for small models: examples as reference and kernel, few rules, and a reply that is nothing but the file. Such a model
+    copies what it is shown, so a kernel that would not fit into `reply_tokens` again (0: not bounded) is no example.
     """
 
-    def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False) -> None:
+    def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False, reply_tokens: int = 0) -> None:
         self.backend, self.context_tokens, self.is_brief = backend, context_tokens, brief
+        self.longest = int(reply_tokens * COPIED_SHARE) if brief and reply_tokens else None
         self.plugin: Backend = make("backend", backend)
         where = folder("backend", backend) / "prompts"
         self.rules = where / ("brief.md" if brief and (where / "brief.md").exists() else "rules.md")
@@ -61,7 +65,7 @@ class Prompts:
         values, bare = self.bare(HERE / name, seen, context)
         room = self.context_tokens - tokens(bare) - (BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS)
         wanted = worth_showing(context)
-        kept = fit(wanted, room, self.is_brief).kept
+        kept = self.chosen(wanted, room)
         failed_code = self.failed_code(seen, context, kept, room - sum(item_tokens(s, self.is_brief) for s in kept))
         items = sorted(kept, key=lambda shown: wording.ORDER.index(shown.role))
         text = render(HERE / name, **values, items=items, left_out=len(wanted) - len(kept), failed_code=failed_code)
@@ -77,6 +81,13 @@ class Prompts:
             if tokens(text) <= self.context_tokens * BARE_SHARE:
                 break
         return values, text
+
+    def chosen(self, wanted: Sequence[Shown], room: int) -> tuple[Shown, ...]:
+        """Of what a policy would show, what this prompt shows."""
+        if not self.is_brief:
+            return fit(wanted, room).kept
+        longest = self.longest or self.context_tokens
+        return the_one([shown for shown in wanted if wording.rank(shown) != 0 or tokens(shown.item.code) <= longest], room)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> str:
         """The prompt that asks what an attempt has taught."""
@@ -150,25 +161,30 @@ def worth_showing(context: Context) -> tuple[Shown, ...]:
     return tuple(s for s in context.items if s.item.id != start.trace and not (s.role == "start" and s.item.code == start.candidate.code))
 
 
-def fit(items: Sequence[Shown], room: int, brief: bool = False) -> Fitted:
+def fit(items: Sequence[Shown], room: int) -> Fitted:
     """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0).
 
-    Among equals, correct kernels go last: a model that does not know the language learns most from one. A small model copies what it is
-    shown, examples on cards as well, and writes what is long wrong: it gets one example, of equally valued kernels the shortest.
+    Among equals, correct kernels go last: a model that does not know the language learns most from one.
     """
     kept: set[int] = set()
-    costs = [item_tokens(shown, brief) for shown in items]
-    order = sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), wording.rank(items[i]), costs[i] if brief else 0, i))
+    order = sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), wording.rank(items[i]), i))
     for index in order:
-        if costs[index] <= room and not (brief and is_example(items[index]) and any(is_example(items[i]) for i in kept)):
+        if (cost := item_tokens(items[index])) <= room:
             kept.add(index)
-            room -= costs[index]
+            room -= cost
     return Fitted(tuple(items[i] for i in sorted(kept)), len(items) - len(kept))
 
 
-def is_example(shown: Shown) -> bool:
-    """Whether code is in it to be taken over: a correct kernel, or a card."""
-    return wording.rank(shown) == 0 or shown.item.kind == "api"
+def the_one(items: Sequence[Shown], room: int) -> tuple[Shown, ...]:
+    """What a small model is shown: it copies whatever it sees, right or wrong, and the longer that is the worse. So a correct kernel, the
+    most valued, of equals the shortest; without any, a card every draft is shown, one with code on it; else the most valued of the rest.
+    """
+
+    def last(shown: Shown) -> tuple[int, float, bool, int]:
+        place = (0, 2, 1, 3)[wording.rank(shown)]
+        return place, -(shown.q or 0.0), "```" not in shown.item.text, item_tokens(shown, brief=True)
+
+    return tuple(sorted((shown for shown in items if item_tokens(shown, brief=True) <= room), key=last)[:1])
 
 
 def item_tokens(shown: Shown, brief: bool = False) -> int:
@@ -176,7 +192,7 @@ def item_tokens(shown: Shown, brief: bool = False) -> int:
     item = shown.item
     if brief and item.code:
         said = item.text[:300] if item.feasible is False else ""
-        return tokens(wording.item_heading(shown) + said + item.key + item.code) + 32
+        return tokens(wording.item_heading(shown) + said + wording.computed(item.key) + item.code) + 32
     return tokens(wording.item_heading(shown) + item.text + item.code) + 12
 
 

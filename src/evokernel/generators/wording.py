@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ ROLES = {
 ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child")
 DETAIL_CHARS = 3000
 TRIED_LINES = 30
+MAKERS = ("get_inputs", "get_init_inputs")
 
 
 class Extent(NamedTuple):
@@ -89,6 +91,18 @@ def item_heading(shown: Shown) -> str:
     outcome = "" if word and word in item.title else item_words(item)
     origin = f" (from {one_line(item.task, 80)})" if item.task and item.task not in item.title else ""
     return f"{ROLES[shown.role].capitalize()}: {one_line(item.title, 120)}{origin}" + (f" · {one_line(outcome, 120)}" if outcome else "")
+
+
+def computed(source: str) -> str:
+    """A reference without the functions that make its inputs: a brief prompt names the shapes anyway. As it is when it cannot be read."""
+    try:
+        makers = [part for part in ast.parse(source).body if isinstance(part, ast.FunctionDef) and part.name in MAKERS]
+    except (SyntaxError, ValueError):
+        return source
+    lines = source.splitlines()
+    for part in reversed(makers):
+        del lines[part.lineno - 1 : part.end_lineno]
+    return "\n".join(lines).strip() + "\n"
 
 
 def rank(shown: Shown) -> int:

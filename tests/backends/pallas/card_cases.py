@@ -117,7 +117,7 @@ def adamw(w: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, *numbers: 
 
 
 CASES: dict[str, Case] = {
-    "entry-point": Case(lambda r, c: [normal(r, c), normal(c), 0.5], lambda x, w, s: x.astype(float) * w * s, (301, 130), (512, 256)),
+    "entry-point": Case(lambda b, r, c: [normal(b, r, c), 0.5], lambda x, s: x.astype(float) * s, (3, 101, 130), (2, 256, 256)),
     "pallas-call": Case(lambda r, c: [normal(r, c), normal(r, c)], lambda a, b: (a + b, a * b), (259, 77), (512, 256)),
     "block-spec": Case(lambda b, r, c: [normal(b, r, c), normal(b, c)], lambda x, y: x + y[:, None], (3, 257, 33), (4, 256, 128)),
     "one-dimensional-blocks": Case(lambda n: [normal(n)], lambda x: x * x, (2500,), (4096,)),
