@@ -10,7 +10,7 @@ from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING,
 from evokernel.core.records import Context, GateResult, Shown, Stage, State
 from evokernel.generators.prompting import Prompts, fit, item_tokens, the_one, tokens
 from evokernel.generators.replay import Replay
-from evokernel.generators.wording import computed
+from evokernel.generators.wording import computed, wanted
 from evokernel.llm.window import room
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -148,4 +148,14 @@ def test_a_reference_is_shown_without_what_makes_its_inputs():
     text = Prompts("pallas", brief=True).write(State(task=TASK), EMPTY)
     assert "def forward" in text
     assert "get_inputs" not in text
-    assert computed("not python (") == "not python ("
+    assert computed("not python (") == "not python (\n"
+
+
+def test_what_is_wanted_is_said_once_more_at_the_end():
+    source = "class Model:\n    def forward(self, x):\n        return torch.tanh(x)\n"
+    longer = source.replace("return torch.tanh(x)", "y = x * x\n        return y")
+    entry = "def kernel(\n    x,  # input\n    slope,\n):\n    ...\n    return out\n"
+    assert wanted(source, entry) == "It defines `kernel(x, slope)` and computes `torch.tanh(x)`."
+    assert wanted(longer, entry) == "It defines `kernel(x, slope)`.", "only where one expression says all"
+    assert wanted(source, "// C++\nvoid kernel(const float* x);") == "It computes `torch.tanh(x)`."
+    assert wanted("", "void kernel();") == ""

@@ -23,6 +23,7 @@ ROLES = {
 ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child")
 DETAIL_CHARS = 3000
 TRIED_LINES = 30
+MOST_RESULT = 120
 MAKERS = ("get_inputs", "get_init_inputs")
 
 
@@ -94,15 +95,29 @@ def item_heading(shown: Shown) -> str:
 
 
 def computed(source: str) -> str:
-    """A reference without the functions that make its inputs: a brief prompt names the shapes anyway. As it is when it cannot be read."""
-    try:
-        makers = [part for part in ast.parse(source).body if isinstance(part, ast.FunctionDef) and part.name in MAKERS]
-    except (SyntaxError, ValueError):
-        return source
+    """A reference without the functions that make its inputs: a brief prompt names the shapes anyway."""
     lines = source.splitlines()
-    for part in reversed(makers):
-        del lines[part.lineno - 1 : part.end_lineno]
+    for maker in sorted((one for one in functions(source) if one.name in MAKERS), key=lambda one: -one.lineno):
+        del lines[maker.lineno - 1 : maker.end_lineno]
     return "\n".join(lines).strip() + "\n"
+
+
+def wanted(source: str, entry: str) -> str:
+    """What a reply's code must be, once more and in one line, for whoever has lost sight of it: its entry and what `forward` returns."""
+    said = [f"defines `{called.name}({ast.unparse(called.args)})`" for called in functions(entry)[:1]]
+    for forward in functions(source):
+        (*before, last) = forward.body
+        if forward.name == "forward" and not before and isinstance(last, ast.Return) and last.value:
+            said += [f"computes `{result}`" for result in [ast.unparse(last.value)] if len(result) <= MOST_RESULT]
+    return f"It {' and '.join(said)}." if said else ""
+
+
+def functions(source: str) -> list[ast.FunctionDef]:
+    """All that are defined in Python code; none in anything else."""
+    try:
+        return [part for part in ast.walk(ast.parse(source)) if isinstance(part, ast.FunctionDef)]
+    except (SyntaxError, ValueError):
+        return []
 
 
 def rank(shown: Shown) -> int:
