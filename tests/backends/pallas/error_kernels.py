@@ -393,6 +393,14 @@ def item_assignment(x: Any) -> Any:
 
 
 @refused(shape(*TILE))
+def reference_as_array(x: Any) -> Any:
+    def body(x: Any, out: Any) -> None:
+        out[...] = jnp.where(x > 0, x, 0.0)
+
+    return pl.pallas_call(body, out_shape=shape(*TILE))(x)
+
+
+@refused(shape(*TILE))
 def unknown_option(x: Any) -> Any:
     return pl.pallas_call(copy, out_shape=shape(*TILE), num_warps=4)(x)  # type: ignore[call-arg]
 

@@ -28,7 +28,7 @@ EXPECTED = {
     "shape": "missing_grid_outspec shape_mismatch_store shapes_do_not_broadcast dot_sizes",
     "out_of_bounds": "oob_static_slice",
     "trace_error": """returns_a_value captured_const python_if_traced python_range_traced numpy_of_tracer name_error old_load
-        old_compiler_params program_id_outside item_assignment unknown_option""",
+        old_compiler_params program_id_outside item_assignment reference_as_array unknown_option""",
 }
 REASON = {name: reason for reason, names in EXPECTED.items() for name in names.split()}
 OF_THE_COMPILER = [name for name, found in COLLECTED.items() if not found["kind"]]
