@@ -126,13 +126,24 @@ def test_a_small_model_is_shown_one_thing():
     short = Shown(role="trace", item=TRACE)
     long = Shown(role="trace", item=TRACE.model_copy(update={"id": "long", "code": TRACE.code + "// more" * 20}))
     valued = long.model_copy(update={"q": 0.5})
-    failed = Shown(role="trace", item=TRACE.model_copy(update={"id": "failed", "feasible": False}), q=0.9)
-    assert the_one([failed, *cards, bundle, long, short], 10_000) == (short,), "of equals the shortest"
-    assert the_one([failed, *cards, bundle, short, valued], 10_000) == (valued,), "a correct kernel, by value"
-    assert the_one([failed, *cards, bundle, valued], item_tokens(valued, brief=True) - 1) != (valued,), "what fits"
-    assert the_one([failed, *cards, bundle], 10_000) == (bundle,)
+    failed = Shown(role="trace", item=TRACE.model_copy(update={"id": "failed", "feasible": False}))
+    assert the_one([failed, *cards, bundle, long, short], 10_000) == (short,), "of equals a correct kernel, the shortest"
+    assert the_one([failed, *cards, bundle, short, valued], 10_000) == (valued,), "the most valued"
+    assert the_one([failed, *cards, bundle, valued], item_tokens(valued, brief=True) - 1) == (bundle,), "of what fits"
+    assert the_one([failed, *cards, bundle, short.model_copy(update={"q": -0.1})], 10_000) == (bundle,), "what has failed others goes"
     assert the_one([*cards, failed], 10_000) == (failed,)
     assert the_one([], 10_000) == ()
+
+
+def test_a_small_model_that_has_an_example_is_not_shown_its_failure():
+    last = attempt(0, failure=GateResult(gate="build", passed=False, reason="compile_error", detail="error: no"))
+    state = State(task=TASK, attempts=(last,))
+    example = Context(stage=Stage.DRAFT, items=(Shown(role="trace", item=EXAMPLE),))
+    assert last.candidate.code in Prompts("golden_backend:Plain", brief=True).write(state, EMPTY)
+    text = Prompts("golden_backend:Plain", brief=True).write(state, example)
+    assert last.candidate.code not in text
+    assert "error: no" in text
+    assert last.candidate.code in Prompts("golden_backend:Plain").write(state, example)
 
 
 def test_a_kernel_that_would_not_fit_into_a_reply_is_no_example():

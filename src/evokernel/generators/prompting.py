@@ -133,9 +133,11 @@ class Prompts:
         }
 
     def failed_code(self, state: State, context: Context, kept: Sequence[Shown], room: int) -> str:
-        """The kernel of the last failure, to be repaired while drafting; not when memory shows it already or it does not fit."""
+        """The kernel of the last failure, to be repaired while drafting; not when memory shows it already or it does not fit. A small model
+        that has an example copies what is wrong, too.
+        """
         last = state.last
-        if context.start or last is None or not last.outcome.failure or not last.candidate.files:
+        if context.start or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and kept):
             return ""
         shown = any(item.item.id == last.trace or item.item.code == last.candidate.code for item in kept)
         return "" if shown or tokens(last.candidate.code) > room else last.candidate.code
@@ -176,13 +178,13 @@ def fit(items: Sequence[Shown], room: int) -> Fitted:
 
 
 def the_one(items: Sequence[Shown], room: int) -> tuple[Shown, ...]:
-    """What a small model is shown: it copies whatever it sees, right or wrong, and the longer that is the worse. So a correct kernel, the
-    most valued, of equals the shortest; without any, a card every draft is shown, one with code on it; else the most valued of the rest.
+    """What a small model is shown, which copies whatever it sees, right or wrong: the most valued. Among equals a correct kernel, then a card
+    every draft is shown, one with code on it; of these the shortest.
     """
 
-    def last(shown: Shown) -> tuple[int, float, bool, int]:
+    def last(shown: Shown) -> tuple[float, int, bool, int]:
         place = (0, 2, 1, 3)[wording.rank(shown)]
-        return place, -(shown.q or 0.0), "```" not in shown.item.text, item_tokens(shown, brief=True)
+        return -(shown.q or 0.0), place, "```" not in shown.item.text, item_tokens(shown, brief=True)
 
     return tuple(sorted((shown for shown in items if item_tokens(shown, brief=True) <= room), key=last)[:1])
 
