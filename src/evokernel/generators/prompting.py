@@ -178,8 +178,8 @@ def fit(items: Sequence[Shown], room: int) -> Fitted:
 
 
 def the_one(items: Sequence[Shown], room: int) -> tuple[Shown, ...]:
-    """What a small model is shown, which copies whatever it sees, right or wrong: the most valued. Among equals a correct kernel, then a card
-    every draft is shown, one with code on it; of these the shortest.
+    """What a small model is shown, which copies whatever it sees, right or wrong: the most valued. Among equals a correct kernel, then a
+    card every draft is shown, one with code on it; of these the shortest.
     """
 
     def last(shown: Shown) -> tuple[float, int, bool, int]:
