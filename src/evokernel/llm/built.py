@@ -140,12 +140,14 @@ def run(command: list[str], told: Callable[[str], None]) -> None:
     """A build step, line by line; InfraError with its last words when it fails."""
     last: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        is_read = False
         try:
             for line in process.stdout or ():
                 told(line)
                 last = [*last, line.strip()][-6:]
-        except BaseException:
-            process.kill()
-            raise
+            is_read = True
+        finally:
+            if not is_read:
+                process.kill()
     if process.returncode:
         raise InfraError(f"{Path(command[0]).name} failed while it built {NAME}: {' · '.join(filter(None, last))[-400:]}")
