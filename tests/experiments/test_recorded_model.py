@@ -1,0 +1,57 @@
+"""The journal in results/real-model: what a language model wrote is judged again, ends as it did, and teaches the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evokernel.core.config import parse
+from evokernel.core.journal import Journal
+from evokernel.core.plugins import make
+from evokernel.core.records import Context, Shown, Stage
+from evokernel.core.run import Run
+from evokernel.experiments import compose
+
+RECORDED = Path(__file__).parents[2] / "results" / "real-model" / "value-0"
+ATTEMPTS = {attempt.id: attempt for attempt in Journal(RECORDED / "attempts.jsonl").read()}
+MISSING = make("backend", "pallas").missing()
+
+
+class Shows:
+    """What the recording showed, valued as it is now: how memories are found may change, what is learned from them may not."""
+
+    def __init__(self, policy):
+        self.learn = policy.learn
+
+    def choose(self, state, memory):
+        attempt = ATTEMPTS[state.next_id]
+        refs = {ref.id: ref for ref in (*attempt.shown, *attempt.left_out)}
+        items = memory.get(list(refs))
+        q = {id: value.q for id, value in memory.values([item.id for item in items], attempt.stage).items() if value.visits}
+        return Context(stage=attempt.stage, items=tuple(Shown(role=refs[i.id].role, item=i, q=q.get(i.id)) for i in items))
+
+
+@pytest.mark.skipif(bool(MISSING), reason=str(MISSING))
+def test_outcomes_and_values_come_out_the_same(tmp_path):
+    recorded = Run.open(RECORDED).config.model_dump(mode="json")
+    engine = compose.start(parse({**recorded, "generator": {"name": "replay", "journal": str(RECORDED)}}), tmp_path / "run")
+    engine.policy = Shows(engine.policy)
+    try:
+        made = {attempt.id: attempt for attempt in engine.attempts()}
+        values = {stage: engine.memory.values(sorted(values), stage) for stage, values in told().items()}
+    finally:
+        engine.close()
+    assert {id: ending(attempt) for id, attempt in made.items()} == {id: ending(attempt) for id, attempt in ATTEMPTS.items()}
+    assert {stage: {id: [value.q, value.visits] for id, value in found.items()} for stage, found in values.items()} == told()
+    assert any(attempt.outcome.feasible for attempt in made.values())
+
+
+def ending(attempt):
+    """All of an attempt's outcome that does not depend on the machine: pallas times are estimates of a compiler."""
+    gates = [(gate.gate, gate.passed, gate.reason) for gate in attempt.outcome.gates]
+    return gates, attempt.outcome.latency_us, attempt.reward, sorted(ref.id for ref in attempt.shown)
+
+
+def told():
+    """Values at the end of the recorded run, by stage and memory."""
+    return {Stage(stage): found for stage, found in json.loads((RECORDED / "values.json").read_text()).items()}
