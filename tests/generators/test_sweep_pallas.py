@@ -131,6 +131,25 @@ def test_careless_decisions_fail_for_their_reason(bench, name, line, reason):
     assert bench.reason(STARTER[name], text_of(STARTER[name], line)) == reason
 
 
+@pytest.mark.parametrize("view", ["rows", "flat"])
+def test_what_is_done_to_each_element_is_right_for_any_number_of_axes(view):
+    """Whoever is shown such a kernel may have an array of more axes, or of fewer."""
+    np, jax = pytest.importorskip("numpy"), pytest.importorskip("jax")
+    pl = pytest.importorskip("jax.experimental.pallas")
+    code = text_of(STARTER["gelu"], f"view={view} pipeline=grid rows=8 edge=pad strip=none {'width=128' if view == 'flat' else 'cols=all'}")
+    names = {"__name__": "kernel"}
+    exec(compile(code, "kernel.py", "exec"), names)
+    call = pl.pallas_call
+    for shape in ((3, 5, 130), (7,), (2, 3, 4, 9)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pl, "pallas_call", lambda *given, **named: call(*given, **{**named, "interpret": True}))
+            got = np.asarray(names["kernel"](x))
+        want = np.asarray(jax.nn.gelu(x, approximate=False))
+        assert got.shape == shape
+        assert np.allclose(got, want, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variants_are_understood_and_right(bench, tmp_path, name):
     names, body, inputs = VARIANTS[name]

@@ -43,6 +43,36 @@ def test_what_another_item_of_its_task_tells_already_is_worth_less():
     assert picked(0.4, nearness=4.0) == ["a1", "a2", "b1"]
 
 
+def test_a_correct_kernel_begins_above_what_failed():
+    pool = [item("a1", "a", False), item("a2", "a", True), item("b1", "b", None), item("b2", "b", True)]
+
+    def picked(proven, worth):
+        return [m.id for m in Selector(worth=lambda ids: worth, random=Random(0), variety=0.3, proven=proven).pick(pool, 2)]
+
+    assert picked(0.0, {}) == ["a1", "b2"]
+    assert picked(0.2, {}) == ["a2", "b1"]  # two correct ones of a family tell the same
+    assert picked(0.2, {"a1": 0.1, "a2": -0.05}) == ["b2", "a1"]
+    assert picked(0.2, {"a1": 0.3, "a2": -0.05}) == ["a1", "b2"]  # values have the last word
+
+
+def test_drafts_alone_favour_what_was_proven(bank):
+    for name in ("gelu", "tanh"):
+        bank.add(distill(task(name), attempt(0, name, feasible=False)))
+        bank.add(distill(task(name), attempt(1, name, feasible=True)))
+    policy = ValuePolicy(epsilon=0, epsilon_end=0, nearness=0.0)
+    failed = "r:t/gelu/0"
+    for n in range(1, 4):  # a little better by chance than what was correct
+        policy.learn(State(task=task("relu")), showing(failed, n=n, reward=1.0), bank)
+    assert 0.0 < policy.worth([failed], Stage.DRAFT, "", bank)[failed] < 0.2
+
+    def first(policy):
+        return next(entry.item for entry in policy.choose(State(task=task("relu")), bank).items if entry.role != "api")
+
+    assert first(policy).feasible
+    policy.proven = 0.0
+    assert first(policy).id == failed
+
+
 def test_a_pool_for_variety_holds_failures_too(bank):
     for name in ("gelu", "tanh"):
         for n, feasible in enumerate((True, True, True, False)):

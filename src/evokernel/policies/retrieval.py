@@ -35,6 +35,8 @@ class Selector:
     """What an item is worth less for each one taken before it of the same task, and again for each of the same family that ended alike."""
     nearness: float = 0.0
     """What the farthest of a pool is worth less than the nearest, to begin with."""
+    proven: float = 0.0
+    """What an item that tells of a correct kernel is worth more than others, to begin with."""
     sway: Worth = lambda ids: {}
     """Added to worth when it is chosen by, not when it is told: hope for what few have tried."""
 
@@ -42,7 +44,8 @@ class Selector:
         """n of the pool, or all of it when it holds fewer; the pool's order is similarity."""
         ids = [item.id for item in pool]
         q, sway = self.worth(ids), self.sway(ids)
-        promise = {id: q.get(id, 0.0) + sway.get(id, 0.0) - self.nearness * at / len(ids) for at, id in enumerate(ids)}
+        start = {item.id: self.proven * bool(item.feasible) - self.nearness * at / len(ids) for at, item in enumerate(pool)}
+        promise = {id: start[id] + q.get(id, 0.0) + sway.get(id, 0.0) for id in ids}
         left = list(pool)
         chosen: list[MemoryItem] = []
         while left and len(chosen) < n:

@@ -51,8 +51,9 @@ class ValuePolicy:
     saw them fails.
 
     Whether a draft succeeds says little about each thing it was shown. So values of drafting are means, drawn towards q0 as by `settle`
-    visits (0: Eq. 4 with a constant alpha); the farthest of the pool begins `nearness` below the nearest; and each item of the same task,
-    or of its family and ended alike, is worth `variety` less than the one before (docs/adr/0025 and 0031).
+    visits (0: Eq. 4 with a constant alpha); the farthest of the pool begins `nearness` below the nearest, and a correct kernel `proven`
+    above what failed; and each item of the same task, or of its family and ended alike, is worth `variety` less than the one before
+    (docs/adr/0025, 0031 and 0032).
 
     `select` says how what was seldom tried gets its chance: `epsilon` by chance, `optimistic` by adding `bonus` / sqrt(1 + visits),
     `thompson` by drawing so far around the value. With `credit`, rewards also reach what the writers of shown items were shown, and so on,
@@ -74,6 +75,7 @@ class ValuePolicy:
         handicap: float = 1.0,
         settle: float = 20.0,
         nearness: float = 0.1,
+        proven: float = 0.2,
         variety: float = 0.3,
         select: str = "epsilon",
         bonus: float = 0.5,
@@ -90,13 +92,14 @@ class ValuePolicy:
         check(f"state = '{state}' must be 'item' or 'family'", state in ("item", "family"))
         check("shrink, sigma_floor and clip must be above 0", min(shrink, sigma_floor, clip) > 0)
         check(f"select = '{select}' must be one of {', '.join(SELECT)}", select in SELECT)
-        check("handicap, settle, nearness, variety and bonus cannot be negative", min(handicap, settle, nearness, variety, bonus) >= 0)
+        least = min(handicap, settle, nearness, proven, variety, bonus)
+        check("handicap, settle, nearness, proven, variety and bonus cannot be negative", least >= 0)
         check(f"credit = {credit} must be 0, or at least 0.01 and below 1", credit == 0 or 0.01 <= credit < 1)
         self.items, self.apis, self.widen = items, apis, steps(widen)
         self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
         self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
         self.by_family, self.shrink, self.handicap = state == "family", shrink, handicap
-        self.settle, self.nearness, self.variety = settle, nearness, variety
+        self.settle, self.nearness, self.proven, self.variety = settle, nearness, proven, variety
         self.select, self.bonus, self.credit = select, bonus, credit
         self.warmup, self.sigma_floor, self.clip = warmup, sigma_floor, clip
         self.budget, self.seed = budget, seed
@@ -115,7 +118,7 @@ class ValuePolicy:
         )
         pool = max(self.items, round(self.items * self.widening(state.round)))  # K = lambda N
         if stage is Stage.DRAFT:
-            selector = replace(selector, variety=self.variety, nearness=self.nearness)
+            selector = replace(selector, variety=self.variety, nearness=self.nearness, proven=self.proven)
             return retrieval.draft(state, memory, selector, self.items, pool, self.apis)
         return retrieval.refine(state, memory, selector, self.start(state, memory, selector), self.items, pool)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from evokernel.core.records import Signature
@@ -12,14 +13,15 @@ from evokernel.generators.sweep.nodes import Node, Num, Shape
 from evokernel.generators.sweep.plan import Plan, Stage
 from evokernel.generators.sweep.sketch import Described, Facts
 
+Own = Mapping[tuple[str, ...], str]
+"""Arguments by their shapes, as these are spelt."""
+
 
 def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choice) -> Facts:
     """The entry point: a call per stage, its result in the shape others know it by."""
-    tensors = [f"in_{t.name}" for t in (*signature.inputs, *signature.params)]
-    calls = []
-    for w in written:
-        given = ", ".join(passed(g.value) for g in w.described.given)
-        calls.append(f"{w.stage.out.name} = {w.name}({given}).reshape({shape(w.stage.out.shape)})")
+    tensors = {f"in_{t.name}": len(t.shape) for t in (*signature.inputs, *signature.params)}
+    own = {tuple(f"{name}.shape[{i}]" for i in range(rank)): name for name, rank in reversed(tensors.items()) if rank}
+    calls = [call(w, own) for w in written]
     outputs = [o.name for o in signature.outputs]
     return {
         "params": ", ".join([*tensors, *(f"arg_{s.name}" for s in signature.scalars)]), "calls": calls,
@@ -27,19 +29,37 @@ def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choi
     }  # fmt: skip
 
 
+def call(written: Written, own: Own) -> str:
+    """The call of a stage."""
+    given = [passed(g.value, own) for g in written.described.given]
+    like = own.get(spelt(written.stage.out.shape))
+    if like and "flat" in written.described.traits:  # rows of the last axis, said for any number of axes: whoever copies it may have others
+        sizes = {"n0": f"{like}.size // {like}.shape[-1]", "n1": f"{like}.shape[-1]"}
+        given = [sizes.get(g.name, text) for g, text in zip(written.described.given, given)]
+    return f"{written.stage.out.name} = {written.name}({', '.join(given)}).reshape({shape(written.stage.out.shape, own)})"
+
+
 def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
     """The parameters of a stage's function."""
     return {"params": ", ".join(g.name for g in described.given)}
 
 
-def passed(value: Node | Num) -> str:
+def passed(value: Node | Num, own: Own) -> str:
     """An argument at the call of a stage; tensors in the shape the stage sees them in."""
-    return number(value) if isinstance(value, Num) else f"{value.name}.reshape({shape(value.shape)})"
+    if isinstance(value, Num):
+        return number(value)
+    return value.name if own.get(spelt(value.shape)) == value.name else f"{value.name}.reshape({shape(value.shape, own)})"
 
 
-def shape(sizes: Shape) -> str:
-    """A shape as Python writes it."""
-    return f"({', '.join(number(n) for n in sizes)}{',' if len(sizes) == 1 else ''})"
+def shape(sizes: Shape, own: Own) -> str:
+    """A shape as Python writes it; an argument's own by its name."""
+    numbers = spelt(sizes)
+    return f"{own[numbers]}.shape" if numbers in own else f"({', '.join(numbers)}{',' if len(numbers) == 1 else ''})"
+
+
+def spelt(sizes: Shape) -> tuple[str, ...]:
+    """The numbers of a shape."""
+    return tuple(number(n) for n in sizes)
 
 
 dialect = Dialect(folder=Path(__file__).parent, file="kernel.py", fence="python", frame=frame, prepare=prepare, spaced=True)
