@@ -131,7 +131,9 @@ def test_a_small_model_is_shown_one_thing():
     assert the_one([failed, *cards, bundle, short, valued], 10_000) == (valued,), "the most valued"
     assert the_one([failed, *cards, bundle, valued], item_tokens(valued, brief=True) - 1) == (bundle,), "of what fits"
     assert the_one([failed, *cards, bundle, short.model_copy(update={"q": -0.1})], 10_000) == (bundle,), "what has failed others goes"
-    assert the_one([*cards, failed], 10_000) == (failed,)
+    assert the_one([failed.model_copy(update={"q": 0.5}), short], 10_000) == (short,), "it would copy what is wrong"
+    assert the_one([failed, cards[-1]], 10_000) == (cards[-1],)
+    assert the_one([failed], 10_000) == (failed,)
     assert the_one([], 10_000) == ()
 
 

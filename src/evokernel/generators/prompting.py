@@ -178,13 +178,14 @@ def fit(items: Sequence[Shown], room: int) -> Fitted:
 
 
 def the_one(items: Sequence[Shown], room: int) -> tuple[Shown, ...]:
-    """What a small model is shown, which copies whatever it sees, right or wrong: the most valued. Among equals a correct kernel, then a
-    card every draft is shown, one with code on it; of these the shortest.
+    """What a small model is shown, which copies whatever it sees: the most valued, and a kernel that failed only if there is nothing
+    else. Among equals a correct kernel, then a card every draft is shown, one with code on it; of these the shortest.
     """
 
-    def last(shown: Shown) -> tuple[float, int, bool, int]:
+    def last(shown: Shown) -> tuple[bool, float, int, bool, int]:
+        wrong = bool(shown.item.code) and shown.item.feasible is False
         place = (0, 2, 1, 3)[wording.rank(shown)]
-        return -(shown.q or 0.0), place, "```" not in shown.item.text, item_tokens(shown, brief=True)
+        return wrong, -(shown.q or 0.0), place, "```" not in shown.item.text, item_tokens(shown, brief=True)
 
     return tuple(sorted((shown for shown in items if item_tokens(shown, brief=True) <= room), key=last)[:1])
 
