@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from evokernel.cli.bundle import command
+from evokernel.core import archives
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.experiments import bundle
@@ -43,7 +44,7 @@ def test_there_and_back(without_network, tmp_path):
     assert made.command[0] == "run"
     with tarfile.open(made.file) as archive:
         names = archive.getnames()
-        archive.extractall(tmp_path / "there", filter="data")
+        archives.unpack(archive, tmp_path / "there")
     assert not [name for name in names if "__pycache__" in name]
     home = tmp_path / "there" / bundle.HOME
     installed = sysconfig.get_path("purelib")

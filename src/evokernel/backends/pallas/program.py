@@ -15,6 +15,7 @@ import struct
 import sys
 import tomllib
 from collections.abc import Callable
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,8 @@ class Writer(pickle.Pickler):
     def reducer_override(self, item: Any) -> Any:
         if item is type(None):
             return rebuild_fixed, ("none type",)
+        if isinstance(item, Enum):  # Pythons before 3.11.4 would write `getattr`
+            return type(item), (item.value,)
         for kind, reduce in REDUCED:
             if isinstance(item, kind):
                 return reduce(item)

@@ -1,0 +1,31 @@
+"""Archives of others: what they hold lands where it was meant to, or not at all."""
+
+import io
+import tarfile
+
+from evokernel.core import archives
+
+
+def test_only_files_and_folders_below_are_unpacked(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as made:
+
+        def add(name, kind=tarfile.REGTYPE, link=""):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.size = kind, link, 2 if kind == tarfile.REGTYPE else 0
+            made.addfile(member, io.BytesIO(b"hi") if kind == tarfile.REGTYPE else None)
+
+        add("run/kept.txt")
+        add("other/file.txt")
+        add("../outside.txt")
+        add("/tmp/absolute.txt")
+        add("run/link", tarfile.SYMTYPE, "/etc/passwd")
+        add("run/hard", tarfile.LNKTYPE, "other/file.txt")
+        add("run/pipe", tarfile.FIFOTYPE)
+    into = tmp_path / "into"
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        assert archives.unpack(archive, into) == 2
+        assert archives.unpack(archive, tmp_path / "part", "run") == 1
+    assert sorted(str(path.relative_to(into)) for path in into.rglob("*") if not path.is_dir()) == ["other/file.txt", "run/kept.txt"]
+    assert (tmp_path / "part/run/kept.txt").read_text() == "hi"
+    assert not (tmp_path / "part/other").exists()
+    assert not (tmp_path / "outside.txt").exists()
