@@ -33,7 +33,7 @@ class Plain:
     """The functions of an extension, in Python."""
 
     def __init__(self, path: Path) -> None:
-        self.library = ctypes.CDLL(str(path))
+        self.library = ctypes.CDLL(str(path), os.RTLD_NOW | os.RTLD_DEEPBIND)  # as extensions are loaded
 
     def scaled(self, x, w, by):
         if not x.is_cuda:

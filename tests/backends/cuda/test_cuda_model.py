@@ -12,6 +12,7 @@ from evokernel.backends.cuda.build import find
 from evokernel.backends.cuda.model import build as building
 from evokernel.backends.cuda.model import record
 from evokernel.backends.cuda.model.build import FLAG, build, extension
+from evokernel.backends.cuda.record import RECORDER
 from evokernel.backends.gpu.program import Copy, Fill, Launch, program, refuse_impossible
 from evokernel.cli.kernel_files import written_in
 from evokernel.core.errors import CandidateError
@@ -122,6 +123,7 @@ def built(task, tmp_path_factory) -> Path:
         (workdir / "plain").touch()
         (workdir / "plain.cu").write_text(PLAIN)
         flags = ["-std=c++17", "--no-compress", "-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-arch=sm_90"]
+        flags += ["-Xlinker", "--no-as-needed,-rpath,$ORIGIN", "-L.", "-Xlinker", f"-l:{RECORDER}"]  # as real ones are linked
         subprocess.run([tools.nvcc, *flags, "plain.cu", "-o", f"{extension.name}.so"], cwd=workdir, check=True)
 
     folder = tmp_path_factory.mktemp("built")
