@@ -1,5 +1,8 @@
 """A small task with a history and a memory, made by hand, for tests of prompts and generators."""
 
+import os
+from pathlib import Path
+
 from evokernel.core.records import (
     Attempt,
     Candidate,
@@ -18,6 +21,8 @@ from evokernel.core.records import (
     Work,
 )
 from evokernel.memory.distill import distill
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 SOURCE = """import torch
 import torch.nn as nn
@@ -187,3 +192,11 @@ IMPROVE_ESTIMATED = Context(
         Shown(role="practice", item=PRACTICE, q=0.1),
     ),
 )
+
+
+def same(name, text):
+    """Compares with the golden file; UPDATE_GOLDEN=1 writes it anew, for a person to read the difference."""
+    path = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()

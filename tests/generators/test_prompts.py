@@ -1,14 +1,12 @@
 """Prompts word for word, and the rules they follow."""
 
-import os
-from pathlib import Path
-
 import pytest
 from prompt_cases import (
     DRAFTING,
     EMPTY,
     ESTIMATED,
     FULL,
+    GOLDEN,
     HOSTILE,
     IMPROVE,
     IMPROVE_ESTIMATED,
@@ -18,12 +16,11 @@ from prompt_cases import (
     TASK,
     TRACE,
     attempt,
+    same,
 )
 
 from evokernel.core.records import Candidate, Context, GateResult, Shown, Stage, State, Usage
 from evokernel.generators.prompting import Prompts, fit, item_tokens, lesson_text, symbol, tokens
-
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +31,6 @@ def golden_backend_is_importable(monkeypatch):
 @pytest.fixture
 def prompts():
     return Prompts("golden_backend:Plain")
-
-
-def same(name, text):
-    """Compares with the golden file; UPDATE_GOLDEN=1 writes it anew, for a person to read the difference."""
-    path = GOLDEN / name
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
 
 
 def test_draft_without_memory_or_history(prompts):

@@ -1,11 +1,8 @@
 """Prompts that fit a small context: what goes first, what never goes, and that nobody learns from what was not shown."""
 
-import os
-from pathlib import Path
-
 import pytest
 from engine_parts import Writer, engine
-from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, attempt
+from prompt_cases import DRAFTING, EMPTY, FULL, GOLDEN, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, attempt, same
 
 from evokernel.core.records import Context, GateResult, Shown, Stage, State
 from evokernel.generators.prompting import Prompts, fit, item_tokens, the_one, tokens
@@ -13,21 +10,12 @@ from evokernel.generators.replay import Replay
 from evokernel.generators.wording import computed, wanted
 from evokernel.llm.window import room
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 EXAMPLE = TRACE.model_copy(update={"key": "def forward(self, x):\n    return gelu(x)\n"})
 
 
 @pytest.fixture(autouse=True)
 def golden_backend_is_importable(monkeypatch):
     monkeypatch.syspath_prepend(GOLDEN)
-
-
-def same(name, text):
-    """Compares with the golden file; UPDATE_GOLDEN=1 writes it anew, for a person to read the difference."""
-    path = GOLDEN / name
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
 
 
 def test_a_brief_draft():

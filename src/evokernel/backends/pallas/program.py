@@ -105,7 +105,7 @@ class Writer(pickle.Pickler):
     def reducer_override(self, item: Any) -> Any:
         if item is type(None):
             return rebuild_fixed, ("none type",)
-        if isinstance(item, Enum):  # Pythons before 3.11.4 would write `getattr`
+        if isinstance(item, Enum):  # Python 3.11.2 would write `getattr`
             return type(item), (item.value,)
         for kind, reduce in REDUCED:
             if isinstance(item, kind):
