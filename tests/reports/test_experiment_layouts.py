@@ -20,7 +20,7 @@ def tries():
         made_run.attempt(softmax, 1, made_run.passed(120.0), shown=shown(relu, "made/gelu/0")),
         made_run.attempt(softmax, 2, made_run.passed(110.0)),
         *(made_run.attempt(matmul, number, made_run.failed("check", "mismatch")) for number in range(2)),
-        made_run.attempt(matmul, 2, made_run.passed(300.0), shown=shown(softmax)),
+        made_run.attempt(matmul, 2, made_run.passed(300.0), shown=shown(softmax, "made/relu/0/note")),
         *(made_run.attempt(gelu, number, made_run.failed("build", "compile_error")) for number in range(3)),
     ]
     return by_task([relu, softmax, matmul, gelu], attempts)
@@ -55,11 +55,13 @@ def test_who_was_shown_at_first_solves(tries):
     assert {name: solve.shown for name, solve in found.items()} == {
         "made/relu": (),
         "made/softmax": ("made/relu",),
-        "made/matmul": ("made/softmax",),
-    }, "what was never solved taught nothing that works"
-    assert curriculum.lineage(found, "made/matmul") == {"made/matmul": 0, "made/softmax": 1, "made/relu": 2}
+        "made/matmul": ("made/softmax", "made/relu"),
+    }, "what was never solved taught nothing that works; notes count like the traces they are about"
+    assert curriculum.lineage(found, "made/matmul") == {"made/matmul": 0, "made/softmax": 1, "made/relu": 1}
+    del found["made/matmul"]
+    assert curriculum.lineage(found, "made/softmax") == {"made/softmax": 0, "made/relu": 1}
     (table,) = curriculum.tables({"value": tries})
-    assert table.rows[0] == ("matmul", 3, "softmax (2)", 2)
+    assert table.rows[0] == ("matmul", 3, "softmax (2), relu (1)", 2)
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)

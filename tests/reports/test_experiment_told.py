@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from evokernel.core.finals import Final
 from evokernel.experiments import costs, drawings, plans, told, written
 from evokernel.experiments.layouts import LAYOUTS
-from evokernel.experiments.measures import faster_of_all, holds
+from evokernel.experiments.measures import attempts_spent, faster_of_all, holds
 from evokernel.experiments.summary import summary
 from evokernel.reports import rounds
 from evokernel.reports.metrics import by_task
@@ -88,6 +88,35 @@ def test_what_it_took_is_told_or_not_reported(two, tmp_path):
     assert unpriced.row()[-1] == "not reported"
     unknown = costs.Cost("x", 1, 1, made_run.with_usage(None), None)
     assert (unknown.plain()["cost_usd"], costs.money(unknown)) == (None, "not reported")
+
+
+def test_attempts_to_a_first_feasible_kernel_are_the_loops():
+    task = made_run.task("relu")
+    made = [made_run.attempt(task, number, outcome) for number, outcome in enumerate((made_run.passed(2.0), made_run.passed(1.0)))]
+    fell = Final(task=task.id, attempt=made[0].id, outcome=made_run.failed("check", "mismatch"))
+    (tried,) = by_task([task], made, {made[0].id: fell})
+    assert tried.first_round == 2, "the first did not hold up"
+    assert attempts_spent(tried) == 1, "but the loop went by it"
+    (never,) = by_task([task], [made_run.attempt(task, 0, made_run.failed("check", "nan"))] * 3)
+    assert attempts_spent(never) == 3
+
+
+def test_shares_after_so_many_attempts(two):
+    rows = {row["arm"]: row for row in table(two, "L1: correct after so many attempts")}
+    shares = told.figures(two)["groups"]["L1"]["by_attempts"]["value"]
+    assert len(shares["Acc"]) == len(shares["CR"]) == 10
+    assert shares["Acc"] == sorted(shares["Acc"])
+    assert shares["Acc"][-1] == told.figures(two)["groups"]["L1"]["arms"]["value"]["Acc"]["mean"]
+    assert rows["value"]["2"] == f"{100 * shares['Acc'][1]:.0f} %"
+    assert list(rows["value"]) == ["arm", "1", "2", "3", "4", "6", "8", "10"]
+
+
+def test_what_was_published_is_told_also_where_it_is_a_sentence(two):
+    alone = replace(two, plan=two.plan.model_copy(update={"paper": {"note": "Ten of fifteen."}}))
+    assert table(alone, "As published") == [{"what": "Ten of fifteen."}]
+    for name in plans.shipped():
+        if name != "real-model":
+            assert told.published(replace(two, plan=plans.read(name))), name
 
 
 def test_what_was_left_out_is_named(two):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from evokernel.core.records import Usage
-from evokernel.experiments.results import Results, every
+from evokernel.experiments.results import PROTOCOLS, Results, every
 from evokernel.reports import metrics, rounds, words
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import Column, Table
@@ -72,10 +72,11 @@ def cost(name: str, tries: Sequence[Tried]) -> Cost:
 
 
 def table(results: Results) -> Table:
+    judged = f"{PROTOCOLS[results.loop]}, as the loop judged" if not results.again else f"{PROTOCOLS[results.again]}, as judged again"
     columns = (
         Column("arm"),
         Column("attempts", "count"),
-        Column("correct", "count", means="operators with a correct kernel, each seed counted"),
+        Column("correct", "count", means=f"operators with a correct kernel ({judged}), each seed counted"),
         Column("tokens read + written"),
         Column("cost"),
         Column("cost per correct kernel"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from evokernel.reports.metrics import Tried
 
-DRAWS, SHARE, SEED, FLIPS = 2000, 0.95, 0, 9999
+DRAWS, SHARE, SEED = 2000, 0.95, 0
 Grid = np.ndarray
 """Operators × seeds; NaN where there is no figure."""
 
@@ -42,6 +42,13 @@ def interval(values: Grid) -> Interval | None:
     """
     if not (known := np.isfinite(values)).any():
         return None
+    low, high = np.quantile(drawn(values), [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    return Interval(float(low), float(values[known].mean()), float(high), int(known.sum()))
+
+
+def drawn(values: Grid) -> np.ndarray:
+    """Means of operators and seeds drawn again."""
+    known = np.isfinite(values)
     random = np.random.default_rng(SEED)
     operators, seeds = values.shape
     rows = random.integers(0, operators, (DRAWS, operators))
@@ -49,9 +56,17 @@ def interval(values: Grid) -> Interval | None:
     at = (rows[:, :, None], columns[:, None, :])
     counts = known[at].sum(axis=(1, 2))
     sums = np.where(known, values, 0.0)[at].sum(axis=(1, 2))
-    means = sums[counts > 0] / counts[counts > 0]
-    low, high = np.quantile(means, [(1 - SHARE) / 2, (1 + SHARE) / 2])
-    return Interval(float(low), float(values[known].mean()), float(high), int(known.sum()))
+    means: np.ndarray = sums[counts > 0] / counts[counts > 0]
+    return means
+
+
+def share_interval(values: Grid) -> Interval | None:
+    """Of figures that are 0 or 1. Where all are alike nothing can be drawn that differs: then Clopper and Pearson's, over operators."""
+    found = interval(values)
+    if found is None or found.low < found.high or found.mean not in (0.0, 1.0):
+        return found
+    least = ((1 - SHARE) / 2) ** (1 / int(np.isfinite(values).any(axis=1).sum()))
+    return found._replace(low=least) if found.mean else found._replace(high=1 - least)
 
 
 def difference(one: Grid, other: Grid) -> Interval | None:
@@ -60,14 +75,12 @@ def difference(one: Grid, other: Grid) -> Interval | None:
 
 
 def chance(differences: Grid) -> float | None:
-    """How often operators' differences would have a mean as far from 0 if their signs were drawn by chance; None below two operators.
+    """How likely no difference, or one of the other sign, is among operators and seeds drawn again, twice; None below two operators.
 
-    Seeds of an operator are averaged first: they share it, and are not independent.
+    So it knows of seeds what `interval` does, and is below 0.05 where that excludes 0.
     """
-    known = [row[np.isfinite(row)].mean() for row in differences if np.isfinite(row).any()]
-    if len(known) < 2:
+    if np.isfinite(differences).any(axis=1).sum() < 2:
         return None
-    means = np.array(known)
-    signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (FLIPS, len(means)))
-    at_least = np.abs((signs * means).mean(axis=1)) >= abs(means.mean()) - 1e-12
-    return float((at_least.sum() + 1) / (FLIPS + 1))
+    means = drawn(differences)
+    beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
+    return min(1.0, 2 * (beyond + 1) / (len(means) + 1))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import log
 from typing import Literal, NamedTuple
 
-from evokernel.experiments.intervals import Grid, Interval, chance, difference, grid, interval
+from evokernel.experiments.intervals import Grid, Interval, chance, difference, grid, interval, share_interval
 from evokernel.reports import words
 from evokernel.reports.metrics import Tried
 
@@ -28,7 +28,7 @@ class Measure(NamedTuple):
         return SHOWN[self.unit](found)
 
     def of(self, seeds: Seeds) -> Interval | None:
-        return interval(self.grid(seeds))
+        return (share_interval if self.unit == "share" else interval)(self.grid(seeds))
 
     def grid(self, seeds: Seeds) -> Grid:
         return grid(seeds, self.figure)
@@ -67,16 +67,18 @@ def share(found: Interval | None) -> str:
 
 
 def points(found: Interval) -> str:
-    """`+10 points [3 to 17]`: a difference of shares."""
-    return f"{100 * found.mean:+z.0f} points [{100 * found.low:z.0f} to {100 * found.high:z.0f}]"
+    """`+10 points [3 to 17]`: a difference of shares. An end that is not quite 0 does not look like it."""
+    low, high = (f"{100 * end:z.0f}" if abs(end) >= 0.005 or not end else f"{100 * end:z.1g}" for end in (found.low, found.high))
+    return f"{100 * found.mean:+z.0f} points [{low} to {high}]"
 
 
 def ratio(found: Interval | None) -> str:
-    """`1.20× [1.05 to 1.41]`, of logarithms."""
+    """`1.20× [1.05 to 1.41]`, of logarithms. An end that is not quite 1 does not look like it."""
     if found is None:
         return words.UNKNOWN
     means = found.exp()
-    return f"{words.ratio(means.mean)} [{words.digits(means.low)} to {words.digits(means.high)}]"
+    low, high = (words.digits(end) if end == 1 or words.digits(end) != "1.00" else f"{end:.3f}" for end in (means.low, means.high))
+    return f"{words.ratio(means.mean)} [{low} to {high}]"
 
 
 def number(found: Interval | None) -> str:
@@ -116,8 +118,8 @@ def without(vacuous: Collection[str], figure: Figure) -> Figure:
 
 
 def attempts_spent(tried: Tried) -> float:
-    """Up to the first feasible one, or all."""
-    return float(tried.first_round or len(tried.attempts))
+    """Up to the first one that the loop found feasible, or all."""
+    return float(next((at for at, made in enumerate(tried.attempts, start=1) if made.outcome.feasible), len(tried.attempts)))
 
 
 def over(name: str) -> Figure:

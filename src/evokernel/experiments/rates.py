@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import exp
 from typing import Any
 
 from evokernel.experiments.intervals import Interval
-from evokernel.experiments.measures import Apart, Measure, Seeds, attempts_spent, feasible, gain, over, ratio, share
+from evokernel.experiments.measures import Apart, Figure, Measure, Seeds, attempts_spent, compiled, feasible, gain, over, ratio, share
 from evokernel.experiments.results import PROTOCOLS, Results, baselines, every
 from evokernel.reports import metrics, words
+from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import Column, Table
 
 SURE = "In square brackets: 95 % confidence, by a bootstrap over operators and seeds, each drawn on its own."
-PAIRED = "Operator by operator and seed by seed. p: how often chance alone would give so much, by changing signs of operators' differences."
+ALIKE = " Where all are alike: by the number of operators alone (Clopper and Pearson)."
+PAIRED = "Operator by operator and seed by seed. p: by the same draws, how likely it is that there is no difference, or one the other way."
+MANY = " For each pair and figure on its own: of many, one in twenty lies below 0.05 by chance."
 PAIR = "(round 1) final"
+SOONER = (1, 2, 3, 4, 6, 8, 10, 15, 20, 30)
+"""Attempts after which it is told."""
 VACUOUS = "without operators that something passes for which computes nothing"
 JUDGED = {
     "strict": "the same runs, their bests judged again by the strict protocol",
@@ -39,7 +44,7 @@ def solved(results: Results, group: str) -> Table:
     accuracies = [by_loop] if not other else [by_loop, by_other] if results.loop == "paper" else [by_other, by_loop]
     columns = (Column("arm"), Column("CR", means=f"operators with a candidate that compiles, {PAIR}"), *accuracies)
     without = Column("Acc, not vacuous", means=f"{VACUOUS}, {len(results.vacuous & results.groups[group])} here")
-    return Table(f"{group}: compiled and correct", (*columns, without), tuple(rows), f"{counts(results, group)}. {SURE}")
+    return Table(f"{group}: compiled and correct", (*columns, without), tuple(rows), f"{counts(results, group)}. {SURE}{ALIKE}")
 
 
 def paired(first: Interval | None, last: Interval | None) -> str:
@@ -81,12 +86,33 @@ def against(results: Results, group: str) -> Table | None:
         cells = [found[name][0].show_apart(found[name][1]) if name in found else words.UNKNOWN for name in names]
         rows.append((f"{one} less {other}", *cells))
     means = {
-        "attempts": "to the first feasible kernel, or all",
+        "attempts": "to the first feasible kernel as the loop judged, or all",
         "speed of bests": "the one's over the other's, where both are correct",
         "Acc": f"by the loop's protocol, {results.loop}",
     }
     columns = (Column("arms"), *(Column(name, means=means.get(name, "")) for name in names))
-    return Table(f"{group}: arms against each other", columns, tuple(rows), PAIRED) if rows else None
+    return Table(f"{group}: arms against each other", columns, tuple(rows), PAIRED + MANY) if rows else None
+
+
+def by_attempts(seeds: Seeds) -> dict[str, list[float]]:
+    """Shares of operators that compile and that are correct after one attempt, two, and so on, as the loop judged."""
+    longest = max((len(tried.attempts) for tried in every(seeds)), default=0)
+    measures = {"CR": compiled, "Acc": feasible}
+    return {name: [mean(every(seeds), figure(at)) for at in range(1, longest + 1)] for name, figure in measures.items()}
+
+
+def mean(tries: Sequence[Tried], figure: Figure) -> float:
+    return sum(figure(tried) or 0.0 for tried in tries) / len(tries)
+
+
+def sooner(results: Results, group: str) -> Table | None:
+    """Acc after so many attempts."""
+    known = {arm: by_attempts(seeds)["Acc"] for arm, seeds in results.arms(group).items()}
+    longest = max(map(len, known.values()), default=0)
+    at = [number for number in SOONER if number < longest] + [longest]
+    rows = [(arm, *(words.percent(shares[min(number, len(shares)) - 1]) for number in at)) for arm, shares in known.items() if shares]
+    columns = (Column("arm"), *(Column(str(number)) for number in at))
+    return Table(f"{group}: correct after so many attempts", columns, tuple(rows)) if rows and longest > 1 else None
 
 
 def by_category(results: Results, group: str) -> Iterator[tuple[str, str, Seeds]]:

@@ -20,7 +20,12 @@ SAID = {"paper": "as published (paper: atol = rtol = 1e-2, five draws)", "strict
 def tables(results: Results) -> list[Table]:
     """The most asked first."""
     groups = list(results.groups)
-    found = [table for group in groups for table in (rates.solved(results, group), rates.against(results, group)) if table]
+    found = [
+        table
+        for group in groups
+        for table in (rates.solved(results, group), rates.against(results, group), rates.sooner(results, group))
+        if table
+    ]
     found += [table for group in groups for table in (speeds.table(results, group), speeds.fast_table(results, group)) if table]
     special = LAYOUTS[results.plan.kind].tables(results.first()) if results.plan.kind in LAYOUTS else []
     if results.plan.kind != "outcomes":  # which has a table of its own
@@ -32,7 +37,7 @@ def published(results: Results) -> list[Table]:
     """Beside it, what was published."""
     paper = results.plan.paper
     if not paper.get("rows"):
-        return []
+        return [Table("As published", (Column("what"),), ((str(paper["note"]),),))] if "note" in paper else []
     columns = tuple(Column(str(name)) for name in paper["columns"])
     return [Table("As published", columns, tuple(tuple(map(str, row)) for row in paper["rows"]), str(paper.get("note", "")))]
 
@@ -122,6 +127,7 @@ def of_group(results: Results, group: str) -> dict[str, Any]:
     return {
         "operators": results.operators(group),
         "arms": {arm: {measure.name: plain(measure.of(seeds)) for measure in results.rates()} for arm, seeds in arms.items()},
+        "by_attempts": {arm: rates.by_attempts(seeds) for arm, seeds in arms.items()},
         "speed": speed,
         "fast_p": {arm: {words.baseline([name]): fast(results, arm, name, arms[arm]) for name in of_arm(results, arm)} for arm in arms},
         "categories": [

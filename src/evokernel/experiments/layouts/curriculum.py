@@ -28,10 +28,15 @@ def solves(tries: Sequence[Tried]) -> dict[str, Solve]:
     found = []
     for id, tried in first.items():
         assert tried.first
-        sources = [ref.id.partition(":")[2].rpartition("/")[0] for ref in tried.first.shown if ref.id.startswith(f"{tried.first.run}:")]
+        sources = [source(ref.id) for ref in tried.first.shown if ref.id.startswith(f"{tried.first.run}:")]
         known = [one for one in dict.fromkeys(sources) if one != id and one in first and before(first[one], tried)]
         found.append(Solve(id, tried.first_round or 0, tuple(known)))
     return {solve.task: solve for solve in sorted(found, key=lambda solve: (solve.round, solve.task))}
+
+
+def source(item: str) -> str:
+    """The operator that a trace, or a note about it, is of."""
+    return item.partition(":")[2].removesuffix("/note").rpartition("/")[0]
 
 
 def before(one: Tried, other: Tried) -> bool:
