@@ -42,8 +42,8 @@ def test_a_row_tells_all_that_led_to_an_attempt(run):
     shown = {one["id"]: one for one in second["shown"]}
     assert set(shown) == {ref.id for ref in attempts[1].shown}
     assert all(one["title"] and one["role"] for one in shown.values()), "in the bank's words"
-    if attempts[0].outcome.feasible:
-        assert second["start"] == attempts[0].id
+    assert attempts[0].outcome.feasible
+    assert second["start"] == attempts[0].id
 
 
 def test_both_formats_hold_the_same(run, tmp_path):
