@@ -13,7 +13,7 @@ from evokernel.reports import metrics
 
 TASK = "import torch\nN = {n}\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return {expression}\n"
 INPUTS = "\n\ndef get_inputs():\n    return [torch.rand(N, 4)]\n"
-OPERATORS = {"one": "torch.relu(x)", "two": "x * 3 - 1", "three": "x.sum(-1)", "four": "torch.tanh(x) + x"}
+OPERATORS = {"one": "torch.relu(x)", "two": "x * 3 - 1", "three": "x.sum(-1)", "four": "torch.tanh(x) + x", "five": "torch.sigmoid(x)"}
 REPLY = """```cpp
 extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
     for (int64_t i = 0; i < x_shape[0] * x_shape[1]; ++i) out[i] = x[i] * 3.002f - 1;
