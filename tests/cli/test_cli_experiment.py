@@ -194,6 +194,38 @@ def test_calls_that_are_wrong(here, call):
         assert message in said.err
 
 
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("backend=nope", "pack 'L1': no backend called 'nope'"),
+        ("policy.lamda=3", "pack 'L1': policy 'value' has no setting 'lamda'"),
+        ("arms.nothing.policy=pask", "arm 'nothing': no policy called 'pask' (did you mean 'passk'?)"),
+        ("arms.similarity.policy.items=-1", "arm 'similarity': policy 'similarity': items, apis and variety cannot be negative"),
+        ("arms.value.generator.temprature=1", "arm 'value': generator 'sweep' has no setting 'temprature' (did you mean 'temperature'?)"),
+        ("packs.L1.embedder=hsh", "pack 'L1': no embedder called 'hsh' (did you mean 'hash'?)"),
+        ("executor.tries=many", "pack 'L1': setting executor.tries = 'many' must be a whole number"),
+        ("arms.value.budgte=3", "arm 'value': no setting 'budgte'"),
+        ("arms.value.audit.modl=3", "arm 'value': no setting 'audit.modl' (did you mean 'model'?)"),
+        ("again.protocl=strict", "arm 'value', judged again: no setting 'protocl' (did you mean 'protocol'?)"),
+        ("again.timing_s=0", "arm 'value', judged again: setting 'timing_s' = 0"),
+        ("seeds=-1", "seeds: input should be greater than or equal to 1"),
+    ],
+)
+def test_settings_of_every_arm_are_checked_before_anything_runs(here, call, flag, message):
+    for dry in ([], ["--dry-run"]):
+        said = call("experiment", "figure5", "--operators", 1, *dry, "--set", flag, "--out", here / "out")
+        assert (said.code, said.out) == (2, "")
+        assert message in said.err
+        assert said.err.strip().count("\n") == 0
+    assert not (here / "out").exists()
+
+
+def test_checking_settings_asks_no_service_and_leaves_out_what_was_not_chosen(here, call):
+    paid = ["--set", "generator=llm", "--set", "generator.model=gpt-5", "--set", "embedder=openai", "--set", "executor=command"]
+    assert call("experiment", "figure5", "--dry-run", *paid).code == 0, "without a key and a command"
+    assert call("experiment", "table2", "--dry-run", "--arms", "value", "--set", "arms.passk.policy.bundel=true").code == 0
+
+
 def test_the_list_names_them_all(call):
     assert [found["name"] for found in call("experiment", "--list", "--json").json] == list(plans.shipped())
     assert "figure5" in call("experiment").out

@@ -61,12 +61,13 @@ def command(
 
     Each arm and seed is a run folder; the same command goes on where it was stopped.
     """
-    from evokernel.experiments import expected, lab, plans
+    from evokernel.experiments import checked, expected, lab, plans
 
     if is_list or not name:
         return tell_list(as_json)
     read = plans.read(name, [*sets, *([f"seeds={seeds}"] if seeds else [])])
     plan, left_out = chosen(plans.by(read, protocol) if protocol else read, arms)
+    checked.check(plan)
     folder = out or Path("runs") / "experiments" / plan.name
     tasks = lab.operators(plan, operators)
     rows = expected.expected(plan, tasks, [folder, Path("runs")])

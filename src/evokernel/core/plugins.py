@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib import resources
@@ -80,8 +81,8 @@ def has_plugin(path: Path) -> bool:
     return "plugin =" in text or "as plugin" in text
 
 
-def make(kind: str, name: str, **settings: Any) -> Any:
-    """A plug-in made from settings; an unknown one is refused with the list of known ones."""
+def check(kind: str, name: str, settings: Mapping[str, Any]) -> Any:
+    """The class of a plug-in that takes these settings, of which none is made; an unknown one is refused with the list of known ones."""
     cls = find(kind, name)
     known = sorted(set(signature(cls).parameters))
     for setting in settings:
@@ -91,6 +92,12 @@ def make(kind: str, name: str, **settings: Any) -> Any:
         wanted = PLAIN.get(str(signature(cls).parameters[setting].annotation))
         if wanted and not wanted.fits(settings[setting]):
             raise UserError(f"setting {kind}.{setting} = {settings[setting]!r} must be {wanted.words}")
+    return cls
+
+
+def make(kind: str, name: str, **settings: Any) -> Any:
+    """A plug-in made from settings."""
+    cls = check(kind, name, settings)
     try:
         return cls(**settings)
     except (TypeError, ValueError) as error:

@@ -124,8 +124,13 @@ def results(engine: Engine, again: Table | None) -> Iterator[Attempt | Final]:
     """Attempts, then the second judgements, for which `again` may ask for more than the loop did: another clock, other baselines."""
     yield from engine.attempts()
     if again is not None:
-        engine.run.config = parse({**engine.run.config.model_dump(mode="json"), **again})  # in memory: the run's own stay what they were
+        engine.run.config = judged_by(engine.run.config, again)  # in memory: the run's own stay what they were
         yield from judge_again(engine)
+
+
+def judged_by(config: RunConfig, again: Table) -> RunConfig:
+    """Settings of the second judgements of a run."""
+    return parse({**config.model_dump(mode="json"), **again})
 
 
 def is_over(run: Run, again: Table | None) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 
 from evokernel import __version__
 from evokernel.core.address import place
-from evokernel.core.config import RunConfig, resolve
+from evokernel.core.config import PARTS, RunConfig, resolve
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import accepts, make
+from evokernel.core.plugins import accepts, check, make
 from evokernel.core.protocols import Backend, Embedder, Executor, FarExecutor, HalvedBackend
 from evokernel.core.records import Task
 from evokernel.core.run import Run, new_id
@@ -150,10 +150,26 @@ def parts(config: RunConfig) -> dict[str, Any]:
 
 
 def part(config: RunConfig, name: str) -> Any:
-    """A plug-in made from its table; what the whole run knows is filled in where the plug-in asks for it."""
+    """A plug-in made from its table."""
+    return make(name, config.name(name), **given(config, name))
+
+
+def given(config: RunConfig, name: str) -> dict[str, Any]:
+    """What a plug-in is made from: its table, and what the whole run knows where the plug-in asks for it."""
     shared = {"backend": config.name("backend"), "seed": config.seed, "budget": config.budget, "workers": config.workers}
     asked = {key: value for key, value in shared.items() if accepts(name, config.name(name), key)}
-    return make(name, config.name(name), **{**asked, **config.settings(name)})
+    return {**asked, **config.settings(name)}
+
+
+def check_parts(config: RunConfig) -> None:
+    """Refuses names and settings of plug-ins that nobody knows, and values that no policy takes; starts nothing, asks nobody."""
+    for name in PARTS:
+        check(name, config.name(name), given(config, name))
+    part(config, "policy")
+    if config.audit:
+        from evokernel.verify.audit import chat_settings
+
+        chat_settings(config.audit)
 
 
 def toolchain(backend: Backend) -> dict[str, str]:

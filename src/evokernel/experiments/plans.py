@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from evokernel.core.config import RunConfig, merge, parse, read_toml, set_at
 from evokernel.core.errors import UserError
@@ -61,7 +62,7 @@ class Plan(Record):
     """What `--tasks` takes, by the name under which figures are told."""
     told: tuple[str, ...] = ()
     """The groups that figures are told of; all unless said."""
-    seeds: int = 3
+    seeds: int = Field(default=3, ge=1)
     settings: Table = {}
     again: Table | None = None
     """Settings by which bests are judged again when a run is over."""
@@ -98,6 +99,19 @@ class Plan(Record):
         for given in (self.settings, more):
             merge(table, given)
         return parse(table)
+
+    def tables(self) -> dict[str, Table]:
+        """The settings of packs and arms, by what they are called."""
+        return {f"pack '{pack.name}'": pack.settings for pack in self.packs} | {f"arm '{arm.name}'": arm.settings for arm in self.arms}
+
+
+@contextmanager
+def named(whose: str) -> Iterator[None]:
+    """What is wrong is said with a name before it."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{whose}: {error}") from error
 
 
 def shipped() -> dict[str, Path]:
@@ -143,6 +157,7 @@ def read(name: str, sets: Sequence[str] = ()) -> Plan:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
         raise UserError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ').lower()}") from error
-    for settings in (*(arm.settings for arm in plan.arms), *(pack.settings for pack in plan.packs)):
-        plan.config(settings)
+    for whose, settings in plan.tables().items():
+        with named(whose):
+            plan.config(settings)
     return plan
