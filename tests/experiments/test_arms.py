@@ -1,5 +1,8 @@
 """Arms × seeds: every run in its folder, gone on with, never mixed; packs that tell too much are refused."""
 
+import shutil
+import sqlite3
+
 import numpy as np
 import pytest
 from model_parts import RENAMED
@@ -57,6 +60,40 @@ def test_a_warm_arm_begins_with_what_was_learned_elsewhere(here):
     assert any(id.startswith("s-learn-7:") for id in seen)
     own = study(Arm(name="own", tasks=("again.py",)), seeds=(0,))
     assert [tried.task.id for tried in conduct(own, here / "own")["own"][0]] == [load("again.py")[0].id], "tasks of its own"
+
+
+def test_a_pack_is_taken_again_only_for_the_same_settings(here):
+    def learn(**more):
+        return learn_pack(study(Arm(name="learn"), tasks=("half.py",), seeds=(7,), **more), here / "pack")
+
+    pack = learn()
+    before = pack.read_bytes()
+    assert learn(budget=2).read_bytes() == before, "a larger budget is for what is still to come"
+    with pytest.raises(UserError, match=r"learn-7 was begun with policy = .*'value'.*, not .*'passk'"):
+        learn(policy="passk")
+    shutil.rmtree(here / "pack" / "learn-7")
+    assert learn(policy="passk").read_bytes() == before, "its run may be gone"
+
+
+def test_an_arm_goes_on_with_the_pack_it_began_with_only(here):
+    one, other = (learn_pack(study(Arm(name=name), tasks=("half.py",), seeds=(7,)), here / "pack") for name in ("one", "other"))
+
+    def go_on(pack, **more):
+        return conduct(study(Arm(name="warm", pack=pack), seeds=(0,), **more), here / "out")["warm"][0]
+
+    go_on(one)
+    (tried,) = go_on(one, budget=2)
+    assert len(tried.attempts) == 2
+    for budget in (2, 3):
+        with pytest.raises(UserError, match=r"warm-0 was begun with memory pack \w{12}, not \w{12} as .*other-7.jsonl is now"):
+            go_on(other, budget=budget)
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(UserError, match="put that pack back"):
+        go_on(one, budget=2)
+    with sqlite3.connect(here / "out" / "warm-0" / "memory.db") as bank:
+        bank.execute("DELETE FROM packs")
+    (tried,) = go_on(other, budget=3)
+    assert len(tried.attempts) == 3, "where no hash was kept"
 
 
 def test_a_pack_that_knows_the_operators_is_refused(here):

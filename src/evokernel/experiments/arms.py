@@ -16,6 +16,7 @@ from evokernel.engine.loop import Engine
 from evokernel.experiments import compose
 from evokernel.experiments.leaks import refuse_leaks
 from evokernel.memory import packs
+from evokernel.memory.bank import Bank
 from evokernel.memory.pack_file import Filters, read
 from evokernel.reports import metrics
 from evokernel.reports.metrics import Tried
@@ -102,6 +103,7 @@ def complete(study: Study, cell: Cell, listen: Listener = lambda run, made: None
     if (cell.folder / "run.toml").exists():
         run = Run.open(cell.folder)
         refuse_other(run, config, (*OF_THE_MOMENT, *may_change))
+        refuse_other_pack(cell)
         changed = {name: getattr(config, name) for name in ("budget", "workers", *may_change)}
         run.config = run.config.model_copy(update=changed)
         if is_over(run, study.again):
@@ -145,6 +147,17 @@ def refuse_other(run: Run, config: RunConfig, free: Sequence[str]) -> None:
         raise UserError(f"{run.folder} was begun with {'; '.join(other)}: choose another folder for the study, or ask for the same")
 
 
+def refuse_other_pack(cell: Cell) -> None:
+    """So is one that began with another memory. Its bank knows the hash of what it took in, or none where an older evokernel made it."""
+    bank = cell.folder / "memory.db"
+    if cell.arm.pack and bank.exists():
+        with Bank.read(bank) as held:
+            began, asked = list(held.packs()), read(cell.arm.pack).sha256
+        if began and asked not in began:
+            other = f"memory pack {began[0][:12]}, not {asked[:12]} as {cell.arm.pack} is now"
+            raise UserError(f"{cell.folder} was begun with {other}: choose another folder for the study, or put that pack back")
+
+
 def copy_pack(pack: Path, config: RunConfig) -> None:
     """A bank that holds what the pack does, and nothing else."""
     path = Path(config.memory)
@@ -154,10 +167,16 @@ def copy_pack(pack: Path, config: RunConfig) -> None:
 
 
 def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: None, without: Sequence[str] = ()) -> Path:
-    """The memory pack of a study with one arm and one seed: what its run learned, as a file, less some tasks. One that is there stays."""
+    """The memory pack of a study with one arm and one seed: what its run learned, as a file, less some tasks.
+
+    One that is there stays, whether its run was kept or not; where it was, the same must be asked for.
+    """
     (cell,) = cells(study, folder)
     file = folder / f"{cell.folder.name}.jsonl"
-    if not file.exists():
+    if file.exists():
+        if (cell.folder / "run.toml").exists():
+            refuse_other(Run.open(cell.folder), settings(study, cell), OF_THE_MOMENT)
+    else:
         complete(study, cell, listen)
         filters = Filters(backend=settings(study, cell).name("backend"), without=tuple(without))
         packs.export(cell.folder / "memory.db", file, filters)
