@@ -119,6 +119,36 @@ def test_what_was_published_is_told_also_where_it_is_a_sentence(two):
             assert told.published(replace(two, plan=plans.read(name))), name
 
 
+def overlapping(two, arm, groups, order):
+    """Two arms that did the same, one on several groups that share operators, in an order of its own."""
+    same = {seed: [tries[place] for place in order] for seed, tries in two.found["value"].items()}
+    given = {"all": two.given["L1"], "some": [two.given["L1"][place] for place in (2, 0)]}
+    arms = (plans.PlannedArm(name="value", groups=("all",)), plans.PlannedArm(name=arm, groups=groups))
+    plan = two.plan.model_copy(update={"groups": dict.fromkeys(given, "x"), "arms": arms, "against": ((arm, "value"),)})
+    return replace(two, plan=plan, given=given, found={"value": two.found["value"], arm: same})
+
+
+def test_pairs_are_of_the_same_operators_where_groups_overlap(two):
+    results = overlapping(two, "both", ("some", "all"), (2, 0, 1, 3))
+    names = {group: [task.id for task in tasks] for group, tasks in results.given.items()}
+    for group in ("all", "some"):
+        for seeds in results.arms(group).values():
+            assert [[tried.task.id for tried in tries] for tries in seeds.values()] == [names[group]] * 2
+        assert set(results.arms(group)) == {"value", "both"}
+        for measures in told.figures(results)["groups"][group]["pairs"].values():
+            for found in measures.values():
+                assert found["interval"] is None or found["interval"]["low"] == found["interval"]["mean"] == found["interval"]["high"] == 0
+
+
+def test_an_arm_on_a_part_of_a_group_is_told_of_that_part_only(two, tmp_path):
+    results = replace(overlapping(two, "part", ("some",), (2, 0)), folder=tmp_path)
+    assert {group: list(results.arms(group)) for group in results.groups} == {"all": ["value"], "some": ["value", "part"]}
+    assert results.operators("all") == 4
+    alone = replace(results, found={"part": results.found["part"]})
+    assert alone.operators("all") == 0
+    assert written.write(alone), "also where no arm was tried on the whole of a group"
+
+
 def test_what_was_left_out_is_named(two):
     rows = {row["what"]: row["why"] for row in table(two, "Left out, and to be known")}
     assert rows["arm agent"] == "generator.command is not set"

@@ -62,13 +62,17 @@ class Results:
         return [Run.open(file.parent) for file in sorted(self.folder.glob("*/run.toml"))]
 
     def arms(self, group: str) -> dict[str, dict[int, list[Tried]]]:
-        """Those that were tried on a group, with its operators by seed."""
-        ids = self.groups[group]
-        found = {
-            arm: {seed: [tried for tried in tries if tried.task.id in ids] for seed, tries in seeds.items()}
-            for arm, seeds in self.found.items()
-        }
-        return {arm: seeds for arm, seeds in found.items() if any(seeds.values())}
+        """Those that were tried on the whole of a group, with its operators by seed in the group's order: arms are compared by place.
+
+        A run's own order is another where groups overlap.
+        """
+        order = list(dict.fromkeys(task.id for task in self.given[group]))
+        found = {}
+        for arm, seeds in self.found.items():
+            known = {seed: {tried.task.id: tried for tried in tries} for seed, tries in seeds.items()}
+            if known and all(by_id.keys() >= set(order) for by_id in known.values()):
+                found[arm] = {seed: [by_id[id] for id in order] for seed, by_id in known.items()}
+        return found
 
     def operators(self, group: str) -> int:
         """How many an arm was tried on."""
