@@ -60,6 +60,23 @@ def test_what_a_run_was_begun_with_stays(tmp_path):
     again.close()
 
 
+def test_what_a_run_is_gone_on_with_is_added_to_what_it_was_begun_with(tmp_path, monkeypatch):
+    compose.start(cpp("id=one", "budget=3"), tmp_path / "a").close()
+    before = (tmp_path / "a" / "run.toml").read_text()
+    compose.resume(tmp_path / "a").close()
+    assert (tmp_path / "a" / "run.toml").read_text() == before, "the same machine"
+    (begun,) = compose.Run.open(tmp_path / "a").makings()
+    for machine in ("other", "other", "third", begun["hardware"]["machine"]):
+        monkeypatch.setattr(compose, "hardware", lambda machine=machine: {**begun["hardware"], "machine": machine})
+        compose.resume(tmp_path / "a").close()
+    run = compose.Run.open(tmp_path / "a")
+    assert run.makings()[0] == begun
+    assert [making["hardware"]["machine"] for making in run.makings()[1:]] == ["other", "third"]
+    assert run.made_with()["machine"] == f"{begun['hardware']['machine']}, then other, then third"
+    assert run.made_with()["python"] == begun["versions"]["python"]
+    assert resolve(tmp_path / "a" / "run.toml").budget == 3, "its settings still start a new one"
+
+
 def test_the_settings_of_an_earlier_run_start_a_new_one(tmp_path):
     compose.start(cpp("id=one", "budget=3", "policy.epsilon=0.5"), tmp_path / "a").close()
     config = resolve(tmp_path / "a" / "run.toml")

@@ -17,7 +17,7 @@ from evokernel.experiments import costs, drawings, plans, told, written
 from evokernel.experiments.layouts import LAYOUTS
 from evokernel.experiments.measures import attempts_spent, faster_of_all, holds
 from evokernel.experiments.summary import summary
-from evokernel.reports import rounds
+from evokernel.reports import page, rounds
 from evokernel.reports.metrics import by_task
 
 
@@ -117,6 +117,14 @@ def test_what_was_published_is_told_also_where_it_is_a_sentence(two):
     for name in plans.shipped():
         if name != "real-model":
             assert told.published(replace(two, plan=plans.read(name))), name
+
+
+def test_every_toolchain_and_machine_that_runs_had_is_named(tmp_path):
+    results = made_experiment.results(tmp_path, ["value"], budget=1, seeds=1)
+    results.runs[0].note({"versions": {"evokernel": "0.1.0"}, "hardware": {"machine": "another"}})
+    assert told.versions(results) == ["evokernel 0.1.0, machine another", "evokernel 0.1.0, machine test"]
+    (run,) = results.runs
+    assert "test, then another" in page.render(run, [], None, [])
 
 
 def overlapping(two, arm, groups, order):

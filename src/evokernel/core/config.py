@@ -18,7 +18,7 @@ from evokernel.core.records import Attempt, Record, Settings
 from evokernel.core.statistics import expected_gain
 
 FACTS = ("versions", "hardware")
-"""Tables of a saved run that are no settings."""
+"""Tables of a saved run that are no settings; `versions-2`, `hardware-2` are of when it was gone on with otherwise."""
 PARTS = ("backend", "generator", "policy", "executor", "embedder")
 Table = dict[str, Any]
 
@@ -113,13 +113,18 @@ def resolve(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any]
     table: Table = dict(base or {})
     if file:
         given = read_toml(file)
-        if given.keys() & set(FACTS):  # the file of an earlier run: its settings are wanted, not its name and what it was made on
-            given = {key: value for key, value in given.items() if key not in (*FACTS, "id")}
+        if any(map(is_fact, given)):  # the file of an earlier run: its settings are wanted, not its name and what it was made on
+            given = {key: value for key, value in given.items() if key != "id" and not is_fact(key)}
         merge(table, given)
     merge(table, {key: value for key, value in flags.items() if value is not None})
     for text in sets:
         set_at(table, text)
     return parse(table)
+
+
+def is_fact(name: str) -> bool:
+    """Whether a table of a saved run is one of those that are no settings."""
+    return name.partition("-")[0] in FACTS
 
 
 def set_at(table: Table, text: str) -> None:

@@ -15,18 +15,19 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from evokernel.core.config import FACTS, RunConfig, Table, parse, read_toml, write_toml
+from evokernel.core.config import FACTS, RunConfig, Table, is_fact, parse, read_toml, write_toml
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_event
 from evokernel.core.records import Attempt, GateResult, Outcome, Reply, Task
 
+Facts = Mapping[str, Mapping[str, str]]
 FOUND_OUT = "it passed, but was found to cheat, or to come from one that does, and was taken back"
 
 
 class Run:
     """Reads a run's folder and, for the one process that holds its lock, writes to it."""
 
-    def __init__(self, folder: Path, config: RunConfig, tasks: list[Task], facts: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, folder: Path, config: RunConfig, tasks: list[Task], facts: Facts) -> None:
         self.folder, self.config, self.tasks, self.facts = folder, config, tasks, facts
         self.journal = Journal(folder / "attempts.jsonl")
         self.incidents = folder / "incidents.jsonl"
@@ -34,7 +35,7 @@ class Run:
         self._lock: IO[str] | None = None
 
     @classmethod
-    def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], facts: Mapping[str, Mapping[str, str]]) -> Run:
+    def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], facts: Facts) -> Run:
         """A new folder; refuses one that holds a run."""
         if (folder / "run.toml").exists():
             raise UserError(f"{folder} already holds a run: resume it with 'evokernel resume {folder}', or choose another folder")
@@ -53,7 +54,7 @@ class Run:
         if not (folder / "run.toml").is_file():
             raise UserError(f"{folder} is not a run folder (no run.toml in it); 'evokernel report --list' shows the runs in ./runs")
         table = read_toml(folder / "run.toml")
-        facts: dict[str, dict[str, str]] = {name: table.pop(name, {}) for name in FACTS}
+        facts: dict[str, dict[str, str]] = {name: table.pop(name, {}) for name in dict.fromkeys([*FACTS, *filter(is_fact, table)])}
         config = parse(table)
         try:
             lines = (folder / "tasks.jsonl").read_text().splitlines()
@@ -66,7 +67,27 @@ class Run:
         """Writes settings and facts; also when a resume changes a setting."""
         self.config = config
         table: Table = config.model_dump(mode="json")
-        write_whole(self.folder / "run.toml", write_toml({**table, **{name: self.facts.get(name, {}) for name in FACTS}}))
+        write_whole(self.folder / "run.toml", write_toml({**table, **{name: {} for name in FACTS}, **self.facts}))
+
+    def note(self, facts: Facts) -> None:
+        """Adds what a run is gone on with and on, where it never was before."""
+        known = self.makings()
+        if {name: facts.get(name, {}) for name in FACTS} not in known:
+            self.facts = {**self.facts, **{f"{name}-{len(known) + 1}": facts.get(name, {}) for name in FACTS}}
+            self.save_config(self.config)
+
+    def makings(self) -> list[Facts]:
+        """What it was made with and on: when it began, and each time it was gone on with otherwise."""
+        ends = ["", *(name.removeprefix(FACTS[0]) for name in self.facts if name.startswith(f"{FACTS[0]}-"))]
+        return [{name: self.facts.get(name + end, {}) for name in FACTS} for end in ends]
+
+    def made_with(self) -> dict[str, str]:
+        """The same in words, by what it is: `3.11.2, then 3.12.1` where it changed."""
+        found: dict[str, list[str]] = {}
+        for making in self.makings():
+            for name, value in (pair for table in making.values() for pair in table.items()):
+                found.setdefault(name, []).append(value)
+        return {name: ", then ".join(dict.fromkeys(values)) for name, values in found.items()}
 
     def attempts(self) -> list[Attempt]:
         """The journal as it counts now: kernels that were revoked since have failed."""

@@ -70,13 +70,15 @@ def resume(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
         if getattr(config, fixed) != getattr(run.config, fixed):
             raise UserError(f"'{fixed}' cannot change in a run that has begun; start a new one with evokernel run")
     made = {"executor": part(config, "executor")}
-    judged_with(config, made["executor"])
+    facts = {"versions": judged_with(config, made["executor"]), "hardware": hardware()}
     check_audit(config)
     made |= parts(config)
     memory = bank(config, folder, made["embedder"], run.facts)
     if run.journal.path.exists() and not memory.resumed:
         raise UserError(f"{memory.path} is not the bank this run learned into: put that one back, the run began from what it held")
-    return engine(run, config, made, memory)
+    built = engine(run, config, made, memory)
+    run.note(facts)
+    return built
 
 
 def engine(run: Run, config: RunConfig, made: Mapping[str, Any], memory: Bank) -> Engine:

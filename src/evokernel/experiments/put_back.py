@@ -286,7 +286,7 @@ def distance(got: torch.Tensor, wanted: torch.Tensor) -> float:
 def row(kernel: Installed, operator: Operator, run: Run) -> Told:
     """What became of a kernel."""
     best, outcome = kernel.tried.best, kernel.tried.outcome
-    is_here = run.facts.get("hardware", {}) == hardware()
+    is_here = all(making["hardware"] == hardware() for making in run.makings())
     known = outcome is not None and outcome.clock in MEASURED and is_here and outcome.latency_us
     return Told(
         task=kernel.tried.task.id,

@@ -92,8 +92,8 @@ def versions(results: Results) -> list[str]:
     """What the runs were made with and on; several lines where they differ."""
     found = set()
     for run in results.runs:
-        parts = [run.facts.get(part, {}) for part in ("versions", "hardware")]
-        found.add(", ".join(f"{name} {value}" for part in parts for name, value in sorted(part.items())))
+        for making in run.makings():
+            found.add(", ".join(f"{name} {value}" for part in making.values() for name, value in sorted(part.items())))
     return sorted(found)
 
 

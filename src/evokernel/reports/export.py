@@ -142,7 +142,7 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
         wrapped=done.wrapped,
         clock=words.clock(done.clocks),
         baseline=words.baseline(done.baselines),
-        facts={**run.facts.get("versions", {}), **run.facts.get("hardware", {})},
+        facts=run.made_with(),
     )
 
 

@@ -56,7 +56,7 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
         config=run.config,
         backend=words.backend(run.config.name("backend"), run.facts),
         settings=write_toml(run.config.model_dump(mode="json")),
-        facts=run.facts,
+        facts=run.made_with(),
         totals=tables.totals(found, metrics.span_s(attempts), "first to last attempt"),
         operators=tables.operators(found),
         others=[table for table in (tables.categories(found), tables.fast(found), tables.failures(found)) if table.rows],
