@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evokernel.cli.experiment import chosen
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.experiments import expected, lab, looser, plans
@@ -178,6 +179,39 @@ def test_a_file_that_is_wrong_is_told_in_a_line(here, old, new, message):
     (here / "mine.toml").write_text(MINIMAL.replace(old, new))
     with pytest.raises(UserError, match=message):
         plans.read("mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[[arms]]", "[arms]", "arms is no list of tables: write [[arms]] above each arm"),
+        ('[[arms]]\nname = "value"', "[arms.value]", "arms is no list of tables: write [[arms]] above each arm"),
+        ("[groups]", 'arms = ["value"]\n[groups]', "arms is no list of tables"),
+        ('name = "value"', 'name = "value"\nsettings = 3', "settings = 3 is no table"),
+        ("[groups]", "settings = 3\n[groups]", "settings = 3 is no table"),
+    ],
+)
+def test_a_file_of_another_form_is_told_in_a_line_also_where_settings_are_given(here, call, old, new, message):
+    text = MINIMAL.replace(old, new)
+    (here / "mine.toml").write_text(text.partition("[[arms]]")[0] if new.startswith("arms =") else text)
+    said = call("experiment", "mine.toml", "--dry-run", "--set", "arms.value.budget=3", "--set", "budget=2")
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert said.err.strip().count("\n") == 0
+
+
+def test_what_a_sample_leaves_out_is_counted(here, call):
+    (here / "mine.toml").write_text(MINIMAL.replace('A = "starter/softmax"', 'A = "one.py,two.py,three.py"\nB = "four.py,two.py"'))
+    flags = ["--set", "backend=cpp", "--set", "generator=script", "--set", "generator.folder=replies", "--set", "budget=1", "--seeds", 1]
+    said = call("experiment", "mine.toml", *flags, "--operators", 2, "--out", here / "out", "--json")
+    assert said.code == 0, said.err
+    assert said.json["skipped"] == {"A: all but 2 of 3 operators": "--operators 2"}
+
+
+def test_table_2_compares_with_the_agent_where_there_is_one():
+    plan = plans.read("table2", ["arms.agent.generator.command=cat"])
+    assert ("value", "agent") in chosen(plan, None)[0].against
+    assert ("value", "agent") not in chosen(plans.read("table2"), None)[0].against
 
 
 def test_calls_that_are_wrong(here, call):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
     from evokernel.experiments.expected import Row
+    from evokernel.experiments.lab import Operators
     from evokernel.experiments.plans import Plan
 
 EVERY_S = 10.0
@@ -75,9 +76,17 @@ def command(
         return tell_expected(plan, rows, as_json)
     announce(plan, rows, as_json)
     if operators:
-        left_out |= {f"{name}: all but {len(some)} operators": f"--operators {operators}" for name, some in tasks.items()}
+        left_out |= not_sampled(tasks, lab.operators(plan), operators)
     options = {"--seeds": seeds, "--operators": operators, "--arms": arms, "--protocol": protocol}
     return conduct(plan, tasks, folder, left_out, typed(name, options, sets), as_json)
+
+
+def not_sampled(tasks: Operators, whole: Operators, operators: int) -> dict[str, str]:
+    """What `--operators` leaves out of groups that are larger."""
+    sizes = {name: (len(some), len(whole[name])) for name, some in tasks.items()}
+    return {
+        f"{name}: all but {some} of {every} operators": f"--operators {operators}" for name, (some, every) in sizes.items() if some < every
+    }
 
 
 def typed(name: str, options: dict[str, Any], sets: tuple[str, ...]) -> str:

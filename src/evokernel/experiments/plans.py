@@ -122,10 +122,20 @@ def shipped() -> dict[str, Path]:
 
 def settings_of(table: Table, part: str, name: str, path: Path) -> Table:
     """An arm's or a pack's own, in a file that is not checked yet."""
-    known = {one.get("name", ""): one for one in table.get(part, ())}
+    listed = table.get(part, [])
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise UserError(f"{path}: {part} is no list of tables: write [[{part}]] above each {part[:-1]}, with a name below it")
+    known = {str(one.get("name", "")): one for one in listed}
     if name not in known:
         raise UserError(f"{path} has no {part[:-1]} '{name}'{did_you_mean(name, list(known))}; it has: {', '.join(known) or 'none'}")
-    found: Table = known[name].setdefault("settings", {})
+    return settings_in(known[name], path)
+
+
+def settings_in(table: Table, path: Path) -> Table:
+    """What a file says there, or an empty table, to be added to."""
+    found = table.setdefault("settings", {})
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: settings = {found!r} is no table: write settings = {{ key = value }}")
     return found
 
 
@@ -150,7 +160,7 @@ def read(name: str, sets: Sequence[str] = ()) -> Plan:
         if key.strip() in ("arms", "packs"):
             set_at(settings_of(table, key.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
         else:
-            set_at(table if text.partition("=")[0].strip().partition(".")[0] in own else table.setdefault("settings", {}), text)
+            set_at(table if text.partition("=")[0].strip().partition(".")[0] in own else settings_in(table, path), text)
     try:
         plan = Plan.model_validate({**table, "name": path.stem})
     except ValidationError as error:
