@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import made_experiment
 import made_run
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from evokernel.core.finals import Final
-from evokernel.experiments import costs, drawings, plans, told, written
+from evokernel.experiments import costs, drawings, expected, plans, told, written
 from evokernel.experiments.layouts import LAYOUTS
 from evokernel.experiments.measures import attempts_spent, faster_of_all, holds
 from evokernel.experiments.summary import summary
@@ -183,6 +183,27 @@ def test_spending_is_money_then_tokens_then_time():
     assert rounds.spending([made_run.attempt(task, 0, made_run.failed("check", "nan"))]) is None
     assert rounds.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(None))]) is rounds.TOKENS
     assert rounds.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(0.5))]) is rounds.MONEY
+
+
+@pytest.mark.parametrize(
+    ("gaps", "seconds"),
+    [
+        ([2.0] * 9, 18.0),
+        ([2.0] * 9 + [8 * 3600.0], 18.0 + 300.0),
+        ([60.0] * 9 + [8 * 3600.0] * 2, 540.0 + 2 * 600.0),
+        ([0.1] * 15 + [120.0] + [0.1] * 15, 123.0),
+        ([0.0] * 4, 0.0),
+        ([], None),
+    ],
+    ids=["steady", "a night", "two nights", "a model that is waited for", "all at once", "one attempt"],
+)
+def test_pauses_do_not_count_as_work(tmp_path, gaps, seconds):
+    task = made_run.task("a")
+    times = accumulate(gaps, initial=1e9)
+    made = [made_run.attempt(task, n, made_run.failed("check", "nan")).model_copy(update={"at": at}) for n, at in enumerate(times)]
+    made_run.write_run(tmp_path / "run", [task], made)
+    (rate,) = expected.known([tmp_path]).values() or [None]
+    assert rate is None if seconds is None else rate.seconds == pytest.approx(seconds / len(made), abs=1e-6)
 
 
 def test_the_page_is_whole_and_loads_nothing(tmp_path):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
-from evokernel.core.records import Usage
+from evokernel.core.records import Attempt, Usage
 from evokernel.core.run import Run
 from evokernel.experiments.lab import Operators, specs
 from evokernel.experiments.plans import Plan
@@ -16,6 +18,10 @@ from evokernel.reports import metrics
 
 Kind = tuple[str, str, str]
 """Backend, generator, and the model where one is asked."""
+
+
+LONGEST_GAPS, LONGEST_S = 10, 300.0
+"""What passes between two attempts of a run that is at work, at most: so many times as much as usually, or so many seconds."""
 
 
 class Rate(NamedTuple):
@@ -83,7 +89,7 @@ def known(folders: Iterable[Path]) -> dict[Kind, Rate]:
     found: dict[Kind, Rate] = {}
     for run in runs(folders):
         attempts = run.attempts()
-        seconds = metrics.span_s(attempts)
+        seconds = worked_s(attempts)
         if not attempts or seconds is None:
             continue
         before = found.get(kind_of(run.config), Rate(0, 0.0, Usage()))
@@ -91,6 +97,20 @@ def known(folders: Iterable[Path]) -> dict[Kind, Rate]:
         count = before.attempts + len(attempts)
         found[kind_of(run.config)] = Rate(count, total / count, before.usage + metrics.usage(attempts))
     return found
+
+
+def worked_s(attempts: Sequence[Attempt]) -> float | None:
+    """Seconds between the first and the last finished attempt, without pauses; None when no clock was kept.
+
+    A gap between one attempt and the next counts at most as ten times the median gap, or as five minutes where that is more: attempts of
+    a round may end together, and then nothing ends until a model has answered.
+    """
+    times = sorted(attempt.at for attempt in attempts if attempt.at > 0)
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    if not gaps:
+        return None
+    most = max(LONGEST_GAPS * median(gaps), LONGEST_S)
+    return sum(min(gap, most) for gap in gaps)
 
 
 def runs(folders: Iterable[Path]) -> Iterator[Run]:
