@@ -15,7 +15,7 @@ from evokernel.reports.tables import Column, Table
 
 SURE = "In square brackets: 95 % confidence, by a bootstrap over operators and seeds, each drawn on its own."
 ALIKE = " Where all are alike: by the number of operators alone (Clopper and Pearson)."
-PAIRED = "Operator by operator and seed by seed. p: by the same draws, how likely it is that there is no difference, or one the other way."
+PAIRED = "Operator by operator and seed by seed. p: how likely chance gives as much, by the same draws and by changing signs; the larger."
 MANY = " For each pair and figure on its own: of many, one in twenty lies below 0.05 by chance."
 PAIR = "(round 1) final"
 SOONER = (1, 2, 3, 4, 6, 8, 10, 15, 20, 30)
