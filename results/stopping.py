@@ -1,4 +1,4 @@
-"""What stopping early would have saved and lost in runs that went on: `python results/stopping.py FOLDER` (of the experiment `refine.toml`)."""
+"""What stopping early would have saved and lost in runs that went on: `python results/stopping.py FOLDER` (of `refine.toml`)."""
 
 from __future__ import annotations
 
