@@ -14,9 +14,10 @@ from matplotlib.text import Text
 
 from evokernel.core.finals import Final
 from evokernel.experiments import costs, drawings, expected, plans, told, written
+from evokernel.experiments.intervals import Interval
 from evokernel.experiments.layouts import LAYOUTS
-from evokernel.experiments.measures import attempts_spent, faster_of_all, holds
-from evokernel.experiments.summary import summary
+from evokernel.experiments.measures import Apart, attempts_spent, faster_of_all, holds
+from evokernel.experiments.summary import at_once, summary
 from evokernel.reports import page, rounds
 from evokernel.reports.metrics import by_task
 
@@ -167,6 +168,13 @@ def test_the_summary_says_what_was_found_first(two):
     lines = summary(two)
     assert re.match(r"L1, 4 operators, 2 seeds: value (solves more than|and) passk", lines[0])
     assert [line.partition(":")[0] for line in lines[1:3]] == ["Solved, as published (1e-2)", "Strict"]
+
+
+def test_the_summary_tells_first_attempts_where_they_can_be_told_apart():
+    sure, unsure = Interval(0.02, 0.16, 0.28, 9), Interval(-0.02, 0.16, 0.28, 9)
+    assert at_once("value", Apart(sure, 0.027)) == " value is right at the first attempt more often: +16 points [2 to 28], p = 0.027."
+    assert at_once("value", Apart(Interval(-0.2, -0.1, -0.05, 9), None)).startswith(" value is right at the first attempt less often: -10")
+    assert at_once("value", Apart(unsure, 0.2)) == at_once("value", None) == ""
 
 
 def test_memories_shown_most_are_counted(two):
