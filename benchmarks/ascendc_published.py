@@ -26,7 +26,7 @@ from evokernel.core.records import Candidate, Job, Task
 from evokernel.reference.measure import imagine
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
-from evokernel.verify.arena import blank
+from evokernel.verify.shared_buffers import blank
 
 BATCH = re.compile(r"^(batch_size|batch|N|B)(\s*=\s*)(\d+)", re.MULTILINE)
 LITERAL = re.compile(r"(\bx\s*=\s*)(torch\.rand\w*\(\s*)(\d+)")

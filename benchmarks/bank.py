@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from retrieval import corpus
 
-from evokernel.core.address import Place, Url, place
+from evokernel.core.bank_uri import Place, Url, place
 from evokernel.core.plugins import make
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import COLUMNS, Bank
@@ -134,7 +134,7 @@ def in_bulk(connection: Any, is_server: bool, table: str, rows: list[tuple[Any, 
 
 def fill_keys(connection: Any, keys: int, vectors: Vectors) -> None:
     """A server's keys, with their sketches, then the index."""
-    from evokernel.memory import far
+    from evokernel.memory import remote_index
 
     inside = connection._connection
     started = time.perf_counter()
@@ -143,7 +143,7 @@ def fill_keys(connection: Any, keys: int, vectors: Vectors) -> None:
         for first in range(0, keys, BLOCK):
             numbers = range(first, min(first + BLOCK, keys))
             held = grid(vectors.of(numbers))
-            short = held.astype(np.float32) @ far.projections(1024)
+            short = held.astype(np.float32) @ remote_index.projections(1024)
             short /= np.maximum(np.linalg.norm(short, axis=1, keepdims=True), 1e-12)
             copy.write(b"".join(row(*one) for one in zip(numbers, held, short, strict=True)))
         copy.write(b"\xff\xff")

@@ -20,9 +20,9 @@ import speed
 from study import ended, options, write
 
 from evokernel.cli.experiment import Telling
-from evokernel.core import finals
-from evokernel.experiments.arms import Arm, Study, cells, complete
-from evokernel.reports import metrics, words
+from evokernel.core import final_results
+from evokernel.experiments.arm_runs import Arm, Study, cells, complete
+from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import Cell, Column, Table
 
@@ -38,7 +38,7 @@ def study(given: argparse.Namespace) -> Study:
     is_alone = given.backend == "pallas" and not given.refine
     settings = {
         "backend": {"name": given.backend, **({"baseline": False} if is_alone else {})},  # XLA may take minutes for one operator
-        "generator": "sweep",
+        "generator": "template_search",
         "policy": given.policy,
         "budget": given.budget,
         "workers": given.workers,
@@ -54,14 +54,14 @@ def why_not(tried: Tried) -> str:
     """What the generator says it cannot write, else what most attempts failed by, with the first line of the last such failure."""
     failed = [attempt.outcome.failure for attempt in tried.attempts if attempt.outcome.failure]
     if gaps := [failure.detail for failure in failed if failure.gate == "write"]:
-        return words.first_line(gaps[-1], 160)
+        return formatting.first_line(gaps[-1], 160)
     if tried.fallen:
         return f"{tried.fallen[-1].id} passed, and did not hold up when it was judged again"
     if not failed:
         return "not tried"
     (reason, count), *_ = Counter(failure.reason or failure.gate for failure in failed).most_common(1)
     last = next(failure for failure in reversed(failed) if (failure.reason or failure.gate) == reason)
-    return f"{reason} at {last.gate} in {count} of {len(failed)}: {words.first_line(last.detail, 160)}"
+    return f"{reason} at {last.gate} in {count} of {len(failed)}: {formatting.first_line(last.detail, 160)}"
 
 
 def parts(found: Sequence[Tried]) -> dict[tuple[str, str], list[Tried]]:
@@ -120,7 +120,7 @@ def figures(found: Sequence[Tried]) -> dict[str, Any]:
 
 def forget(folder: Path, baselines: Sequence[str]) -> None:
     """Second judgements that were made without these baselines are made again."""
-    known = finals.read(folder).values()
+    known = final_results.read(folder).values()
     held = {name for final in known for name in final.outcome.baseline_us}
     if known and "compile" in baselines and "compile" not in held:
         (folder / "finals.jsonl").unlink()

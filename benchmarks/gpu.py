@@ -15,8 +15,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from evokernel.backends.gpu import timer
-from evokernel.backends.gpu.timed import timed
+from evokernel.backends.gpu import timing_client
+from evokernel.backends.gpu.latency import timed
 from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
@@ -110,7 +110,7 @@ def ceilings() -> dict:
         base = sorted(one.baseline_us["eager"])[len(one.samples_us) // 4]
         names = ("achieved_gbs", "ceiling_gbs", "achieved_gflops", "ceiling_gflops", "memory_share", "compute_share", "warm_us")
         found[file] = {"us": latency, "eager_us": base, **{name: figures[name] for name in names}}
-    found["measured"] = timer.ceilings_of(0, made.device)
+    found["measured"] = timing_client.ceilings_of(0, made.device)
     return found
 
 

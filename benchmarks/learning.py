@@ -22,7 +22,7 @@ from study import ended, options, write
 
 from evokernel.cli.experiment import Telling
 from evokernel.core.errors import UserError
-from evokernel.experiments.arms import Arm, Study, conduct, learn_pack
+from evokernel.experiments.arm_runs import Arm, Study, conduct, learn_pack
 from evokernel.memory.pack_file import read
 
 PACK_BUDGET = 30
@@ -37,7 +37,7 @@ def lists() -> dict[str, Any]:
 
 def common(given: argparse.Namespace, **more: Any) -> dict[str, Any]:
     """Settings of all runs."""
-    return {"backend": given.backend, "generator": "sweep", "workers": given.workers, "timing_s": given.timing_s, **more}
+    return {"backend": given.backend, "generator": "template_search", "workers": given.workers, "timing_s": given.timing_s, **more}
 
 
 def pack_study(given: argparse.Namespace, table: dict[str, Any]) -> Study:

@@ -11,10 +11,10 @@ from typing import Any
 import speed
 
 from evokernel.core.records import Attempt, MemoryItem, Stage
-from evokernel.experiments.arms import Found
+from evokernel.experiments.arm_runs import Found
 from evokernel.experiments.intervals import Interval, difference, grid, interval
-from evokernel.experiments.measures import attempts_spent as spent
-from evokernel.experiments.measures import number, ratio, share
+from evokernel.experiments.metrics import attempts_spent as spent
+from evokernel.experiments.metrics import number, ratio, share
 from evokernel.reports import plots
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import Cell, Column, Table

@@ -23,7 +23,7 @@ from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 from evokernel.tasks.loader import load
 
 CODE = "".join(f"    out[i + {i}] = x[i + {i}] * scale[{i}] + shift[{i}];\n" for i in range(40))

@@ -34,7 +34,7 @@ def judged(task: Task, candidate: Candidate, protocol: str) -> tuple[float, Outc
 def correct(task: Task, backend: str) -> Candidate | None:
     """The first draft that passes."""
     for seed in range(DRAFTS):
-        sweep = make("generator", "sweep", backend=backend, seed=seed)
+        sweep = make("generator", "template_search", backend=backend, seed=seed)
         candidate: Candidate = sweep.write(State(task=task), Context(stage=Stage.DRAFT)).candidate
         if judged(task, candidate, "strict")[1].feasible:
             return candidate

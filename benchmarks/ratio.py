@@ -21,7 +21,7 @@ from evokernel.verify import verify
 
 def kernel(task: Task) -> Candidate:
     """The first draft of `sweep` that passes."""
-    sweep = make("generator", "sweep", backend="cpp", seed=1)
+    sweep = make("generator", "template_search", backend="cpp", seed=1)
     for round in range(20):
         candidate: Candidate = sweep.write(State(task=task, round=round), Context(stage=Stage.DRAFT)).candidate
         if verify(Job(backend="cpp", task=task, candidate=candidate)).feasible:

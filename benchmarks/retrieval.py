@@ -34,7 +34,7 @@ from evokernel.core.records import (
 )
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 
 TASKS, ROUNDS = 16, 8
 LIMIT_MS = 5.0

@@ -17,10 +17,10 @@ from evokernel.backends.native import toolchain
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Backend
 from evokernel.core.records import Candidate, Job
-from evokernel.jail import layers
+from evokernel.sandbox import layers
 from evokernel.tasks.loader import load
-from evokernel.verify.arena import Arena
-from evokernel.verify.sandbox import Child
+from evokernel.verify.candidate_process import Child
+from evokernel.verify.shared_buffers import Arena
 
 MEMORY_BYTES = 8 << 30
 

@@ -15,7 +15,7 @@ from typing import Any
 from study import ended, write
 
 from evokernel.core.run import Run
-from evokernel.reports import metrics, words
+from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import Column, Table
 
@@ -86,7 +86,7 @@ def table(found: Sequence[Tried], title: str = "Speed of the best kernels") -> T
         columns += [Column(f"over {name}", "ratio"), Column(f"faster than {name}", "share")]
     cells = [[row["tasks"], row["kernels"], *(row[key] for name in given for key in (name, f"faster than {name}"))] for row in rows]
     short = [f"{name} for {rows[-1][f'known {name}']} of {rows[-1]['kernels']}" for name in given]
-    note = f"Geometric means over the feasible; known: {', '.join(short)}. Times: {words.clock(clocks(found))}."
+    note = f"Geometric means over the feasible; known: {', '.join(short)}. Times: {formatting.clock(clocks(found))}."
     columns.append(Column("of the floor", "share", means="the roofline floor over the best kernel's time, geometric mean"))
     return Table(title, tuple(columns), tuple((*row, made["floor"]) for row, made in zip(cells, rows)), note)
 

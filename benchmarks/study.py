@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.experiments.written import markdown
+from evokernel.experiments.report_writer import markdown
 from evokernel.reports.tables import Table
 
 

@@ -36,7 +36,7 @@ def timed(task: Task, backend: str, draws: int) -> tuple[float, list[float]] | N
     first = 0.0
     later: list[float] = []
     for seed in range(draws + 1):
-        generator = make("generator", "sweep", backend=backend, seed=seed)
+        generator = make("generator", "template_search", backend=backend, seed=seed)
         took, code = seconds(generator, State(task=task), Context(stage=Stage.DRAFT, items=tuple(items[-SHOWN:])))
         if not code:
             return None

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core import folders
+from evokernel.core import paths
 
-os.environ["EVOKERNEL_TOOLS"] = str(folders.tools())
+os.environ["EVOKERNEL_TOOLS"] = str(paths.tools())
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run at a time: more threads than processors only get in each other's way
 HERE = Path(__file__).parent
 for folder in ("engine", "servers"):

@@ -19,7 +19,7 @@ PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.m
 PATHS = re.compile(r"(?<![\w./-])((?:src|docs|tests|benchmarks|examples|experiments)/[\w./-]*\w|verify/child\.py)")
 LINKS = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCES = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-ALONE = {"verify/child.py": "src/evokernel/verify/child.py"}
+ALONE = {"verify/candidate_main.py": "src/evokernel/verify/candidate_main.py"}
 
 
 def name(page: Path) -> str:
@@ -156,13 +156,13 @@ def test_the_task_in_the_guide_works() -> None:
     assert [tensor.shape for tensor in task.signature.inputs] == [(256, 1000)]
     assert [number.name for number in task.signature.scalars] == ["eps"]
     assert task.sizes["small"] != task.sizes["held_out"]
-    sweep = make("generator", "sweep", backend="cpp")  # which the guide's `evokernel run` asks
+    sweep = make("generator", "template_search", backend="cpp")  # which the guide's `evokernel run` asks
     assert sweep.write(State(task=task.model_copy(update={"id": "my_tasks/row_norm"})), Context(stage=Stage.DRAFT)).candidate.files
 
 
 def test_the_settings_in_the_guide_are_ones(tmp_path: Path) -> None:
+    from evokernel.app.factory import part
     from evokernel.core.config import resolve
-    from evokernel.experiments.compose import part
 
     (block,) = [text for language, text in FENCES.findall((ROOT / "docs" / "concepts.md").read_text()) if language == "toml"]
     (tmp_path / "settings.toml").write_text(block)
@@ -172,7 +172,7 @@ def test_the_settings_in_the_guide_are_ones(tmp_path: Path) -> None:
 
 
 def test_the_card_in_the_guide_is_one(tmp_path: Path) -> None:
-    from evokernel.memory.seeds import card
+    from evokernel.memory.seed_cards import card
 
     (block,) = [text for language, text in FENCES.findall((ROOT / "docs" / "add-knowledge.md").read_text()) if language == "markdown"]
     (tmp_path / "hoist-divisions.md").write_text(block)

@@ -20,7 +20,7 @@ from evokernel.backends.cpp.build import FLAGS
 from evokernel.backends.native.toolchain import find
 from evokernel.core.plugins import folder, make
 from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 from evokernel.verify.reasons import REASONS
 
 HERE = folder("backend", "cpp")

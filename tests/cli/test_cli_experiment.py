@@ -9,7 +9,7 @@ import pytest
 from evokernel.cli.experiment import chosen
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
-from evokernel.experiments import expected, lab, looser, plans
+from evokernel.experiments import cost_estimate, paper_protocol_eval, runner, spec
 from evokernel.reports import metrics
 
 TASK = "import torch\nN = {n}\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return {expression}\n"
@@ -44,13 +44,13 @@ def here(tmp_path, monkeypatch):
 
 def small(name: str, is_real: bool = True) -> list[str]:
     """Settings that make an experiment a matter of seconds: a tiny operator for every group, and else nobody who writes anything."""
-    plan = plans.read(name)
+    plan = spec.read(name)
     groups = [f"groups.{group}={operator}.py" for group, operator in zip(plan.groups, OPERATORS)]
     backends = [f"arms.{arm.name}.backend=cpp" for arm in plan.arms if "backend" in arm.settings]
     packs = [f"packs.{pack.name}." for pack in plan.packs if "generator" in pack.settings]
-    silent = [text for place in ("", *packs) for text in (f"{place}generator=script", f"{place}generator.folder=replies")]
+    silent = [text for place in ("", *packs) for text in (f"{place}generator=from_files", f"{place}generator.folder=replies")]
     agents = [f"arms.{arm.name}.{arm.needs}=cat reply.md" for arm in plan.arms if arm.needs]
-    offline = ["generator=sweep"] if plan.config({}).name("generator") == "llm" else []
+    offline = ["generator=template_search"] if plan.config({}).name("generator") == "llm" else []
     writers = [*agents, *(offline if is_real else silent)]
     return [*groups, *backends, *writers, "backend=cpp", "clock=synthetic", "workers=1", f"budget={1 + is_real}", "seeds=1"]
 
@@ -62,8 +62,8 @@ REAL, AGENT = ("figure3", "figure5", "figure5-pool", "figure6"), "table2"
 @pytest.mark.parametrize(
     ("name", "is_real"),
     [
-        *((name, name in REAL) for name in plans.shipped()),
-        *(pytest.param(name, True, marks=pytest.mark.slow) for name in plans.shipped() if name not in REAL),
+        *((name, name in REAL) for name in spec.shipped()),
+        *(pytest.param(name, True, marks=pytest.mark.slow) for name in spec.shipped() if name not in REAL),
     ],
 )
 def test_every_experiment_runs_from_end_to_end(here, call, name, is_real):
@@ -71,7 +71,7 @@ def test_every_experiment_runs_from_end_to_end(here, call, name, is_real):
     flags += ["--protocol", "strict"] if name == AGENT else []
     said = call("experiment", name, *flags, "--out", here / "out", "--json")
     assert said.code == 0, said.err
-    plan = plans.read(name)
+    plan = spec.read(name)
     assert set(said.json["groups"]) == set(plan.told or plan.groups)
     text = (here / "out" / "experiment.md").read_text()
     assert text.startswith(f"# {plan.title}")
@@ -100,14 +100,14 @@ def check_both_protocols(told, folder):
     assert [line for line in told["summary"] if line.startswith("As published (1e-2): ") and "agent 100 %" in line]
     assert told["spent"]["agent"]["cost_usd"] is None, "a command says nothing of its price"
     run = Run.open(folder)
-    found = looser.judged(metrics.of_run(run, run.attempts()), folder, lambda run, made: pytest.fail("judged a third time"))
+    found = paper_protocol_eval.judged(metrics.of_run(run, run.attempts()), folder, lambda run, made: pytest.fail("judged a third time"))
     assert [final.outcome.protocol for tried in found for final in tried.others.values()] == ["paper", "paper"]
 
 
 def test_operators_that_cannot_be_tried_are_left_out_and_named(here, call, monkeypatch):
     (here / "mine.toml").write_text(MINIMAL)
     (here / "broken.py").write_text(TASK.format(n=16, expression="x.nothing()") + INPUTS)
-    flags = ["--set", "groups.A=one.py,broken.py", "--set", "backend=cpp", "--set", "generator=script", "--set", "generator.folder=replies"]
+    flags = ["--set", "groups.A=one.py,broken.py", "--set", "backend=cpp", "--set", "generator=from_files", "--set", "generator.folder=replies"]
     said = call("experiment", "mine.toml", *flags, "--seeds", 1, "--set", "budget=1", "--out", here / "out")
     assert said.code == 0, said.err
     assert "broken is left out" in said.err
@@ -144,8 +144,8 @@ def test_what_earlier_runs_took_tells_what_is_to_be_expected(here, call):
     flags = ["--set", "groups.A=one.py", "--set", "backend=cpp", "--set", "workers=1", "--set", "timing_s=0.01", "--set", "budget=2"]
     (here / "mine.toml").write_text(MINIMAL)
     assert call("experiment", "mine.toml", *flags, "--seeds", 1).code == 0
-    plan = plans.read("mine.toml", ["groups.A=one.py", "backend=cpp", "budget=50"])
-    (row,) = expected.expected(plan, lab.operators(plan), [here / "runs"])
+    plan = spec.read("mine.toml", ["groups.A=one.py", "backend=cpp", "budget=50"])
+    (row,) = cost_estimate.expected(plan, runner.operators(plan), [here / "runs"])
     assert row.rate.attempts == 2
     assert row.attempts == 150
     assert row.seconds == pytest.approx(75 * 2 * row.rate.seconds)
@@ -153,14 +153,14 @@ def test_what_earlier_runs_took_tells_what_is_to_be_expected(here, call):
 
 
 def test_groups_are_sampled_over_the_whole(here):
-    plan = plans.read("table1")
-    found = lab.operators(plan, 4)
-    whole = lab.operators(plan)
+    plan = spec.read("table1")
+    found = runner.operators(plan, 4)
+    whole = runner.operators(plan)
     assert [len(tasks) for tasks in found.values()] == [4, 4]
     assert [task.id for task in found["L1"]] == [whole["L1"][place].id for place in (0, 25, 50, 75)]
-    assert all("/" in spec and not spec.startswith("/") for spec in lab.specs(found, ["L1"])), "shipped ones by their place"
-    mine = plans.read("table1", ["groups.L1=one.py,two.py"])
-    assert lab.specs(lab.operators(mine, 1), ["L1"]) == (str(here / "one.py"),)
+    assert all("/" in spec and not spec.startswith("/") for spec in runner.specs(found, ["L1"])), "shipped ones by their place"
+    mine = spec.read("table1", ["groups.L1=one.py,two.py"])
+    assert runner.specs(runner.operators(mine, 1), ["L1"]) == (str(here / "one.py"),)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_groups_are_sampled_over_the_whole(here):
 def test_a_file_that_is_wrong_is_told_in_a_line(here, old, new, message):
     (here / "mine.toml").write_text(MINIMAL.replace(old, new))
     with pytest.raises(UserError, match=message):
-        plans.read("mine.toml")
+        spec.read("mine.toml")
 
 
 @pytest.mark.parametrize(
@@ -202,16 +202,16 @@ def test_a_file_of_another_form_is_told_in_a_line_also_where_settings_are_given(
 
 def test_what_a_sample_leaves_out_is_counted(here, call):
     (here / "mine.toml").write_text(MINIMAL.replace('A = "starter/softmax"', 'A = "one.py,two.py,three.py"\nB = "four.py,two.py"'))
-    flags = ["--set", "backend=cpp", "--set", "generator=script", "--set", "generator.folder=replies", "--set", "budget=1", "--seeds", 1]
+    flags = ["--set", "backend=cpp", "--set", "generator=from_files", "--set", "generator.folder=replies", "--set", "budget=1", "--seeds", 1]
     said = call("experiment", "mine.toml", *flags, "--operators", 2, "--out", here / "out", "--json")
     assert said.code == 0, said.err
     assert said.json["skipped"] == {"A: all but 2 of 3 operators": "--operators 2"}
 
 
 def test_table_2_compares_with_the_agent_where_there_is_one():
-    plan = plans.read("table2", ["arms.agent.generator.command=cat"])
+    plan = spec.read("table2", ["arms.agent.generator.command=cat"])
     assert ("value", "agent") in chosen(plan, None)[0].against
-    assert ("value", "agent") not in chosen(plans.read("table2"), None)[0].against
+    assert ("value", "agent") not in chosen(spec.read("table2"), None)[0].against
 
 
 def test_calls_that_are_wrong(here, call):
@@ -235,7 +235,7 @@ def test_calls_that_are_wrong(here, call):
         ("policy.lamda=3", "pack 'L1': policy 'value' has no setting 'lamda'"),
         ("arms.nothing.policy=pask", "arm 'nothing': no policy called 'pask' (did you mean 'passk'?)"),
         ("arms.similarity.policy.items=-1", "arm 'similarity': policy 'similarity': items, apis and variety cannot be negative"),
-        ("arms.value.generator.temprature=1", "arm 'value': generator 'sweep' has no setting 'temprature' (did you mean 'temperature'?)"),
+        ("arms.value.generator.temprature=1", "arm 'value': generator 'template_search' has no setting 'temprature' (did you mean 'temperature'?)"),
         ("packs.L1.embedder=hsh", "pack 'L1': no embedder called 'hsh' (did you mean 'hash'?)"),
         ("executor.tries=many", "pack 'L1': setting executor.tries = 'many' must be a whole number"),
         ("arms.value.budgte=3", "arm 'value': no setting 'budgte'"),
@@ -261,7 +261,7 @@ def test_checking_settings_asks_no_service_and_leaves_out_what_was_not_chosen(he
 
 
 def test_the_list_names_them_all(call):
-    assert [found["name"] for found in call("experiment", "--list", "--json").json] == list(plans.shipped())
+    assert [found["name"] for found in call("experiment", "--list", "--json").json] == list(spec.shipped())
     assert "figure5" in call("experiment").out
 
 
@@ -269,9 +269,9 @@ def test_the_list_names_them_all(call):
 def test_experiments_of_our_results_can_be_planned(path, call):
     said = call("experiment", path, "--dry-run", "--operators", 40, "--json")
     assert said.code == 0, said.err
-    if plans.read(str(path)).packs:  # what is carried from operators to others is told with confidence
+    if spec.read(str(path)).packs:  # what is carried from operators to others is told with confidence
         assert all(row["operators"] >= 40 for row in said.json["rows"])
-        assert plans.read(str(path)).seeds == 5
+        assert spec.read(str(path)).seeds == 5
 
 
 def test_an_arm_of_a_command_is_left_out_until_it_is_given(here, call):

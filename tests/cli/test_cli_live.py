@@ -5,7 +5,7 @@ import io
 import made_run
 from rich.console import Console
 
-from evokernel.cli.live import LiveDisplay
+from evokernel.cli.live_display import LiveDisplay
 from evokernel.cli.progress import PlainDisplay, Progress, verdict
 from evokernel.core.config import RunConfig
 

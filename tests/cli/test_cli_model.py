@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli_calls import Call
 
-from evokernel.core import folders
-from evokernel.llm import local, models
+from evokernel.core import paths
+from evokernel.llm import local_server, models
 
 HERE = Path(__file__).parent
 SRC = HERE.parents[1] / "src"
@@ -24,7 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(SRC)]))
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("EVOKERNEL_TOOLS", str(tmp_path / "tools"))
-    monkeypatch.delenv(local.PROGRAM, raising=False)
+    monkeypatch.delenv(local_server.PROGRAM, raising=False)
     return tmp_path
 
 
@@ -112,7 +112,7 @@ def test_doctor_says_what_is_missing(call: Call, machine: Path, monkeypatch: pyt
     assert found["model engine"]["state"] == "ok"
     assert "evokernel model fetch" in found["local model"]["detail"]
     assert "served model" not in found
-    monkeypatch.setattr(local.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(local_server.importlib.util, "find_spec", lambda name: None)
     found = {one["name"]: one for one in call("doctor", "--json").json["checks"]}
     assert found["model engine"]["detail"] == "xllamacpp is not installed: pip install 'evokernel[local]'"
 
@@ -123,7 +123,7 @@ def test_a_real_model_drives_a_whole_run(call: Call, task_file: Path, tmp_path: 
     if importlib.util.find_spec("xllamacpp") is None:
         pytest.skip("xllamacpp is not installed")
     if not models.known("smollm2-135m").is_fetched:
-        pytest.skip(f"smollm2-135m is not in {folders.tools()}: evokernel model fetch smollm2-135m")
+        pytest.skip(f"smollm2-135m is not in {paths.tools()}: evokernel model fetch smollm2-135m")
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     assert call("model", "start", "smollm2-135m", "--context", 4096).code == 0

@@ -37,7 +37,7 @@ def learned(kept: Path, call: Call, task_file: Path, script: Path, tmp_path: Pat
 
 
 def run(call: Call, bank: str, task: Path, script: Path, *more: object) -> Said:
-    generator = ("--generator", "script", "--set", f"generator.folder={script}", "--set", "clock=synthetic", "--workers", 1)
+    generator = ("--generator", "from_files", "--set", f"generator.folder={script}", "--set", "clock=synthetic", "--workers", 1)
     return call("run", "--backend", "cpp", "--tasks", task, "--budget", 2, "--memory", bank, *generator, *more, "--json")
 
 

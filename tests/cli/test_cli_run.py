@@ -14,8 +14,8 @@ import made_run
 import pytest
 from cli_calls import KERNEL, TASK, Call, Said
 
-from evokernel.cli.drive import drive
 from evokernel.cli.kernel_files import written_in
+from evokernel.cli.run_lifecycle import drive
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
 from evokernel.core.plugins import make
@@ -56,7 +56,7 @@ def made(home: Path, task_file: Path, script: Path, call: Call, monkeypatch: pyt
     kept = home / "said.json"
     if not kept.exists():
         settings = ["--set", f"generator.folder={script}", "--workers", 1, "--budget", 2, "--out", "runs/one", "--memory", "bank.db"]
-        said = call("run", "--backend", "cpp", "--tasks", task_file, "--generator", "script", "--policy", "passk", *settings, "--json")
+        said = call("run", "--backend", "cpp", "--tasks", task_file, "--generator", "from_files", "--policy", "passk", *settings, "--json")
         kept.write_text(json.dumps(said))
     return Said(*json.loads(kept.read_text()))
 
@@ -75,7 +75,7 @@ def test_run_ends_with_one_object(made: Said) -> None:
 
 def test_run_tells_what_will_happen_and_each_attempt(made: Said) -> None:
     lines = made.err.splitlines()
-    assert lines[0].startswith("1 task × 2 attempts, backend cpp, generator script, policy passk, memory bank.db (")
+    assert lines[0].startswith("1 task × 2 attempts, backend cpp, generator from_files, policy passk, memory bank.db (")
     assert lines[1].startswith("[1/2] double  draft   fail check mismatch: ")
     assert lines[2].startswith("-- round 1: 1 of 1 compiled, 0 of 1 correct; failures: mismatch 1; cost: none")
     assert lines[3].startswith("[2/2] double  draft   ok ")
@@ -126,7 +126,7 @@ def test_a_class_in_the_working_folder_is_found_and_hides_nothing(task_file: Pat
     (tmp_path / "mine.py").write_text("from evokernel.policies.passk import plugin as Mine\n")
     (tmp_path / "random.py").write_text("raise SystemExit('hides the library')\n")
     (tmp_path / "replies" / "double").mkdir(parents=True)
-    more = ["--policy", "mine:Mine", "--generator", "script", "--set", "generator.folder=replies", "--budget", "1", "--fresh", "--json"]
+    more = ["--policy", "mine:Mine", "--generator", "from_files", "--set", "generator.folder=replies", "--budget", "1", "--fresh", "--json"]
     done = subprocess.run(
         [PROGRAM, "run", "--backend", "cpp", "--tasks", task_file, *more], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
@@ -140,7 +140,7 @@ def test_another_backend_stands_in_for_the_default_and_it_is_said(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("evokernel.backends.pallas.backend.PallasBackend.missing", lambda self: "no jax: pip install it")
     (tmp_path / "replies" / "double").mkdir(parents=True)
-    more = ["--generator", "script", "--set", "generator.folder=replies", "--budget", 1, "--fresh", "--json"]
+    more = ["--generator", "from_files", "--set", "generator.folder=replies", "--budget", 1, "--fresh", "--json"]
     said = call("run", "--tasks", task_file, *more)
     assert said.code == 0, said.err
     first, second, *_ = said.err.splitlines()
@@ -370,7 +370,7 @@ def engine_again(folder: Path) -> Engine:
 
 def test_second_interrupt_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     codes: queue.SimpleQueue[int] = queue.SimpleQueue()
-    monkeypatch.setattr("evokernel.cli.drive.os._exit", codes.put)
+    monkeypatch.setattr("evokernel.cli.run_lifecycle.os._exit", codes.put)
     seen: list[int] = []
 
     def interrupt(state: State) -> None:

@@ -5,7 +5,7 @@ import pytest
 from evokernel.cli import kernel_files
 from evokernel.cli.kernel_files import candidate, refuse_what_is_no_kernel, written_in
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.folders import lay_out
+from evokernel.core.paths import lay_out
 from evokernel.core.records import Candidate
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from evokernel.core.plugins import find, folder, names
 from evokernel.generators.prompting import file_name
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 from evokernel.tasks.family import FAMILIES
 
 BACKENDS = names("backend")

@@ -9,7 +9,7 @@ from evokernel.core.plugins import accepts, make, names
 from evokernel.core.records import Context, Ref, Stage, State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 
 POLICIES = names("policy")
 STEPS = 6

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core.address import Url, kept, place
+from evokernel.core.bank_uri import Url, kept, place
 from evokernel.core.errors import UserError
 
 SECRET = "s3cret"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evokernel.core import terms
+from evokernel.core import labels
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from evokernel.core import terms
     ],
 )
 def test_baselines(names, text):
-    assert terms.baseline(names) == text
+    assert labels.baseline(names) == text
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_baselines(names, text):
     ],
 )
 def test_clocks(names, text, label):
-    assert terms.clock(names) == text
-    assert terms.not_measured(iter(names)) == label
+    assert labels.clock(names) == text
+    assert labels.not_measured(iter(names)) == label
 
 
 def test_speed_ups_name_what_they_are_over():
-    assert terms.speedup_over(1.5, "xla") == ", 1.50x the speed of XLA"
-    assert terms.speedup_over(1.5, "") == ", 1.50x the speed of the baseline"
-    assert terms.speedup_over(None, "xla") == ""
+    assert labels.speedup_over(1.5, "xla") == ", 1.50x the speed of XLA"
+    assert labels.speedup_over(1.5, "") == ", 1.50x the speed of the baseline"
+    assert labels.speedup_over(None, "xla") == ""

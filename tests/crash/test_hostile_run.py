@@ -16,9 +16,9 @@ from evokernel.core.plugins import make
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
-from evokernel.jail.layers import lacking
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
+from evokernel.sandbox.layers import lacking
 
 HERE = Path(__file__).parent
 TASKS, TIMEOUT_S, RUN_S = 5, 2, 500
@@ -95,7 +95,7 @@ def ran(request, tmp_path_factory) -> Iterator[Ran]:
     write_scripts(scene, root, request.param)
     command = [sys.executable, "-m", "evokernel.cli.main", "run", "--plain", "--tasks", str(root / "tasks"), "--budget", str(request.param)]
     command += ["--workers", "2", "--out", str(scene.run), "--memory", str(scene.bank), "--backend", "hostile_both:Both"]
-    command += ["--generator", "script", "--set", f"generator.folder={root / 'script'}", "--policy", "value"]
+    command += ["--generator", "from_files", "--set", f"generator.folder={root / 'script'}", "--policy", "value"]
     chosen = {"id": "hostile", "clock": "synthetic", "protocol": "paper", "timeout_s": TIMEOUT_S, "concurrency": 4}
     chosen |= {f"backend.{name}": value for name, value in scene.settings(listener.port).items()}
     command += [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]

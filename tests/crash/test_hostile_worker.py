@@ -10,13 +10,13 @@ from typing import NamedTuple
 import pytest
 from hostile_scene import IN_TURN, Listener, Scene, strays
 
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.executors.local import Local
-from evokernel.jail.layers import lacking
+from evokernel.sandbox.layers import lacking
 from evokernel.tasks.loader import load
-from evokernel.verify import judge
-from evokernel.verify.arena import Arena
+from evokernel.verify import verifier
+from evokernel.verify.shared_buffers import Arena
 
 HERE = Path(__file__).parent
 MEMORY_BYTES = 24 << 20
@@ -83,7 +83,7 @@ def warm(tmp_path, monkeypatch):
     """Makes a judge inside a scene; afterwards nothing may be left of it."""
     if missing := lacking():
         pytest.skip(f"without its walls the machine would come to harm: {', '.join(missing)}")
-    scene, listener, made = Scene(tmp_path, folders.cache()), Listener(), list[Warm]()
+    scene, listener, made = Scene(tmp_path, paths.cache()), Listener(), list[Warm]()
     for name, value in scene.environment(HERE).items():
         monkeypatch.setenv(name, value)
 
@@ -162,7 +162,7 @@ def test_memory_shared_with_a_candidate_keeps_its_length():
 def test_folders_of_any_depth_are_removed(whose, tmp_path, monkeypatch):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    left = tmp_path / f"{judge.PREFIX}{os.getpid() if whose == 'our own' else gone.pid}-x"
+    left = tmp_path / f"{verifier.PREFIX}{os.getpid() if whose == 'our own' else gone.pid}-x"
     (left / "scratch-y").mkdir(parents=True)
     monkeypatch.chdir(left / "scratch-y")
     for _ in range(1200):
@@ -171,6 +171,6 @@ def test_folders_of_any_depth_are_removed(whose, tmp_path, monkeypatch):
     os.chdir(tmp_path)
     os.utime(left, (0, 0))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    judge.remove_leftovers.cache_clear()
-    judge.remove_own() if whose == "our own" else judge.remove_leftovers()
+    verifier.remove_leftovers.cache_clear()
+    verifier.remove_own() if whose == "our own" else verifier.remove_leftovers()
     assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,7 @@ from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 
 
 def task(name: str, family: str = "activation") -> Task:

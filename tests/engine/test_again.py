@@ -3,11 +3,11 @@
 import pytest
 from engine_parts import Oracle, engine, task
 
-from evokernel.core import finals
+from evokernel.core import final_results
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.finals import Final
+from evokernel.core.final_results import Final
 from evokernel.core.records import GateResult, Outcome
-from evokernel.engine.again import judge_again, waiting
+from evokernel.engine.final_eval import judge_again, waiting
 
 WRONG = Outcome(gates=(GateResult(gate="check", passed=False, reason="mismatch"),))
 
@@ -49,7 +49,7 @@ def test_every_best_is_judged_once_more_with_other_inputs_and_nothing_beside_it(
     assert {job.incumbent for job in made.executor.again} == {None}
     assert not {job.seed for job in made.executor.again} & {job.seed for job in made.executor.jobs if not job.again}
     assert any(job.incumbent for job in made.executor.jobs if not job.again)
-    assert finals.read(made.run.folder) == {final.attempt: final for final in found}
+    assert final_results.read(made.run.folder) == {final.attempt: final for final in found}
 
 
 def test_a_resumed_run_judges_again_only_what_is_missing(tmp_path):
@@ -103,7 +103,7 @@ def test_a_user_who_stops_it_does_not_wait(tmp_path):
     next(going)
     made.why_stopped = "interrupted"
     assert list(going) == []
-    assert len(finals.read(made.run.folder)) == 1
+    assert len(final_results.read(made.run.folder)) == 1
 
 
 def test_equal_runs_have_equal_finals(tmp_path):
@@ -114,12 +114,12 @@ def test_equal_runs_have_equal_finals(tmp_path):
 
 def test_a_line_cut_short_is_judged_again_and_damage_is_named(tmp_path):
     good = Final(task="t/x", attempt="t/x/0", outcome=WRONG)
-    finals.append(tmp_path, good)
+    final_results.append(tmp_path, good)
     with (tmp_path / "finals.jsonl").open("ab") as file:
         file.write(b'{"task": "t/y", "att')
-    assert list(finals.read(tmp_path)) == ["t/x/0"]
-    finals.append(tmp_path, good.model_copy(update={"attempt": "t/x/1"}))
-    assert list(finals.read(tmp_path)) == ["t/x/0", "t/x/1"]
+    assert list(final_results.read(tmp_path)) == ["t/x/0"]
+    final_results.append(tmp_path, good.model_copy(update={"attempt": "t/x/1"}))
+    assert list(final_results.read(tmp_path)) == ["t/x/0", "t/x/1"]
     (tmp_path / "finals.jsonl").write_text("nonsense\n")
     with pytest.raises(UserError, match="remove it and resume"):
-        finals.read(tmp_path)
+        final_results.read(tmp_path)

@@ -14,7 +14,7 @@ from engine_parts import Oracle, Writer, engine, task
 
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Context, Stage
-from evokernel.engine import choices
+from evokernel.engine import context_store
 
 
 def stream(folder, budget=4, **parts):
@@ -36,7 +36,7 @@ def test_every_task_gets_its_budget(tmp_path):
     made = list(e.attempts())
     assert ids(made) == EVERY
     assert [attempt.id for attempt in e.run.attempts()] == [attempt.id for attempt in made]
-    assert not list(tmp_path.rglob(choices.KEPT)), "a choice is kept only while it may be needed"
+    assert not list(tmp_path.rglob(context_store.KEPT)), "a choice is kept only while it may be needed"
     for name in {attempt.task for attempt in made}:
         assert [attempt.round for attempt in made if attempt.task == name] == [0, 1, 2, 3]
 
@@ -106,7 +106,7 @@ def test_a_kept_reply_keeps_the_context_it_was_written_with(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         list(first.attempts())
     first.close()
-    (path,) = tmp_path.rglob(choices.KEPT)
+    (path,) = tmp_path.rglob(context_store.KEPT)
     kept = Context.model_validate_json(path.read_text())
     assert kept.items
     path.write_text(kept.model_copy(update={"items": kept.items[:1]}).model_dump_json())

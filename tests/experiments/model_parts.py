@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from evokernel.app.factory import hardware
 from evokernel.core.config import resolve
 from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage
 from evokernel.core.run import Run
-from evokernel.experiments.compose import hardware
 from evokernel.tasks.loader import load
 
 MODEL = """

@@ -9,12 +9,12 @@ from model_parts import RENAMED
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
-from evokernel.experiments.arms import Arm, Study, cells, check_pack, conduct, learn_pack, settings
+from evokernel.experiments.arm_runs import Arm, Study, cells, check_pack, conduct, learn_pack, settings
 from evokernel.experiments.intervals import difference, grid, interval
-from evokernel.experiments.leaks import leaks
+from evokernel.experiments.pack_contamination import leaks
 from evokernel.tasks.loader import files, load
 
-SILENT = {"generator": {"name": "script", "folder": "replies"}}
+SILENT = {"generator": {"name": "from_files", "folder": "replies"}}
 TASK = '"""Twice."""\nimport torch\nN = {n}\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x {op} 2\n'
 INPUTS = "\n\ndef get_inputs():\n    return [torch.rand(N, 4)]\n"
 

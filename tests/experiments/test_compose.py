@@ -3,10 +3,10 @@
 import pytest
 from engine_parts import task
 
+from evokernel.app import factory
 from evokernel.core.config import RunConfig, resolve
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
-from evokernel.experiments import compose
 
 
 def cpp(*sets: str) -> RunConfig:
@@ -16,23 +16,23 @@ def cpp(*sets: str) -> RunConfig:
 
 @pytest.fixture(autouse=True)
 def two_tasks(monkeypatch, tmp_path):
-    monkeypatch.setattr(compose, "load", lambda spec: [task("relu"), task("gelu")])
+    monkeypatch.setattr(factory, "load", lambda spec: [task("relu"), task("gelu")])
     monkeypatch.chdir(tmp_path)
 
 
 def test_a_bank_that_cannot_be_used_leaves_no_run_behind(tmp_path):
     (tmp_path / "evokernel-memory.db").write_text("this is not a database, but it is long enough to look at")
     with pytest.raises(UserError, match="memory"):
-        compose.start(cpp())
+        factory.start(cpp())
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_name_the_bank_knows_is_not_used_again(tmp_path):
-    first = compose.start(cpp("id=one", "clock=synthetic", "budget=1"), tmp_path / "a")
+    first = factory.start(cpp("id=one", "clock=synthetic", "budget=1"), tmp_path / "a")
     first.memory.add(first.distill(first.run.tasks[0], made(first), ()))
     first.close()
     with pytest.raises(UserError, match="already holds a run called 'one'"):
-        compose.start(cpp("id=one"), tmp_path / "b")
+        factory.start(cpp("id=one"), tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
 
@@ -43,33 +43,33 @@ def made(engine):
 
 
 def test_another_bank_under_a_begun_run_is_noticed(tmp_path):
-    first = compose.start(cpp("id=one"), tmp_path / "a")
+    first = factory.start(cpp("id=one"), tmp_path / "a")
     first.run.journal.append(made(first))
     first.close()
     (tmp_path / "evokernel-memory.db").unlink()
     with pytest.raises(UserError, match="not the bank"):
-        compose.resume(tmp_path / "a")
+        factory.resume(tmp_path / "a")
 
 
 def test_what_a_run_was_begun_with_stays(tmp_path):
-    compose.start(cpp("id=one"), tmp_path / "a").close()
+    factory.start(cpp("id=one"), tmp_path / "a").close()
     with pytest.raises(UserError, match="'memory' cannot change"):
-        compose.resume(tmp_path / "a", ["memory=other.db"])
-    again = compose.resume(tmp_path / "a", ["budget=99"])
-    assert (again.run.config.budget, compose.Run.open(tmp_path / "a").config.budget) == (99, 99)
+        factory.resume(tmp_path / "a", ["memory=other.db"])
+    again = factory.resume(tmp_path / "a", ["budget=99"])
+    assert (again.run.config.budget, factory.Run.open(tmp_path / "a").config.budget) == (99, 99)
     again.close()
 
 
 def test_what_a_run_is_gone_on_with_is_added_to_what_it_was_begun_with(tmp_path, monkeypatch):
-    compose.start(cpp("id=one", "budget=3"), tmp_path / "a").close()
+    factory.start(cpp("id=one", "budget=3"), tmp_path / "a").close()
     before = (tmp_path / "a" / "run.toml").read_text()
-    compose.resume(tmp_path / "a").close()
+    factory.resume(tmp_path / "a").close()
     assert (tmp_path / "a" / "run.toml").read_text() == before, "the same machine"
-    (begun,) = compose.Run.open(tmp_path / "a").makings()
+    (begun,) = factory.Run.open(tmp_path / "a").makings()
     for machine in ("other", "other", "third", begun["hardware"]["machine"]):
-        monkeypatch.setattr(compose, "hardware", lambda machine=machine: {**begun["hardware"], "machine": machine})
-        compose.resume(tmp_path / "a").close()
-    run = compose.Run.open(tmp_path / "a")
+        monkeypatch.setattr(factory, "hardware", lambda machine=machine: {**begun["hardware"], "machine": machine})
+        factory.resume(tmp_path / "a").close()
+    run = factory.Run.open(tmp_path / "a")
     assert run.makings()[0] == begun
     assert [making["hardware"]["machine"] for making in run.makings()[1:]] == ["other", "third"]
     assert run.made_with()["machine"] == f"{begun['hardware']['machine']}, then other, then third"
@@ -78,7 +78,7 @@ def test_what_a_run_is_gone_on_with_is_added_to_what_it_was_begun_with(tmp_path,
 
 
 def test_the_settings_of_an_earlier_run_start_a_new_one(tmp_path):
-    compose.start(cpp("id=one", "budget=3", "policy.epsilon=0.5"), tmp_path / "a").close()
+    factory.start(cpp("id=one", "budget=3", "policy.epsilon=0.5"), tmp_path / "a").close()
     config = resolve(tmp_path / "a" / "run.toml")
     assert (config.budget, config.settings("policy"), config.id) == (3, {"epsilon": 0.5}, "")
 
@@ -87,9 +87,9 @@ def test_a_task_larger_than_the_machine_is_refused(tmp_path, monkeypatch):
     small = task("relu")
     tensor = small.signature.inputs[0].model_copy(update={"shape": (1 << 20, 1 << 20)})
     huge = small.model_copy(update={"signature": small.signature.model_copy(update={"inputs": (tensor,)})})
-    monkeypatch.setattr(compose, "load", lambda spec: [small, huge])
+    monkeypatch.setattr(factory, "load", lambda spec: [small, huge])
     with pytest.raises(UserError, match=r"t/relu needs about .* GB"):
-        compose.start(cpp())
+        factory.start(cpp())
 
 
 @pytest.mark.parametrize(
@@ -120,27 +120,27 @@ def test_without_a_choice_another_backend_stands_in_for_the_default(monkeypatch,
     if make("backend", "cpp").missing():
         pytest.skip("no C++ compiler")
     lack(monkeypatch, "pallas")
-    config, why = compose.with_working_backend(resolve(None, ["id=one"]))
+    config, why = factory.with_working_backend(resolve(None, ["id=one"]))
     assert (config.backend, why) == ({"name": "cpp"}, f"backend 'pallas' cannot work here: {LACKING}")
-    compose.start(config, tmp_path / "a").close()
-    assert compose.Run.open(tmp_path / "a").config.backend == {"name": "cpp"}
+    factory.start(config, tmp_path / "a").close()
+    assert factory.Run.open(tmp_path / "a").config.backend == {"name": "cpp"}
 
 
 def test_a_default_that_works_is_used(monkeypatch):
     monkeypatch.setattr(type(make("backend", "pallas")), "missing", lambda self: None)
-    assert compose.with_working_backend(resolve(None)) == (resolve(None), "")
+    assert factory.with_working_backend(resolve(None)) == (resolve(None), "")
 
 
 def test_what_was_chosen_is_never_replaced(monkeypatch, tmp_path):
     lack(monkeypatch, "pallas")
     (tmp_path / "mine.toml").write_text('[backend]\nname = "pallas"\n')
     for config in (resolve(None, backend="pallas"), resolve(None, ["backend.chip=v6e"]), resolve(tmp_path / "mine.toml")):
-        assert compose.with_working_backend(config) == (config, "")
+        assert factory.with_working_backend(config) == (config, "")
         with pytest.raises(UserError, match=LACKING):
-            compose.start(config)
+            factory.start(config)
 
 
 def test_where_nothing_works_the_default_is_what_is_named(monkeypatch):
     lack(monkeypatch, "pallas", "cpp")
-    config, why = compose.with_working_backend(resolve(None))
+    config, why = factory.with_working_backend(resolve(None))
     assert (config.name("backend"), why) == ("pallas", "")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evokernel.experiments import measures
+from evokernel.experiments import metrics
 from evokernel.experiments.intervals import Interval, chance, difference, share_interval
 
 
@@ -53,7 +53,7 @@ def test_what_is_always_so_is_not_certain(value):
 
 
 def test_an_end_that_is_not_quite_nothing_does_not_look_like_it():
-    assert measures.points(Interval(-0.0049, 0.1, 0.23, 9)) == "+10 points [-0.5 to 23]"
-    assert measures.points(Interval(0.0, 0.1, 0.23, 9)) == "+10 points [0 to 23]"
-    assert measures.ratio(Interval(-0.0034, 0.3, 0.6, 9)) == "1.35× [0.997 to 1.82]"
-    assert measures.ratio(Interval(0.0, 0.3, 0.6, 9)) == "1.35× [1.00 to 1.82]"
+    assert metrics.points(Interval(-0.0049, 0.1, 0.23, 9)) == "+10 points [-0.5 to 23]"
+    assert metrics.points(Interval(0.0, 0.1, 0.23, 9)) == "+10 points [0 to 23]"
+    assert metrics.ratio(Interval(-0.0034, 0.3, 0.6, 9)) == "1.35× [0.997 to 1.82]"
+    assert metrics.ratio(Interval(0.0, 0.3, 0.6, 9)) == "1.35× [1.00 to 1.82]"

@@ -10,8 +10,8 @@ from model_parts import RENAMED
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.records import Context, MemoryItem, Stage, State
-from evokernel.experiments.audit import Memory, Operator, audit, operators, remembered
-from evokernel.experiments.kernels_alike import ALIKE, FEWEST, Kernels, kernel_runs
+from evokernel.experiments.bank_contamination import Memory, Operator, audit, operators, remembered
+from evokernel.experiments.code_similarity import ALIKE, FEWEST, Kernels, kernel_runs
 from evokernel.memory.bank import Bank
 from evokernel.memory.ledger import Update
 from evokernel.memory.packs import export
@@ -102,7 +102,7 @@ def test_a_planted_copy_without_its_reference_is_found_by_its_kernel(held_out):
 
 def test_kernels_of_other_operators_are_others():
     """From one writer, which begins them all alike; and short ones are not looked for."""
-    sweep = make("generator", "sweep", backend="cpp")
+    sweep = make("generator", "template_search", backend="cpp")
     tasks = load("starter/gelu,starter/scale_shift,starter/layernorm,starter/rmsnorm,starter/matmul,starter/batched_matmul")
     codes = {task.id: sweep.write(State(task=task), Context(stage=Stage.DRAFT)).candidate.code for task in tasks}
     runs = {id: kernel_runs(code) for id, code in codes.items()}

@@ -6,8 +6,8 @@ import pytest
 from model_parts import GELU, MODEL, a_run
 
 from evokernel.core.errors import UserError
-from evokernel.experiments.extracted import extract, new_folder, worth
-from evokernel.experiments.put_back import put_back
+from evokernel.experiments.kernel_substitution import put_back
+from evokernel.experiments.task_extraction import extract, new_folder, worth
 from evokernel.reference.extract.profiles import profile
 from evokernel.reference.module import Reference
 

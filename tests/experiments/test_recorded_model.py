@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from evokernel.app import factory
 from evokernel.core.config import parse
 from evokernel.core.journal import Journal
 from evokernel.core.plugins import make
 from evokernel.core.records import Context, Shown, Stage
 from evokernel.core.run import Run
-from evokernel.experiments import compose
 
 RECORDED = Path(__file__).parents[2] / "results" / "real-model" / "value-0"
 ATTEMPTS = {attempt.id: attempt for attempt in Journal(RECORDED / "attempts.jsonl").read()}
@@ -34,7 +34,7 @@ class Shows:
 @pytest.mark.skipif(bool(MISSING), reason=str(MISSING))
 def test_outcomes_and_values_come_out_the_same(tmp_path):
     recorded = Run.open(RECORDED).config.model_dump(mode="json")
-    engine = compose.start(parse({**recorded, "generator": {"name": "replay", "journal": str(RECORDED)}}), tmp_path / "run")
+    engine = factory.start(parse({**recorded, "generator": {"name": "replay", "journal": str(RECORDED)}}), tmp_path / "run")
     engine.policy = Shows(engine.policy)
     try:
         made = {attempt.id: attempt for attempt in engine.attempts()}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.core.records import Attempt, Candidate, GateResult, MemoryItem, Outcome, Profile, Ref, Signature, Stage, Task, Tensor, Work
-from evokernel.experiments.leaks import model_runs, same_operator
+from evokernel.experiments.pack_contamination import model_runs, same_operator
 from evokernel.reports.metrics import Tried
 from evokernel.tasks.loader import files
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from evokernel.experiments import survey as module
-from evokernel.experiments.survey import Wish, look, survey
+from evokernel.experiments import task_lint as module
+from evokernel.experiments.task_lint import Wish, look, survey
 from evokernel.tasks.loader import files
 
 HEAD = "import os, time\nimport torch\nN = 64\nclass Model(torch.nn.Module):\n"

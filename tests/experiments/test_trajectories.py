@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
+from evokernel.app import factory
 from evokernel.core.config import resolve
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
-from evokernel.experiments import compose
 from evokernel.experiments.trajectories import rows, write
 
 TASK = "import torch\nN = 8\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\n"
@@ -21,8 +21,8 @@ def run(tmp_path_factory):
     (here / "twice.py").write_text(TASK + "\n\ndef get_inputs():\n    return [torch.rand(N, 4)]\n")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(here)
-        settings = ["backend=cpp", "clock=synthetic", "budget=2", "workers=1", "fresh=true", "generator=sweep", "tasks=twice.py"]
-        engine = compose.start(resolve(None, settings), here / "run")
+        settings = ["backend=cpp", "clock=synthetic", "budget=2", "workers=1", "fresh=true", "generator=template_search", "tasks=twice.py"]
+        engine = factory.start(resolve(None, settings), here / "run")
         list(engine.attempts())
         engine.close()
     return Run.open(here / "run")

@@ -7,11 +7,11 @@ import pytest
 from chat_server import Behaviour, ChatServer
 from engine_parts import task
 
+from evokernel.app.factory import start
+from evokernel.app.guarded_executor import Watched
 from evokernel.core.config import resolve
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Candidate, GateResult, Job, Outcome, Usage
-from evokernel.experiments.compose import start
-from evokernel.experiments.watched import Watched
 from evokernel.reports import metrics
 from evokernel.verify import verify
 
@@ -110,7 +110,7 @@ def test_a_run_pays_for_its_audits_and_says_so(tmp_path, monkeypatch):
             "audit.price_in=1.0",
             "audit.price_out=2.0",
         ]
-        parts = {"backend": "cpp", "generator": "script", "policy": "passk", "executor": "test_watched:InProcess"}
+        parts = {"backend": "cpp", "generator": "from_files", "policy": "passk", "executor": "test_watched:InProcess"}
         config = resolve(None, sets, tasks="twice.py", budget=2, fresh=True, clock="synthetic", protocol="paper", **parts)
         engine = start(config, tmp_path / "run")
         made = list(engine.attempts())
@@ -124,7 +124,7 @@ def test_a_run_pays_for_its_audits_and_says_so(tmp_path, monkeypatch):
 
 
 def test_bad_settings_are_refused_before_anything_is_made(tmp_path):
-    config = resolve(None, ["audit.modle=m"], tasks="starter/softmax", backend="cpp", generator="sweep")
+    config = resolve(None, ["audit.modle=m"], tasks="starter/softmax", backend="cpp", generator="template_search")
     with pytest.raises(UserError, match=r"no setting 'audit\.modle'"):
         start(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -18,10 +18,10 @@ from evokernel.core.journal import Journal
 from evokernel.core.plugins import make
 from evokernel.core.records import State, Usage
 from evokernel.generators.command import Command
+from evokernel.generators.file_exchange import Mailbox
+from evokernel.generators.from_files import Script
 from evokernel.generators.llm import Llm
-from evokernel.generators.mailbox import Mailbox
 from evokernel.generators.replay import Replay
-from evokernel.generators.script import Script
 from evokernel.llm.settings import ChatSettings
 
 FRESH = State(task=TASK)
@@ -296,4 +296,4 @@ def test_a_mailbox_needs_a_folder_it_can_use(tmp_path):
     with pytest.raises(UserError, match=r"generator\.folder"):
         Mailbox("cpp", str(tmp_path / "file" / "box"))
     with pytest.raises(UserError, match="poll_s"):
-        make("generator", "mailbox", backend="cpp", folder=str(tmp_path), poll_s=0)
+        make("generator", "file_exchange", backend="cpp", folder=str(tmp_path), poll_s=0)

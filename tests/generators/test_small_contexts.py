@@ -5,10 +5,10 @@ from engine_parts import Writer, engine
 from prompt_cases import DRAFTING, EMPTY, FULL, GOLDEN, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, attempt, same
 
 from evokernel.core.records import Context, GateResult, Shown, Stage, State
+from evokernel.generators.prompt_text import computed, wanted
 from evokernel.generators.prompting import Prompts, fit, item_tokens, the_one, tokens
 from evokernel.generators.replay import Replay
-from evokernel.generators.wording import computed, wanted
-from evokernel.llm.window import room
+from evokernel.llm.context_budget import room
 
 EXAMPLE = TRACE.model_copy(update={"key": "def forward(self, x):\n    return gelu(x)\n"})
 

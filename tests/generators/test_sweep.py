@@ -11,12 +11,12 @@ import pytest
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, MemoryItem, Outcome, Profile, Shown, Stage, State
-from evokernel.generators.sweep import Sweep
-from evokernel.generators.sweep.belief import Belief
-from evokernel.generators.sweep.dialects import dialect_of, dialects
-from evokernel.generators.sweep.evidence import Evidence, Words, decisions_in, gather
-from evokernel.generators.sweep.operator import Taken, operator
-from evokernel.generators.sweep.writer import Writer, onward
+from evokernel.generators.template_search import Sweep
+from evokernel.generators.template_search.dialects import dialect_of, dialects
+from evokernel.generators.template_search.evidence import Evidence, Words, decisions_in, gather
+from evokernel.generators.template_search.operator import Taken, operator
+from evokernel.generators.template_search.option_model import Belief
+from evokernel.generators.template_search.search import Writer, onward
 from evokernel.tasks.loader import load
 
 EMPTY = Context(stage=Stage.DRAFT)
@@ -88,13 +88,13 @@ def test_settings_are_checked():
 
 def test_equal_seed_state_and_context_give_the_equal_text():
     state = State(task=STARTER["matmul"])
-    assert Sweep(seed=3).write(state, EMPTY) == make("generator", "sweep", seed=3).write(state, EMPTY)
+    assert Sweep(seed=3).write(state, EMPTY) == make("generator", "template_search", seed=3).write(state, EMPTY)
     assert len({Sweep(seed=s).write(state, EMPTY).candidate.id for s in range(10)}) > 5
 
 
 @pytest.mark.slow
 def test_no_hash_of_python_decides():
-    text = "from evokernel.generators.sweep import Sweep\nfrom evokernel.tasks.loader import load\nfrom evokernel.core.records import *\n"
+    text = "from evokernel.generators.template_search import Sweep\nfrom evokernel.tasks.loader import load\nfrom evokernel.core.records import *\n"
     text += "task = load('starter/layernorm')[0]\n"
     text += "print([Sweep('pallas', seed=s).write(State(task=task), Context(stage=Stage.DRAFT)).candidate.id for s in range(8)])"
     runs = {

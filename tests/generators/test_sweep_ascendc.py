@@ -7,16 +7,16 @@ from sampling import one_in
 
 from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Context, Job, Stage, State
-from evokernel.generators.sweep import Sweep
-from evokernel.generators.sweep.belief import Belief
-from evokernel.generators.sweep.decisions import Decision
-from evokernel.generators.sweep.dialects import dialect_of
-from evokernel.generators.sweep.evidence import Evidence, decisions_in
-from evokernel.generators.sweep.nodes import NoSketch
-from evokernel.generators.sweep.operator import Taken, operator
-from evokernel.generators.sweep.plan import FUSE
-from evokernel.generators.sweep.writer import Writer
-from evokernel.memory import seeds
+from evokernel.generators.template_search import Sweep
+from evokernel.generators.template_search.decisions import Decision
+from evokernel.generators.template_search.dialects import dialect_of
+from evokernel.generators.template_search.evidence import Evidence, decisions_in
+from evokernel.generators.template_search.graph import NoSketch
+from evokernel.generators.template_search.operator import Taken, operator
+from evokernel.generators.template_search.option_model import Belief
+from evokernel.generators.template_search.search import Writer
+from evokernel.generators.template_search.stage_planner import FUSE
+from evokernel.memory import seed_cards
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
 
@@ -141,7 +141,7 @@ def test_hints_speak_of_decisions_and_cards_that_exist():
     used = {name for table in (*HINTS.suspects.values(), *HINTS.remedies.values()) for name in table}
     assert used | set(HINTS.words) | {name for listed in HINTS.sizes.values() for name in listed} <= names
     assert HINTS.common <= {option for _, option in options}
-    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seeds.seeds("ascendc")).lower()
+    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seed_cards.seeds("ascendc")).lower()
     for table in (HINTS.cards, HINTS.forbidden, HINTS.needs):
         for pair, phrases in table.items():
             assert any(phrase in cards for phrase in phrases), pair

@@ -2,11 +2,11 @@
 
 import pytest
 
-from evokernel.generators.sweep.nodes import NoSketch, Num, apply, arithmetic, leaf, permute, rebuilt, reduce, reshape, walk
-from evokernel.generators.sweep.plan import FUSE, plan
-from evokernel.generators.sweep.read import graph_of, read
-from evokernel.generators.sweep.settle import segments, settled
-from evokernel.generators.sweep.sizes import Sizes
+from evokernel.generators.template_search.graph import NoSketch, Num, apply, arithmetic, leaf, permute, rebuilt, reduce, reshape, walk
+from evokernel.generators.template_search.graph_reader import graph_of, read
+from evokernel.generators.template_search.sink_reshapes import segments, settled
+from evokernel.generators.template_search.sizes import Sizes
+from evokernel.generators.template_search.stage_planner import FUSE, plan
 from evokernel.reference.program import Argument, Program, Ref, Step, Varied
 from evokernel.tasks.loader import load
 

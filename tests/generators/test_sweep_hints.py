@@ -2,12 +2,12 @@
 
 import pytest
 
-from evokernel.generators.sweep.belief import Belief
-from evokernel.generators.sweep.decisions import Decision
-from evokernel.generators.sweep.dialects import dialect_of
-from evokernel.generators.sweep.evidence import Evidence
-from evokernel.generators.sweep.plan import FUSE
-from evokernel.memory import seeds
+from evokernel.generators.template_search.decisions import Decision
+from evokernel.generators.template_search.dialects import dialect_of
+from evokernel.generators.template_search.evidence import Evidence
+from evokernel.generators.template_search.option_model import Belief
+from evokernel.generators.template_search.stage_planner import FUSE
+from evokernel.memory import seed_cards
 
 
 @pytest.mark.parametrize("backend", ["cpp", "pallas"])
@@ -25,7 +25,7 @@ def test_hints_speak_of_decisions_that_exist(backend):
 @pytest.mark.parametrize("backend", ["cpp", "pallas"])
 def test_what_opens_and_warns_is_in_the_knowledge(backend):
     """A phrase that no card holds could never be shown."""
-    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seeds.seeds(backend)).lower()
+    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seed_cards.seeds(backend)).lower()
     hints = dialect_of(backend).hints
     for table in (hints.cards, hints.forbidden, hints.needs):
         for pair, phrases in table.items():

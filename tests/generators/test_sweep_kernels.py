@@ -7,10 +7,10 @@ from sampling import one_in
 
 from evokernel.core.plugins import make
 from evokernel.core.records import Candidate, Context, Job, Stage, State
-from evokernel.generators.sweep import Sweep
-from evokernel.generators.sweep.belief import Belief
-from evokernel.generators.sweep.operator import operator
-from evokernel.generators.sweep.writer import Writer
+from evokernel.generators.template_search import Sweep
+from evokernel.generators.template_search.operator import operator
+from evokernel.generators.template_search.option_model import Belief
+from evokernel.generators.template_search.search import Writer
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
 

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from evokernel.core.errors import CandidateError
-from evokernel.generators.sweep.belief import Belief
-from evokernel.generators.sweep.operator import operator
-from evokernel.generators.sweep.writer import Writer
+from evokernel.generators.template_search.operator import operator
+from evokernel.generators.template_search.option_model import Belief
+from evokernel.generators.template_search.search import Writer
 from evokernel.tasks.loader import load
 
 STARTER = {task.id.split("/")[1]: task for task in load("starter")}
@@ -79,7 +79,7 @@ class Bench:
         import jax
         import numpy as np
 
-        from evokernel.backends.pallas import guard, lower
+        from evokernel.backends.pallas import lower, program_rules
         from evokernel.reference.module import Reference
 
         reference = Reference(task.source, "task.py", task.sizes[size])
@@ -91,7 +91,7 @@ class Bench:
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
         with lower.target(self.chip):
             closed = jax.make_jaxpr(lambda *given: names["kernel"](*given, *scalars))(*shapes)
-        assert guard.findings(closed) == []
+        assert program_rules.findings(closed) == []
         return closed, arrays, reference.run(sample)[0].tensor.numpy()
 
     def reason(self, task, code, size="held_out"):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core import clean_python
+from evokernel.core import isolated_python
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
-from evokernel.jail import plans
+from evokernel.sandbox import profiles
 from evokernel.tasks.loader import load
-from evokernel.verify.arena import Arena
-from evokernel.verify.sandbox import Child
+from evokernel.verify.candidate_process import Child
+from evokernel.verify.shared_buffers import Arena
 
 BACKENDS = Path(__file__).parents[1] / "verify"
 
@@ -51,7 +51,7 @@ def started(doubling, tmp_path):
 def prober():
     """A process that tries texts in jails, each in a copy of its own."""
     sys.path.insert(0, str(Path(__file__).parent))
-    command = clean_python.command("prober", "main")
+    command = isolated_python.command("prober", "main")
     sys.path.pop(0)
     bare = {"PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=bare) as process:
@@ -67,9 +67,9 @@ def tried(prober, tmp_path):
         cwd = tmp_path / "scratch"
         cwd.mkdir(exist_ok=True)
         if on_card:
-            plan = plans.card(None, [], str(cwd), on_card, {"RLIMIT_FSIZE": 1 << 20})
+            plan = profiles.card(None, [], str(cwd), on_card, {"RLIMIT_FSIZE": 1 << 20})
         else:
-            plan = plans.kernel(None, [], 1, {"RLIMIT_FSIZE": 1 << 20, "RLIMIT_NPROC": 0})
+            plan = profiles.kernel(None, [], 1, {"RLIMIT_FSIZE": 1 << 20, "RLIMIT_NPROC": 0})
             if "limits" in plan:
                 plan["more_memory"] = 1 << 30
         prober.stdin.write(json.dumps({"plan": plan, "text": text, "late": late, "where": str(tmp_path), "cwd": str(cwd)}) + "\n")

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from evokernel.jail.enter import enter, enter_after_loading
+from evokernel.sandbox.apply import enter, enter_after_loading
 
 
 def main():

@@ -5,42 +5,48 @@ import struct
 
 import pytest
 
-from evokernel.jail import filters
-from evokernel.jail.system import PID_MARK
+from evokernel.sandbox import syscall_filter
+from evokernel.sandbox.syscalls import PID_MARK
 
 MACHINES = ("x86_64", "aarch64")
 ALLOWED, KILLED, PRETENDED = "allow", "kill", "pretend"
-RUN = [name for name in filters.profiles()["profiles"] if name != "careful"]
+RUN = [name for name in syscall_filter.profiles()["profiles"] if name != "careful"]
 
 
 def judged(profile, machine, call, *arguments, audit=None):
     """What happens to a call, by name or number."""
-    table = filters.table(machine)
+    table = syscall_filter.table(machine)
     number = table.calls[call] if isinstance(call, str) else call
     padded = [argument & (1 << 64) - 1 for argument in (*arguments, *[0] * (6 - len(arguments)))]
     data = struct.pack("<IIQ6Q", number, audit or table.audit, 0, *padded)
-    steps = list(struct.iter_unpack("=HBBI", filters.program(profile, machine)))
+    steps = list(struct.iter_unpack("=HBBI", syscall_filter.program(profile, machine)))
     at = held = 0
     while True:
         code, if_true, if_false, value = steps[at]
         at += 1
-        if code == filters.LOAD:
+        if code == syscall_filter.LOAD:
             (held,) = struct.unpack_from("<I", data, value)
-        elif code == filters.RETURN:
-            return {filters.ALLOW: ALLOWED, filters.KILL: KILLED, filters.ERRNO: PRETENDED}.get(value) or errno.errorcode[value & 0xFFFF]
-        elif code == filters.JUMP_ALWAYS:
+        elif code == syscall_filter.RETURN:
+            return {syscall_filter.ALLOW: ALLOWED, syscall_filter.KILL: KILLED, syscall_filter.ERRNO: PRETENDED}.get(
+                value
+            ) or errno.errorcode[value & 0xFFFF]
+        elif code == syscall_filter.JUMP_ALWAYS:
             at += value
         else:
-            tests = {filters.JUMP_EQUAL: held == value, filters.JUMP_AT_LEAST: held >= value, filters.JUMP_BITS: bool(held & value)}
+            tests = {
+                syscall_filter.JUMP_EQUAL: held == value,
+                syscall_filter.JUMP_AT_LEAST: held >= value,
+                syscall_filter.JUMP_BITS: bool(held & value),
+            }
             at += if_true if tests[code] else if_false
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("profile", RUN)
 def test_every_named_call_is_judged_as_the_profile_says(machine, profile):
-    table = filters.table(machine)
-    named, otherwise = filters.rules(profile)
-    assert len(filters.program(profile, machine)) // 8 <= 4096
+    table = syscall_filter.table(machine)
+    named, otherwise = syscall_filter.rules(profile)
+    assert len(syscall_filter.program(profile, machine)) // 8 <= 4096
     for name, number in table.calls.items():
         clauses = named.get(name, [("", otherwise)])
         if len(clauses) == 1:
@@ -57,7 +63,7 @@ def test_every_named_call_is_judged_as_the_profile_says(machine, profile):
 @pytest.mark.parametrize("profile", RUN)
 def test_calls_of_another_processor_end_the_process(machine, profile):
     assert judged(profile, machine, "read", audit=0x40000003) == KILLED  # 32-bit x86
-    assert judged(profile, machine, filters.X32 + 1) == KILLED
+    assert judged(profile, machine, syscall_filter.X32 + 1) == KILLED
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -144,11 +150,11 @@ def test_arguments_decide(machine, profile, call, arguments, expected):
 def test_the_mark_for_the_process_stands_only_where_it_is_meant(profile):
     """It is replaced wherever its four bytes occur."""
     for machine in MACHINES:
-        program = filters.program(profile, machine)
+        program = syscall_filter.program(profile, machine)
         values = [struct.unpack_from("=HBBI", program, at)[3] for at in range(0, len(program), 8)]
         assert program.count(struct.pack("=I", PID_MARK)) == values.count(PID_MARK)
 
 
 def test_an_unknown_processor_has_no_filter():
-    assert filters.table("riscv64") is None
-    assert filters.program("kernel", "riscv64") is None
+    assert syscall_filter.table("riscv64") is None
+    assert syscall_filter.program("kernel", "riscv64") is None

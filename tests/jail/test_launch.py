@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.backends.native import toolchain
-from evokernel.jail import launch, layers, plans
+from evokernel.sandbox import exec_compiler, layers, profiles
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or bool(layers.lacking()), reason="the sandbox is incomplete here: " + "; ".join(layers.lacking())
@@ -27,8 +27,8 @@ def work(tmp_path):
 
 
 def run(work, *words, limits=None):
-    plan = plans.compiler("/usr/bin/g++", [], str(work), (), limits or {})
-    command = launch.command(plan, list(words), os.getpid())
+    plan = profiles.compiler("/usr/bin/g++", [], str(work), (), limits or {})
+    command = exec_compiler.command(plan, list(words), os.getpid())
     return subprocess.run(command, cwd=work, capture_output=True, text=True, process_group=0, timeout=30)
 
 
@@ -88,8 +88,8 @@ def test_a_compiler_is_limited(work):
 def test_nothing_is_inherited(work):
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
-    plan = plans.compiler("/usr/bin/g++", [], str(work), (), {})
-    command = launch.command(plan, ["/bin/sh", "-c", "ls /proc/self/fd"])
+    plan = profiles.compiler("/usr/bin/g++", [], str(work), (), {})
+    command = exec_compiler.command(plan, ["/bin/sh", "-c", "ls /proc/self/fd"])
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, pass_fds=(writing,))
     os.close(reading)
     os.close(writing)
@@ -98,12 +98,12 @@ def test_nothing_is_inherited(work):
 
 def test_a_compiler_that_cannot_be_started_says_so(work):
     done = run(work, str(work / "nothing"))
-    assert (done.returncode, done.stderr) == (launch.CANNOT, f"cannot start {work}/nothing: No such file or directory\n")
+    assert (done.returncode, done.stderr) == (exec_compiler.CANNOT, f"cannot start {work}/nothing: No such file or directory\n")
 
 
 def test_a_compiler_dies_with_the_judge(work):
     script = (
-        "import os, subprocess, sys, time\nfrom evokernel.jail import launch, plans\n"
+        "import os, subprocess, sys, time\nfrom evokernel.sandbox import launch, plans\n"
         f"plan = plans.compiler('/usr/bin/g++', [], {str(work)!r}, (), {{}})\n"
         "one = subprocess.Popen(launch.command(plan, ['/bin/sh', '-c', 'echo started > mark; sleep 60'], os.getpid()), process_group=0,"
         f" cwd={str(work)!r})\nprint(one.pid, flush=True)\ntime.sleep(60)\n"

@@ -8,7 +8,7 @@ import pytest
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.jail import filters, layers, places
+from evokernel.sandbox import allowed_paths, layers, syscall_filter
 from evokernel.verify import verify
 
 NAMES = ("limits", "privileges", "namespaces", "landlock", "seccomp")
@@ -27,12 +27,14 @@ def test_every_layer_is_tried_once():
 @pytest.mark.skipif(bool(layers.lacking()), reason="the sandbox is incomplete here")
 def test_trying_finds_what_is_not_there(monkeypatch):
     """Inside a compiler's jail nothing but limits can be had."""
-    from evokernel.core import clean_python
-    from evokernel.jail import launch, plans
+    from evokernel.core import isolated_python
+    from evokernel.sandbox import exec_compiler, profiles
 
-    plan = plans.compiler(sys.executable, [sys.prefix, sys.base_prefix, str(places.Path(layers.__file__).parents[2])], "/tmp", (), {})
-    probe = clean_python.command("evokernel.jail.probe", "main", filters.program("kernel").hex(), str(layers.number()))
-    done = subprocess.run(launch.command(plan, probe), capture_output=True, text=True)
+    plan = profiles.compiler(
+        sys.executable, [sys.prefix, sys.base_prefix, str(allowed_paths.Path(layers.__file__).parents[2])], "/tmp", (), {}
+    )
+    probe = isolated_python.command("evokernel.sandbox.probe", "main", syscall_filter.program("kernel").hex(), str(layers.number()))
+    done = subprocess.run(exec_compiler.command(plan, probe), capture_output=True, text=True)
     states = {line.split("\t")[0]: line.split("\t")[1] for line in done.stdout.splitlines()}
     assert states == dict.fromkeys(NAMES, "fails") | {"limits": "holds"}, done.stderr
 
@@ -103,5 +105,5 @@ def test_doctor_shows_layers(monkeypatch):
 def test_packages_beside_a_program_are_readable_and_a_working_folder_is_not(tmp_path):
     """Where what a program needs was unpacked, there is no site-packages."""
     (tmp_path / "site" / "typing_extensions-4.16.0.dist-info").mkdir(parents=True)
-    assert places.is_for_packages(str(tmp_path / "site"))
-    assert not places.is_for_packages(str(tmp_path))
+    assert allowed_paths.is_for_packages(str(tmp_path / "site"))
+    assert not allowed_paths.is_for_packages(str(tmp_path))

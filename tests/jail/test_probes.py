@@ -7,7 +7,7 @@ import sys
 import pytest
 from probes import PROBES, WITHOUT, text
 
-from evokernel.jail import layers
+from evokernel.sandbox import layers
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or bool(layers.lacking()), reason="the sandbox is incomplete here: " + "; ".join(layers.lacking())

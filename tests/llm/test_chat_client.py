@@ -279,7 +279,7 @@ def test_named_providers_and_published_prices(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     made = ChatClient(checked(model="gpt-4o-mini", provider="openai"))
     assert made.endpoint.base_url == "https://api.openai.com/v1"
-    from evokernel.llm.account import Tokens
+    from evokernel.llm.cost_tracker import Tokens
 
     assert made.account.cost(Tokens(1_000_000, 1_000_000, 0)) == pytest.approx(0.75)
     assert made.account.cost(Tokens(1_000_000, None, 0)) is None

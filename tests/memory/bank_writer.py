@@ -2,7 +2,7 @@
 
 import sys
 
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 from evokernel.core.plugins import make
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank

@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 from bank_parts import with_history
 
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 
 NUMBERS = count()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Value
 from evokernel.core.records import Stage

@@ -5,11 +5,11 @@ from bank_parts import HASH, learn, open_bank, with_history
 from engine_parts import task
 from test_memory_bank import item
 
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 from evokernel.core.errors import InfraError, UserError
 from evokernel.memory.bank import Bank
-from evokernel.memory.browse import Browser, Wanted
 from evokernel.memory.consolidate import consolidate
+from evokernel.memory.queries import Browser, Wanted
 from evokernel.memory.revoke import revoke
 
 

@@ -6,7 +6,7 @@ from evokernel.core.plugins import make
 from evokernel.core.protocols import Value
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank
-from evokernel.memory.frozen import Frozen
+from evokernel.memory.read_only import Frozen
 
 
 def item(id: str, text: str) -> MemoryItem:

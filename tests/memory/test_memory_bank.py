@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from engine_parts import attempt, task
 
-from evokernel.core.address import Url
+from evokernel.core.bank_uri import Url
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Value
 from evokernel.core.records import MemoryItem, Stage

@@ -15,7 +15,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import Value
 from evokernel.core.records import Stage
 from evokernel.core.run import Run
-from evokernel.memory import origins
+from evokernel.memory import provenance
 from evokernel.memory.bank import Bank
 from evokernel.memory.pack_file import Filters, first_line, read
 from evokernel.memory.packs import Leaving, Moved, export, import_pack, unmatched
@@ -132,7 +132,7 @@ def test_items_that_stay_behind_take_along_what_was_learned_with_them(path, tmp_
 def test_a_header_says_where_it_comes_from(tmp_path):
     """Also when the folders of its runs are gone, and after a further move."""
     config = RunConfig(id="a", seed=7, backend={"name": "cpp"}, generator={"name": "llm", "model": "m-1", "key": "none"})
-    facts = origins.facts(config, {"versions": {"evokernel": "1", "compiler": "g++ 12"}, "hardware": {"cores": "2"}})
+    facts = provenance.facts(config, {"versions": {"evokernel": "1", "compiler": "g++ 12"}, "hardware": {"cores": "2"}})
     with Bank.open(tmp_path / "one.db", HASH, backend="cpp", run="a", folder=tmp_path / "gone", facts=facts) as bank:
         bank.add([item("cpp/tip", "practice")])
         learn(bank, "gelu", 0, ["cpp/tip"])

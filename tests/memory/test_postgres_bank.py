@@ -12,13 +12,13 @@ from engine_parts import task
 from test_memory_bank import item
 
 from evokernel.cli import doctor, memory
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 from evokernel.core.config import resolve
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.protocols import Value
 from evokernel.core.records import Stage
 from evokernel.core.run import Run
-from evokernel.memory import far, ledger, schema
+from evokernel.memory import ledger, remote_index, schema
 from evokernel.memory import postgres as on_server
 from evokernel.memory.bank import Bank
 from evokernel.memory.consolidate import consolidate
@@ -251,8 +251,8 @@ def test_what_is_hidden_takes_no_place_in_a_large_bank(postgres, monkeypatch, ma
 
 def test_few_keys_are_all_looked_at_where_filters_leave_little(postgres, monkeypatch):
     monkeypatch.setattr(on_server, "LARGE", 0)
-    monkeypatch.setattr(far, "NEAR", (2, 2))
-    monkeypatch.setattr(far, "MOST", 4)
+    monkeypatch.setattr(remote_index, "NEAR", (2, 2))
+    monkeypatch.setattr(remote_index, "MOST", 4)
     url = place(postgres.url("all_keys"))
     with open_bank(url, "a") as bank:
         bank.add([item("a:t/x/0", key="something else entirely", task="t/x", bottleneck="memory")])
@@ -315,7 +315,7 @@ def test_a_file_needs_no_client_library():
     import subprocess
     import sys
 
-    code = "import sys, evokernel.cli.main, evokernel.memory.bank, evokernel.web.shelf; print('psycopg' in sys.modules)"
+    code = "import sys, evokernel.cli.main, evokernel.memory.bank, evokernel.web.run_index; print('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

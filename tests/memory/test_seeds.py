@@ -4,7 +4,7 @@ import pytest
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import folder, names
-from evokernel.memory.seeds import card, seeds
+from evokernel.memory.seed_cards import card, seeds
 
 GOOD = """---
 kind: practice

@@ -8,12 +8,12 @@ import pytest
 from bank_parts import learn, open_bank, standings, with_history
 from test_memory_bank import item
 
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 from evokernel.core.errors import InfraError, UserError
 from evokernel.memory import postgres as on_server
 from evokernel.memory import revoke as revoking
 from evokernel.memory import schema
-from evokernel.memory.browse import Browser, Wanted
+from evokernel.memory.queries import Browser, Wanted
 
 
 def test_a_session_that_the_server_ended_for_doing_nothing_is_begun_again(postgres, caplog):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evokernel.experiments.survey import flaws_of
-from evokernel.reference.audit import audit
+from evokernel.experiments.task_lint import flaws_of
+from evokernel.reference.degenerate_solutions import PAPER, Tolerance, passes, span
 from evokernel.reference.describe import describe
-from evokernel.reference.narrow import narrowed
-from evokernel.reference.shortcuts import PAPER, Tolerance, passes, span
+from evokernel.reference.shrink import narrowed
+from evokernel.reference.task_lint import audit
 
 HEAD = "import torch\nimport torch.nn as nn\nROWS, COLS = 32, 48\n"
 

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from evokernel.reference.describe import describe
-from evokernel.reference.extract.alone import Collector, alone
 from evokernel.reference.extract.dimensions import sizes
-from evokernel.reference.extract.excerpt import excerpt, file_name, tensor_names
-from evokernel.reference.extract.likeness import likeness
 from evokernel.reference.extract.profiles import Profile, profile
+from evokernel.reference.extract.single_call import Collector, alone
+from evokernel.reference.extract.task_source import excerpt, file_name, tensor_names
+from evokernel.reference.extract.tensor_stats import likeness
 from evokernel.reference.module import Reference
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import made_run
 
-from evokernel.core.finals import Final
+from evokernel.core.final_results import Final
 from evokernel.core.records import Attempt, Ref, Stage, Task
-from evokernel.experiments import plans
+from evokernel.experiments import spec
 from evokernel.experiments.results import Results
 from evokernel.reports.metrics import Tried, by_task
 
@@ -54,7 +54,7 @@ def results(folder: Path, arms: list[str], budget: int = 10, seeds: int = 2, cos
     }
     for arm in arms:
         made_run.write_run(folder / f"{arm}-0", tasks, [])
-    plan = plans.Plan(
+    plan = spec.Plan(
         name="made",
         kind=kind,
         title="Made up: <b>many</b> arms",
@@ -63,7 +63,7 @@ def results(folder: Path, arms: list[str], budget: int = 10, seeds: int = 2, cos
         seeds=seeds,
         settings={"protocol": "paper"},
         again={"protocol": "strict"},
-        arms=[plans.PlannedArm(name=arm) for arm in arms],
+        arms=[spec.PlannedArm(name=arm) for arm in arms],
         against=[(arms[-1], arms[0])] if len(arms) > 1 else [],
         paper={"columns": ["arm", "Acc"], "rows": [["value", "83.0"]], "note": "One run."},
     )

@@ -4,7 +4,7 @@ import made_run
 import pytest
 
 from evokernel.core.records import Ref
-from evokernel.experiments.layouts import LAYOUTS, curriculum, outcomes, timeline
+from evokernel.experiments.figures import LAYOUTS, curriculum, outcomes, timeline
 from evokernel.reports.metrics import by_task
 
 

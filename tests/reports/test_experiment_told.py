@@ -12,13 +12,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from evokernel.core.finals import Final
-from evokernel.experiments import costs, drawings, expected, plans, told, written
+from evokernel.core.final_results import Final
+from evokernel.experiments import cost_estimate, cost_tables, plots, report_writer, result_tables, spec
+from evokernel.experiments.figures import LAYOUTS
 from evokernel.experiments.intervals import Interval
-from evokernel.experiments.layouts import LAYOUTS
-from evokernel.experiments.measures import Apart, attempts_spent, faster_of_all, holds
+from evokernel.experiments.metrics import Apart, attempts_spent, faster_of_all, holds
 from evokernel.experiments.summary import at_once, summary
-from evokernel.reports import page, rounds
+from evokernel.reports import page, round_stats
 from evokernel.reports.metrics import by_task
 
 
@@ -29,7 +29,7 @@ def two(tmp_path_factory):
 
 
 def table(results, title):
-    (found,) = [one for one in told.tables(results) if one.title == title]
+    (found,) = [one for one in result_tables.tables(results) if one.title == title]
     return [dict(zip((column.name for column in found.columns), row)) for row in found.shown()]
 
 
@@ -37,18 +37,18 @@ def test_both_protocols_stand_side_by_side(two):
     rows = table(two, "L1: compiled and correct")
     assert list(rows[0]) == ["arm", "CR", "Acc, as published (1e-2)", "Acc, strict", "Acc, not vacuous"]
     assert re.fullmatch(r"\(\d+ %\) \d+ % \[\d+ to \d+\]", rows[1]["Acc, as published (1e-2)"])
-    arm = told.figures(two)["groups"]["L1"]["arms"]["value"]
+    arm = result_tables.figures(two)["groups"]["L1"]["arms"]["value"]
     assert arm["Acc"]["mean"] - arm["Acc, strict"]["mean"] >= 0.25, "what fell counts by one protocol only"
     assert arm["Acc, not vacuous"]["figures"] == 6, "three of four operators, two seeds"
 
 
 def test_runs_by_the_strict_protocol_are_read_the_other_way_round(two):
-    strict = replace(two, plan=plans.by(two.plan, "strict"))
+    strict = replace(two, plan=spec.by(two.plan, "strict"))
     rows = table(strict, "L1: compiled and correct")
     assert list(rows[0])[2:4] == ["Acc, as published (1e-2)", "Acc, strict"]
     assert rows[0]["Acc, strict"].startswith("("), "the loop's has a first round"
     assert rows[0]["Acc, as published (1e-2)"] == "–", "nobody asked"
-    assert "went by the protocol strict; bests were judged again by as published" in told.protocol(strict)
+    assert "went by the protocol strict; bests were judged again by as published" in result_tables.protocol(strict)
 
 
 def test_what_another_protocol_says_is_known_or_not():
@@ -73,22 +73,24 @@ def test_speeds_are_told_over_everything_they_can_be_over(two):
     assert re.fullmatch(r"[\d.]+× to [\d.]+×", rows[0]["middle half"])
     fast = {row["of"]: row for row in table(two, "L1: fast_p") if row["arm"] == "value"}
     assert float(fast["all"]["> 0.5×"].split()[0]) <= float(fast["correct"]["> 0.5×"].split()[0])
-    figures = told.figures(two)["groups"]["L1"]
+    figures = result_tables.figures(two)["groups"]["L1"]
     assert set(figures["speed"]["value"]["PyTorch eager"]) == {"geomean", "median", "quartiles"}
     assert set(figures["fast_p"]["value"]["PyTorch eager"]["all"]) == {"0.5", "1", "1.5", "2", "4"}
     assert {row["category"] for row in figures["categories"]} == {"activation", "matmul"}
 
 
 def test_what_it_took_is_told_or_not_reported(two, tmp_path):
-    (first, _) = costs.costs(two)
+    (first, _) = cost_tables.costs(two)
     assert first.cost_usd == 80 * 0.25
     assert first.per_correct(first.cost_usd) == 20.0 / first.correct
     free = made_experiment.results(tmp_path, ["value"], budget=2, seeds=1)
     assert table(free, "What it took")[0]["cost"] == "none"
-    unpriced = costs.cost("x", by_task([made_run.task("a")], [made_run.attempt(made_run.task("a"), 0, made_run.failed("check", "nan"))]))
+    unpriced = cost_tables.cost(
+        "x", by_task([made_run.task("a")], [made_run.attempt(made_run.task("a"), 0, made_run.failed("check", "nan"))])
+    )
     assert unpriced.row()[-1] == "not reported"
-    unknown = costs.Cost("x", 1, 1, made_run.with_usage(None), None)
-    assert (unknown.plain()["cost_usd"], costs.money(unknown)) == (None, "not reported")
+    unknown = cost_tables.Cost("x", 1, 1, made_run.with_usage(None), None)
+    assert (unknown.plain()["cost_usd"], cost_tables.money(unknown)) == (None, "not reported")
 
 
 def test_attempts_to_a_first_feasible_kernel_are_the_loops():
@@ -104,10 +106,10 @@ def test_attempts_to_a_first_feasible_kernel_are_the_loops():
 
 def test_shares_after_so_many_attempts(two):
     rows = {row["arm"]: row for row in table(two, "L1: correct after so many attempts")}
-    shares = told.figures(two)["groups"]["L1"]["by_attempts"]["value"]
+    shares = result_tables.figures(two)["groups"]["L1"]["by_attempts"]["value"]
     assert len(shares["Acc"]) == len(shares["CR"]) == 10
     assert shares["Acc"] == sorted(shares["Acc"])
-    assert shares["Acc"][-1] == told.figures(two)["groups"]["L1"]["arms"]["value"]["Acc"]["mean"]
+    assert shares["Acc"][-1] == result_tables.figures(two)["groups"]["L1"]["arms"]["value"]["Acc"]["mean"]
     assert rows["value"]["2"] == f"{100 * shares['Acc'][1]:.0f} %"
     assert list(rows["value"]) == ["arm", "1", "2", "3", "4", "6", "8", "10"]
 
@@ -115,15 +117,15 @@ def test_shares_after_so_many_attempts(two):
 def test_what_was_published_is_told_also_where_it_is_a_sentence(two):
     alone = replace(two, plan=two.plan.model_copy(update={"paper": {"note": "Ten of fifteen."}}))
     assert table(alone, "As published") == [{"what": "Ten of fifteen."}]
-    for name in plans.shipped():
+    for name in spec.shipped():
         if name != "real-model":
-            assert told.published(replace(two, plan=plans.read(name))), name
+            assert result_tables.published(replace(two, plan=spec.read(name))), name
 
 
 def test_every_toolchain_and_machine_that_runs_had_is_named(tmp_path):
     results = made_experiment.results(tmp_path, ["value"], budget=1, seeds=1)
     results.runs[0].note({"versions": {"evokernel": "0.1.0"}, "hardware": {"machine": "another"}})
-    assert told.versions(results) == ["evokernel 0.1.0, machine another", "evokernel 0.1.0, machine test"]
+    assert result_tables.versions(results) == ["evokernel 0.1.0, machine another", "evokernel 0.1.0, machine test"]
     (run,) = results.runs
     assert "test, then another" in page.render(run, [], None, [])
 
@@ -132,7 +134,7 @@ def overlapping(two, arm, groups, order):
     """Two arms that did the same, one on several groups that share operators, in an order of its own."""
     same = {seed: [tries[place] for place in order] for seed, tries in two.found["value"].items()}
     given = {"all": two.given["L1"], "some": [two.given["L1"][place] for place in (2, 0)]}
-    arms = (plans.PlannedArm(name="value", groups=("all",)), plans.PlannedArm(name=arm, groups=groups))
+    arms = (spec.PlannedArm(name="value", groups=("all",)), spec.PlannedArm(name=arm, groups=groups))
     plan = two.plan.model_copy(update={"groups": dict.fromkeys(given, "x"), "arms": arms, "against": ((arm, "value"),)})
     return replace(two, plan=plan, given=given, found={"value": two.found["value"], arm: same})
 
@@ -144,7 +146,7 @@ def test_pairs_are_of_the_same_operators_where_groups_overlap(two):
         for seeds in results.arms(group).values():
             assert [[tried.task.id for tried in tries] for tries in seeds.values()] == [names[group]] * 2
         assert set(results.arms(group)) == {"value", "both"}
-        for measures in told.figures(results)["groups"][group]["pairs"].values():
+        for measures in result_tables.figures(results)["groups"][group]["pairs"].values():
             for found in measures.values():
                 assert found["interval"] is None or found["interval"]["low"] == found["interval"]["mean"] == found["interval"]["high"] == 0
 
@@ -155,7 +157,7 @@ def test_an_arm_on_a_part_of_a_group_is_told_of_that_part_only(two, tmp_path):
     assert results.operators("all") == 4
     alone = replace(results, found={"part": results.found["part"]})
     assert alone.operators("all") == 0
-    assert written.write(alone), "also where no arm was tried on the whole of a group"
+    assert report_writer.write(alone), "also where no arm was tried on the whole of a group"
 
 
 def test_what_was_left_out_is_named(two):
@@ -178,7 +180,7 @@ def test_the_summary_tells_first_attempts_where_they_can_be_told_apart():
 
 
 def test_memories_shown_most_are_counted(two):
-    found = rounds.shown_most(two.first()["value"], 3)
+    found = round_stats.shown_most(two.first()["value"], 3)
     assert [one.id.partition("card")[0] for one in found] == ["cpp/"] * 3
     assert found[0].times >= found[1].times >= found[2].times
     assert found[0].operators <= 4
@@ -187,10 +189,15 @@ def test_memories_shown_most_are_counted(two):
 def test_spending_is_money_then_tokens_then_time():
     task = made_run.task("a")
     made = [made_run.attempt(task, 0, made_run.passed(1.0))]
-    assert rounds.spending(made) is rounds.SECONDS
-    assert rounds.spending([made_run.attempt(task, 0, made_run.failed("check", "nan"))]) is None
-    assert rounds.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(None))]) is rounds.TOKENS
-    assert rounds.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(0.5))]) is rounds.MONEY
+    assert round_stats.spending(made) is round_stats.SECONDS
+    assert round_stats.spending([made_run.attempt(task, 0, made_run.failed("check", "nan"))]) is None
+    assert (
+        round_stats.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(None))])
+        is round_stats.TOKENS
+    )
+    assert (
+        round_stats.spending([*made, made_run.attempt(task, 1, made_run.passed(1.0), usage=made_run.with_usage(0.5))]) is round_stats.MONEY
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,13 +217,13 @@ def test_pauses_do_not_count_as_work(tmp_path, gaps, seconds):
     times = accumulate(gaps, initial=1e9)
     made = [made_run.attempt(task, n, made_run.failed("check", "nan")).model_copy(update={"at": at}) for n, at in enumerate(times)]
     made_run.write_run(tmp_path / "run", [task], made)
-    (rate,) = expected.known([tmp_path]).values() or [None]
+    (rate,) = cost_estimate.known([tmp_path]).values() or [None]
     assert rate is None if seconds is None else rate.seconds == pytest.approx(seconds / len(made), abs=1e-6)
 
 
 def test_the_page_is_whole_and_loads_nothing(tmp_path):
     results = made_experiment.results(tmp_path, ["value"], budget=3, seeds=1)
-    written.write(results)
+    report_writer.write(results)
     page, text = ((tmp_path / f"experiment.{ending}").read_text() for ending in ("html", "md"))
     assert "Made up: &lt;b&gt;many&lt;/b&gt; arms" in page
     assert not re.search(r"<(script|img|iframe|link)|@import|url\((?!#)|src=", page)
@@ -267,7 +274,7 @@ def checked(monkeypatch):
 
 def test_no_text_lies_over_another_with_many_arms_and_long_names(checked, tmp_path):
     results = made_experiment.results(tmp_path, made_experiment.LONG)
-    drawings.drawings(results, tmp_path)
+    plots.drawings(results, tmp_path)
     assert checked == ["curve-L1", "rates-L1", "failures", "roles", "worth", "spent"]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from evokernel.cli.report import show
 from evokernel.core.records import Usage
-from evokernel.reports import metrics, tables, words
+from evokernel.reports import formatting, metrics, tables
 
 GOLDEN = """\
 task     round  first correct     best  PyTorch eager  speed-up  first→best  floor  bound by  gates  failures
@@ -82,8 +82,8 @@ def test_totals_give_round_one_in_brackets() -> None:
 
 def test_totals_of_nothing_hold_no_noughts_for_what_was_not_measured() -> None:
     lines = dict(tables.totals(metrics.by_task(made_run.made()[0], []), None))
-    assert lines["first→best gain"] == words.UNKNOWN
-    assert words.UNKNOWN in lines["speed-up over the baseline"]
+    assert lines["first→best gain"] == formatting.UNKNOWN
+    assert formatting.UNKNOWN in lines["speed-up over the baseline"]
     assert lines["time"] == "not measured"
 
 
@@ -104,22 +104,22 @@ def test_names_are_short_only_where_all_share_a_suite() -> None:
     [(None, "–"), (0.123, "0.12 µs"), (9.996, "10.0 µs"), (412.4, "412 µs"), (999.9, "1.00 ms"), (4120.0, "4.12 ms"), (2.5e6, "2.50 s")],
 )
 def test_latency(us: float | None, text: str) -> None:
-    assert words.latency(us) == text
+    assert formatting.latency(us) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.04, "0.0 s"), (41, "41 s"), (290, "4 min 50 s"), (7384, "2 h 03 min"), (None, "not measured")]
 )
 def test_duration(seconds: float | None, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert formatting.duration(seconds) == text
 
 
 def test_a_backend_for_a_chip_names_it() -> None:
-    assert words.backend("pallas", {"versions": {"chip": "v6e"}}) == "pallas (v6e)"
-    assert words.backend("cpp", {"versions": {}, "hardware": {}}) == words.backend("cpp", {}) == "cpp"
+    assert formatting.backend("pallas", {"versions": {"chip": "v6e"}}) == "pallas (v6e)"
+    assert formatting.backend("cpp", {"versions": {}, "hardware": {}}) == formatting.backend("cpp", {}) == "cpp"
 
 
 def test_cost_in_words() -> None:
-    assert words.cost(Usage()) == "none (no model was called)"
-    assert words.cost(made_run.with_usage(None)) == "not reported"
-    assert words.cost(made_run.with_usage(0.25)) == "$0.2500"
+    assert formatting.cost(Usage()) == "none (no model was called)"
+    assert formatting.cost(made_run.with_usage(None)) == "not reported"
+    assert formatting.cost(made_run.with_usage(0.25)) == "$0.2500"

@@ -1,4 +1,4 @@
-"""What evokernel.llm.serve uses of xllamacpp, without a model: put it on the path under that name."""
+"""What evokernel.llm.serve_main uses of xllamacpp, without a model: put it on the path under that name."""
 
 import json
 import threading

@@ -8,7 +8,7 @@ import pytest
 from sampling import one_in
 
 from evokernel.core.records import Task
-from evokernel.experiments.survey import SIZES, flaws_of
+from evokernel.experiments.task_lint import SIZES, flaws_of
 from evokernel.reference.module import Reference
 from evokernel.reference.signature import signature
 from evokernel.reference.sizes import ELEMENTS

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from evokernel.reference.module import Reference
-from evokernel.tasks import places
+from evokernel.tasks import suite_paths
 from evokernel.tasks.loader import files, home, load, suites
 
 COUNTS = {"attention": 70, "level1": 100, "level2": 100, "level3": 20, "mhc": 15, "starter": 16}
@@ -23,7 +23,7 @@ MHC = """
 def test_a_suite_is_whole(suite):
     found = files(suite)
     assert len({file.id for file in found}) == len(found) == COUNTS[suite]
-    assert places.read(home() / suite).title
+    assert suite_paths.read(home() / suite).title
     assert all(file.id.startswith(f"{suite}/") for file in found)
     assert all(len(file.path.read_text().splitlines()) <= 70 for file in found)
 

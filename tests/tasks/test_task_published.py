@@ -4,7 +4,7 @@ import pytest
 
 from evokernel.core.errors import UserError
 from evokernel.tasks.loader import load
-from evokernel.tasks.published import reference_part
+from evokernel.tasks.published_format import reference_part
 
 BOTH = '''"""A problem, and what somebody made of it."""
 import math

@@ -208,16 +208,16 @@ def test_a_time_below_the_floor_is_impossible(hostile, monkeypatch, figure):
 
 
 def test_folders_of_killed_judges_are_removed(tmp_path, monkeypatch):
-    from evokernel.verify import judge
+    from evokernel.verify import verifier
 
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    old, new, mine = (tmp_path / f"{judge.PREFIX}{pid}-x" for pid in (gone.pid, f"{gone.pid}-y", os.getpid()))
+    old, new, mine = (tmp_path / f"{verifier.PREFIX}{pid}-x" for pid in (gone.pid, f"{gone.pid}-y", os.getpid()))
     for folder in (old, new, mine):
         folder.mkdir()
     for folder in (old, mine):
         os.utime(folder, (0, 0))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    judge.remove_leftovers.cache_clear()
-    judge.remove_leftovers()
+    verifier.remove_leftovers.cache_clear()
+    verifier.remove_leftovers()
     assert (old.exists(), new.exists(), mine.exists()) == (False, True, True)

@@ -5,7 +5,7 @@ from judge_parts import HONEST, SINE, SINE_KERNEL, needs_compiler
 
 from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.tasks.loader import load
-from evokernel.verify import incumbents, timing, verify
+from evokernel.verify import incumbent, timing, verify
 from evokernel.verify.timing import PRECISION, is_close
 
 TASK = SINE.replace("LENGTH", "20_000")
@@ -49,7 +49,7 @@ def test_a_kernel_that_was_judged_here_is_not_built_again(doubling, monkeypatch)
         return build(self, task, candidate, workdir)
 
     monkeypatch.setattr(hostile_backend.Hostile, "build", count)
-    incumbents.KEPT.clear()
+    incumbent.KEPT.clear()
     for one, best in (("1", "0"), ("2", "1"), ("3", "2")):
         assert judged(doubling, f"{HONEST}# {one}", f"{HONEST}# {best}").incumbent_us
     assert built == ["1", "0", "2", "3"]
@@ -86,14 +86,14 @@ def test_folders_of_both_are_gone_afterwards(doubling, tmp_path, monkeypatch):
 
 
 def test_few_builds_are_kept_and_no_large_one(doubling, monkeypatch):
-    monkeypatch.setattr(incumbents, "BUILDS", 2)
-    incumbents.KEPT.clear()
+    monkeypatch.setattr(incumbent, "BUILDS", 2)
+    incumbent.KEPT.clear()
     for number in range(3):
         judged(doubling, f"{HONEST}# {number}\n", HONEST, clock="synthetic")
-    assert len(incumbents.KEPT) == 2
-    monkeypatch.setattr(incumbents, "BUILD_BYTES", 10)
+    assert len(incumbent.KEPT) == 2
+    monkeypatch.setattr(incumbent, "BUILD_BYTES", 10)
     judged(doubling, f"{HONEST}# 5\n", HONEST, clock="synthetic")
-    assert len(incumbents.KEPT) == 2
+    assert len(incumbent.KEPT) == 2
 
 
 def test_made_up_times_pair_with_those_of_the_best_so_far(doubling):
@@ -111,13 +111,13 @@ def test_only_who_may_be_faster_is_a_close_call():
 
 def test_a_narrow_gain_is_measured_in_two_starts(doubling, monkeypatch):
     starts = []
-    start = incumbents.is_ready
+    start = incumbent.is_ready
 
     def count(trial, arena):
         starts.append(trial.job.candidate.files["kernel.py"])
         return start(trial, arena)
 
-    monkeypatch.setattr(incumbents, "is_ready", count)
+    monkeypatch.setattr(incumbent, "is_ready", count)
     monkeypatch.setattr(timing, "is_narrow", lambda outcome: True)
     outcome = judged(doubling, HONEST, HONEST + "# other\n")
     assert starts == [HONEST + "# other\n", HONEST, HONEST + "# other\n"]

@@ -11,8 +11,8 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.protocols import PricedBackend, TracedBackend
 from evokernel.core.records import Candidate, Job
-from evokernel.jail import layers
-from evokernel.verify import incumbents, verify
+from evokernel.sandbox import layers
+from evokernel.verify import incumbent, verify
 from evokernel.verify.reasons import REASONS
 
 BENCH = 4096
@@ -37,11 +37,11 @@ def test_who_is_what():
 
 
 def test_the_price_comes_from_what_the_process_wrote(priced):
-    incumbents.KEPT.clear()
+    incumbent.KEPT.clear()
     outcome = priced(HONEST)
     assert outcome.feasible, outcome.failure
     assert (outcome.clock, outcome.latency_us, outcome.speedup) == ("estimate (a line)", BENCH / 100, 3.0)
-    assert not incumbents.KEPT, "nothing is timed beside an earlier best, so nothing is kept for that"
+    assert not incumbent.KEPT, "nothing is timed beside an earlier best, so nothing is kept for that"
     assert not [line for line in outcome.without if "estimate alone" in line]
 
 

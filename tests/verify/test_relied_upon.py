@@ -7,10 +7,10 @@ from evokernel.core.plugins import make
 from evokernel.core.protocols import Array
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
+from evokernel.verify.case_factory import Maker
 from evokernel.verify.cases import changeable
 from evokernel.verify.compare import Expected, Rule
 from evokernel.verify.feedback import describe
-from evokernel.verify.maker import Maker
 from evokernel.verify.trial import Trial
 
 needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sampling import one_in
 
-from evokernel.backends.cpp import sanitizer
+from evokernel.backends.cpp import sanitizer_build
 from evokernel.backends.cpp.backend import CppBackend
 from evokernel.backends.native import toolchain
 from evokernel.core.errors import CandidateError
@@ -155,7 +155,7 @@ def test_without_a_sanitizer_the_verdict_says_so(numbered, poor_compiler):
 )
 def test_frames_are_not_kept_where_that_would_break_wide_vectors(monkeypatch, machine, version, expected):
     said = version + ("\nCopyright (C) Free Software Foundation, Inc." if version.startswith("g++") else "")
-    for module in (sanitizer, toolchain):
+    for module in (sanitizer_build, toolchain):
         monkeypatch.setattr(module, "version_text", lambda path: said)
-    monkeypatch.setattr(sanitizer.platform, "machine", lambda: machine)
-    assert sanitizer.misplaces_vectors("g++") == expected
+    monkeypatch.setattr(sanitizer_build.platform, "machine", lambda: machine)
+    assert sanitizer_build.misplaces_vectors("g++") == expected

@@ -5,14 +5,14 @@ import pytest
 import torch
 
 from evokernel.core.protocols import Array
+from evokernel.reference.float64_reference import oracle
 from evokernel.reference.module import Reference
-from evokernel.reference.oracle import oracle
 from evokernel.tasks.loader import load
-from evokernel.verify import maker
-from evokernel.verify.arena import NAN_BYTE, Arena
+from evokernel.verify import case_factory
 from evokernel.verify.cases import Cases
 from evokernel.verify.compare import Edges, Expected, Rule
-from evokernel.verify.draws import nudge, structure
+from evokernel.verify.input_distributions import nudge, structure
+from evokernel.verify.shared_buffers import NAN_BYTE, Arena
 
 HEAD = "import torch\nfrom torch import nn\nN = 40\n"
 TEXT = HEAD + "class Model(nn.Module):\n    def forward(self, x):\n        return {}\ndef get_inputs():\n    return [torch.randn(N, 24)]\n"
@@ -100,8 +100,8 @@ def test_a_nudge_changes_one_element():
 
 
 def test_only_costly_cases_serve_again_and_are_drawn_anew(doubling, monkeypatch):
-    monkeypatch.setattr(maker, "MADE", type(maker.MADE)())
-    monkeypatch.setattr(maker, "MOST_USES", 2)
+    monkeypatch.setattr(case_factory, "MADE", type(case_factory.MADE)())
+    monkeypatch.setattr(case_factory, "MOST_USES", 2)
     seen = []
     for seed in (1, 2, 3):
         cases = Cases(doubling, seed, is_secret=True)
@@ -115,17 +115,17 @@ def test_only_costly_cases_serve_again_and_are_drawn_anew(doubling, monkeypatch)
 
 
 def test_what_is_known_of_a_task_outlasts_its_answers_and_its_secrets(doubling, monkeypatch):
-    monkeypatch.setattr(maker, "MADE", type(maker.MADE)())
-    monkeypatch.setattr(maker, "room", lambda: 0)
-    first = maker.made(doubling, "strict", True)
+    monkeypatch.setattr(case_factory, "MADE", type(case_factory.MADE)())
+    monkeypatch.setattr(case_factory, "room", lambda: 0)
+    first = case_factory.made(doubling, "strict", True)
     first.case("bench", 0, "wide", 1)
-    other = maker.made(doubling.model_copy(update={"id": "starter/other"}), "strict", True)
+    other = case_factory.made(doubling.model_copy(update={"id": "starter/other"}), "strict", True)
     assert not first.answers
     other.case("bench", 0, "wide", 1)
-    assert maker.made(doubling, "strict", True) is first
+    assert case_factory.made(doubling, "strict", True) is first
     assert not other.answers
-    monkeypatch.setattr(maker, "MOST_USES", 2)
-    renewed = maker.made(doubling, "strict", True)
+    monkeypatch.setattr(case_factory, "MOST_USES", 2)
+    renewed = case_factory.made(doubling, "strict", True)
     assert renewed.seed != first.seed
     assert renewed.attempts["wide"]
 
@@ -137,7 +137,7 @@ def test_known_seeds_give_equal_cases(doubling):
 
 
 def test_sizes_drawn_in_secret_differ(doubling):
-    makers = [maker.Maker(doubling, "strict", seed) for seed in range(8)]
+    makers = [case_factory.Maker(doubling, "strict", seed) for seed in range(8)]
     sizes = {made.has("odd") and made.overrides["odd"]["N"] for made in makers}
     assert len(sizes) > 3
     assert all(size % 2 for size in sizes)

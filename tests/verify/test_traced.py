@@ -8,7 +8,7 @@ import pytest
 from judge_parts import is_alive
 
 from evokernel.core.records import Candidate, Job
-from evokernel.verify import judge, sandbox, verdicts, verify
+from evokernel.verify import candidate_process, outcome_cache, verifier, verify
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
 HONEST = "def kernel(shape):\n    return 2\n"
@@ -70,7 +70,7 @@ def test_a_copy_that_is_killed_from_outside_is_judged_again(traced, opened, tmp_
 
 def test_a_process_to_copy_that_died_is_replaced(traced):
     assert traced(HONEST).feasible
-    copied = [zygote.process.pid for zygote in sandbox.ZYGOTES.values() if zygote.process.poll() is None]
+    copied = [zygote.process.pid for zygote in candidate_process.ZYGOTES.values() if zygote.process.poll() is None]
     for pid in copied:
         os.kill(pid, signal.SIGKILL)
     assert traced(HONEST).feasible
@@ -149,7 +149,7 @@ def test_a_spoiled_store_is_no_error(traced, monkeypatch, tmp_path, doubling):
 
 def test_other_code_of_the_judge_means_another_verdict(doubling):
     job = Job(backend="cpp", task=doubling, candidate=Candidate(backend="cpp", files={"kernel.cpp": ""}))
-    backend = judge.make("backend", "cpp")
-    one, other = (verdicts.entry(job, backend, {"compiler": name}) for name in ("a", "b"))
+    backend = verifier.make("backend", "cpp")
+    one, other = (outcome_cache.entry(job, backend, {"compiler": name}) for name in ("a", "b"))
     assert one != other
-    assert verdicts.entry(job, backend, {"compiler": "a"}) == one
+    assert outcome_cache.entry(job, backend, {"compiler": "a"}) == one

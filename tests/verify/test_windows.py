@@ -6,9 +6,9 @@ from judge_parts import HONEST, PRODUCT, needs_compiler
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make
-from evokernel.verify.child import MOVED, OTHER, PAIR, bits_of, change
-from evokernel.verify.sandbox import Window
-from evokernel.verify.windows import Side
+from evokernel.verify.candidate_main import MOVED, OTHER, PAIR, bits_of, change
+from evokernel.verify.candidate_process import Window
+from evokernel.verify.timing_window import Side
 
 ROWS = """
 static float a_known[1 << 20], out_known[1 << 20];

@@ -21,8 +21,8 @@ class Served:
     def __init__(self, folders, banks=(), host="127.0.0.1", token=""):
         import uvicorn
 
+        from evokernel.web.run_index import Shelf
         from evokernel.web.server import Site
-        from evokernel.web.shelf import Shelf
 
         self.socket = socket.socket()
         self.socket.bind(("127.0.0.1", 0))

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from engine_parts import task
 
 from evokernel.cli import web
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 from evokernel.core.errors import UserError
 
 SECRET = "p4ge-Wort"

@@ -5,7 +5,7 @@ from test_browser_task import SCRIPT, tree_of
 
 from evokernel.core.records import Candidate, Reply
 from evokernel.web.export import export
-from evokernel.web.shelf import Shelf
+from evokernel.web.run_index import Shelf
 
 
 def test_it_opens_from_disk_and_asks_nobody(tmp_path, page):

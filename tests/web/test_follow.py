@@ -4,11 +4,11 @@ import made_run
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.core.finals import Final
-from evokernel.core.finals import append as judge_again
+from evokernel.core.final_results import Final
+from evokernel.core.final_results import append as judge_again
 from evokernel.reports import metrics
-from evokernel.web.follow import Followed, inside
-from evokernel.web.shelf import Shelf
+from evokernel.web.run_index import Shelf
+from evokernel.web.run_tail import Followed, inside
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_shelf_finds_runs_at_some_depth_and_names_them(made, tmp_path):
 def test_a_shelf_lets_go_of_what_nobody_looks_at(made, tmp_path, monkeypatch):
     tasks, attempts = made_run.made()
     made_run.write_run(tmp_path / "runs" / "two", tasks, attempts)
-    monkeypatch.setattr("evokernel.web.shelf.KEPT_BYTES", 1)
+    monkeypatch.setattr("evokernel.web.run_index.KEPT_BYTES", 1)
     shelf = Shelf([tmp_path / "runs"], [])
     rows = [shelf.row("one"), shelf.row("two")]
     assert [shelf.runs[key].count for key in ("one", "two")] == [0, 9]

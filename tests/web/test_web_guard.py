@@ -5,7 +5,7 @@ import http.client
 import made_run
 import pytest
 
-guard = pytest.importorskip("evokernel.web.guard", reason="the page needs evokernel[web]", exc_type=ImportError)
+guard = pytest.importorskip("evokernel.web.auth", reason="the page needs evokernel[web]", exc_type=ImportError)
 
 
 def ask(served, path="/", method="GET", **headers):

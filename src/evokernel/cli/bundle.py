@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.banks import BankType
+from evokernel.cli.bank_options import BankType
 from evokernel.cli.output import emit, json_option, pairs, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.address import Place
+    from evokernel.core.bank_uri import Place
 
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_28_x86_64")
 
@@ -23,7 +23,7 @@ def command() -> None:
 
     \b
     Examples:
-      evokernel bundle pack run.tar.gz -- --backend cuda --tasks starter --generator script
+      evokernel bundle pack run.tar.gz -- --backend cuda --tasks starter --generator from_files
       evokernel bundle back results.tar.gz
     """
 

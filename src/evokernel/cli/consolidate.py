@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.banks import bank_option, say
+from evokernel.cli.bank_options import bank_option, say
 from evokernel.cli.output import json_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evokernel.core.address import Place
+    from evokernel.core.bank_uri import Place
     from evokernel.memory.consolidate import Consolidation
 
 TOLD = 20

@@ -16,12 +16,12 @@ import click
 
 from evokernel.cli.backends import found as backends
 from evokernel.cli.backends import words
-from evokernel.cli.banks import BankType
+from evokernel.cli.bank_options import BankType
 from evokernel.cli.output import emit, json_option, tell
 from evokernel.core.errors import InfraError, UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.address import Place, Url
+    from evokernel.core.bank_uri import Place, Url
 
 State = Literal["ok", "optional", "missing"]
 LEAST_FREE_BYTES = 200e6
@@ -85,7 +85,7 @@ def system() -> Iterator[Check]:
 
 def sandbox() -> Iterator[Check]:
     """The layers that hold between a candidate and this machine, and what each missing one means."""
-    from evokernel.jail import layers
+    from evokernel.sandbox import layers
 
     found = layers.layers()
     held = ", ".join(f"{layer.name} ({layer.detail})" if layer.detail else layer.name for layer in found if layer.holds)
@@ -110,8 +110,8 @@ def toolchains(rows: list[dict[str, Any]]) -> Iterator[Check]:
 
 def default_backends() -> tuple[str, str]:
     """The one a run uses when none is chosen, and the one that stands in where that cannot work."""
+    from evokernel.app.factory import STAND_IN
     from evokernel.core.config import RunConfig
-    from evokernel.experiments.compose import STAND_IN
 
     return RunConfig().name("backend"), STAND_IN
 
@@ -124,7 +124,7 @@ def standing_in(rows: list[dict[str, Any]]) -> str:
 
 def places(memory: Place) -> Iterator[Check]:
     """Where a run writes."""
-    from evokernel.reports.words import bytes_size
+    from evokernel.reports.formatting import bytes_size
 
     here = Path.cwd()
     writable = os.access(here, os.W_OK)
@@ -186,13 +186,13 @@ def keys() -> Check:
 
 def local_model() -> Iterator[Check]:
     """What a model on this machine needs, and how much of it is here."""
-    from evokernel.llm import local, models
+    from evokernel.llm import local_server, models
 
-    lacking = local.lacking()
-    yield Check("model engine", "optional" if lacking else "ok", lacking or local.engine_name())
+    lacking = local_server.lacking()
+    yield Check("model engine", "optional" if lacking else "ok", lacking or local_server.engine_name())
     there = ", ".join(model.name for model in models.fetched())
     yield Check("local model", "ok" if there else "optional", there or "none fetched; one works without a key: evokernel model fetch")
-    found = local.served()
+    found = local_server.served()
     if found and found.instances:
         state = found.instances[0].state
         yield Check("served model", "ok" if state == "running" else "optional", f"{found.model}, {state}: {found.instances[0].url}/v1")

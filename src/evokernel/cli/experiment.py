@@ -14,12 +14,12 @@ from evokernel.cli.output import draw, emit, folded, json_option, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.finals import Final
+    from evokernel.core.final_results import Final
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
-    from evokernel.experiments.expected import Row
-    from evokernel.experiments.lab import Operators
-    from evokernel.experiments.plans import Plan
+    from evokernel.experiments.cost_estimate import Row
+    from evokernel.experiments.runner import Operators
+    from evokernel.experiments.spec import Plan
 
 EVERY_S = 10.0
 
@@ -62,21 +62,21 @@ def command(
 
     Each arm and seed is a run folder; the same command goes on where it was stopped.
     """
-    from evokernel.experiments import checked, expected, lab, plans
+    from evokernel.experiments import cost_estimate, runner, spec, spec_validation
 
     if is_list or not name:
         return tell_list(as_json)
-    read = plans.read(name, [*sets, *([f"seeds={seeds}"] if seeds else [])])
-    plan, left_out = chosen(plans.by(read, protocol) if protocol else read, arms)
-    checked.check(plan)
+    read = spec.read(name, [*sets, *([f"seeds={seeds}"] if seeds else [])])
+    plan, left_out = chosen(spec.by(read, protocol) if protocol else read, arms)
+    spec_validation.check(plan)
     folder = out or Path("runs") / "experiments" / plan.name
-    tasks = lab.operators(plan, operators)
-    rows = expected.expected(plan, tasks, [folder, Path("runs")])
+    tasks = runner.operators(plan, operators)
+    rows = cost_estimate.expected(plan, tasks, [folder, Path("runs")])
     if dry_run:
         return tell_expected(plan, rows, as_json)
     announce(plan, rows, as_json)
     if operators:
-        left_out |= not_sampled(tasks, lab.operators(plan), operators)
+        left_out |= not_sampled(tasks, runner.operators(plan), operators)
     options = {"--seeds": seeds, "--operators": operators, "--arms": arms, "--protocol": protocol}
     return conduct(plan, tasks, folder, left_out, typed(name, options, sets), as_json)
 
@@ -120,9 +120,9 @@ def chosen(plan: Plan, names: str | None) -> tuple[Plan, dict[str, str]]:
 
 
 def tell_list(as_json: bool) -> int:
-    from evokernel.experiments import plans
+    from evokernel.experiments import spec
 
-    found = [plans.read(name) for name in plans.shipped()]
+    found = [spec.read(name) for name in spec.shipped()]
     if as_json:
         emit([{"name": plan.name, "title": plan.title, "about": plan.about, "arms": [arm.name for arm in plan.arms]} for plan in found])
         return 0
@@ -176,9 +176,9 @@ def tell_expected(plan: Plan, rows: list[Row], as_json: bool) -> int:
 
 
 def known(seconds: float | None) -> str:
-    from evokernel.reports import words
+    from evokernel.reports import formatting
 
-    return "not known" if seconds is None else f"about {words.duration(seconds)}"
+    return "not known" if seconds is None else f"about {formatting.duration(seconds)}"
 
 
 def money(cost: float | None) -> str:
@@ -198,37 +198,37 @@ class Telling:
         self.counts: Counter[str] = Counter()
 
     def __call__(self, run: Run, made: Attempt | Final) -> None:
-        from evokernel.core.finals import Final
-        from evokernel.reports import words
+        from evokernel.core.final_results import Final
+        from evokernel.reports import formatting
 
         self.counts["judged again" if isinstance(made, Final) else "feasible" if made.outcome.feasible else "failed"] += 1
         if time.monotonic() - self.told > EVERY_S:
             self.told = time.monotonic()
             counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-            tell(f"{words.duration(self.told - self.begun)}: {run.folder.name}: {counts}", err=True)
+            tell(f"{formatting.duration(self.told - self.begun)}: {run.folder.name}: {counts}", err=True)
 
 
 def conduct(plan: Plan, asked: Any, folder: Path, left_out: dict[str, str], typed: str, as_json: bool) -> int:
     """Runs it, writes what it found, shows the tables."""
     from evokernel.cli.report import show
-    from evokernel.experiments import lab, told, written
+    from evokernel.experiments import report_writer, result_tables, runner
     from evokernel.experiments.results import Results
     from evokernel.experiments.summary import summary
 
-    tasks, reasons = lab.sifted(asked)
+    tasks, reasons = runner.sifted(asked)
     for operator, why in reasons.items():
         tell(f"note: {operator} is left out: {why}", err=True)
-    found = lab.carry_out(plan, tasks, folder, Telling())
-    results = Results(plan, found, tasks, folder, lab.vacuous(tasks), {**left_out, **reasons}, typed)
-    tables = written.write(results)
+    found = runner.carry_out(plan, tasks, folder, Telling())
+    results = Results(plan, found, tasks, folder, runner.vacuous(tasks), {**left_out, **reasons}, typed)
+    tables = report_writer.write(results)
     if as_json:
-        emit(told.figures(results) | {"summary": summary(results), "folder": str(folder)})
+        emit(result_tables.figures(results) | {"summary": summary(results), "folder": str(folder)})
         return 0
     for table in tables:
         tell(f"\n{show(table)}")
     tell("")
     for line in summary(results):
         tell(folded(line))
-    tell(folded(told.protocol(results)))
+    tell(folded(result_tables.protocol(results)))
     tell(f"\nwritten to {folder / 'experiment.html'}, experiment.md and experiment.json")
     return 0

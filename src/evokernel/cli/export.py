@@ -23,7 +23,7 @@ def command(folder: Path, out: Path | None, spec: str, as_json: bool) -> None:
       evokernel export runs/my-run --task softmax --out softmax-kernel
     """
     from evokernel.core.run import Run
-    from evokernel.reports import words
+    from evokernel.reports import formatting
     from evokernel.reports.export import export
 
     run = Run.open(folder)
@@ -41,9 +41,9 @@ def command(folder: Path, out: Path | None, spec: str, as_json: bool) -> None:
             }
         )
         return
-    cells = [[one.task, words.latency(one.latency_us), words.ratio(one.speedup), str(one.folder)] for one in done.kernels]
+    cells = [[one.task, formatting.latency(one.latency_us), formatting.ratio(one.speedup), str(one.folder)] for one in done.kernels]
     tell(draw(["task", "latency", "speed-up", "folder"], cells, [False, True, True]))
-    tell(f"Times: {words.clock(done.clocks)}; speed-up over {words.baseline(done.baselines)}.")
+    tell(f"Times: {formatting.clock(done.clocks)}; speed-up over {formatting.baseline(done.baselines)}.")
     if done.unsolved:
         tell(f"not solved: {', '.join(done.unsolved)}")
     if done.wrapped:

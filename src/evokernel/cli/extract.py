@@ -12,8 +12,8 @@ from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
     from evokernel.core.run import Run
-    from evokernel.experiments.extracted import Extracted
-    from evokernel.experiments.put_back import PutBack, Told
+    from evokernel.experiments.kernel_substitution import PutBack, Told
+    from evokernel.experiments.task_extraction import Extracted
     from evokernel.reference.extract.profiles import Operator, Profile
 
 CLOCKS = {"cpu": "processor time of one thread", "wall": "wall time with a fixed number of threads"}
@@ -79,7 +79,7 @@ def profiled(model: Path, seed: int, threads: int) -> tuple[str, Any, Profile]:
 
 def make(model: Path, folder: Path, least: float, most: int, seed: int, as_json: bool) -> int:
     """Profiles, writes tasks, shows the ranking."""
-    from evokernel.experiments.extracted import extract, new_folder, worth
+    from evokernel.experiments.task_extraction import extract, new_folder, worth
 
     _, _, profile = profiled(model, seed, 1)
     operators = worth(profile, least, most)
@@ -106,7 +106,7 @@ def make(model: Path, folder: Path, least: float, most: int, seed: int, as_json:
 
 def check(model: Path, run: Run, seed: int, as_json: bool) -> int:
     """Puts kernels back and shows what became of the model."""
-    from evokernel.experiments.put_back import put_back
+    from evokernel.experiments.kernel_substitution import put_back
 
     threads = int(str(run.config.settings("backend").get("threads") or 1))
     source, reference, profile = profiled(model, seed, threads)
@@ -120,7 +120,7 @@ def check(model: Path, run: Run, seed: int, as_json: bool) -> int:
 
 def remark(profile: Profile, operators: list[Operator]) -> str:
     """What the figures are, and what they leave out."""
-    from evokernel.reports.words import latency
+    from evokernel.reports.formatting import latency
 
     others = sum(operator.share for operator in profile.operators) - sum(operator.share for operator in operators)
     return (
@@ -132,7 +132,7 @@ def remark(profile: Profile, operators: list[Operator]) -> str:
 
 def table(found: list[Extracted]) -> str:
     """The ranking."""
-    from evokernel.reports.words import latency, ratio
+    from evokernel.reports.formatting import latency, ratio
 
     rows = [
         [
@@ -152,7 +152,7 @@ def table(found: list[Extracted]) -> str:
 
 def page(profile: Profile, found: PutBack) -> str:
     """What became of every task, and of the model."""
-    from evokernel.reports.words import latency, ratio
+    from evokernel.reports.formatting import latency, ratio
 
     rows = [[one.task, *cells(one)] for one in found.told]
     lines = [draw(["task", "calls", "torch", "kernel", "worst error", "what became of it"], rows, [False, True, True, True, True]), ""]
@@ -172,7 +172,7 @@ def page(profile: Profile, found: PutBack) -> str:
 
 def cells(one: Told) -> list[str]:
     """One task's figures in words."""
-    from evokernel.reports.words import UNKNOWN, latency
+    from evokernel.reports.formatting import UNKNOWN, latency
 
     operator = one.operator
     became = one.reason or f"{one.attempt} stands in" + (f"; {one.left} calls left to torch" if one.left else "")

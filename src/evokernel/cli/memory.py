@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli import consolidate, packs
-from evokernel.cli.banks import KINDS, archive, bank_option, embedder_option, made, say
+from evokernel.cli.bank_options import KINDS, archive, bank_option, embedder_option, made, say
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evokernel.core.address import Place
-    from evokernel.memory.archive import Archive, Entry, Standing
+    from evokernel.core.bank_uri import Place
+    from evokernel.memory.reader import Archive, Entry, Standing
     from evokernel.memory.revoke import Revocation
 
 
@@ -154,7 +154,7 @@ def stats(path: Place, as_json: bool) -> None:
     \b
     Example: evokernel memory stats --memory other.db
     """
-    from evokernel.reports.words import bytes_size
+    from evokernel.reports.formatting import bytes_size
 
     with archive(path) as bank:
         found = bank.stats()
@@ -272,7 +272,7 @@ def show_items(rows: list[dict[str, Any]], as_json: bool, count: int) -> None:
     if as_json:
         emit(rows)
         return
-    from evokernel.reports.words import first_line
+    from evokernel.reports.formatting import first_line
 
     if not rows:
         tell("no such items")

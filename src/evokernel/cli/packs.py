@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.banks import KINDS, BankType, bank_option, embedder_option, made, say
+from evokernel.cli.bank_options import KINDS, BankType, bank_option, embedder_option, made, say
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
-    from evokernel.core.address import Place
-    from evokernel.experiments.audit import Audit
-    from evokernel.memory.origins import Origin
+    from evokernel.core.bank_uri import Place
+    from evokernel.experiments.bank_contamination import Audit
     from evokernel.memory.pack_file import Filters, Pack
+    from evokernel.memory.provenance import Origin
 
 SHORT = 12
 
@@ -88,7 +88,7 @@ def import_(file: Path, path: Place, embedder: str, unsigned: bool, as_json: boo
       evokernel memory import pack.jsonl --memory team.db
       evokernel memory import edited.jsonl --unsigned
     """
-    from evokernel.experiments.elsewhere import differences
+    from evokernel.experiments.pack_compat import differences
     from evokernel.memory.pack_file import read
     from evokernel.memory.packs import take
 
@@ -153,7 +153,7 @@ def audit(target: Place, spec: str, kernels: tuple[Place, ...], limit: int, as_j
 
     Names do not matter: references are compared by what they do, kernels and texts by what stands in them.
     """
-    from evokernel.experiments.audit import WHY
+    from evokernel.experiments.bank_contamination import WHY
 
     found = audited(target, spec, kernels)
     leaks = [{**leak._asdict(), "reason": WHY[leak.why]} for leak in found.leaks]
@@ -175,8 +175,8 @@ def audit(target: Place, spec: str, kernels: tuple[Place, ...], limit: int, as_j
 
 def audited(target: Place, spec: str, kernels: tuple[Place, ...] = ()) -> Audit:
     """What a bank or a pack tells about the operators of a specification."""
-    from evokernel.experiments.audit import audit as look
-    from evokernel.experiments.audit import operators, remembered
+    from evokernel.experiments.bank_contamination import audit as look
+    from evokernel.experiments.bank_contamination import operators, remembered
 
     return look(remembered(target), operators(spec), [remembered(path) for path in kernels])
 

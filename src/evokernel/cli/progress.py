@@ -12,10 +12,10 @@ from typing import TextIO
 
 from evokernel.cli.output import printable
 from evokernel.core.config import RunConfig
-from evokernel.core.finals import Final
+from evokernel.core.final_results import Final
 from evokernel.core.records import Attempt, Task, Usage
 from evokernel.core.statistics import beats, gain
-from evokernel.reports import words
+from evokernel.reports import formatting
 from evokernel.reports.tables import short_names
 
 
@@ -93,7 +93,7 @@ class Progress:
         if found.failure:
             return f"{final.attempt} does not hold up: {found.failure.gate} {found.failure.reason}; the next best takes its place"
         if best and best.id == final.attempt and gain(found, best):
-            return f"{final.attempt} now takes {words.latency(found.latency_us)}, first {words.latency(best.outcome.latency_us)}"
+            return f"{final.attempt} now takes {formatting.latency(found.latency_us)}, first {formatting.latency(best.outcome.latency_us)}"
         return ""
 
     @property
@@ -125,15 +125,15 @@ class Progress:
 
     def spent(self) -> str:
         """Cost so far."""
-        return f"cost: {words.cost(self.usage)}"
+        return f"cost: {formatting.cost(self.usage)}"
 
     def times(self, measured: bool = True) -> str:
         """What times are and what speed-ups are over, once there is one; nothing on measured ones unless they are wanted."""
         outcomes = [line.best.outcome for line in self.lines.values() if line.best]
         clocks = [outcome.clock for outcome in outcomes]
-        if not any(clocks) or not (measured or words.not_measured(clocks)):
+        if not any(clocks) or not (measured or formatting.not_measured(clocks)):
             return ""
-        return f"times: {words.clock(clocks)}, speed-up over {words.baseline(outcome.baseline_name for outcome in outcomes)}"
+        return f"times: {formatting.clock(clocks)}, speed-up over {formatting.baseline(outcome.baseline_name for outcome in outcomes)}"
 
 
 class PlainDisplay:
@@ -166,10 +166,10 @@ class PlainDisplay:
     def end_of_round(self) -> str:
         """How far the whole run is."""
         progress, count = self.progress, len(self.progress.lines)
-        left = f", about {words.duration(progress.left_s)} left" if progress.left_s and progress.done < progress.total else ""
+        left = f", about {formatting.duration(progress.left_s)} left" if progress.left_s and progress.done < progress.total else ""
         return (
             f"-- round {(self.round or 0) + 1}: {progress.compiled} of {count} compiled, {progress.solved} of {count} correct; "
-            f"{progress.reasons()}; {progress.spent()}; {words.duration(progress.elapsed_s)} elapsed{left}"
+            f"{progress.reasons()}; {progress.spent()}; {formatting.duration(progress.elapsed_s)} elapsed{left}"
             + (f"; {told}" if (told := progress.times(measured=False)) else "")
         )
 
@@ -193,9 +193,9 @@ def verdict(attempt: Attempt, line: Line) -> str:
     """`ok   412 µs  1.80× (best 398 µs)` or `fail check mismatch: …`."""
     outcome = attempt.outcome
     if failure := outcome.failure:
-        said = words.first_line(failure.detail)
+        said = formatting.first_line(failure.detail)
         return f"fail {failure.gate} {failure.reason}" + (f": {said}" if said and said != failure.reason else "")
     best = line.best.outcome.latency_us if line.best else None
-    label = words.not_measured([outcome.clock])
-    ending = f"best {words.latency(best)}{', ' if label else ''}{label}"
-    return f"ok   {words.latency(outcome.latency_us).rjust(7)}  {words.ratio(outcome.speedup).rjust(5)} ({ending})"
+    label = formatting.not_measured([outcome.clock])
+    ending = f"best {formatting.latency(best)}{', ' if label else ''}{label}"
+    return f"ok   {formatting.latency(outcome.latency_us).rjust(7)}  {formatting.ratio(outcome.speedup).rjust(5)} ({ending})"

@@ -13,7 +13,7 @@ from evokernel.core.errors import InfraError, UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from evokernel.core.address import Place
+    from evokernel.core.bank_uri import Place
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
     from evokernel.reports.page import Valued
@@ -64,10 +64,10 @@ def command(folder: Path | None, list_runs: bool, out: Path | None, as_json: boo
 
 def tell_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, path: Path | None) -> None:
     """Every table, then the run in a few lines."""
-    from evokernel.reports import metrics, tables, words
+    from evokernel.reports import formatting, metrics, tables
 
     found = metrics.of_run(run, attempts)
-    tell(f"{run.config.id}: {run.folder}, backend {words.backend(run.config.name('backend'), run.facts)}\n")
+    tell(f"{run.config.id}: {run.folder}, backend {formatting.backend(run.config.name('backend'), run.facts)}\n")
     for table in (tables.operators(found), tables.categories(found), tables.fast(found), tables.failures(found)):
         if table.rows:
             tell(show(table) + "\n")
@@ -122,7 +122,7 @@ def bank_values(run: Run) -> list[Valued] | None:
 
 def bank_path(run: Run) -> Place:
     """Where a run keeps what it learns."""
-    from evokernel.core.address import place
+    from evokernel.core.bank_uri import place
 
     return run.folder / "memory.db" if run.config.fresh else place(run.config.memory)
 

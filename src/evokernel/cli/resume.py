@@ -26,10 +26,10 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
 
     What was already paid for is never asked for again. A run that is complete says so.
     """
-    from evokernel.cli.drive import drive
+    from evokernel.app.factory import resume
     from evokernel.cli.run import announce
+    from evokernel.cli.run_lifecycle import drive
     from evokernel.core.run import Run
-    from evokernel.experiments.compose import resume
 
     attempts = Run.open(folder).attempts()
     engine = resume(folder, sets, budget=budget, workers=workers)

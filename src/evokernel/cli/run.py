@@ -10,7 +10,7 @@ import click
 from evokernel.cli.output import folded, json_option, tell
 
 if TYPE_CHECKING:
-    from evokernel.core.address import Place
+    from evokernel.core.bank_uri import Place
     from evokernel.engine.loop import Engine
 
 
@@ -59,11 +59,11 @@ def command(
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' goes on. Exit codes: 0 finished, 2 something to
     fix, 3 infrastructure trouble, 130 interrupted.
     """
-    from evokernel.cli.drive import drive
-    from evokernel.core.address import absolute
+    from evokernel.app.factory import start, with_working_backend
+    from evokernel.cli.run_lifecycle import drive
+    from evokernel.core.bank_uri import absolute
     from evokernel.core.config import resolve
-    from evokernel.experiments.compose import start, with_working_backend
-    from evokernel.reports.words import tags
+    from evokernel.reports.formatting import tags
 
     settings = resolve(
         config,
@@ -95,9 +95,9 @@ def command(
 def announce(engine: Engine) -> str:
     """What is about to happen, in one line."""
     from evokernel.cli.report import bank_path
-    from evokernel.core.address import place
+    from evokernel.core.bank_uri import place
     from evokernel.memory.bank import Bank
-    from evokernel.reports.words import backend
+    from evokernel.reports.formatting import backend
 
     config = engine.run.config
     count = len(engine.run.tasks)

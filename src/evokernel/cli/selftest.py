@@ -34,8 +34,8 @@ def command(backends: tuple[str, ...], kinds: tuple[str, ...], home: Path | None
 
     Exit codes: 0 all judged rightly, 1 some wrongly, 2 something to fix.
     """
+    from evokernel.app.factory import part
     from evokernel.core.config import resolve
-    from evokernel.experiments.compose import part
     from evokernel.experiments.selftest import judged
 
     chosen = specimens(working(backends), kinds, home)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from evokernel.core.records import Task, Tensor
-    from evokernel.experiments.survey import Look
+    from evokernel.experiments.task_lint import Look
     from evokernel.tasks.loader import TaskFile
 
 MOST_RUN = 32  # a listing runs references it has not seen before only when they are few
@@ -182,7 +182,7 @@ def audit(files: list[TaskFile], protocol: str, workers: int, timeout: float, lo
 
     Exit codes: 0 nothing found, 1 a task cannot be used or has a flaw under the protocol in force, 2 something to fix.
     """
-    from evokernel.experiments.survey import survey
+    from evokernel.experiments.task_lint import survey
 
     looks: list[Look] = []
     for look in survey(files, audit=not loading, workers=workers, timeout_s=timeout):
@@ -281,7 +281,7 @@ def listing(files: list[TaskFile]) -> list[dict[str, Any]]:
 
 def cells(row: dict[str, Any]) -> dict[str, str]:
     """A row as people read it."""
-    from evokernel.reports.words import UNKNOWN, bytes_size, first_line
+    from evokernel.reports.formatting import UNKNOWN, bytes_size, first_line
 
     work = UNKNOWN if row["flops"] is None else f"{row['flops'] / 1e6:.3g} Mflop, {bytes_size(row['bytes'])}"
     inputs = row["error"] and f"cannot be used: {row['error']}"
@@ -302,7 +302,7 @@ def tensor(of: Tensor) -> str:
 
 def description(task: Task, backend: str) -> dict[str, Any]:
     """What `tasks show` tells about one task. The held-out size stays held out."""
-    from evokernel.core.contract import contract
+    from evokernel.core.numeric_contract import contract
     from evokernel.core.plugins import make
 
     return {
@@ -329,7 +329,7 @@ def description(task: Task, backend: str) -> dict[str, Any]:
 
 def page(one: dict[str, Any]) -> str:
     """The same for people."""
-    from evokernel.reports.words import bytes_size, tags
+    from evokernel.reports.formatting import bytes_size, tags
 
     small = ", ".join(f"{name}={value}" for name, value in one["sizes"].get("small", {}).items())
     sums = f"sums of up to {one['terms']:.0f} terms in {one['accumulation']} or finer" if one["terms"] > 1 else "no sums"

@@ -42,8 +42,8 @@ def command(
     Exit codes: 0 passed every gate, 1 did not, 2 something to fix, 3 nobody could judge it.
     """
     from evokernel.core.config import resolve
-    from evokernel.jail import layers
-    from evokernel.reports import words
+    from evokernel.reports import formatting
+    from evokernel.sandbox import layers
     from evokernel.tasks.loader import load
 
     base = {"backend": {"name": backend or written_in(file)}}
@@ -57,15 +57,18 @@ def command(
     outcome = judge(config, tasks[0], kernel, ("eager", *baselines))
     emit(found(tasks[0], kernel, outcome)) if as_json else tell(page(tasks[0], outcome))
     if outcome.feasible and (left_out := [name for name in baselines if name not in outcome.baseline_us]):
-        tell(f"note: there is no time of {words.baseline(left_out)} to go with times that are {words.clock([outcome.clock])}", err=True)
+        tell(
+            f"note: there is no time of {formatting.baseline(left_out)} to go with times that are {formatting.clock([outcome.clock])}",
+            err=True,
+        )
     return 0 if outcome.feasible else 1
 
 
 def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
     """Judged where and how a run would do it."""
+    from evokernel.app.factory import check_audit, part
     from evokernel.core.protocols import FarExecutor
     from evokernel.core.records import Job
-    from evokernel.experiments.compose import check_audit, part
 
     check_audit(config)
     executor = part(config, "executor")
@@ -125,7 +128,7 @@ def best_baseline(outcome: Outcome) -> dict[str, Any] | None:
 
 def page(task: Task, outcome: Outcome) -> str:
     """The same for people."""
-    from evokernel.reports.words import tags
+    from evokernel.reports.formatting import tags
 
     lines = [task.id, *(f"  note: {text}" for text in tags(task.tags))]
     for gate in outcome.gates:
@@ -142,21 +145,27 @@ def page(task: Task, outcome: Outcome) -> str:
 
 def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """What was measured, label and words."""
-    from evokernel.reports import metrics, words
+    from evokernel.reports import formatting, metrics
 
     if outcome.latency_us is not None:
         count = len(outcome.samples_us)
         samples = f", {count} samples" if count > 1 else ""
-        yield "latency", f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}, {words.clock([outcome.clock])}{samples}"
+        yield (
+            "latency",
+            f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}, {formatting.clock([outcome.clock])}{samples}",
+        )
         for name in outcome.baseline_us:
             base = outcome.baseline(name)
-            yield words.baseline([name]), f"{words.latency(base)}, speed-up {words.ratio(base / outcome.latency_us if base else None)}"
+            yield (
+                formatting.baseline([name]),
+                f"{formatting.latency(base)}, speed-up {formatting.ratio(base / outcome.latency_us if base else None)}",
+            )
         if len(outcome.baseline_us) > 1 and (best := best_baseline(outcome)):
-            said = f"{words.baseline([best['name']])}, {words.latency(best['us'])}, speed-up {words.ratio(best['speedup'])}"
+            said = f"{formatting.baseline([best['name']])}, {formatting.latency(best['us'])}, speed-up {formatting.ratio(best['speedup'])}"
             yield "best of these", said
     if outcome.profile:
         if floor_us := metrics.floor_us(outcome):
-            yield "floor", f"{words.latency(floor_us)}, the task's bytes and operations at the device's ceilings"
+            yield "floor", f"{formatting.latency(floor_us)}, the task's bytes and operations at the device's ceilings"
         yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
     yield from (("without", text) for text in outcome.without)
     yield from outcome.versions.items()

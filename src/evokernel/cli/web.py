@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.banks import BankType
+from evokernel.cli.bank_options import BankType
 from evokernel.cli.output import emit, json_option, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.address import Place
-    from evokernel.web.shelf import Shelf
+    from evokernel.core.bank_uri import Place
+    from evokernel.web.run_index import Shelf
 
 RUNS, BANK = Path("runs"), Path("evokernel-memory.db")
 PORT = 8765
@@ -75,8 +75,8 @@ def on_shelf(folders: tuple[Path, ...], banks: tuple[Place, ...]) -> Shelf:
     """What is served; a missing ./runs is an empty page, a missing folder that was named is an error."""
     needs_extra()
     from evokernel.memory.schema import connect_to_read
+    from evokernel.web.run_index import Shelf
     from evokernel.web.server import folder_or_trouble
-    from evokernel.web.shelf import Shelf
 
     for bank in banks:
         if not isinstance(bank, Path):
@@ -129,14 +129,14 @@ def shown(host: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    from evokernel.web.guard import is_loopback
+    from evokernel.web.auth import is_loopback
 
     return is_loopback(host)
 
 
 def serve(shelf: Shelf, host: str, port: int, token: str, open_it: bool) -> None:
     """Until Ctrl-C."""
-    from evokernel.web.guard import new_token
+    from evokernel.web.auth import new_token
     from evokernel.web.server import Site, run
 
     if not token and not is_local(host):

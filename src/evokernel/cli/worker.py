@@ -55,15 +55,15 @@ def command(check: bool, once: bool, as_json: bool) -> int:
 def checked() -> dict[str, Any]:
     """What this machine can do for a run."""
     from evokernel.core.config import usable_cores
-    from evokernel.executors import labels
-    from evokernel.jail import layers
+    from evokernel.executors import ray_resources
+    from evokernel.sandbox import layers
 
     cores, rows = usable_cores(), [row | {"why_not": why_not(row), "devices": devices(row)} for row in backends()]
     offers: dict[str, int] = {}
     for row in rows:
         if row["why_not"] is None:
-            offers[labels.backend(row["backend"])] = max(cores, *row["devices"].values(), 1)
-            offers |= {labels.device(row["backend"]): count for count in row["devices"].values()}
+            offers[ray_resources.backend(row["backend"])] = max(cores, *row["devices"].values(), 1)
+            offers |= {ray_resources.device(row["backend"]): count for count in row["devices"].values()}
     accelerators = {kind: count for row in rows for kind, count in row["devices"].items()}
     return {
         "host": socket.gethostname(),
@@ -73,7 +73,7 @@ def checked() -> dict[str, Any]:
         "backends": rows,
         "sandbox": [{"layer": layer.name, "holds": layer.holds, "detail": layer.detail} for layer in layers.layers()],
         "labels": offers,
-        "ray_start": labels.start_command(cores, offers, accelerators),
+        "ray_start": ray_resources.start_command(cores, offers, accelerators),
     }
 
 

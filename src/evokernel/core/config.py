@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from evokernel.core import address
+from evokernel.core import bank_uri
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Attempt, Record, Settings
@@ -65,7 +65,7 @@ class RunConfig(Record):
     frozen: bool = False
     """Use the bank as it is: no value is learned, and what the run adds is found by no other task."""
     backend: Settings = {"name": "pallas"}
-    generator: Settings = {"name": "sweep"}
+    generator: Settings = {"name": "template_search"}
     policy: Settings = {"name": "value"}
     executor: Settings = {"name": "local"}
     embedder: Settings = {"name": "hash"}
@@ -73,7 +73,7 @@ class RunConfig(Record):
     @field_validator("memory")
     @classmethod
     def without_password(cls, value: str) -> str:
-        return address.kept(value)
+        return bank_uri.kept(value)
 
     @field_validator(*PARTS)
     @classmethod

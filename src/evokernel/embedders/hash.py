@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evokernel.core.calls import BUILTIN, KINDS
+from evokernel.core.op_taxonomy import BUILTIN, KINDS
 
 WORD = re.compile(r"self\.[A-Za-z_][A-Za-z0-9_]*\(?|\.?[A-Za-z_][A-Za-z0-9_]*\(?")
 """With what tells whether it is a call, and whose."""
@@ -33,7 +33,7 @@ NAMED = 0.5
 
 
 class Features(NamedTuple):
-    """The hashes one word stands for; `word` is 0 for a stop word, `call` the name of a PyTorch call as `core/calls.py` spells it."""
+    """The hashes one word stands for; `word` is 0 for a stop word, `call` the name of a PyTorch call as `core/op_taxonomy.py` spells it."""
 
     word: int
     hashes: tuple[int, ...]
@@ -42,7 +42,7 @@ class Features(NamedTuple):
 
 class HashEmbedder:
     """Counts words, their parts, pairs of neighbours and letter trigrams in `dim` signed buckets, damped by a logarithm; kinds of calls, as
-    far as `core/calls.py` knows them, weigh as much as all words together."""
+    far as `core/op_taxonomy.py` knows them, weigh as much as all words together."""
 
     def __init__(self, dim: int = 1024) -> None:
         if not 8 <= dim <= 65_536:

@@ -20,7 +20,7 @@ from evokernel.core.errors import InfraError, StopRun
 from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, Job, MemoryItem, Outcome, Ref, Reply, State, Task, Usage
 from evokernel.core.run import Run
-from evokernel.engine import choices, novelty, streaming
+from evokernel.engine import context_store, novelty, streaming
 from evokernel.engine.reward import reward
 
 
@@ -57,9 +57,9 @@ class Engine:
                 states = [self.state(task, round) for task in tasks if config.left(self.history[task.id])]
                 if not states or self.stop.is_set():
                     return
-                plans = [(state, recorded.get(state.next_id) or choices.choose(self, state)) for state in states]  # mu(c | s, M)
+                plans = [(state, recorded.get(state.next_id) or context_store.choose(self, state)) for state in states]  # mu(c | s, M)
                 made = 0
-                for state, attempt in zip(states, pool.map(self.settle, plans), strict=True):
+                for state, attempt in zip(states, pool.map(self.execute_or_replay, plans), strict=True):
                     if isinstance(attempt, Stopped):
                         return  # what comes after the gap stays unlearned: its reply is kept, and task order holds on resume
                     if attempt is None:
@@ -84,7 +84,7 @@ class Engine:
     def state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
 
-    def settle(self, plan: tuple[State, Context | Attempt]) -> Attempt | Stopped | None:
+    def execute_or_replay(self, plan: tuple[State, Context | Attempt]) -> Attempt | Stopped | None:
         """The recorded attempt, a new one, or None when infrastructure trouble (then or now) took this round from the task."""
         state, chosen = plan
         if isinstance(chosen, Attempt):
@@ -100,7 +100,7 @@ class Engine:
         except InfraError as error:
             if self.stop.is_set():
                 return Stopped()
-            choices.missed(self, state, chosen, error)
+            context_store.missed(self, state, chosen, error)
             return None
         finally:
             self.notify(state.task.id, "")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Attempt, Context, State, Task
-from evokernel.engine import choices
+from evokernel.engine import context_store
 
 if TYPE_CHECKING:
     from evokernel.engine.loop import Engine
@@ -54,7 +54,7 @@ class Stream:
                     state, attempt = self.in_flight.pop(future), future.result()
                     if isinstance(attempt, Attempt):
                         engine.run.journal.append(attempt)
-                        choices.forget(engine, attempt.id)
+                        context_store.forget(engine, attempt.id)
                         learn(engine, state, attempt)
                         in_a_row, made, self.missed[attempt.task] = 0, made + 1, 0
                         yield attempt
@@ -72,7 +72,7 @@ class Stream:
         """Begins what may begin; whether anything is in flight."""
         while self.turn and len(self.in_flight) < self.config.concurrency and not self.engine.stop.is_set():
             state = self.state(self.turn.popleft())
-            self.in_flight[pool.submit(self.engine.settle, (state, self.choose(state)))] = state
+            self.in_flight[pool.submit(self.engine.execute_or_replay, (state, self.choose(state)))] = state
         return bool(self.in_flight)
 
     def state(self, task: Task) -> State:
@@ -81,6 +81,6 @@ class Stream:
 
     def choose(self, state: State) -> Context:
         """Kept before anything else happens: what this choice found in memory, it would not find again."""
-        context = choices.choose(self.engine, state)
-        choices.keep(self.engine, state, context)
+        context = context_store.choose(self.engine, state)
+        context_store.keep(self.engine, state, context)
         return context

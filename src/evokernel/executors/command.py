@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 
-from evokernel.core.programs import words
+from evokernel.core.commands import words
 from evokernel.core.records import Settings
-from evokernel.executors.judging import Judge, found_there
-from evokernel.executors.pool import Judges
+from evokernel.executors.worker_pool import Judges
+from evokernel.executors.worker_process import Judge, found_there
 
 NEEDS = "executor 'command' needs one: --set 'executor.command=\"ssh box evokernel worker\"'"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evokernel.core.config import usable_cores
-from evokernel.executors.judging import Judge, outcome
-from evokernel.executors.pool import Judges
+from evokernel.executors.worker_pool import Judges
+from evokernel.executors.worker_process import Judge, outcome
 
 
 class Local(Judges):

@@ -28,8 +28,8 @@ from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make
 from evokernel.core.protocols import HalvedBackend
 from evokernel.core.records import Job, Outcome, Settings
-from evokernel.executors import labels
-from evokernel.executors.judging import Broken, Judge, found_there
+from evokernel.executors import ray_resources
+from evokernel.executors.worker_process import Broken, Judge, found_there
 
 log = logging.getLogger(__name__)
 SLICE_S, REACH_S = 2.0, 10.0
@@ -159,10 +159,10 @@ class Ray:
     def options(self, backend: str, avoided: set[str]) -> dict[str, Any]:
         """What a job asks Ray for; waits until a node has it, or says what is missing."""
         nodes = self.offering(backend)
-        wanted = {labels.backend(backend): 1.0, **self.extra}
-        if any(labels.device(backend) in node["Resources"] for node in nodes):
-            kinds = {kind for node in nodes if labels.device(backend) in node["Resources"] for kind in node["Resources"]}
-            taken = [labels.device(backend), *(kind for kind in labels.ACCELERATORS if kind in kinds)]
+        wanted = {ray_resources.backend(backend): 1.0, **self.extra}
+        if any(ray_resources.device(backend) in node["Resources"] for node in nodes):
+            kinds = {kind for node in nodes if ray_resources.device(backend) in node["Resources"] for kind in node["Resources"]}
+            taken = [ray_resources.device(backend), *(kind for kind in ray_resources.ACCELERATORS if kind in kinds)]
             wanted = {**dict.fromkeys(taken, 1 / self.share), **wanted}
         gone = {node for node, at in self.shunned.items() if time.monotonic() - at < SHUNNED_S} | avoided
         others = [node["NodeID"] for node in nodes if node["NodeID"] not in gone]
@@ -176,10 +176,10 @@ class Ray:
         while True:
             if not ray.is_initialized():
                 raise InfraError("the connection to the Ray cluster is closed")
-            found = [node for node in ray.nodes() if node["Alive"] and labels.backend(backend) in node["Resources"]]
+            found = [node for node in ray.nodes() if node["Alive"] and ray_resources.backend(backend) in node["Resources"]]
             if found:
                 return found
-            lack = f"no node of the Ray cluster offers '{labels.backend(backend)}'"
+            lack = f"no node of the Ray cluster offers '{ray_resources.backend(backend)}'"
             if self.closing.is_set() or time.monotonic() - began > self.wait_s:
                 raise InfraError(f"{lack}: 'evokernel worker --check' on a node says how to start Ray there")
             if not told:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Job
 from evokernel.verify import verify
-from evokernel.verify.judge import remove_own
+from evokernel.verify.verifier import remove_own
 
 
 def answer(line: str) -> str:

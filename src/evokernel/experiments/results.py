@@ -9,10 +9,10 @@ from pathlib import Path
 
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.experiments.arms import Found
-from evokernel.experiments.lab import Operators
-from evokernel.experiments.measures import Measure, Seeds, compiled, feasible, holds, without
-from evokernel.experiments.plans import Plan
+from evokernel.experiments.arm_runs import Found
+from evokernel.experiments.metrics import Measure, Seeds, compiled, feasible, holds, without
+from evokernel.experiments.runner import Operators
+from evokernel.experiments.spec import Plan
 from evokernel.reports import metrics
 from evokernel.reports.metrics import Tried
 

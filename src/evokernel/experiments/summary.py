@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from evokernel.experiments import speeds
-from evokernel.experiments.measures import Apart, Measure, number, points, ratio, share
-from evokernel.experiments.rates import counts, pairs
+from evokernel.experiments import speed_tables
+from evokernel.experiments.metrics import Apart, Measure, number, points, ratio, share
 from evokernel.experiments.results import PROTOCOLS, Results
+from evokernel.experiments.success_tables import counts, pairs
 
 MOST_PAIRS, MOST_ARMS = 3, 4
 
@@ -72,9 +72,9 @@ def sooner(one: str, found: Apart | None) -> str:
 
 def fastest(results: Results, group: str) -> list[str]:
     """How fast the best kernels are over the first baseline, where they were timed."""
-    known = [found for found in speeds.speeds(results, group) if found.over not in (speeds.FIRST, speeds.FLOOR)]
+    known = [found for found in speed_tables.speeds(results, group) if found.over not in (speed_tables.FIRST, speed_tables.FLOOR)]
     if not known:
         return []
     arms = few(results, group)
     said = [f"{found.arm} {ratio(found.geomean)}" for found in known if found.over == known[0].over and found.arm in arms]
-    return [f"Best kernels over {known[0].over}, geometric mean ({speeds.clock(results)}): {', '.join(said)}."]
+    return [f"Best kernels over {known[0].over}, geometric mean ({speed_tables.clock(results)}): {', '.join(said)}."]

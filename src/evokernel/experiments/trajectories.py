@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evokernel.core.address import place
+from evokernel.core.bank_uri import place
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt, MemoryItem, Task
 from evokernel.core.run import Run

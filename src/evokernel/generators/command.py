@@ -10,8 +10,8 @@ import tempfile
 import time
 from typing import IO
 
+from evokernel.core.commands import words
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.programs import words
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
 from evokernel.generators.prompting import Prompts
 from evokernel.llm.render import one_line

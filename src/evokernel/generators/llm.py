@@ -9,8 +9,8 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State
 from evokernel.generators.prompting import Prompts, lesson_text
 from evokernel.llm.client import ChatClient, Completion
+from evokernel.llm.context_budget import asked, room
 from evokernel.llm.settings import ChatSettings, checked
-from evokernel.llm.window import asked, room
 
 LEAST_CONTEXT = 2048
 SMALL_CONTEXT = 16384

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from evokernel.core.plugins import folder, make
 from evokernel.core.protocols import Backend
 from evokernel.core.records import Candidate, Context, Outcome, Shown, Stage, State, Task, Usage
-from evokernel.generators import wording
+from evokernel.generators import prompt_text
 from evokernel.llm.render import render
 from evokernel.llm.replies import plain_text, read_reply
 
@@ -67,7 +67,7 @@ class Prompts:
         wanted = worth_showing(context)
         kept = self.chosen(wanted, room)
         failed_code = self.failed_code(seen, context, kept, room - sum(item_tokens(s, self.is_brief) for s in kept))
-        items = sorted(kept, key=lambda shown: wording.ORDER.index(shown.role))
+        items = sorted(kept, key=lambda shown: prompt_text.ORDER.index(shown.role))
         text = render(HERE / name, **values, items=items, left_out=len(wanted) - len(kept), failed_code=failed_code)
         there = {shown.item.id for shown in kept}
         return Prompt(text, tuple(shown.item.id for shown in wanted if shown.item.id not in there))
@@ -75,7 +75,7 @@ class Prompts:
     def bare(self, file: Path, state: State, context: Context) -> tuple[dict[str, object], str]:
         """The values of a prompt without memory, and its text: with as much history as leaves memory its share of the room."""
         task = self.task_values(state.task)
-        for extent in wording.EXTENTS[-1:] if self.is_brief else wording.EXTENTS:
+        for extent in prompt_text.EXTENTS[-1:] if self.is_brief else prompt_text.EXTENTS:
             values = task | self.history_values(state, context, extent)
             text = render(file, **values, items=(), left_out=0, failed_code="")
             if tokens(text) <= self.context_tokens * BARE_SHARE:
@@ -87,7 +87,7 @@ class Prompts:
         if not self.is_brief:
             return fit(wanted, room).kept
         longest = self.longest or self.context_tokens
-        return the_one([shown for shown in wanted if wording.rank(shown) != 0 or tokens(shown.item.code) <= longest], room)
+        return the_one([shown for shown in wanted if prompt_text.rank(shown) != 0 or tokens(shown.item.code) <= longest], room)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> str:
         """The prompt that asks what an attempt has taught."""
@@ -96,7 +96,7 @@ class Prompts:
             **self.task_values(state.task),
             code=candidate.code,
             outcome=outcome,
-            tried=wording.tried(state),
+            tried=prompt_text.tried(state),
             best=state.best,
         )
 
@@ -116,19 +116,19 @@ class Prompts:
             "rules": rules,
             "file": self.file,
             "language": language,
-            "words": wording,
+            "words": prompt_text,
             "backend": self.backend,
         }
 
-    def history_values(self, state: State, context: Context, extent: wording.Extent) -> dict[str, object]:
+    def history_values(self, state: State, context: Context, extent: prompt_text.Extent) -> dict[str, object]:
         """What a prompt says about earlier attempts on the task."""
         start = context.start
         return {
             "start": start,
             "best": state.best,
-            "children": wording.children(state, start) if start else [],
-            "failures": wording.failures(state, context.stage, extent),
-            "tried": wording.tried(state, extent.lines),
+            "children": prompt_text.children(state, start) if start else [],
+            "failures": prompt_text.failures(state, context.stage, extent),
+            "tried": prompt_text.tried(state, extent.lines),
             "untold": max(0, len(state.attempts) - extent.lines),
         }
 
@@ -169,7 +169,7 @@ def fit(items: Sequence[Shown], room: int) -> Fitted:
     Among equals, correct kernels go last: a model that does not know the language learns most from one.
     """
     kept: set[int] = set()
-    order = sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), wording.rank(items[i]), i))
+    order = sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), prompt_text.rank(items[i]), i))
     for index in order:
         if (cost := item_tokens(items[index])) <= room:
             kept.add(index)
@@ -184,7 +184,7 @@ def the_one(items: Sequence[Shown], room: int) -> tuple[Shown, ...]:
 
     def last(shown: Shown) -> tuple[bool, float, int, bool, int]:
         wrong = bool(shown.item.code) and shown.item.feasible is False
-        place = (0, 2, 1, 3)[wording.rank(shown)]
+        place = (0, 2, 1, 3)[prompt_text.rank(shown)]
         return wrong, -(shown.q or 0.0), place, "```" not in shown.item.text, item_tokens(shown, brief=True)
 
     return tuple(sorted((shown for shown in items if item_tokens(shown, brief=True) <= room), key=last)[:1])
@@ -195,8 +195,8 @@ def item_tokens(shown: Shown, brief: bool = False) -> int:
     item = shown.item
     if brief and item.code:
         said = item.text[:300] if item.feasible is False else ""
-        return tokens(wording.item_heading(shown) + said + wording.computed(item.key) + item.code) + 32
-    return tokens(wording.item_heading(shown) + item.text + item.code) + 12
+        return tokens(prompt_text.item_heading(shown) + said + prompt_text.computed(item.key) + item.code) + 32
+    return tokens(prompt_text.item_heading(shown) + item.text + item.code) + 12
 
 
 def tokens(text: str) -> int:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Usage
-from evokernel.llm.account import UNKNOWN, Account, Row, Tokens
-from evokernel.llm.limits import Bucket, Clock, SystemClock
+from evokernel.llm.cost_tracker import UNKNOWN, Account, Row, Tokens
+from evokernel.llm.rate_limits import Bucket, Clock, SystemClock
+from evokernel.llm.response import Answer, Garbled, Partial, read_stream, read_whole, short
 from evokernel.llm.settings import ChatSettings, Endpoint, endpoint
-from evokernel.llm.wire import Answer, Garbled, Partial, read_stream, read_whole, short
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -197,9 +197,9 @@ def found(settings: ChatSettings) -> tuple[ChatSettings, Endpoint]:
     """Settings and address; for the model `local`, those of the server on this machine, which is started where it is not running."""
     if not settings.is_local:
         return settings, endpoint(settings)
-    from evokernel.llm import local
+    from evokernel.llm import local_server
 
-    served = local.ready()
+    served = local_server.ready()
     urls = [f"{one.url}/v1" for one in served.instances]
     known = {"model": served.model, "price_in": 0.0, "price_out": 0.0, "concurrency": len(urls)}
     known["timeout_s"] = max(settings.timeout_s, SLOW_S)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 
@@ -47,7 +47,7 @@ class Model(NamedTuple):
 
 def home() -> Path:
     """The folder of fetched models."""
-    return folders.tools() / "models"
+    return paths.tools() / "models"
 
 
 @lru_cache(maxsize=1)

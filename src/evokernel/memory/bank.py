@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
-from evokernel.core.address import Place, place
+from evokernel.core.bank_uri import Place, place
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, Found, Value
 from evokernel.core.records import Kind, MemoryItem, Stage
-from evokernel.memory import ledger, origins
+from evokernel.memory import ledger, provenance
 from evokernel.memory.distill import QUARANTINED
-from evokernel.memory.far import Asked, Far
 from evokernel.memory.index import Index, grid
+from evokernel.memory.remote_index import Asked, Far
 from evokernel.memory.schema import connect, elsewhere, trouble
 from evokernel.memory.tables import ASKED, Connection, Mark, asked, places, reading
 
 if TYPE_CHECKING:
-    from evokernel.memory.archive import Archive
+    from evokernel.memory.reader import Archive
 
 log = logging.getLogger(__name__)
 CANDIDATE = "candidate:"
@@ -73,7 +73,7 @@ class Bank:
         backend: str,
         run: str,
         folder: Path | None = None,
-        facts: origins.Facts | None = None,
+        facts: provenance.Facts | None = None,
     ) -> Bank:
         """For a run, new or resumed. `folder` is where it keeps its journal, for when something in that is revoked; `facts` are what
         packs say about where their items come from."""
@@ -87,7 +87,7 @@ class Bank:
             held.pop_all()
         return bank
 
-    def _begin(self, folder: Path | None, facts: origins.Facts | None) -> Mark:
+    def _begin(self, folder: Path | None, facts: provenance.Facts | None) -> Mark:
         """Where the bank stood when this run first opened it, which is noted."""
         connection = self._connection
         claim(connection, self.path, self._embedder)
@@ -103,13 +103,13 @@ class Bank:
         if folder:
             connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (str(folder.absolute()), self.run))
         if facts:
-            origins.keep(connection, self.run, facts)
+            provenance.keep(connection, self.run, facts)
         return Mark(*mark)
 
     @staticmethod
     def read(path: Place) -> Archive:
         """Any bank, to look at: list, search, histories, export. Nothing is changed."""
-        from evokernel.memory.archive import Archive
+        from evokernel.memory.reader import Archive
 
         return Archive(place(path))
 

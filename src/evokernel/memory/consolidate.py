@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from evokernel.core.address import Place, place
+from evokernel.core.bank_uri import Place, place
 from evokernel.core.errors import UserError
 from evokernel.memory import ledger
 from evokernel.memory.distill import note_id

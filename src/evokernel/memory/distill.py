@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import unified_diff
 
-from evokernel.core import terms
+from evokernel.core import labels
 from evokernel.core.records import Attempt, MemoryItem, Stage, Task
 
 DETAIL = 1500  # characters of the verifier's feedback kept with a trace
@@ -70,8 +70,8 @@ def speed(attempt: Attempt) -> str:
     outcome = attempt.outcome
     if not outcome.latency_us:
         return "not timed"
-    label = terms.not_measured([outcome.clock])
-    return f"{outcome.latency_us:.1f} us{f', {label}' if label else ''}{terms.speedup_over(outcome.speedup, outcome.baseline_name)}"
+    label = labels.not_measured([outcome.clock])
+    return f"{outcome.latency_us:.1f} us{f', {label}' if label else ''}{labels.speedup_over(outcome.speedup, outcome.baseline_name)}"
 
 
 def verdict(attempt: Attempt, room: int) -> str:

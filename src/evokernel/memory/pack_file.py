@@ -17,7 +17,7 @@ from evokernel import __version__
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem, Record, Stage
 from evokernel.memory.ledger import Update
-from evokernel.memory.origins import Origin
+from evokernel.memory.provenance import Origin
 
 FORMAT = 3
 PLAIN = 2

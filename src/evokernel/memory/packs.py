@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from evokernel.core.address import Place, place
+from evokernel.core.bank_uri import Place, place
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
-from evokernel.memory import ledger, origins
+from evokernel.memory import ledger, provenance
 from evokernel.memory.bank import CANDIDATE, claim, parse, put, what_is_embedded
 from evokernel.memory.consolidate import latest, note
 from evokernel.memory.index import grid
@@ -96,9 +96,9 @@ def write_body(connection: Connection, path: Place, body: IO[bytes], filters: Fi
         if roots.get(update.item, update.item) in items and stays(update.task, filters, leaving) and update.trace not in leaving.items:
             learned[update.run] += 1
             write(json.dumps({"update": update._asdict()}))
-    known = origins.all_known(connection)
+    known = provenance.all_known(connection)
     runs = tuple(
-        origins.Origin(run=run, items=wrote[run], updates=learned[run], **known.get(run, origins.Facts()).model_dump())
+        provenance.Origin(run=run, items=wrote[run], updates=learned[run], **known.get(run, provenance.Facts()).model_dump())
         for run in sorted((wrote.keys() | learned.keys()) - {""})
     )
     found = {**described(items.values()), "evokernel_memory": FORMAT if roots else PLAIN}
@@ -158,7 +158,7 @@ def take(path: Place, pack: Pack, embedder: Embedder) -> Moved:
         connection.execute("INSERT INTO packs VALUES (?, ?) ON CONFLICT DO NOTHING", (pack.sha256, first_line(pack.header)))
         for origin in pack.header.runs:
             noted = origin.model_dump(exclude={"run", "items", "updates"})
-            origins.keep(connection, origin.run, origins.Facts(**noted))
+            provenance.keep(connection, origin.run, provenance.Facts(**noted))
         return Moved(len(news), learned, aside)
 
     try:

@@ -15,9 +15,9 @@ import numpy as np
 import psycopg
 from psycopg import errors
 
-from evokernel.core.address import Place, Url
+from evokernel.core.bank_uri import Place, Url
 from evokernel.core.errors import InfraError, UserError
-from evokernel.memory.far import SKETCH, Far, sketch
+from evokernel.memory.remote_index import SKETCH, Far, sketch
 from evokernel.memory.tables import VERSION, Mark, Rows, Values, bring_up, transaction, version_of
 
 log = logging.getLogger(__name__)

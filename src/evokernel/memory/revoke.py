@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core.address import Place, place
+from evokernel.core.bank_uri import Place, place
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.memory import ledger

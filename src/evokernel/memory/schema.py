@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from evokernel.core.address import Place, Url
+from evokernel.core.bank_uri import Place, Url
 from evokernel.core.errors import UserError
 from evokernel.memory import sqlite_file
 from evokernel.memory.tables import Connection

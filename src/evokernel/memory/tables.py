@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from evokernel.core.records import MemoryItem
 
 if TYPE_CHECKING:
-    from evokernel.memory.far import Far
+    from evokernel.memory.remote_index import Far
 
 VERSION = 5
 T = TypeVar("T")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Task
-from evokernel.reference.audit import differ
 from evokernel.reference.constants import without
+from evokernel.reference.degenerate_solutions import Tolerance, draws, shortcuts
 from evokernel.reference.measure import is_finite, measure
 from evokernel.reference.module import Reference
-from evokernel.reference.shortcuts import Tolerance, draws, shortcuts
 from evokernel.reference.sizes import layout, sizes
+from evokernel.reference.task_lint import differ
 
 HALF = ("float16", "bfloat16")
 

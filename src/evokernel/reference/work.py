@@ -20,9 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from evokernel.core.records import Work
+from evokernel.reference.data_movement_ops import MOVES
 from evokernel.reference.module import Named, Reference, Sample
-from evokernel.reference.movers import MOVES
-from evokernel.reference.terms import tensors, terms
+from evokernel.reference.reduction_length import tensors, terms
 
 GATHERS = frozenset({"embedding", "gather", "index", "index_select"})
 """Operators that read from their first tensor no more than they give back."""

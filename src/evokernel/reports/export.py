@@ -15,7 +15,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean, find
 from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
 from evokernel.core.run import Run, write_whole
-from evokernel.reports import metrics, words
+from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import Tried
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -127,9 +127,9 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
         {
             "folder": tried.task.id.replace("/", "-"),
             "task": tried.task.id,
-            "latency": words.latency(tried.outcome.latency_us),
-            "baseline": words.latency(tried.baseline_us),
-            "speedup": words.ratio(tried.speedup),
+            "latency": formatting.latency(tried.outcome.latency_us),
+            "baseline": formatting.latency(tried.baseline_us),
+            "speedup": formatting.ratio(tried.speedup),
         }
         for tried in found
         if tried.outcome
@@ -140,8 +140,8 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
         rows=rows,
         unsolved=done.unsolved,
         wrapped=done.wrapped,
-        clock=words.clock(done.clocks),
-        baseline=words.baseline(done.baselines),
+        clock=formatting.clock(done.clocks),
+        baseline=formatting.baseline(done.baselines),
         facts=run.made_with(),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
-from evokernel.reports import metrics, over_time, words
+from evokernel.reports import formatting, metrics, round_plots
 from evokernel.reports.metrics import Tried
 from evokernel.reports.plots import MOST_NAMED, Draw, Plot, bars, legend, save, solved, trajectories, values
 
@@ -26,8 +26,8 @@ def draw_all(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) 
 
 def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> Iterator[Plot | None]:
     """Draws them one by one; None for one that has nothing to show."""
-    made_up = words.not_measured(metrics.clocks(attempts))
-    base = words.baseline(metrics.baselines(found))
+    made_up = formatting.not_measured(metrics.clocks(attempts))
+    base = formatting.baseline(metrics.baselines(found))
     mark = f"; {made_up}" if made_up else ""
     named = min(sum(tried.solved for tried in found), MOST_NAMED)
     tall = max(2.6, 0.24 * named + 0.9)
@@ -78,21 +78,21 @@ def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> 
         lambda f, ax: values(f, ax, attempts),
     )
     note = "Added up over attempts: money where every call has a price, else tokens, else time of verification."
-    yield save(folder, "spent", "Cost over time", note, 5.2, 3.0, lambda f, ax: over_time.spent(ax, {"": found}))
+    yield save(folder, "spent", "Cost over time", note, 5.2, 3.0, lambda f, ax: round_plots.spent(ax, {"": found}))
 
 
 def failures(found: Sequence[Tried]) -> Draw:
-    stack = over_time.failures(found)
-    return lambda figure, axes: over_time.stacked(axes, stack, "attempts that failed, %") and below(figure, axes)
+    stack = round_plots.failures(found)
+    return lambda figure, axes: round_plots.stacked(axes, stack, "attempts that failed, %") and below(figure, axes)
 
 
 def roles(found: Sequence[Tried]) -> Draw:
-    stack = over_time.roles(found)
-    return lambda figure, axes: over_time.stacked(axes, stack, "memories shown, %") and below(figure, axes)
+    stack = round_plots.roles(found)
+    return lambda figure, axes: round_plots.stacked(axes, stack, "memories shown, %") and below(figure, axes)
 
 
 def worth(found: Sequence[Tried]) -> Draw:
-    return lambda figure, axes: over_time.worth(axes, found) and below(figure, axes)
+    return lambda figure, axes: round_plots.worth(axes, found) and below(figure, axes)
 
 
 def below(figure: Any, axes: Any) -> bool:

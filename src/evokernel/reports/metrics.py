@@ -12,8 +12,8 @@ from functools import cached_property
 from math import exp, log
 from typing import NamedTuple
 
-from evokernel.core import finals
-from evokernel.core.finals import Final, Finals
+from evokernel.core import final_results
+from evokernel.core.final_results import Final, Finals
 from evokernel.core.records import Attempt, Outcome, Task, Usage
 from evokernel.core.run import Run
 from evokernel.core.statistics import bests, gain, quantile
@@ -34,7 +34,7 @@ class Tried:
     @cached_property
     def fallen(self) -> tuple[Attempt, ...]:
         """Bests that did not hold up when they were judged again."""
-        return tuple(a for a in self.attempts if a.id in finals.fallen(self.finals))
+        return tuple(a for a in self.attempts if a.id in final_results.fallen(self.finals))
 
     @cached_property
     def correct(self) -> tuple[tuple[int, Attempt], ...]:
@@ -69,7 +69,7 @@ class Tried:
     @cached_property
     def best(self) -> Attempt | None:
         """The fastest correct kernel; the earlier one where two cannot be told apart."""
-        return finals.best(self.attempts, self.finals)
+        return final_results.best(self.attempts, self.finals)
 
     @property
     def final(self) -> Final | None:
@@ -126,7 +126,7 @@ class Tried:
 
     def trajectory(self) -> list[float | None]:
         """Best latency after each round; None until something is correct."""
-        return [best.outcome.latency_us if best else None for best in bests(self.attempts, finals.fallen(self.finals))]
+        return [best.outcome.latency_us if best else None for best in bests(self.attempts, final_results.fallen(self.finals))]
 
 
 class Spread(NamedTuple):
@@ -145,7 +145,7 @@ def floor_us(outcome: Outcome) -> float | None:
 
 def of_run(run: Run, attempts: Iterable[Attempt]) -> list[Tried]:
     """A run's attempts by task, with what was found when its bests were judged again."""
-    return by_task(run.tasks, attempts, finals.read(run.folder))
+    return by_task(run.tasks, attempts, final_results.read(run.folder))
 
 
 def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt], judged_again: Finals | None = None) -> list[Tried]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evokernel.core.config import write_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run, write_whole
-from evokernel.reports import metrics, tables, words
+from evokernel.reports import formatting, metrics, tables
 from evokernel.reports.figures import draw_all
 from evokernel.reports.metrics import Tried
 from evokernel.reports.plots import Plot
@@ -54,7 +54,7 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
     found = metrics.of_run(run, attempts)
     return template("report.html.j2").render(
         config=run.config,
-        backend=words.backend(run.config.name("backend"), run.facts),
+        backend=formatting.backend(run.config.name("backend"), run.facts),
         settings=write_toml(run.config.model_dump(mode="json")),
         facts=run.made_with(),
         totals=tables.totals(found, metrics.span_s(attempts), "first to last attempt"),
@@ -63,7 +63,7 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
         values=None if values is None else value_table(values),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
         kernels=[kernel(tried) for tried in found],
-        clock=words.clock(metrics.clocks(attempts)),
+        clock=formatting.clock(metrics.clocks(attempts)),
     )
 
 
@@ -104,7 +104,7 @@ def kernel(tried: Tried) -> dict[str, Any]:
         "outcome": tried.outcome,
         "fallen": [(attempt.id, tables.why(tried.finals[attempt.id].outcome)) for attempt in tried.fallen],
         "headline": headline(tried),
-        "notes": words.tags(tried.task.tags),
+        "notes": formatting.tags(tried.task.tags),
         "attempts": [(number, attempt, verdict(attempt)) for number, attempt in enumerate(tried.attempts, start=1)],
     }
 
@@ -114,16 +114,16 @@ def headline(tried: Tried) -> str:
     outcome = tried.outcome
     if not outcome:
         return f"not solved in {len(tried.attempts)} attempts"
-    before = "" if tried.moved_us is None else f" (first {words.latency(tried.moved_us)})"
-    figure = f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}{before}"
-    return f"{figure}, {words.ratio(outcome.speedup)} over {words.baseline([outcome.baseline_name])}, {words.clock([outcome.clock])}"
+    before = "" if tried.moved_us is None else f" (first {formatting.latency(tried.moved_us)})"
+    figure = f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}{before}"
+    return f"{figure}, {formatting.ratio(outcome.speedup)} over {formatting.baseline([outcome.baseline_name])}, {formatting.clock([outcome.clock])}"
 
 
 def verdict(attempt: Attempt) -> str:
     """What the judge found, on one line."""
     outcome = attempt.outcome
     if failure := outcome.failure:
-        return f"{failure.gate}: {failure.reason}. {words.first_line(failure.detail, 160)}"
-    label = words.not_measured([outcome.clock])
-    figures = (f"{words.latency(outcome.latency_us)}{words.noise(outcome.noise)}", label, words.ratio(outcome.speedup))
+        return f"{failure.gate}: {failure.reason}. {formatting.first_line(failure.detail, 160)}"
+    label = formatting.not_measured([outcome.clock])
+    figures = (f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}", label, formatting.ratio(outcome.speedup))
     return ", ".join(text for text in ("correct", *figures) if text)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from evokernel.core.labels import EXPLAINED
 from evokernel.core.records import Attempt, Outcome
-from evokernel.core.terms import EXPLAINED
-from evokernel.reports import metrics, words
+from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import FAST_P, Tried
 
 Cell = str | int | float | None
@@ -35,16 +35,16 @@ class Column:
     def show(self, cell: Cell) -> str:
         """One cell as people read it."""
         if cell is None:
-            return words.UNKNOWN
+            return formatting.UNKNOWN
         if isinstance(cell, str):
             return cell
         match self.unit:
             case "us":
-                return words.latency(cell)
+                return formatting.latency(cell)
             case "ratio":
-                return words.ratio(cell)
+                return formatting.ratio(cell)
             case "share":
-                return words.percent(cell)
+                return formatting.percent(cell)
             case "value":
                 return f"{cell:+.2f}"
         return str(cell)
@@ -102,13 +102,13 @@ def operators(found: Sequence[Tried]) -> Table:
         Column("failures"),
     )
     rows = tuple(operator_row(tried, names[tried.task.id]) for tried in found)
-    return Table("Operators", columns, rows, f"Times: {words.clock(metrics.clocks(a for tried in found for a in tried.attempts))}.")
+    return Table("Operators", columns, rows, f"Times: {formatting.clock(metrics.clocks(a for tried in found for a in tried.attempts))}.")
 
 
 def heading(found: Sequence[Tried]) -> str:
     """The baseline as a column is called; without its name where several are mixed or none is known."""
     names = metrics.baselines(found)
-    return words.baseline(names) if len(names) == 1 else "baseline"
+    return formatting.baseline(names) if len(names) == 1 else "baseline"
 
 
 def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
@@ -132,7 +132,7 @@ def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
 def best_latency(tried: Tried) -> Cell:
     """Of the best kernel; beside it what was measured first, where the two differ by more than noise."""
     found = tried.outcome.latency_us if tried.outcome else None
-    return found if tried.moved_us is None else f"{words.latency(found)} (first {words.latency(tried.moved_us)})"
+    return found if tried.moved_us is None else f"{formatting.latency(found)} (first {formatting.latency(tried.moved_us)})"
 
 
 def reasons(attempts: Sequence[Attempt], most: int | None = None) -> str:
@@ -157,7 +157,9 @@ def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "tim
 
     def one_then_all(first: int, last: int) -> str:
         return (
-            f"(round 1: {words.percent(first / count)}) {words.percent(last / count)}, {last} of {count} tasks" if count else words.UNKNOWN
+            f"(round 1: {formatting.percent(first / count)}) {formatting.percent(last / count)}, {last} of {count} tasks"
+            if count
+            else formatting.UNKNOWN
         )
 
     return [
@@ -165,20 +167,22 @@ def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "tim
         ("correct (Acc)", one_then_all(metrics.feasible(found, 1), metrics.feasible(found))),
         (
             "first→best gain",
-            f"median {words.ratio(gain.median)}, middle half {words.ratio(gain.low)} to {words.ratio(gain.high)}"
+            f"median {formatting.ratio(gain.median)}, middle half {formatting.ratio(gain.low)} to {formatting.ratio(gain.high)}"
             if gain
-            else words.UNKNOWN,
+            else formatting.UNKNOWN,
         ),
         (
-            f"speed-up over {words.baseline(metrics.baselines(found))}",
-            f"geometric mean {words.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks" if speedups else words.UNKNOWN,
+            f"speed-up over {formatting.baseline(metrics.baselines(found))}",
+            f"geometric mean {formatting.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks"
+            if speedups
+            else formatting.UNKNOWN,
         ),
         *judged_again(found),
         *judged_by(attempts),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
         ("failures", reasons(attempts) or "none"),
-        (time_label, words.duration(seconds)),
-        ("cost", words.cost(metrics.usage(attempts))),
+        (time_label, formatting.duration(seconds)),
+        ("cost", formatting.cost(metrics.usage(attempts))),
     ]
 
 
@@ -219,7 +223,7 @@ def fast(found: Sequence[Tried]) -> Table:
     """fast_p: shares of tasks more than p times as fast as the baseline."""
     columns = (Column("p"), Column("of all tasks", "share"), Column("of correct tasks", "share"))
     rows = tuple((f"> {p:g}×", metrics.fast_p(found, p), metrics.fast_p(found, p, "correct")) for p in FAST_P)
-    return Table(f"Faster than p times {words.baseline(metrics.baselines(found))} (fast_p)", columns, rows)
+    return Table(f"Faster than p times {formatting.baseline(metrics.baselines(found))} (fast_p)", columns, rows)
 
 
 def failures(found: Sequence[Tried]) -> Table:

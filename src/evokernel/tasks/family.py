@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from evokernel.core.calls import BUILTIN, CALLS, KINDS
+from evokernel.core.op_taxonomy import BUILTIN, CALLS, KINDS
 
 FAMILIES = (*(kind for kind in CALLS if kind != "recurrent"), "optimiser", "elementwise", "fuse")
 ROOTS = frozenset({"abs", "norm", "pow", "rsqrt", "sqrt", "square", "std", "var", "vectornorm"})

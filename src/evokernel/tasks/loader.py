@@ -16,9 +16,9 @@ from typing import NamedTuple
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Task
-from evokernel.tasks import cache, places
+from evokernel.tasks import cache, suite_paths
 from evokernel.tasks.family import families
-from evokernel.tasks.published import reference_part
+from evokernel.tasks.published_format import reference_part
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 20
@@ -145,7 +145,7 @@ def shipped(suite: str) -> dict[Path, str]:
 def in_folder(folder: Path) -> list[Path]:
     """Every task file in a folder and below, in the order of names and numbers; of a known checkout, those that are meant as tasks."""
     try:
-        found = sorted((path for part in places.groups(folder) for path in part.rglob("*.py")), key=natural)
+        found = sorted((path for part in suite_paths.groups(folder) for path in part.rglob("*.py")), key=natural)
     except OSError as error:
         raise UserError(f"folder {folder} cannot be read: {error.strerror or error}; check its permissions") from error
     hidden = [p for p in found if any(part.startswith(("_", ".")) for part in p.relative_to(folder).parts)]
@@ -178,7 +178,7 @@ def listed(path: Path) -> TaskFile:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         said = error.msg if isinstance(error, SyntaxError) else str(error)
         raise UserError(f"task file {path}{line}: reading it raised {type(error).__name__}: {said}; fix the task file") from error
-    where = places.place(path)
+    where = suite_paths.place(path)
     category = found.category or where.category or found.main
     return TaskFile(f"{word(where.suite)}/{word(path.stem)}", path, found.main, found.parts, category, where.level)
 

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 
 def verify(job: Job) -> Outcome:
     """What the judge finds about a candidate. Raises InfraError when nobody could judge it, UserError for a broken task."""
-    from evokernel.verify.judge import verify as judge  # the child imports this package too, and must stay light
+    from evokernel.verify.verifier import verify as judge  # the child imports this package too, and must stay light
 
     return judge(job)

@@ -12,10 +12,10 @@ import numpy as np
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Array
 from evokernel.core.records import Task
+from evokernel.verify.case_factory import Answer, Maker, made
 from evokernel.verify.compare import FLOATS, Expected
-from evokernel.verify.draws import structure
-from evokernel.verify.maker import Answer, Maker, made
-from evokernel.verify.yardstick import Unsuited
+from evokernel.verify.input_distributions import structure
+from evokernel.verify.tolerance import Unsuited
 
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.protocols import TracedBackend
-from evokernel.verify.arena import NAN_BYTE, OTHER_BYTE, Arena, Slot
 from evokernel.verify.cases import Case, Unsuited
+from evokernel.verify.shared_buffers import NAN_BYTE, OTHER_BYTE, Arena, Slot
 from evokernel.verify.trial import Trial, described_size
 
 WRONG = ("mismatch", "unwritten", "nan", "out_of_bounds", "crash")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import Backend, MeasuredBackend, PricedBackend, TracedBackend
 from evokernel.core.statistics import is_apart
-from evokernel.verify import audit, incumbents, sanitize
+from evokernel.verify import incumbent, llm_review, sanitize
 from evokernel.verify.check import check, confirm
 from evokernel.verify.timing import Timing, measure, synthetic
 from evokernel.verify.trial import Trial
@@ -36,7 +36,7 @@ def build(trial: Trial) -> None:
     if is_traced and traces_build(trial.backend):
         trial.trace(trial.workdir)
     if not isinstance(trial.backend, PricedBackend):  # those are timed beside nobody
-        incumbents.keep(trial)
+        incumbent.keep(trial)
 
 
 def clock(trial: Trial) -> None:
@@ -45,7 +45,7 @@ def clock(trial: Trial) -> None:
     found = None
     if isinstance(backend, PricedBackend) and job.clock != "synthetic":
         if isinstance(backend, MeasuredBackend) and not backend.is_simulated:
-            with incumbents.prepared(trial) as beside:
+            with incumbent.prepared(trial) as beside:
                 found = backend.measured(job, trial.workdir, beside)
         else:
             found = backend.timed(job.task, trial.workdir, trial.said())
@@ -100,6 +100,6 @@ GATES = (
     Gate("build", build),
     Gate("check", check),
     Gate("sanitize", sanitize.sanitize, sanitize.applies),
-    Gate("audit", audit.audit, audit.applies),
+    Gate("audit", llm_review.audit, llm_review.applies),
     Gate("time", clock),
 )

@@ -11,10 +11,10 @@ import numpy as np
 
 from evokernel.core.errors import CandidateError, CannotRun, InfraError
 from evokernel.core.protocols import Arguments, WatchedBackend
-from evokernel.verify.arena import Arena, Slot, span
+from evokernel.verify.candidate_process import Child
 from evokernel.verify.cases import Case, seed_of
 from evokernel.verify.feedback import describe
-from evokernel.verify.sandbox import Child
+from evokernel.verify.shared_buffers import Arena, Slot, span
 from evokernel.verify.trial import Trial, described_size, shapes
 
 STACK_BYTES = 64 << 20

@@ -21,11 +21,11 @@ from evokernel.core.devices import alone
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
 from evokernel.core.statistics import is_apart, median_interval, quantile
+from evokernel.verify.candidate_main import MOVED, OTHER, PAIR, bits_of, change
 from evokernel.verify.cases import Case, changeable, seed_of
-from evokernel.verify.child import MOVED, OTHER, PAIR, bits_of, change
 from evokernel.verify.compare import numbers
-from evokernel.verify.incumbents import started, tell
-from evokernel.verify.windows import Changes, Incumbent, Side
+from evokernel.verify.incumbent import started, tell
+from evokernel.verify.timing_window import Changes, Incumbent, Side
 
 if TYPE_CHECKING:
     from evokernel.verify.trial import Trial

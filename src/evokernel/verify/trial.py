@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Backend, Call, MeasuredBackend, PricedBackend
 from evokernel.core.records import Job, Profile, Usage
-from evokernel.verify.arena import Arena, Slot, blank, span
+from evokernel.verify.candidate_process import Child
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
 from evokernel.verify.feedback import describe, is_hidden
-from evokernel.verify.sandbox import Child
+from evokernel.verify.shared_buffers import Arena, Slot, blank, span
 
 if TYPE_CHECKING:
     from evokernel.verify.timing import Timing
@@ -137,7 +137,7 @@ class Trial:
         if source is None:
             source = self.workdir / "candidate"
             source.mkdir()
-            folders.lay_out(source, self.job.candidate.files)
+            paths.lay_out(source, self.job.candidate.files)
         with closing(Arena(0, 0, 0)) as arena:
             with closing(Child(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as child:
                 child.wait_ready()

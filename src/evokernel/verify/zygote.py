@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from evokernel.core import clean_python
+from evokernel.core import isolated_python
 from evokernel.core.errors import InfraError
-from evokernel.verify import child
+from evokernel.verify import candidate_main
 
 START_S, ANSWER_S, POLL_S = 60.0, 20.0, 0.002
 MESSAGE_BYTES = 1 << 16
@@ -36,7 +36,7 @@ class Zygote:
         self.socket.settimeout(START_S)
         try:
             self.process = subprocess.Popen(
-                clean_python.command(__name__, "serve", str(theirs.fileno())),
+                isolated_python.command(__name__, "serve", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=environment,
@@ -125,7 +125,7 @@ def serve() -> None:
     """The other end: loads the backend, then copies itself whenever it is told to."""
     line = socket.socket(fileno=int(sys.argv[2]))
     order = json.loads(line.recv(MESSAGE_BYTES))
-    child.die_with(order["judge"])
+    candidate_main.die_with(order["judge"])
     adopt()
     module, _, name = order["backend"].partition(":")
     backend = getattr(importlib.import_module(module), name)(**order["settings"])
@@ -166,7 +166,7 @@ def become(backend: Any, parent: int, descriptors: list[int], scratch: str, envi
         os.chdir(scratch)
         os.environ.clear()
         os.environ.update(environment)
-        child.main(child.Given(parent, *given), backend)
+        candidate_main.main(candidate_main.Given(parent, *given), backend)
     except OSError as error:  # before the candidate: the judge shows what is written here
         os.write(2, str(error).encode())
     finally:

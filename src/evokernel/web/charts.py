@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from evokernel.core.records import Attempt
-from evokernel.reports import metrics, over_time, rounds
+from evokernel.reports import metrics, round_plots, round_stats
 from evokernel.reports.metrics import Tried
 from evokernel.reports.tables import Column, Table
 from evokernel.web import svg
@@ -65,7 +65,7 @@ def named(lines: Sequence[Line]) -> Markup:
 def rewards(found: Sequence[Tried]) -> Chart | None:
     """The mean reward of a round, and the middle half around it."""
     spreads = []
-    for number, made in enumerate(rounds.by_round(found), start=1):
+    for number, made in enumerate(round_stats.by_round(found), start=1):
         earned = [attempt.reward for attempt in made]
         if spread := metrics.spread(earned):
             spreads.append((number, sum(earned) / len(earned), spread))
@@ -80,7 +80,7 @@ def rewards(found: Sequence[Tried]) -> Chart | None:
 
 def failures(found: Sequence[Tried]) -> Chart | None:
     """Why attempts failed, round by round."""
-    parts = over_time.failures(found)
+    parts = round_plots.failures(found)
     shares = [[100 * row[name] / whole if whole else 0.0 for name in parts.names] for row, whole in zip(parts.rounds, parts.wholes)]
     drawn = svg.stack("Share of attempts that failed, by reason and round", parts.names, shares, ROUNDS, "attempts, %")
     if drawn is None:
@@ -104,10 +104,10 @@ def categories(found: Sequence[Tried]) -> Chart | None:
 
 def spent(found: Sequence[Tried]) -> Chart | None:
     """What attempts took, added up."""
-    counted = rounds.spending(attempt for tried in found for attempt in tried.attempts)
+    counted = round_stats.spending(attempt for tried in found for attempt in tried.attempts)
     if counted is None:
         return None
-    path = rounds.spent(found, counted)
+    path = round_stats.spent(found, counted)
     line = Line(counted.label, list(enumerate(path, start=1)), 0)
     drawn = svg.lines("Cost over attempts", [line], ROUNDS, counted.label.partition(" per ")[0], (0, max(path) * 1.06 or 1))
     note = f"{counted.label[0].upper()}{counted.label[1:]}, added up over attempts."
@@ -121,8 +121,8 @@ def spent(found: Sequence[Tried]) -> Chart | None:
 def worth(found: Sequence[Tried]) -> Chart | None:
     """What shown memories were worth at that moment: whether choosing learns."""
     lines = []
-    for order, (stage, name, *_) in enumerate(over_time.STAGES):
-        path = rounds.worth(found, stage)
+    for order, (stage, name, *_) in enumerate(round_plots.STAGES):
+        path = round_stats.worth(found, stage)
         lines.append(Line(name, [(n, s.median) for n, s in path], order, [(n, s.low, s.high) for n, s in path]))
     drawn = svg.lines("Value of what was shown, by round", lines, ROUNDS, "value Q")
     note = "Q of the memories shown in a round, at that moment: the middle, and the middle half."

@@ -10,9 +10,9 @@ from evokernel.core.errors import UserError
 from evokernel.core.run import write_whole
 from evokernel.reports.metrics import Tried
 from evokernel.web import graph, runs, task
-from evokernel.web.follow import Followed
 from evokernel.web.render import HERE, Links, Page, whole
-from evokernel.web.shelf import Shelf
+from evokernel.web.run_index import Shelf
+from evokernel.web.run_tail import Followed
 
 STATIC = ("web.css", "theme.js", "web.js")
 MARK = "evokernel-web-export"

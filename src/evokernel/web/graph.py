@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from evokernel.experiments.layouts import curriculum
-from evokernel.experiments.layouts.curriculum import Solve
+from evokernel.experiments.figures import curriculum
+from evokernel.experiments.figures.curriculum import Solve
 from evokernel.reports.tables import short_names
 from evokernel.web.render import Links, Page, Query, part
-from evokernel.web.shelf import Shelf
+from evokernel.web.run_index import Shelf
 from evokernel.web.svg import Scale, at, el
 
 MOST_NODES = 60

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from evokernel.core.records import Attempt
-from evokernel.reports import tables, words
+from evokernel.reports import formatting, tables
 from evokernel.reports.metrics import Tried
 from evokernel.web.svg import at, el
 
@@ -97,7 +97,13 @@ def node(attempt: Attempt, number: int, place: Place, is_chosen: bool, is_best: 
     """A box with the attempt's number and what came of it."""
     x, y = corner(place)
     right = tried.is_correct(attempt)
-    what = words.latency(attempt.outcome.latency_us) if right else tables.why(attempt.outcome) if attempt.outcome.failure else "fell later"
+    what = (
+        formatting.latency(attempt.outcome.latency_us)
+        if right
+        else tables.why(attempt.outcome)
+        if attempt.outcome.failure
+        else "fell later"
+    )
     text = f"{number} {what}"
     text = text if len(text) <= 17 else text[:16] + "…"
     told = f"attempt {number}: {attempt.stage.value}, {what}, reward {attempt.reward:+.2f}" + (", the best" if is_best else "")

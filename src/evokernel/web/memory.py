@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from evokernel.core.address import Place
+from evokernel.core.bank_uri import Place
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make
 from evokernel.core.protocols import Embedder
-from evokernel.memory.browse import Browser, Listing, Wanted
 from evokernel.memory.index import KINDS
 from evokernel.memory.ledger import Step
+from evokernel.memory.queries import Browser, Listing, Wanted
 from evokernel.web import svg
 from evokernel.web.charts import Chart, named
 from evokernel.web.render import Links, Page, Query, part
+from evokernel.web.run_index import Shelf
 from evokernel.web.runs import number
-from evokernel.web.shelf import Shelf
 from evokernel.web.svg import Line
 
 ROWS, NEAREST, STEPS, SHOWN = 50, 50, 200, 50

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from evokernel.reports import page, words
+from evokernel.reports import formatting, page
 
 HERE = Path(__file__).parent
 Query = Mapping[str, str]
@@ -64,7 +64,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["words"] = words
+    made.globals["words"] = formatting
     made.filters["link"] = link
     return made
 

@@ -7,7 +7,7 @@ from math import isfinite
 from markupsafe import Markup
 
 from evokernel.core.records import Outcome, Task
-from evokernel.reports import words
+from evokernel.reports import formatting
 from evokernel.reports.metrics import Tried, floor_us
 from evokernel.web.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale, at, axes, drawing, el, path
 
@@ -48,7 +48,7 @@ def marks(tried: Tried, outcome: Outcome) -> list[tuple[str, float | None, str]]
 def standing(tried: Tried, outcome: Outcome) -> Markup | None:
     """Floor, best, this kernel and the baseline as bars of time."""
     rows = [("floor", floor_us(outcome), "f2"), *((name, us, "f3" if name == "best" else "f1") for name, us, _ in marks(tried, outcome))]
-    rows.append((words.baseline([outcome.baseline_name]) if outcome.baseline_name else "baseline", outcome.baseline(), "f0"))
+    rows.append((formatting.baseline([outcome.baseline_name]) if outcome.baseline_name else "baseline", outcome.baseline(), "f0"))
     known = [(name, us, class_) for name, us, class_ in rows if us]
     if not outcome.latency_us or len(known) < 2:
         return None
@@ -58,5 +58,5 @@ def standing(tried: Tried, outcome: Outcome) -> Markup | None:
         top = order * 24 + 4
         shown.append(el("text", name, x=104, y=top + 12, text_anchor="end"))
         shown.append(el("rect", x=110, y=top, width=at(max(1.0, scale(us) - 110)), height=16, class_=f"fill {class_}"))
-        shown.append(el("text", words.latency(us), x=at(scale(us) + 5), y=top + 12))
+        shown.append(el("text", formatting.latency(us), x=at(scale(us) + 5), y=top + 12))
     return drawing(WIDTH, len(known) * 24 + 6, "Time of this kernel beside floor, best and baseline", *shown)

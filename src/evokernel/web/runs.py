@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evokernel.reports import metrics, tables, words
+from evokernel.reports import formatting, metrics, tables
 from evokernel.reports.metrics import Tried
 from evokernel.web import charts, svg
-from evokernel.web.follow import Followed
 from evokernel.web.render import Links, Page, Query, part
-from evokernel.web.shelf import Shelf
+from evokernel.web.run_index import Shelf
+from evokernel.web.run_tail import Followed
 from evokernel.web.summary import MEASURES, Row, planned, summarise
 
 ROWS, CELLS, LATEST, COMPARED = 100, 120, 8, 5
@@ -115,7 +115,7 @@ def state_of(tried: Tried) -> str:
 def verdict(attempt: Any) -> str:
     """What was found, in a few words."""
     outcome = attempt.outcome
-    return tables.why(outcome) if not outcome.feasible else words.latency(outcome.latency_us)
+    return tables.why(outcome) if not outcome.feasible else formatting.latency(outcome.latency_us)
 
 
 def cell(tried: Tried, name: str, address: str, links: Links) -> Any:

@@ -24,9 +24,9 @@ from starlette.routing import Route
 from evokernel.core.errors import InfraError, UserError
 from evokernel.reports import metrics
 from evokernel.web import graph, memory, runs, task
-from evokernel.web.guard import Guard
+from evokernel.web.auth import Guard
 from evokernel.web.render import HERE, Links, Page, Query, part, whole
-from evokernel.web.shelf import Shelf
+from evokernel.web.run_index import Shelf
 
 log = logging.getLogger(__name__)
 POLL_S, LOOK_S, BEAT_S = 0.5, 2.0, 15.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from evokernel.core.run import Run
-from evokernel.reports import metrics, rounds, words
+from evokernel.reports import formatting, metrics, round_stats
 from evokernel.reports.metrics import Tried
-from evokernel.web.follow import Followed
+from evokernel.web.run_tail import Followed
 
 MEASURES = {"correct": "tasks correct, %", "compiled": "tasks compiled, %", "reward": "mean reward", "spent": "spent"}
 """What runs can be compared by."""
@@ -69,7 +69,7 @@ def row_of(followed: Followed) -> Row:
     return Row(
         followed.key,
         id=config.id,
-        backend=words.backend(config.name("backend"), run.facts),
+        backend=formatting.backend(config.name("backend"), run.facts),
         generator=config.name("generator"),
         model=usage.model or str(config.generator.get("model") or ""),
         policy=config.name("policy"),
@@ -81,15 +81,15 @@ def row_of(followed: Followed) -> Row:
         correct=metrics.feasible(found) / count if count else None,
         geomean=metrics.geomean(metrics.speedups(found)),
         best=fastest,
-        baseline=words.baseline(metrics.baselines(found)) if metrics.baselines(found) else "",
-        clock=words.clock(metrics.clocks(attempts)),
-        cost=words.cost(usage),
+        baseline=formatting.baseline(metrics.baselines(found)) if metrics.baselines(found) else "",
+        clock=formatting.clock(metrics.clocks(attempts)),
+        cost=formatting.cost(usage),
         seconds=metrics.span_s(attempts),
         at=max((attempt.at for attempt in attempts), default=0.0) or None,
         is_over=bool(found) and not any(config.left(tried.attempts) for tried in found),
         notes=tuple(followed.notes),
         paths=paths(found),
-        spent_in=counted.label if (counted := rounds.spending(attempts)) else "",
+        spent_in=counted.label if (counted := round_stats.spending(attempts)) else "",
     )
 
 
@@ -101,11 +101,11 @@ def planned(run: Run, found: list[Tried]) -> int:
 def paths(found: list[Tried]) -> dict[str, Points]:
     """A run's way by every measure; one that nothing is known of is empty."""
     count, curve = len(found), metrics.curve(found)
-    by_round = rounds.by_round(found)
-    counted = rounds.spending(attempt for tried in found for attempt in tried.attempts)
+    by_round = round_stats.by_round(found)
+    counted = round_stats.spending(attempt for tried in found for attempt in tried.attempts)
     return {
         "correct": [(number, 100 * right / count) for number, _, right in curve],
         "compiled": [(number, 100 * built / count) for number, built, _ in curve],
         "reward": [(n, sum(a.reward for a in made) / len(made)) for n, made in enumerate(by_round, start=1) if made],
-        "spent": list(enumerate(rounds.spent(found, counted), start=1)) if counted else [],
+        "spent": list(enumerate(round_stats.spent(found, counted), start=1)) if counted else [],
     }

@@ -9,15 +9,15 @@ from markupsafe import Markup
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
-from evokernel.reports import metrics, tables, words
+from evokernel.reports import formatting, metrics, tables
 from evokernel.reports.metrics import Tried
 from evokernel.reports.page import headline, verdict
 from evokernel.web import diff, lineage, roofline, svg
 from evokernel.web.charts import Chart
-from evokernel.web.follow import Followed, inside
 from evokernel.web.render import Links, Page, Query, part
+from evokernel.web.run_index import Shelf
+from evokernel.web.run_tail import Followed, inside
 from evokernel.web.runs import number
-from evokernel.web.shelf import Shelf
 
 ROWS = 60
 MOST_TEXT = 200_000
@@ -85,7 +85,7 @@ def task(shelf: Shelf, query: Query, links: Links) -> Page:
 def head(followed: Followed, tried: Tried, links: Links) -> Markup:
     """The task in a few words."""
     fallen = [(one.id, tables.why(tried.finals[one.id].outcome)) for one in tried.fallen]
-    told = {"says": headline(tried), "category": metrics.category(tried.task), "notes": words.tags(tried.task.tags)}
+    told = {"says": headline(tried), "category": metrics.category(tried.task), "notes": formatting.tags(tried.task.tags)}
     return part("task_head.html.j2", links, followed=followed, tried=tried, fallen=fallen, **told)
 
 
@@ -118,7 +118,7 @@ def latencies(tried: Tried, chosen: int | None) -> Chart | None:
     if drawn is None:
         return None
     names = svg.legend([*((line.class_, line.name) for line in lines), ("fill f3", "correct attempts"), ("fill f4", "the chosen one")])
-    return Chart("Latency", f"Times: {words.clock(metrics.clocks(tried.attempts))}.", drawn, names)
+    return Chart("Latency", f"Times: {formatting.clock(metrics.clocks(tried.attempts))}.", drawn, names)
 
 
 def table(tried: Tried, starts: Sequence[int | None], chosen: int | None, page: int, state: dict[str, str], links: Links) -> Markup:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 
 FOLDER = Path(__file__).parent / "cards"
 CARDS = {item.id.removeprefix("ascendc/"): item for item in seeds("ascendc")}

@@ -15,7 +15,7 @@ import pytest
 from evokernel.backends.ascendc.build import build as build_twin
 from evokernel.backends.ascendc.cann import detect
 from evokernel.backends.ascendc.project import read
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.protocols import Arguments, Array
 from evokernel.core.records import Number, Signature, Tensor
 
@@ -62,7 +62,7 @@ class Toolkit:
             command = ["g++", "-std=c++17", "-shared", "-fPIC", str(FAKE / "native" / source), "-o", str(self.home / "lib64" / name)]
             subprocess.run(command, check=True)
         build_twin(read({"kernel.asc": (FAKE.parent / "cann_add.asc").read_text()}, ADDING), self.home / "warm")
-        (self.home / "cache.txt").write_text(str(folders.cache()))
+        (self.home / "cache.txt").write_text(str(paths.cache()))
         monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(self.home / "lib64"), *seen_by_the_build()]))
 
     def found(self) -> detect.Found:
@@ -71,7 +71,7 @@ class Toolkit:
 
 def seen_by_the_build() -> list[str]:
     """Folders that the twin is compiled into, for a variable whose folders the jail shows: each may lead elsewhere."""
-    return [str(place) for place in (folders.cache(), folders.cache() / "ascendc", folders.cache() / "headers")]
+    return [str(place) for place in (paths.cache(), paths.cache() / "ascendc", paths.cache() / "headers")]
 
 
 def only(folder: Path, *names: str) -> str:

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from cann_toolkit import DESCRIPTION, Toolkit
 
-from evokernel.backends.ascendc.cann import direct, generate, package, tools
+from evokernel.backends.ascendc.cann import generate, package, quick_compile, tools
 from evokernel.backends.ascendc.cann.call import BUILT
 from evokernel.backends.ascendc.cann.detect import CARD, TOOLCHAIN, Found
-from evokernel.backends.ascendc.cann.path import Cann
+from evokernel.backends.ascendc.cann.pipeline import Cann
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 FILES = {"tiling.h": "// tiling", "op_host.cpp": '#include "tiling.h"', "op_kernel.cpp": "// kernel", "op_kernel/more.h": "// more"}
@@ -252,7 +252,7 @@ def test_no_toolkit_at_all():
 def test_without_a_card_the_kernel_is_only_compiled(level, packaged, toolkit, workdir):
     build(toolkit, workdir, level=level)
     assert (workdir / BUILT).exists() == packaged
-    words = called(workdir / direct.FOLDER, "bisheng")["arguments"]
+    words = called(workdir / quick_compile.FOLDER, "bisheng")["arguments"]
     assert {"--npu-arch=dav-2201", "-xasc", "-std=c++17"} <= set(words)
 
 
@@ -268,7 +268,7 @@ def test_an_older_toolkit_builds_the_package(bisheng, toolkit, workdir):
 def test_a_build_cannot_write_elsewhere(toolkit, workdir, tmp_path):
     (tmp_path / "outside").mkdir()
     done = tools.run(["/bin/bash", "-c", f"echo x > {tmp_path}/outside/file"], workdir, {"PATH": os.environ["PATH"]}, 20)
-    from evokernel.jail import layers
+    from evokernel.sandbox import layers
 
     assert (done.code != 0) == ("landlock" in layers.holding())
 

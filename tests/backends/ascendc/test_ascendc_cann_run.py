@@ -14,7 +14,7 @@ from evokernel.backends.ascendc.cann import call, simulate
 from evokernel.backends.ascendc.cann.call import BUILT
 from evokernel.backends.ascendc.cann.detect import CARD
 from evokernel.backends.ascendc.cann.environment import Installed, for_running
-from evokernel.backends.ascendc.cann.path import LAUNCHES, Cann
+from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, Cann
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 ALONE = """
@@ -139,7 +139,7 @@ def test_a_profiler_that_leaves_nothing(toolkit, workdir):
 
 def test_a_run_that_hangs(toolkit, workdir, monkeypatch):
     toolkit.modes(msprof="hang")
-    monkeypatch.setattr("evokernel.backends.ascendc.cann.path.RUN_S", 1.0)
+    monkeypatch.setattr("evokernel.backends.ascendc.cann.pipeline.RUN_S", 1.0)
     with pytest.raises(CandidateError) as caught:
         installed(toolkit, workdir).timed(workdir, pair())
     assert caught.value.reason == "timeout"

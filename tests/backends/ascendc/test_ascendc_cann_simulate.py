@@ -9,8 +9,8 @@ import pytest
 from cann_toolkit import FAKE, Toolkit, pair
 
 from evokernel.backends.ascendc.cann import simulate
-from evokernel.backends.ascendc.cann.direct import FOLDER, Tiled
 from evokernel.backends.ascendc.cann.environment import for_building
+from evokernel.backends.ascendc.cann.quick_compile import FOLDER, Tiled
 from evokernel.backends.ascendc.project import read
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import Number, Signature, Tensor

@@ -14,11 +14,11 @@ from evokernel import backends
 from evokernel.backends.ascendc.backend import AscendcBackend
 from evokernel.backends.ascendc.cann import detect
 from evokernel.backends.ascendc.cann.call import BUILT
-from evokernel.backends.ascendc.cann.path import LAUNCHES, TIMED
+from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, TIMED
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
-from evokernel.verify import judge, verify
+from evokernel.verify import verifier, verify
 
 SAMPLES = Path(next(iter(backends.__path__))) / "ascendc" / "samples"
 TEXT = (SAMPLES / "good" / "kernel.asc").read_text()
@@ -72,7 +72,7 @@ def built(installed, task, tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(detect, "SEEN", {})
-        patched.setattr(judge, "scratch", lambda: nullcontext(folder))
+        patched.setattr(verifier, "scratch", lambda: nullcontext(folder))
         patched.setenv("ASCEND_CUSTOM_OPP_PATH", "/somewhere/else")
         return judged(task), folder
 
@@ -335,7 +335,7 @@ def test_a_run_on_the_card(toolkit, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "script" / "task").mkdir(parents=True)
     (tmp_path / "script" / "task" / "1.asc").write_text(TEXT)
-    words = ["run", "--backend", "ascendc", "--tasks", str(SAMPLES / "task.py"), "--generator", "script", "--policy", "passk"]
+    words = ["run", "--backend", "ascendc", "--tasks", str(SAMPLES / "task.py"), "--generator", "from_files", "--policy", "passk"]
     with pytest.raises(SystemExit) as ended:
         main([*words, "--set", "generator.folder=script", "--budget", "1", "--workers", "1", "--out", "run", "--memory", "bank.db"])
     said = capsys.readouterr()

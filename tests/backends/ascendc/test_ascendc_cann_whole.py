@@ -13,11 +13,11 @@ from cann_toolkit import DESCRIPTION, FAKE, Toolkit, pair, seen_by_the_build
 from evokernel.backends.ascendc.build import build as build_twin
 from evokernel.backends.ascendc.cann.call import BUILT
 from evokernel.backends.ascendc.cann.detect import CARD, TOOLCHAIN
-from evokernel.backends.ascendc.cann.path import Cann
-from evokernel.backends.ascendc.cann.tiled import tiled
+from evokernel.backends.ascendc.cann.pipeline import Cann
+from evokernel.backends.ascendc.cann.tiling_probe import tiled
 from evokernel.backends.ascendc.chips import chip
 from evokernel.backends.ascendc.project import read
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Number, Signature, Tensor
 
@@ -59,7 +59,7 @@ def toolkit(tmp_path, monkeypatch, prepared):
     (made.home / "lib64").mkdir()
     for library in prepared.iterdir():
         os.link(library, made.home / "lib64" / library.name)
-    (made.home / "cache.txt").write_text(str(folders.cache()))
+    (made.home / "cache.txt").write_text(str(paths.cache()))
     monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(made.home / "lib64"), *seen_by_the_build()]))
     return made
 

@@ -6,10 +6,10 @@ import pytest
 from cann_toolkit import ADDING, DESCRIPTION, FAKE
 
 from evokernel.backends.ascendc.cann.backend import paired
-from evokernel.backends.ascendc.cann.bench import moved, timed
 from evokernel.backends.ascendc.cann.description import description
 from evokernel.backends.ascendc.cann.diagnosis import profile
 from evokernel.backends.ascendc.cann.profiler import Measured
+from evokernel.backends.ascendc.cann.tensor_server import moved, timed
 from evokernel.backends.ascendc.chips import chip
 from evokernel.backends.ascendc.project import read
 from evokernel.core.records import Task, Work

@@ -15,9 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sampling import one_in
 
 from evokernel.backends.ascendc import profile
+from evokernel.backends.ascendc.api_names import meant
 from evokernel.backends.ascendc.build import LANGUAGE, TWIN
 from evokernel.backends.ascendc.chips import chip
-from evokernel.backends.ascendc.names import meant
 from evokernel.backends.native.toolchain import find
 from evokernel.core.plugins import folder
 from evokernel.core.records import Number, Signature, Tensor

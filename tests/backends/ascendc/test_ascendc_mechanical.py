@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evokernel.backends import ascendc
-from evokernel.backends.ascendc import mechanical
+from evokernel.backends.ascendc import scaffolding
 from evokernel.backends.ascendc.build import build
 from evokernel.backends.ascendc.project import read
 from evokernel.backends.native.toolchain import missing
@@ -49,7 +49,7 @@ def strictly(text):
 
 
 def test_the_json_describes_the_operator(project):
-    told = strictly(mechanical.files(project, SIGNATURE)["kernel_custom.json"])
+    told = strictly(scaffolding.files(project, SIGNATURE)["kernel_custom.json"])
     assert told["op"] == "KernelCustom"
     assert [tensor["name"] for tensor in told["input_desc"]] == ["x", "scale", "shift"]
     assert [tensor["type"] for tensor in told["output_desc"]] == [["float"]]
@@ -70,7 +70,7 @@ def test_the_strict_reader_can_refuse():
 
 
 def test_names_and_types_of_the_bind(project):
-    text = mechanical.bind(project, SIGNATURE)
+    text = scaffolding.bind(project, SIGNATURE)
     assert "const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift, int64_t columns, double slope, " in text
     assert "EXEC_NPU_CMD(aclnnKernelCustom, x_packed, scale_packed, shift_packed, columns, slope, out);" in text
     several = SIGNATURE.model_copy(
@@ -81,7 +81,7 @@ def test_names_and_types_of_the_bind(project):
             "outputs": tuple(Tensor(name=f"out{i}", dtype="int64", shape=(2,)) for i in range(2)),
         }
     )
-    text = mechanical.bind(project, several)
+    text = scaffolding.bind(project, several)
     assert "kernel_custom(const std::vector<int64_t>& out0_shape, const std::vector<int64_t>& out1_shape)" in text
     assert "EXEC_NPU_CMD(aclnnKernelCustom, out0, out1);" in text
     assert "options.dtype(at::kLong)" in text
@@ -89,7 +89,7 @@ def test_names_and_types_of_the_bind(project):
 
 @pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
 def test_the_bind_compiles_and_runs(project, tmp_path):
-    build(replace(project, bind=mechanical.bind(project, SIGNATURE), function="kernel_custom"), tmp_path)
+    build(replace(project, bind=scaffolding.bind(project, SIGNATURE), function="kernel_custom"), tmp_path)
     given = [[[6, 16], "float32"], [[16], "float32"], [[16], "float32"], 16, 0.25, [[6, 16], "ints"]]
     call = {"function": "kernel_custom", "given": given, "outputs": [[[6, 16], "float32"]]}
     command = [sys.executable, str(HERE / "host_calls.py"), str(tmp_path), "2"]
@@ -122,7 +122,7 @@ print(model(*get_inputs()).sum().item(), seen)
 def test_the_module_calls_with_everything_in_order(project, tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "reference.py").write_text((SAMPLES / "task.py").read_text().replace("192", "6").replace("512", "16"))
-    (tmp_path / "model_new.py").write_text(mechanical.model(project, SIGNATURE))
+    (tmp_path / "model_new.py").write_text(scaffolding.model(project, SIGNATURE))
     (tmp_path / "caller.py").write_text(CALLER)
     done = subprocess.run([sys.executable, "caller.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout == "96.0 [[(6, 16), (16,), (16,), 16, 0.25, [6, 16]]]\n", done.stderr[-2000:]

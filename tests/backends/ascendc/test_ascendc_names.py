@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from ascendc_mutants import HOST, KERNEL, base, build, kernels
 
+from evokernel.backends.ascendc.api_names import HERE, advice, close, known, meant
 from evokernel.backends.ascendc.build import TWIN
-from evokernel.backends.ascendc.names import HERE, advice, close, known, meant
 from evokernel.backends.native.toolchain import find, missing
 from evokernel.core.errors import CandidateError
 

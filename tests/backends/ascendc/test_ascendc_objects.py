@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.backends.ascendc.objects import check_kernel, is_variable, symbols
+from evokernel.backends.ascendc.object_checks import check_kernel, is_variable, symbols
 from evokernel.backends.native.elf import read
 from evokernel.backends.native.toolchain import find, missing
 from evokernel.core.errors import CandidateError

@@ -7,7 +7,7 @@ import pytest
 
 from evokernel.backends.ascendc.chips import chip
 from evokernel.backends.ascendc.profile import CLOCK, HAZARDS, profile, roofline_us
-from evokernel.backends.ascendc.report import PREFIX, Report, at_size, reports
+from evokernel.backends.ascendc.simulator_report import PREFIX, Report, at_size, reports
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Profile, Task
 from evokernel.tasks import loader

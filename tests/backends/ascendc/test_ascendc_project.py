@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from evokernel.backends import ascendc
-from evokernel.backends.ascendc import sources
-from evokernel.backends.ascendc.bound import Bound, Parameter, bound_functions
+from evokernel.backends.ascendc import source_parser
+from evokernel.backends.ascendc.bindings import Bound, Parameter, bound_functions
 from evokernel.backends.ascendc.model_call import Call, model_call, passed_in_order
 from evokernel.backends.ascendc.project import read
 from evokernel.core.errors import CandidateError
@@ -130,7 +130,7 @@ def test_the_right_declaration_is_shown():
     ],
 )
 def test_kernels_are_found(text, found):
-    assert [tuple(entry) for entry in sources.entries(text)] == found
+    assert [tuple(entry) for entry in source_parser.entries(text)] == found
 
 
 @pytest.mark.parametrize(
@@ -143,16 +143,16 @@ def test_kernels_are_found(text, found):
     ],
 )
 def test_the_kernel_is_called_after_the_operator(operator, name):
-    assert sources.snake(operator) == name
+    assert source_parser.snake(operator) == name
 
 
 def test_tiling_classes_are_found_in_their_namespaces():
     text = "namespace a { namespace b { struct X {}; REGISTER_TILING_DATA_CLASS(One, OneData) } REGISTER_TILING_DATA_CLASS(Two, TwoData) }"
-    assert sources.tiling_class([text], "One") == "a::b::OneData"
-    assert sources.tiling_class([text], "Two") == "a::TwoData"
-    assert sources.tiling_class([text], "Three") == "a::b::OneData"
-    assert sources.tiling_class(["REGISTER_TILING_DEFAULT(Plain);"], "Three") == "Plain"
-    assert sources.tiling_class(["// REGISTER_TILING_DATA_CLASS(One, OneData)"], "One") == ""
+    assert source_parser.tiling_class([text], "One") == "a::b::OneData"
+    assert source_parser.tiling_class([text], "Two") == "a::TwoData"
+    assert source_parser.tiling_class([text], "Three") == "a::b::OneData"
+    assert source_parser.tiling_class(["REGISTER_TILING_DEFAULT(Plain);"], "Three") == "Plain"
+    assert source_parser.tiling_class(["// REGISTER_TILING_DATA_CLASS(One, OneData)"], "One") == ""
 
 
 def test_types_are_those_of_the_column_that_fits():
@@ -212,7 +212,7 @@ def test_six_parts():
     assert project.bind
     assert project.function in bound_functions(project.bind)
     assert project.call[:3] == (("tensor", 0), ("tensor", 1), ("tensor", 2))
-    assert sources.snake(project.op) == project.entry
+    assert source_parser.snake(project.op) == project.entry
 
 
 def test_the_fence_is_optional_and_other_names_are_left_alone():
@@ -379,8 +379,8 @@ def test_an_optional_tensor_that_is_not_there_is_absent():
 def test_looking_ends_whatever_the_text():
     chain = 'this->Input("x")' + ".a((" * 20000
     kernel = "__global__ " * 2000 + "a " * 20000
-    assert sources.definition([chain]).inputs == (sources.Tensor("x", ()),)
-    assert sources.entries(kernel) == []
+    assert source_parser.definition([chain]).inputs == (source_parser.Tensor("x", ()),)
+    assert source_parser.entries(kernel) == []
     deep = model("return custom_ops_lib.fn(x" + ".contiguous()" * 20000 + ")", arguments="x")
     with pytest.raises(CandidateError):
         model_call(deep, bound_functions(BIND), CALLED)

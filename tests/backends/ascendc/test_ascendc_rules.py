@@ -11,7 +11,7 @@ from ascendc_mutants import Group, Mutant, Result, called, mutants
 from sampling import one_in
 
 from evokernel.backends.ascendc.build import build as compile_project
-from evokernel.backends.ascendc.located import rules, told, where
+from evokernel.backends.ascendc.diagnostics import rules, told, where
 from evokernel.backends.native.toolchain import missing
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import folder, make

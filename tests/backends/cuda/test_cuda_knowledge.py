@@ -17,7 +17,7 @@ from evokernel.backends.cuda.build import MISSING, find
 from evokernel.backends.gpu.program import MOST_SCRATCH, MOST_THREADS
 from evokernel.core.plugins import folder, make
 from evokernel.core.records import Candidate, Job, Number, Signature, Task, Tensor, Work
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 from evokernel.policies.retrieval import occurs
 from evokernel.tasks.family import FAMILIES
 from evokernel.tasks.loader import load

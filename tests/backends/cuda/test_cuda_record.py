@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from evokernel.app.factory import working_backend
 from evokernel.backends.cuda.build import find, plain
 from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Symbol, read, refuse_impossible
 from evokernel.core.config import resolve
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.plugins import folder, make
 from evokernel.core.records import Candidate, Job
-from evokernel.experiments.compose import working_backend
 from evokernel.tasks.loader import load
 from evokernel.verify import gates
 from evokernel.verify.trial import Trial

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import torch
 
-from evokernel.backends.gpu.scene import in_full_precision
+from evokernel.backends.gpu.device_inputs import in_full_precision
 
 
 @pytest.mark.parametrize("narrow", [True, False])

@@ -4,7 +4,7 @@ import pytest
 
 from evokernel.backends.gpu import ncu
 from evokernel.backends.gpu.profile import profile
-from evokernel.backends.gpu.watched import finding
+from evokernel.backends.gpu.sanitizer_run import finding
 from evokernel.core.errors import CannotRun
 from evokernel.tasks.loader import load
 

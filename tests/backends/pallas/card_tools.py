@@ -14,9 +14,9 @@ from jax.extend.core import ClosedJaxpr
 from evokernel.backends.pallas import compiler
 from evokernel.backends.pallas.chips import chip
 from evokernel.backends.pallas.errors import explain
-from evokernel.backends.pallas.guard import findings
 from evokernel.backends.pallas.interpret import Interpreted
 from evokernel.backends.pallas.lower import lower, target
+from evokernel.backends.pallas.program_rules import findings
 from evokernel.backends.pallas.schedule import Estimate, estimate
 from evokernel.core.errors import CandidateError
 

@@ -16,7 +16,7 @@ from jax._src import core
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas import guard, lower, program
+from evokernel.backends.pallas import lower, program, program_rules
 from evokernel.backends.pallas.chips import chip
 from evokernel.core.errors import CandidateError
 
@@ -125,7 +125,7 @@ def test_spoiled_programs_are_refused_or_are_programs(function):
             reasons.append(error.reason)
         else:
             assert isinstance(found, core.ClosedJaxpr)
-            assert all(known[step.primitive.name] is step.primitive for step in guard.equations(found.jaxpr))
+            assert all(known[step.primitive.name] is step.primitive for step in program_rules.equations(found.jaxpr))
         finally:
             watching.clear()
     assert set(reasons) == {"forbidden"}
@@ -147,7 +147,7 @@ def test_the_lists_name_what_jax_has():
     for name in program.table()["numbers"]["names"].split():
         assert program.rebuild_dtype(name).name == name
     assert set(program.table()["operations"]["others"].split()) <= set(program.primitives())
-    assert not set(program.primitives()) & set(guard.rules().refused_inside) - {"pallas_call"}
+    assert not set(program.primitives()) & set(program_rules.rules().refused_inside) - {"pallas_call"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from interpret_kernels import data, shape, traced
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas import room
+from evokernel.backends.pallas import vmem_check
 from evokernel.backends.pallas.chips import chip
 from evokernel.backends.pallas.interpret import Interpreted
 from evokernel.core.errors import CandidateError
@@ -45,18 +45,18 @@ def test_every_narrow_result_is_rounded(name):
 
 def test_what_cannot_fit_is_refused_before_it_is_compiled():
     limit = chip("v5e").vmem_bytes
-    room.check(kernel(lambda x: x * 2), limit)
+    vmem_check.check(kernel(lambda x: x * 2), limit)
     with pytest.raises(
         CandidateError, match=r"a result of `broadcast_in_dim` takes 4096 MiB, VMEM has 128 MiB \(test_attacks_numbers.py:\d+\)"
     ):
-        room.check(kernel(lambda x: x + jnp.ones((1 << 16, 128, 128))[0]), limit)
+        vmem_check.check(kernel(lambda x: x + jnp.ones((1 << 16, 128, 128))[0]), limit)
     scratch = [pltpu.VMEM((1 << 18, 256), jnp.float32)]
     wide = traced(lambda x: pl.pallas_call(lambda x, out, held: None, out_shape=SQUARE, scratch_shapes=scratch)(x), SQUARE)
     with pytest.raises(CandidateError, match=r"blocks and scratch take 256\.1 MiB") as caught:
-        room.check(wide, limit)
+        vmem_check.check(wide, limit)
     assert caught.value.reason == "vmem"
     anywhere = pl.BlockSpec(memory_space=pl.ANY)
     large = shape(1 << 18, 256)
-    room.check(
+    vmem_check.check(
         traced(lambda x: pl.pallas_call(lambda x, out: None, out_shape=large, in_specs=[anywhere], out_specs=anywhere)(x), large), limit
     )

@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas import guard, program
+from evokernel.backends.pallas import program, program_rules
 
 F32 = jnp.float32
 ANY = pl.BlockSpec(memory_space=pl.ANY)
@@ -23,7 +23,7 @@ MESH = jax.sharding.AbstractMesh((1,), ("x",), abstract_device=TPU)
 
 def found(function, *arguments):
     with jax.sharding.use_abstract_mesh(MESH):
-        return guard.findings(jax.make_jaxpr(function)(*arguments))
+        return program_rules.findings(jax.make_jaxpr(function)(*arguments))
 
 
 def rows(body, *arrays, block=128, out=None, **options):
@@ -442,7 +442,7 @@ def test_findings_name_the_line(sent):
 
     line = kernel.__code__.co_firstlineno + 1
     closed = jax.make_jaxpr(kernel)(SQUARE)
-    assert guard.findings(program.decode(program.encode(closed)) if sent else closed) == [
+    assert program_rules.findings(program.decode(program.encode(closed)) if sent else closed) == [
         f"`tanh` on 65536 elements outside `pl.pallas_call`: compute inside the kernel (test_guard.py:{line})"
     ]
 
@@ -464,7 +464,7 @@ def test_many_findings_are_cut():
         return double(x)
 
     texts = found(much, SQUARE)
-    assert len(texts) == guard.LIMIT + 1
+    assert len(texts) == program_rules.LIMIT + 1
     assert texts[-1] == "and 18 more"
 
 
@@ -472,11 +472,11 @@ def test_every_operation_the_compiler_knows_has_been_thought_about():
     from jax._src.pallas.mosaic import lowering
 
     known = {primitive.name for kind, table in lowering.lowering_rules.items() if "TC" in repr(kind) for primitive in table}
-    table = tomllib.loads((Path(guard.__file__).parent / "guard.toml").read_text())
-    judged = set(table["inside"]["known"].split()) | set(guard.rules().refused_inside)
+    table = tomllib.loads((Path(program_rules.__file__).parent / "guard.toml").read_text())
+    judged = set(table["inside"]["known"].split()) | set(program_rules.rules().refused_inside)
     assert len(known) > 100
     assert known - judged == set()
-    assert not set(table["inside"]["known"].split()) & set(guard.rules().refused_inside)
+    assert not set(table["inside"]["known"].split()) & set(program_rules.rules().refused_inside)
 
 
 def test_a_call_with_two_programs_is_refused():
@@ -492,7 +492,7 @@ def test_a_call_with_two_programs_is_refused():
     call = closed.jaxpr.eqns[0]
     decoy = jax.make_jaxpr(lambda x: x)(SQUARE)
     forged = call.replace(params={"inline": decoy, **{name: value for name, value in call.params.items() if name != "inline"}})
-    texts = guard.findings(closed.replace(jaxpr=closed.jaxpr.replace(eqns=[forged, *closed.jaxpr.eqns[1:]])))
+    texts = program_rules.findings(closed.replace(jaxpr=closed.jaxpr.replace(eqns=[forged, *closed.jaxpr.eqns[1:]])))
     assert any("cannot be followed" in text for text in texts)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.backends.pallas import compiler, driver, emulator, install, libtpu
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import InfraError, UserError
 
 ROOT = Path(__file__).parents[3]
@@ -240,10 +240,10 @@ def test_versions_are_the_pinned_ones():
 
 def test_where_tools_are_kept(monkeypatch):
     monkeypatch.setenv("EVOKERNEL_TOOLS", "~/tools")
-    assert folders.tools() == Path.home() / "tools"
+    assert paths.tools() == Path.home() / "tools"
     monkeypatch.delenv("EVOKERNEL_TOOLS")
     monkeypatch.setenv("EVOKERNEL_CACHE", "/a")
-    assert folders.tools() == Path("/a/tools")
+    assert paths.tools() == Path("/a/tools")
 
 
 def test_a_driver_that_does_not_compile(machine, monkeypatch):

@@ -17,7 +17,7 @@ from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas import adapted, program
+from evokernel.backends.pallas import interpret_patches, program
 from evokernel.backends.pallas.interpret import Interpreted, buffer_names
 from evokernel.core.errors import CandidateError
 
@@ -130,7 +130,7 @@ def test_the_same_as_the_mode_as_it_comes():
 def test_transfers_that_do_not_meet_are_not_compared(monkeypatch):
     (x,) = data(shape(64, 128))
     asked = []
-    monkeypatch.setattr(adapted, "ordered", lambda *clocks, known=adapted.ordered: asked.append(1) or known(*clocks))
+    monkeypatch.setattr(interpret_patches, "ordered", lambda *clocks, known=interpret_patches.ordered: asked.append(1) or known(*clocks))
     np.testing.assert_array_equal(Interpreted(traced(kernels.row_by_row, shape(64, 128))).run([x])[0], x)
     assert 0 < len(asked) < 1500, "each row's transfer against every other's would be three times as many"
 

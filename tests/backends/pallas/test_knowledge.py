@@ -22,13 +22,13 @@ from sampling import one_in
 
 from evokernel.backends.pallas import compiler
 from evokernel.backends.pallas.backend import TRIED
-from evokernel.backends.pallas.guard import findings, rules
 from evokernel.backends.pallas.lower import lower, target
+from evokernel.backends.pallas.program_rules import findings, rules
 from evokernel.backends.pallas.schedule import Estimate, diagnose
 from evokernel.backends.pallas.schedule.diagnosis import ADVICE
 from evokernel.core.plugins import folder, make
 from evokernel.core.records import Number, Signature, Task, Tensor, Work
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 from evokernel.policies.retrieval import occurs
 from evokernel.tasks.family import FAMILIES
 from evokernel.verify.reasons import REASONS

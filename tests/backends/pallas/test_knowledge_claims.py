@@ -18,7 +18,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from evokernel.backends.pallas import compiler
 from evokernel.backends.pallas.lower import lower, target
-from evokernel.memory.seeds import seeds
+from evokernel.memory.seed_cards import seeds
 
 CARDS = {item.id.removeprefix("pallas/"): item.text for item in seeds("pallas")}
 HIGHEST = jax.lax.Precision.HIGHEST

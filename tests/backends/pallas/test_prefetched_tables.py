@@ -8,7 +8,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas import lower, tables
+from evokernel.backends.pallas import lower, prefetch_check
 from evokernel.backends.pallas.chips import chip
 from evokernel.backends.pallas.errors import unpriced
 from evokernel.backends.pallas.schedule.bundles import Program, parse
@@ -39,7 +39,7 @@ def gathered(chosen, body=copy):
         return pl.pallas_call(body, out_shape=ROWS, grid_spec=spec)(table, x)
 
     with lower.target(chip("v5e")):
-        return tables.decide(jax.make_jaxpr(kernel)(TABLE, ROWS))
+        return prefetch_check.decide(jax.make_jaxpr(kernel)(TABLE, ROWS))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_kernel_without_a_table_may_keep_numbers_in_scalar_memory():
         return pl.pallas_call(body, ROWS, grid=(4,), in_specs=[whole], out_specs=whole, scratch_shapes=scratch)(x)
 
     with lower.target(chip("v5e")):
-        assert not tables.decide(jax.make_jaxpr(kernel)(ROWS))
+        assert not prefetch_check.decide(jax.make_jaxpr(kernel)(ROWS))
 
 
 def test_a_kernel_without_a_price_is_told_the_line_and_what_to_do():

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sampling import one_in
 
 import evokernel
-from evokernel.memory.seeds import card
+from evokernel.memory.seed_cards import card
 from evokernel.tasks.family import FAMILIES
 from evokernel.verify.reasons import REASONS
 

@@ -179,12 +179,12 @@ class AscendcBackend:
             raise InfraError(str(error)) from error
 
     def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        from evokernel.backends.ascendc.located import sources, told
+        from evokernel.backends.ascendc.diagnostics import sources, told
 
         return self.card.told(workdir, error) if self.card else told(workdir, sources(workdir), error)
 
     def sampled(self, workdir: Path, said: str) -> str:
-        from evokernel.backends.ascendc.report import reports
+        from evokernel.backends.ascendc.simulator_report import reports
 
         if self.card:
             return ""
@@ -205,7 +205,7 @@ class AscendcBackend:
     def timed(self, task: Task, workdir: Path, said: str) -> Timed:
         from evokernel.backends.ascendc.baseline import baseline_us
         from evokernel.backends.ascendc.profile import profile
-        from evokernel.backends.ascendc.report import at_size, reports
+        from evokernel.backends.ascendc.simulator_report import at_size, reports
 
         if self.card:
             return self.card.timed(task, workdir)

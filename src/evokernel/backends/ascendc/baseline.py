@@ -18,8 +18,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from evokernel.backends.ascendc.chips import REPEAT_BYTES, Chip
-from evokernel.backends.ascendc.products import Product, product
-from evokernel.core import folders
+from evokernel.backends.ascendc.matmul_cost import Product, product
+from evokernel.core import paths
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.reference.program import TRACING, Extent, Program, Ref, Step, Varied, key, program_of
@@ -119,7 +119,7 @@ def baseline_us(task: Task, chip: Chip) -> Baseline:
 @lru_cache(maxsize=64)
 def at_bench(source: str, name: str) -> Program:
     """Traced at the bench size alone, for references whose steps depend on the size; kept, since such references have many."""
-    place = folders.cache() / "programs" / f"{key(source, BENCH_ALONE)}.json"
+    place = paths.cache() / "programs" / f"{key(source, BENCH_ALONE)}.json"
     try:
         return Program.model_validate_json(place.read_bytes())
     except (OSError, ValidationError):
@@ -132,7 +132,7 @@ def at_bench(source: str, name: str) -> Program:
     except UserError as error:
         found = Program(gap=str(error))
     try:
-        folders.write(place, found.model_dump_json().encode())
+        paths.write(place, found.model_dump_json().encode())
     except OSError as error:
         log.debug("traced program not kept: %s", error)
     return found

@@ -12,15 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
-from evokernel.backends.ascendc import sources
+from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import TYPES
-from evokernel.backends.ascendc.objects import check_kernel
+from evokernel.backends.ascendc.object_checks import check_kernel
 from evokernel.backends.ascendc.project import Project
 from evokernel.backends.ascendc.screen import check_expanded, check_object
 from evokernel.backends.native.diagnostics import refuse_failed
 from evokernel.backends.native.screen import pastes_tokens
 from evokernel.backends.native.toolchain import compile, find, is_gcc, key_of, missing, precompiled, version_text
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ def for_gcc(text: str, entry: str) -> str:
 
 def seen(text: str) -> str:
     """The text without its comments, every character where it was."""
-    plain = sources.code(text)
+    plain = source_parser.code(text)
     return plain if len(plain) == len(text) else text
 
 
@@ -157,7 +157,7 @@ def kernel_options(path: str, project: Project, places: Sequence[str]) -> list[s
 
 def host_options(path: str, text: str, places: Sequence[str]) -> list[str]:
     """For the host side: what it includes of the definition of operators comes precompiled; what it does not include stays unknown."""
-    base = precompiled(path, [*HOST, *places[:2]], DEFINITION, [TWIN], contents()) if DEFINITION.strip() in sources.code(text) else ""
+    base = precompiled(path, [*HOST, *places[:2]], DEFINITION, [TWIN], contents()) if DEFINITION.strip() in source_parser.code(text) else ""
     return [*HOST, *places, *(["-include", base] if base else [])]
 
 
@@ -203,12 +203,12 @@ def contents() -> str:
 
 def runtime_library(path: str) -> Path:
     """The twin's own library, compiled once per machine."""
-    folder = folders.cache() / "ascendc" / key_of(contents(), version_text(path))
+    folder = paths.cache() / "ascendc" / key_of(contents(), version_text(path))
     made = folder / RUNTIME
     if made.exists():
         return made
     try:
-        with folders.locked(folder / "lock"):  # for whoever comes while another compiles it
+        with paths.locked(folder / "lock"):  # for whoever comes while another compiles it
             if not made.exists():
                 log.warning("the twin of the device is compiled, once on this machine: some 20 s")
                 with tempfile.TemporaryDirectory(dir=folder) as building:
@@ -237,7 +237,7 @@ def compile_runtime(path: str, workdir: Path) -> None:
 
 def explained(error: CandidateError, text: str) -> CandidateError:
     """A compiler's error with the name that was meant, where there is none of that name."""
-    from evokernel.backends.ascendc.names import meant
+    from evokernel.backends.ascendc.api_names import meant
 
     more = meant(text)
     return CandidateError(error.reason, "\n".join([error.detail, *more])) if more else error

@@ -11,7 +11,7 @@ from evokernel.core.errors import CandidateError
 from evokernel.reference.names import identifier
 
 if TYPE_CHECKING:
-    from evokernel.backends.ascendc.bound import Bound
+    from evokernel.backends.ascendc.bindings import Bound
     from evokernel.backends.ascendc.project import Passed
     from evokernel.core.records import Signature
 

@@ -6,7 +6,7 @@ from math import isclose
 from typing import NamedTuple
 
 from evokernel.backends.ascendc.chips import Chip
-from evokernel.backends.ascendc.report import Report
+from evokernel.backends.ascendc.simulator_report import Report
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Profile, Task
 

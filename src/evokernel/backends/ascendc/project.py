@@ -9,9 +9,9 @@ from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from evokernel.backends.ascendc import sources
+from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import ENTRY, OP, TYPES, declaration
-from evokernel.backends.ascendc.sources import Entry
+from evokernel.backends.ascendc.source_parser import Entry
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def read(files: Mapping[str, str], signature: Signature) -> Project:
     if len(files) == 1:
         [(name, text)] = files.items()
         if name.endswith(".txt"):
-            from evokernel.backends.ascendc.sixparts import read as read_six
+            from evokernel.backends.ascendc.multikernelbench_format import read as read_six
 
             return read_six(text, signature)
         return ours(text, signature)
@@ -79,11 +79,11 @@ def ours(text: str, signature: Signature) -> Project:
     files = parts(text)
     if missing := [part for part in PARTS if not files.get(part, "").strip()]:
         raise CandidateError("no_code", f"{', '.join(missing)} missing: {how()}")
-    if sources.operators(files[HOST]) != [OP]:
-        there = ", ".join(sources.operators(files[HOST])) or "nothing"
+    if source_parser.operators(files[HOST]) != [OP]:
+        there = ", ".join(source_parser.operators(files[HOST])) or "nothing"
         raise CandidateError("symbol", f"{HOST} must define the operator {OP} and end with OP_ADD({OP}); OP_ADD names {there}")
     wanted = len(signature.inputs) + len(signature.params) + len(signature.outputs) + 2
-    found = [entry for entry in sources.entries(files[KERNEL]) if entry.name == ENTRY]
+    found = [entry for entry in source_parser.entries(files[KERNEL]) if entry.name == ENTRY]
     if not found or found[0].parameters != wanted or not found[0].has_c_linkage:
         raise CandidateError(
             "symbol", f"{KERNEL} must define the kernel exactly so:\n{declaration(signature)}{told(files[KERNEL], wanted)}"
@@ -93,7 +93,7 @@ def ours(text: str, signature: Signature) -> Project:
 
 def told(kernel: str, wanted: int) -> str:
     """What the kernel's file has instead."""
-    found = sources.entries(kernel)
+    found = source_parser.entries(kernel)
     if not found:
         return "\nit has no function with __global__ and __aicore__"
     entry = next((entry for entry in found if entry.name == ENTRY), found[0])
@@ -118,10 +118,10 @@ def parts(text: str) -> dict[str, str]:
 
 def folder(files: Mapping[str, str], signature: Signature) -> Project:
     """Several files: what each is, its text says."""
-    kept = {name: text for name, text in files.items() if name.endswith((*SOURCES, *HEADERS)) and not sources.is_aside(text)}
-    kernels = {name: found for name, text in kept.items() if (found := sources.entries(text))}
-    hosts = tuple(name for name in sorted(kept) if name.endswith(SOURCES) and name not in kernels and sources.is_host(kept[name]))
-    operators = [operator for name in sorted(kept) for operator in sources.operators(kept[name])]
+    kept = {name: text for name, text in files.items() if name.endswith((*SOURCES, *HEADERS)) and not source_parser.is_aside(text)}
+    kernels = {name: found for name, text in kept.items() if (found := source_parser.entries(text))}
+    hosts = tuple(name for name in sorted(kept) if name.endswith(SOURCES) and name not in kernels and source_parser.is_host(kept[name]))
+    operators = [operator for name in sorted(kept) for operator in source_parser.operators(kept[name])]
     if not kernels:
         raise CandidateError("no_code", 'no kernel: a file must define extern "C" __global__ __aicore__ void name(GM_ADDR ...)')
     if not operators:
@@ -135,10 +135,10 @@ def chosen(operators: Sequence[str], kernels: Mapping[str, Sequence[Entry]]) -> 
     for op in operators:
         for name, entries in kernels.items():
             for entry in entries:
-                if entry.name == sources.snake(op):
+                if entry.name == source_parser.snake(op):
                     return op, name, entry
     there = ", ".join(entry.name for entries in kernels.values() for entry in entries)
-    raise CandidateError("symbol", f"the kernel of {operators[0]} must be called {sources.snake(operators[0])}; there is {there}")
+    raise CandidateError("symbol", f"the kernel of {operators[0]} must be called {source_parser.snake(operators[0])}; there is {there}")
 
 
 def assembled(files: Mapping[str, str], signature: Signature, kernel: str, hosts: tuple[str, ...], op: str, entry: Entry) -> Project:
@@ -154,26 +154,26 @@ def assembled(files: Mapping[str, str], signature: Signature, kernel: str, hosts
         files=kept,
         kernel=kernel,
         hosts=hosts,
-        tiling=sources.tiling_class(kept.values(), op),
-        dtypes=dtypes(sources.definition(kept.values()), signature),
+        tiling=source_parser.tiling_class(kept.values(), op),
+        dtypes=dtypes(source_parser.definition(kept.values()), signature),
     )
 
 
 def header(files: dict[str, str], kernel: str) -> str:
     """The tiling header that the kernel does not include. Where the classes are in several files or among other things, a header is made of
     them alone: CANN shows the kernel nothing else either."""
-    seen = {kernel} | sources.reached(kernel, files)
-    having = [name for name in sorted(files) if name not in seen and sources.TILING.search(sources.code(files[name]))]
+    seen = {kernel} | source_parser.reached(kernel, files)
+    having = [name for name in sorted(files) if name not in seen and source_parser.TILING.search(source_parser.code(files[name]))]
     if not having:
         return ""
-    if len(having) == 1 and not sources.reached(having[0], files) and sources.is_tiling_only(files[having[0]]):
+    if len(having) == 1 and not source_parser.reached(having[0], files) and source_parser.is_tiling_only(files[having[0]]):
         return having[0]
     made = str(PurePosixPath(having[0]).with_name("tiling_structs.h"))
-    files[made] = sources.structs(having, files)
+    files[made] = source_parser.structs(having, files)
     return made
 
 
-def dtypes(definition: sources.Definition, signature: Signature) -> dict[str, str]:
+def dtypes(definition: source_parser.Definition, signature: Signature) -> dict[str, str]:
     """C++ types of inputs and outputs. The n-th types of an OpDef belong together: those are taken that the signature has. Where none fit,
     each is what the signature has there, if the OpDef lists it, else what it lists first."""
     wanted = [TYPES[tensor.dtype][0] for tensor in (*signature.inputs, *signature.params)]

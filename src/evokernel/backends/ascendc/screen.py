@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.backends.native import screen
-from evokernel.backends.native.built import refuse_foreign
 from evokernel.backends.native.elf import read
+from evokernel.backends.native.object_checks import refuse_foreign
 from evokernel.core.c_tokens import Token
 from evokernel.core.errors import CandidateError
 

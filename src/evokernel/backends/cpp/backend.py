@@ -38,7 +38,7 @@ class CppBackend:
 
     def equipment(self) -> Iterable[Equipment]:
         from evokernel.backends.cpp.ceilings import known
-        from evokernel.backends.cpp.sanitizer import found
+        from evokernel.backends.cpp.sanitizer_build import found
 
         return [found(self.compiler), *known()]
 
@@ -61,17 +61,17 @@ class CppBackend:
 
     def load(self, workdir: Path) -> Kernel:
         from evokernel.backends.cpp.loader import CppKernel
-        from evokernel.backends.cpp.watched import WatchedKernel, is_watched
+        from evokernel.backends.cpp.sanitizer_run import WatchedKernel, is_watched
 
         return (WatchedKernel if is_watched() else CppKernel)(workdir / "kernel.so")
 
     def sanitizer(self) -> Equipment | None:
-        from evokernel.backends.cpp.sanitizer import found
+        from evokernel.backends.cpp.sanitizer_build import found
 
         return found(self.compiler)
 
     def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
-        from evokernel.backends.cpp.sanitizer import build
+        from evokernel.backends.cpp.sanitizer_build import build
 
         return build(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
 

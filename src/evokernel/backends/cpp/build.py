@@ -9,9 +9,9 @@ from pathlib import Path
 
 from evokernel.backends.cpp.abi import declaration, harness, includes
 from evokernel.backends.cpp.screen import rules
-from evokernel.backends.native.built import refuse_dishonest
 from evokernel.backends.native.diagnostics import refuse_failed, refuse_killed
 from evokernel.backends.native.elf import read
+from evokernel.backends.native.object_checks import refuse_dishonest
 from evokernel.backends.native.screen import pastes_tokens, unwanted_words
 from evokernel.backends.native.toolchain import HARDENED, Compiled, compile, find, missing, precompiled
 from evokernel.core.errors import CandidateError, InfraError, UserError

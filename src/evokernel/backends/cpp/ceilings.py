@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from evokernel.backends.cpp.build import FLAGS
 from evokernel.backends.native.toolchain import compile, find, processor, version
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import InfraError
 from evokernel.core.protocols import Equipment
 
@@ -47,13 +47,13 @@ def measured(compiler: str, flags: str) -> Ceilings:
         return NOMINAL
     source = (Path(__file__).parent / "ceilings.cpp").read_text()
     key = hashlib.sha256("\0".join([source, version(path), flags, processor()]).encode()).hexdigest()[:16]
-    kept = folders.cache() / "ceilings" / f"{key}.json"
+    kept = paths.cache() / "ceilings" / f"{key}.json"
     try:
         return Ceilings(**json.loads(kept.read_text()))
     except (OSError, ValueError, TypeError):
         found = measure(path, flags, source)
     try:
-        folders.write(kept, json.dumps(found._asdict()).encode())
+        paths.write(kept, json.dumps(found._asdict()).encode())
     except OSError as error:
         log.debug("ceilings are not kept: %s", error)
     return found
@@ -61,7 +61,7 @@ def measured(compiler: str, flags: str) -> Ceilings:
 
 def known() -> Iterator[Equipment]:
     """What was measured last, whatever the compiler; nothing before a kernel was timed."""
-    for kept in sorted((folders.cache() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
+    for kept in sorted((paths.cache() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
         try:
             best = Ceilings(**json.loads(kept.read_text()))
             detail = f"{best.memory_gbs:.3g} GB/s from memory, {best.cache_gbs:.3g} from cache, {best.gflops:.3g} GFLOP/s on one core"

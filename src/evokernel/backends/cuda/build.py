@@ -16,7 +16,7 @@ from evokernel.backends.cuda.abi import declaration, harness
 from evokernel.backends.cuda.record import KNOWN, LIBRARY, RECORDER
 from evokernel.backends.native.diagnostics import refuse_failed
 from evokernel.backends.native.toolchain import Compiled, compile, key_of, version_text
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
 
@@ -135,9 +135,9 @@ def judge(done: Compiled, task: Task, source: str, workdir: Path, timeout_s: flo
 def recording_library(path: str) -> Path:
     """The stand-in, compiled once per machine and toolkit."""
     source = HERE / "recorder.cpp"
-    folder = folders.cache() / "cuda" / key_of(source.read_text(), version_text(path))
+    folder = paths.cache() / "cuda" / key_of(source.read_text(), version_text(path))
     made = folder / RECORDER
-    with folders.locked(folder / "lock"):
+    with paths.locked(folder / "lock"):
         if made.exists():
             return made
         try:

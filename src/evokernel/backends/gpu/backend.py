@@ -79,7 +79,7 @@ class GpuBackend:
         return sanitizer(self.device)
 
     def watched(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
-        from evokernel.backends.gpu.watched import lay_out, sanitize
+        from evokernel.backends.gpu.sanitizer_run import lay_out, sanitize
 
         tool = self.sanitizer()
         assert tool, "only where there is a GPU"
@@ -96,7 +96,7 @@ class GpuBackend:
         raise CannotRun(f"times ({self.device.why_not})")
 
     def measured(self, job: Job, workdir: Path, beside: Path | None) -> Timed:
-        from evokernel.backends.gpu.timed import timed
+        from evokernel.backends.gpu.latency import timed
 
         best = beside / PROGRAMS if beside else None
         return timed(job.task, workdir / PROGRAMS, best, self.number, self.device, job.baselines, job.timing_s, self.profiler)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from evokernel.core import folders
+from evokernel.core import paths
 
 if TYPE_CHECKING:
     from evokernel.backends.gpu.driver import Driver
@@ -70,10 +70,10 @@ def kept(device: str) -> dict[str, float] | None:
 
 def keep(device: str, found: dict[str, float]) -> None:
     try:
-        folders.write(place(device), json.dumps(found).encode())
+        paths.write(place(device), json.dumps(found).encode())
     except OSError as error:
         log.debug("ceilings are not kept: %s", error)
 
 
 def place(device: str) -> Any:
-    return folders.cache() / "ceilings" / f"gpu-{''.join(c if c.isalnum() else '-' for c in device)}.json"
+    return paths.cache() / "ceilings" / f"gpu-{''.join(c if c.isalnum() else '-' for c in device)}.json"

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core import clean_python
+from evokernel.core import isolated_python
 from evokernel.core.protocols import Access
 
 TIMEOUT_S = 60.0
@@ -39,7 +39,7 @@ def device(number: int = 0) -> Device:
         return Device(why_not="no NVIDIA GPU")
     try:
         done = subprocess.run(
-            clean_python.command(__name__, "main", str(number)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            isolated_python.command(__name__, "main", str(number)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         found = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from evokernel.backends.gpu.sanitizer_run import run
 from evokernel.backends.gpu.standalone import INPUTS
-from evokernel.backends.gpu.watched import run
 from evokernel.core.errors import CannotRun
 
 TIME = "gpu__time_duration.sum"

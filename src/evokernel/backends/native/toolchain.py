@@ -16,9 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import InfraError
-from evokernel.jail import launch, plans
+from evokernel.sandbox import exec_compiler, profiles
 
 log = logging.getLogger(__name__)
 PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "DEVELOPER_DIR")
@@ -95,13 +95,13 @@ def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float
     Besides its own parts it sees what was precompiled, and the folders in `readable`.
     """
     limits = {"RLIMIT_CPU": int(timeout_s) + 5, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_AS": MEMORY_BYTES, "RLIMIT_NOFILE": 1024}
-    seen = [str(folders.cache() / "headers"), *map(str, readable)]
-    jail = plans.compiler(path, seen, str(workdir), PASSED_ON[1:], limits)
+    seen = [str(paths.cache() / "headers"), *map(str, readable)]
+    jail = profiles.compiler(path, seen, str(workdir), PASSED_ON[1:], limits)
     given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {"PATH": os.defpath, **given, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
     try:
         process = subprocess.Popen(
-            launch.command(jail, [path, *arguments], os.getpid()),
+            exec_compiler.command(jail, [path, *arguments], os.getpid()),
             cwd=workdir,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -114,7 +114,7 @@ def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float
     try:
         output, _ = process.communicate(timeout=timeout_s)
         text = output.decode(errors="replace")
-        if process.returncode == launch.CANNOT:
+        if process.returncode == exec_compiler.CANNOT:
             raise InfraError(text[-500:].strip())
         return Compiled(process.returncode, text)
     except subprocess.TimeoutExpired:
@@ -148,10 +148,10 @@ def precompiled(path: str, options: Sequence[str], text: str, readable: Sequence
     options = [option for option in options if option != "-shared"]
     if not is_gcc(path):
         return None
-    folder = folders.cache() / "headers" / key_of(text, contents, version_text(path), *options, processor())
+    folder = paths.cache() / "headers" / key_of(text, contents, version_text(path), *options, processor())
     try:
         if not (folder / f"{HEADER}.gch").exists():
-            with folders.locked(folder / "lock"):  # for whoever comes while another compiles it
+            with paths.locked(folder / "lock"):  # for whoever comes while another compiles it
                 if not (folder / f"{HEADER}.gch").exists() and not compile_header(path, options, text, folder, readable):
                     return None
     except OSError as error:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from evokernel.backends.pallas import emulator, libtpu
-from evokernel.core import folders
+from evokernel.core import paths
 from evokernel.core.errors import InfraError
-from evokernel.jail import launch, plans
+from evokernel.sandbox import exec_compiler, profiles
 
 SOURCE = Path(__file__).parent / "driver.c"
 BUILD = ("-std=c11", "-O1", "-ldl", "-lpthread")
@@ -70,11 +70,11 @@ class Driver:
         address = libtpu.access_address(library) if runner.lacks_access else None
         words = [*runner.command, str(program), str(library), str(os.getpid()), *([str(address)] if address else [])]
         self.buffer, self.requests = b"", 0
-        jail = plans.compiler(words[0], [*map(str, (folders.tools(), library.parent))], str(self.folder), (), LIMITS)
+        jail = profiles.compiler(words[0], [*map(str, (paths.tools(), library.parent))], str(self.folder), (), LIMITS)
         try:
             with (self.folder / "errors").open("wb") as errors:
                 self.process = subprocess.Popen(
-                    launch.command(jail, words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, cwd=self.folder,
+                    exec_compiler.command(jail, words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0, cwd=self.folder,
                     env=self.environment(runner), process_group=0,
                 )  # fmt: skip
         except OSError as error:
@@ -191,7 +191,7 @@ class Translations:
 
     @staticmethod
     def shared_folder(version: str) -> Path:
-        return folders.tools() / f"translations-{version}-{libtpu.VERSION}"
+        return paths.tools() / f"translations-{version}-{libtpu.VERSION}"
 
     def environment(self) -> dict[str, str]:
         if self.shared.is_dir():
@@ -229,7 +229,7 @@ def missing() -> str | None:
 def program() -> Path:
     """Where the driver is kept; another text is another file."""
     key = hashlib.sha256("\0".join([SOURCE.read_text(), *BUILD, TARGET]).encode()).hexdigest()[:16]
-    return folders.tools() / f"driver-{key}"
+    return paths.tools() / f"driver-{key}"
 
 
 def build() -> Path:

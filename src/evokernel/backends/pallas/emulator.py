@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evokernel.backends.pallas import libtpu
-from evokernel.core import folders
+from evokernel.core import paths
 
 OLDEST = (0, 4, 3)
 """0.3.4 does not run libtpu."""
@@ -65,7 +65,7 @@ def missing() -> str | None:
 
 def home() -> Path:
     """Where our own copy is unpacked."""
-    return folders.tools() / "box64"
+    return paths.tools() / "box64"
 
 
 def private() -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evokernel.backends.pallas import guard, program, room, tables
 from evokernel.backends.pallas import lower as lowering
+from evokernel.backends.pallas import prefetch_check, program, program_rules, vmem_check
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import jax_dtype
 from evokernel.core.errors import CandidateError
@@ -24,9 +24,9 @@ def inspect(programs: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -
         with lowering.target(chip):
             closed = program.read(programs / f"{size}.program")
             fit(closed, call)
-            found = found or guard.findings(closed)
+            found = found or program_rules.findings(closed)
             if size == BENCH:
-                (into / "tables.json").write_text(json.dumps(tables.decide(closed)))
+                (into / "tables.json").write_text(json.dumps(prefetch_check.decide(closed)))
     (into / "calls.json").write_text(json.dumps(calls))
     (into / "findings.json").write_text(json.dumps(found))
 
@@ -35,7 +35,7 @@ def lower(programs: Path, into: Path, chip: Chip) -> None:
     """The program at bench size, for the compiler."""
     with lowering.target(chip):
         closed = program.read(programs / f"{BENCH}.program")
-    room.check(closed, chip.vmem_bytes)
+    vmem_check.check(closed, chip.vmem_bytes)
     (into / "program.mlir").write_bytes(lowering.lower(closed, chip))
 
 

@@ -20,7 +20,7 @@ from jax.experimental import pallas
 from jax.experimental.pallas import tpu
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from evokernel.backends.pallas.adapted import Access, Record, adapted, line
+from evokernel.backends.pallas.interpret_patches import Access, Record, adapted, line
 from evokernel.backends.pallas.numerics import rounded
 from evokernel.core.errors import CandidateError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evokernel.backends.pallas import guard, lower, program
+from evokernel.backends.pallas import lower, program, program_rules
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import NARROWED
 from evokernel.backends.pallas.interpret import Interpreted
@@ -57,7 +57,7 @@ class PallasKernel:
 
 def has_copies(closed: Any) -> bool:
     """Whether a kernel starts copies itself: one that starts too early is simulated as late as it may be, and gives right values."""
-    return any(equation.primitive.name == "dma_start" for equation in guard.equations(closed.jaxpr))
+    return any(equation.primitive.name == "dma_start" for equation in program_rules.equations(closed.jaxpr))
 
 
 def narrowed(array: Array) -> np.ndarray:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib import metadata, util
 from pathlib import Path
 
-from evokernel.core import folders
+from evokernel.core import paths
 
 VERSION = "0.0.51"
 """The dumps that are read are internals of this version; jax and jaxlib are pinned along with it."""
@@ -26,7 +26,7 @@ def is_native() -> bool:
 
 def private() -> Path:
     """Where a copy is kept on machines whose package index has none for them."""
-    return folders.tools() / f"libtpu-{VERSION}" / "libtpu.so"
+    return paths.tools() / f"libtpu-{VERSION}" / "libtpu.so"
 
 
 def find() -> Path | None:

@@ -30,9 +30,9 @@ from jax._src.pallas import primitives as primitives_of_pallas
 from jax.experimental import pallas as _pallas  # noqa: F401  (its primitives and records must be known)
 from jax.experimental.pallas import tpu as _tpu  # noqa: F401
 
-from evokernel.backends.pallas.rules import rules
+from evokernel.backends.pallas.rule_lists import rules
 from evokernel.backends.pallas.unpickle import Strict
-from evokernel.backends.pallas.wellformed import check
+from evokernel.backends.pallas.validate_jaxpr import check
 from evokernel.core.errors import CandidateError
 
 LIMIT_BYTES = 32 << 20

@@ -26,8 +26,8 @@ from evokernel.backends.pallas.entry import jax_dtype
 from evokernel.backends.pallas.lower import serialise, target
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import dtype_name
+from evokernel.reference.degenerate_solutions import Tolerance, passes
 from evokernel.reference.module import Reference, Sample, leaves
-from evokernel.reference.shortcuts import Tolerance, passes
 
 FULL = {"float32", "float64"}
 LARGE = 1 << 26

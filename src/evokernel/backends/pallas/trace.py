@@ -17,9 +17,9 @@ from jax._src.core import JaxprEqn
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import jax_dtype
 from evokernel.backends.pallas.errors import explain
-from evokernel.backends.pallas.guard import findings, place
 from evokernel.backends.pallas.lower import target
 from evokernel.backends.pallas.program import encode
+from evokernel.backends.pallas.program_rules import findings, place
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import Call
 

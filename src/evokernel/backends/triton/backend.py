@@ -97,7 +97,7 @@ class TritonBackend(GpuBackend):
 
         choices = build(workdir / PROGRAMS, self.build_timeout_s)
         if len(choices) > 1 and self.device.name:
-            from evokernel.backends.gpu.timed import tune
+            from evokernel.backends.gpu.latency import tune
 
             tune(task, workdir / PROGRAMS, choices, self.number)
 

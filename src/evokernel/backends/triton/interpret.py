@@ -10,7 +10,7 @@ import torch
 import triton
 from triton.runtime import autotuner, interpreter
 
-from evokernel.backends.gpu.guard import Guard
+from evokernel.backends.gpu.torch_guard import Guard
 from evokernel.backends.triton import bfloat16
 from evokernel.backends.triton.record import DTYPES, FILE, loaded
 from evokernel.core.errors import CandidateError

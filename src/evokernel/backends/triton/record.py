@@ -21,8 +21,8 @@ from triton.runtime import autotuner, driver
 from triton.runtime.cache import FileCacheManager
 from triton.runtime.jit import JITFunction
 
-from evokernel.backends.gpu.guard import Guard
 from evokernel.backends.gpu.program import key
+from evokernel.backends.gpu.torch_guard import Guard
 from evokernel.backends.triton.screen import findings
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import Call

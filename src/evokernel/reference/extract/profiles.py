@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from evokernel.reference.extract.calls import Call, Function, Outermost, Watched, call_of, computes, described, storage
-from evokernel.reference.extract.likeness import Likeness, likeness
+from evokernel.reference.extract.tensor_stats import Likeness, likeness
 from evokernel.reference.module import Reference, Sample
 
 RUNS, LONGEST_S = 5, 30.0

@@ -9,14 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from evokernel.backends.ascendc.cann import bench, detect, direct, simulate, worker
+from evokernel.backends.ascendc.cann import detect, quick_compile, simulate, tensor_server, worker
 from evokernel.backends.ascendc.cann.call import BUILT, needed
 from evokernel.backends.ascendc.cann.description import description
 from evokernel.backends.ascendc.cann.detect import CARD, NONE, NOT_REPORTED, Found
 from evokernel.backends.ascendc.cann.diagnosis import profile
 from evokernel.backends.ascendc.cann.environment import for_building
-from evokernel.backends.ascendc.cann.path import LAUNCHES, TIMED, Cann
-from evokernel.backends.ascendc.cann.tiled import tiled
+from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, TIMED, Cann
+from evokernel.backends.ascendc.cann.tiling_probe import tiled
 from evokernel.backends.ascendc.cann.tools import devices
 from evokernel.backends.ascendc.chips import Chip, chips
 from evokernel.backends.ascendc.project import Project
@@ -63,7 +63,7 @@ class OnCard:
     def timed(self, task: Task, workdir: Path) -> Timed:
         """What the profiler says, held against PyTorch on the same card where torch_npu is installed, else against nobody."""
         folder = workdir / TIMED
-        torch = bench.draw(task, workdir, folder, LAUNCHES, self.cann.device)
+        torch = tensor_server.draw(task, workdir, folder, LAUNCHES, self.cann.device)
         found = self.cann.measured(workdir, folder)
         base = {"torch": paired(torch, len(found.duration_us))} if torch else {}
         return Timed(ON_CARD, found.duration_us, base, profile(task, found, self.chip))
@@ -84,7 +84,7 @@ class Beside:
     def check(self, project: Project, workdir: Path) -> None:
         """Raises bisheng's errors; nothing when this one cannot compile a kernel by itself."""
         found, variables = self.cann.found, for_building(workdir, self.cann.home)
-        direct.check(project, found.tools["bisheng"], workdir, variables)
+        quick_compile.check(project, found.tools["bisheng"], workdir, variables)
         (workdir / PROJECT).write_text(json.dumps(asdict(project)))
 
     def timed(self, task: Task, workdir: Path) -> Timed | None:
@@ -93,7 +93,7 @@ class Beside:
         if not self.simulates or not any(found.tools[name] for name in detect.PROFILERS) or task.work.bytes > SMALL_BYTES:
             return None
         folder = workdir / TIMED
-        bench.draw(task, workdir, folder, 1)
+        tensor_server.draw(task, workdir, folder, 1)
         arguments = worker.arguments_in(json.loads((folder / worker.ORDER).read_text()), folder)
         asked = tiled(workdir, arguments, self.chip.as_lines(), self.compiler)
         project = Project(**json.loads((workdir / PROJECT).read_text()))

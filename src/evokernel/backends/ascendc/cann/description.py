@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from evokernel.backends.ascendc import sources
+from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import TYPES
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ BY_DEFINITION = {definition: NAMES.get(dtype, dtype) for dtype, (definition, _) 
 
 def description(project: Project, signature: Signature) -> str:
     """Names and types are those of the operator's definition, and the signature's where that lists none."""
-    found = sources.definition(project.files[name] for name in project.files)
+    found = source_parser.definition(project.files[name] for name in project.files)
     told = {
         "op": project.op,
         "language": "cpp",
@@ -34,7 +34,7 @@ def description(project: Project, signature: Signature) -> str:
     return json.dumps([told | ({"attr": attributes} if attributes else {})])
 
 
-def tensors(defined: Sequence[sources.Tensor], given: Sequence[Tensor]) -> list[dict[str, object]]:
+def tensors(defined: Sequence[source_parser.Tensor], given: Sequence[Tensor]) -> list[dict[str, object]]:
     """Every type has a format beside it."""
     rows: Iterable[tuple[str, tuple[str, ...]]] = [(tensor.name, tensor.types) for tensor in defined] or [(one.name, ()) for one in given]
     made: list[dict[str, object]] = []

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.backends.ascendc.cann import direct, errors
+from evokernel.backends.ascendc.cann import errors, quick_compile
 from evokernel.backends.ascendc.cann.detect import Found
-from evokernel.backends.ascendc.cann.direct import OURS, Tiled
 from evokernel.backends.ascendc.cann.environment import simulated
 from evokernel.backends.ascendc.cann.profiler import Measured, number, rows
+from evokernel.backends.ascendc.cann.quick_compile import OURS, Tiled
 from evokernel.backends.ascendc.cann.tools import run
 from evokernel.backends.native.toolchain import find, missing
 from evokernel.core.errors import CandidateError, InfraError, UserError
@@ -48,7 +48,7 @@ def debugged(
     if path is None:
         raise UserError(missing(compiler) or "no C++ compiler")
     places = [library, library / soc]
-    folder = direct.write(project, workdir, tiled.key)
+    folder = quick_compile.write(project, workdir, tiled.key)
     command = [
         *(path, "-std=c++17", "-g", "-DASCENDC_CPU_DEBUG=1", "-D__CCE_KT_TEST__=1", f"-I{OURS}", "-I.", "-Iop_kernel", "-Iop_host"),
         *(f"-I{library / 'include'}", f"-I{home / 'include'}", str(OURS / "cpu_main.cpp"), "-o", "cpu"),
@@ -56,14 +56,14 @@ def debugged(
         *(f"-l{name}" for name in MODELS),
     ]
     done = run(command, folder, environment, timeout_s, [str(OURS)], writable=workdir)
-    direct.judged(done, project, timeout_s)
-    order = direct.write_order(folder, arguments, tiled)
+    quick_compile.judged(done, project, timeout_s)
+    order = quick_compile.write_order(folder, arguments, tiled)
     ran = run([str(folder / "cpu"), str(order)], folder, environment, timeout_s, writable=workdir)
     if ran.timed_out:
         raise CandidateError("timeout", f"the kernel did not end within {timeout_s:g} s in CPU debug mode")
     if ran.code:
         raise errors.explain(ran.text, errors.RUN)
-    direct.read_outputs(folder, arguments.outputs)
+    quick_compile.read_outputs(folder, arguments.outputs)
 
 
 def timed(
@@ -81,10 +81,10 @@ def timed(
     profiler, words = simulator_command(found)
     if bisheng is None:
         raise UserError(f"CANN at {home} has no bisheng: install the full toolkit")
-    made = direct.program(project, bisheng, workdir, environment, tiled.key, ["--run-mode=sim"], "simulated")
+    made = quick_compile.program(project, bisheng, workdir, environment, tiled.key, ["--run-mode=sim"], "simulated")
     if made is None:
         raise UserError("this version of CANN compiles no kernel for the simulator by itself: set backend.toolchain=twin for estimates")
-    order = direct.write_order(made.parent, arguments, tiled)
+    order = quick_compile.write_order(made.parent, arguments, tiled)
     output = workdir / "simulator"
     command = [profiler, *words, f"--soc-version={soc}", f"--output={output}", str(made), str(order)]
     done = run(command, made.parent, simulated(home, soc, environment), timeout_s, writable=workdir)
@@ -92,7 +92,7 @@ def timed(
         raise CandidateError("timeout", f"the simulator did not finish within {timeout_s:g} s")
     if done.code:
         raise errors.explain(done.text, errors.RUN)
-    direct.read_outputs(made.parent, arguments.outputs)
+    quick_compile.read_outputs(made.parent, arguments.outputs)
     return read(output, tiled.block_dim)
 
 

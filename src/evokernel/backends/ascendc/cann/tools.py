@@ -19,14 +19,14 @@ from typing import NamedTuple
 import evokernel
 from evokernel.backends.native.toolchain import kill_group
 from evokernel.core.errors import InfraError
-from evokernel.jail import launch, places, plans
+from evokernel.sandbox import allowed_paths, exec_compiler, profiles
 
 FILE_BYTES = 1 << 30
 SHARED = "/dev/shm"
 """Where Python's semaphores live; the toolkit compiles kernels in several processes."""
 DEVICES = ("davinci*", "devmm_svm", "hisi_hdc", "svm*", "dvpp_cmdlist")
 """In /dev: cards, their manager, and the driver's ways to them."""
-ANYTHING = places.CHANGE | places.RUN | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13
+ANYTHING = allowed_paths.CHANGE | allowed_paths.RUN | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13
 """In the folder of a build there may also be links, pipes and sockets, and files may move between its folders."""
 ASKED_S = 30
 LAST = 400
@@ -77,7 +77,7 @@ def run(
     try:
         output, _ = process.communicate(timeout=timeout_s)
         text = output.decode(errors="replace")
-        if process.returncode == launch.CANNOT:
+        if process.returncode == exec_compiler.CANNOT:
             raise InfraError(text[-LAST:].strip())
         return Ran(process.returncode, text)
     except subprocess.TimeoutExpired as late:
@@ -122,17 +122,17 @@ def jail(
 ) -> list[str]:
     """The command inside the jail of the toolkit; with device files to be opened, in that of the profiler."""
     limits = {"RLIMIT_CPU": int(timeout_s * (os.cpu_count() or 1)) + 5, "RLIMIT_FSIZE": FILE_BYTES}
-    rights = places.READ | places.LIST | places.RUN
+    rights = allowed_paths.READ | allowed_paths.LIST | allowed_paths.RUN
     rules = [
-        (str(Path(str(evokernel.__file__)).parent.parent), places.LIST),  # the worker imports this package inside the jail
-        *places.of_a_program(shutil.which("python3", path=environment.get("PATH")) or sys.executable),
+        (str(Path(str(evokernel.__file__)).parent.parent), allowed_paths.LIST),  # the worker imports this package inside the jail
+        *allowed_paths.of_a_program(shutil.which("python3", path=environment.get("PATH")) or sys.executable),
         *((path, rights) for name in ("ASCEND_HOME_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PATH") for path in named(environment, name)),
         *((path, rights) for path in seen),
-        (SHARED, places.CHANGE),
+        (SHARED, allowed_paths.CHANGE),
         (str(writable), ANYTHING),
     ]
     profile = "toolkit" if opened is None else "measured"
-    return launch.command(plans.toolkit(profile, command[0], rules, opened or (), limits), list(command), os.getpid())
+    return exec_compiler.command(profiles.toolkit(profile, command[0], rules, opened or (), limits), list(command), os.getpid())
 
 
 def named(environment: Mapping[str, str], name: str) -> list[str]:

@@ -23,10 +23,10 @@ from evokernel.backends.cuda.record import KNOWN, RECORDER
 from evokernel.backends.native import toolchain
 from evokernel.backends.native.diagnostics import refuse_failed
 from evokernel.backends.native.toolchain import Compiled, compile, key_of, version_text
-from evokernel.core import clean_python, folders
+from evokernel.core import isolated_python, paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
-from evokernel.jail.places import is_for_packages
+from evokernel.sandbox.allowed_paths import is_for_packages
 
 HERE = Path(__file__).parent
 ALWAYS, LIGHT = (HERE / "headers" / name for name in ("always", "light"))
@@ -105,7 +105,7 @@ def build(
 
 def collected(workdir: Path) -> list[Extension]:
     """What the file has compiled; its own code runs for that, where it can do no harm."""
-    program, *arguments = clean_python.command("evokernel.backends.cuda.model.collect", "main", str(workdir))
+    program, *arguments = isolated_python.command("evokernel.backends.cuda.model.collect", "main", str(workdir))
     packages = [path for path in map(os.path.abspath, sys.path) if is_for_packages(path)]
     seen = [Path(path) for path in {*packages, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}]
     done = compile(program, arguments, workdir, COLLECT_S, [*seen, HERE.parents[3], Path(sys.base_prefix), Path(sys.prefix)])
@@ -224,9 +224,9 @@ def tensor_library(host: str, nvcc: str) -> Path:
     """What makes tensors without a device, compiled once per machine and version of PyTorch."""
     source = HERE / f"{Path(STAND_IN).stem}.cpp"
     versions = metadata.version("torch"), sysconfig.get_python_version(), str(torch_headers()[0])
-    folder = folders.cache() / "cuda" / key_of(source.read_text(), version_text(host), *versions)
+    folder = paths.cache() / "cuda" / key_of(source.read_text(), version_text(host), *versions)
     made = folder / STAND_IN
-    with folders.locked(folder / "lock"):
+    with paths.locked(folder / "lock"):
         if made.exists():
             return made
         includes = [f"-I{path}" for path in [*torch_headers(), sysconfig.get_path("include")]]

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evokernel.backends.cuda.model import STAND_IN
-from evokernel.backends.gpu.guard import CLEARED, EMPTY, VIEWS, ZEROS
+from evokernel.backends.gpu.torch_guard import CLEARED, EMPTY, VIEWS, ZEROS
 from evokernel.core.errors import CandidateError
 
 NUMBERS = {

@@ -1,0 +1,1 @@
+"""Builds a run from settings."""

@@ -1,0 +1,19 @@
+"""Images of another size: positions pixel by pixel, from tables, or rows mixed first."""
+
+from __future__ import annotations
+
+from evokernel.generators.template_search.decisions import Decision, one_of
+from evokernel.generators.template_search.dialects.cpp.common_decisions import ALIAS, INDEX, ORDER, SIMD, THREADS
+from evokernel.generators.template_search.dialects.images import resized
+from evokernel.generators.template_search.sketch import Sketch
+
+sketch = Sketch(
+    decisions=(
+        Decision("algorithm", ("direct", "tables", "rows")),
+        ORDER._replace(when=one_of("algorithm", "direct")),
+        Decision("table", ("structs", "arrays"), one_of("algorithm", "tables", "rows")),
+        SIMD._replace(options=("auto", "omp")),
+        ALIAS, INDEX, THREADS,
+    ),
+    describe=resized,
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""Numbers, elementwise steps and reductions of whole rows as Python over JAX arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from evokernel.generators.template_search.dialects.literals import SIGNS, spelled
+from evokernel.generators.template_search.graph import ELEMENTWISE, Node, NoSketch, Num, walk
+
+CALLS = {"max": "jnp.maximum", "min": "jnp.minimum", "erf": "jax.lax.erf", "and": "jnp.logical_and", "or": "jnp.logical_or",
+         "not": "jnp.logical_not"}  # fmt: skip
+NUMBERS = {
+    "extent": "in_{0}.shape[{1}]",
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} // ({1}))", "div": "({0} / ({1}))",
+    "sqrt": "({0}) ** 0.5", "rsqrt": "({0}) ** -0.5", "reciprocal": "1.0 / ({0})", "log": "math.log({0})",
+}  # fmt: skip
+BITS = {
+    "exponent": "jnp.where({0} == 0.0, 0.0, ((jax.lax.bitcast_convert_type({0}, jnp.int32) >> 23 & 255) - 126).astype(jnp.float32))",
+    "power2": "jax.lax.bitcast_convert_type(({0}.astype(jnp.int32) + 127) << 23, jnp.float32)",
+}
+"""Exponents are taken out of floats, and put into them."""
+START = {"sum": "0.0", "mean": "0.0", "max": "-jnp.inf", "min": "jnp.inf", "prod": "1.0"}
+"""What an element that does not count is replaced by."""
+
+
+def number(num: Num) -> str:
+    """A number as a Python expression where the kernel's arguments are known."""
+    return spelled(num, NUMBERS, literal)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """A list of arguments."""
+    return ", ".join(parts)
+
+
+def literal(value: float, integer: bool = False) -> str:
+    """A number in Python."""
+    if integer:
+        return str(int(value))
+    return repr(float(value)) if value - value == 0 else f'float("{value}")'
+
+
+def function(
+    name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int | str = 1,
+    numbers: Mapping[Num, str] | None = None,
+) -> str:  # fmt: skip
+    """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees passed in, `numbers` what is known outside.
+
+    Reductions go along `axis`, `n` elements each; `valid` is a condition for the elements that count, where some do not.
+    """
+    lines: list[str] = []
+    known: dict[Node, str] = dict(arguments)
+    given = dict(numbers or {})
+
+    def visit(node: Node) -> str:
+        if node in known:
+            return known[node]
+        if node.op == "const":
+            value = node.nums[0]
+            return given[value] if value in given else number(value)
+        if node.op != "reduce" and node.op not in ELEMENTWISE:
+            raise NoSketch(f"{node.op} inside an elementwise part")
+        args = [visit(a) for a in node.args]
+        text = fold(node, args[0], valid, axis) if node.op == "reduce" else step(node, args, divide)
+        known[node] = f"t{len(lines)}"
+        lines.append(f"    {known[node]} = {text}")
+        return known[node]
+
+    result = visit(tree)
+    return "\n".join([f"def {name}({', '.join(arguments.values())}):", *lines, f"    return {result}"])
+
+
+def fold(node: Node, arg: str, valid: str, axis: int | str) -> str:
+    """A reduction over some axes of a block."""
+    if node.name not in START:
+        raise NoSketch(f"{node.name} among other steps")
+    counted = f"jnp.where({valid}, {arg}, {START[node.name]})" if valid else arg
+    if node.name == "mean":
+        return f"jnp.sum({counted}, axis={axis}, keepdims=True) * (1.0 / n)"
+    if node.name == "prod":
+        return f"product({counted}, {axis})"
+    return f"jnp.{node.name}({counted}, axis={axis}, keepdims=True)"
+
+
+def step(node: Node, args: list[str], divide: str) -> str:
+    """One elementwise step."""
+    if node.op == "div" and divide != "exact" and node.args[1].op != "const":
+        inverse = f"pl.reciprocal({args[1]}, approx={divide == 'approx'})"
+        return inverse if node.args[0].op == "const" and node.args[0].nums[0].value == 1 else f"{args[0]} * {inverse}"
+    if node.op in SIGNS:
+        return f"{args[0]} {SIGNS[node.op]} {args[1]}"
+    if node.op == "neg":
+        return f"-{args[0]}"
+    if node.op == "select":
+        return f"jnp.where({args[0]} {node.name} {args[1]}, {args[2]}, {args[3]})"
+    if node.op == "where":
+        condition = args[0] if node.args[0].dtype == "bool" and node.args[0].op != "leaf" else f"{args[0]} != 0"
+        return f"jnp.where({condition}, {args[1]}, {args[2]})"
+    if node.op == "cast":
+        return cast(node, args[0])
+    if node.op in BITS:
+        return BITS[node.op].format(args[0])
+    return f"{CALLS.get(node.op, f'jnp.{node.op}')}({', '.join(args)})"
+
+
+def cast(node: Node, arg: str) -> str:
+    """A conversion: everything is computed in float32, int32 or as truth values; tensors of any type are read as float32."""
+    if node.name == "bool":
+        return f"{arg} != 0"
+    if not node.name.startswith(("int", "uint")):
+        return f"{arg}.astype(jnp.float32)" if is_counted(node.args[0]) else arg
+    return f"{arg}.astype(jnp.int32)"
+
+
+def is_counted(node: Node) -> bool:
+    """Whether a value may be an integer or a truth value where it is computed."""
+    return node.op not in ("leaf", "const", "index") and any(n.dtype != "float32" for n in walk(node) if not n.is_given)
