@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import CandidateError, InfraError, UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Task
 from evokernel.reference.measure import imagine
 from evokernel.tasks.loader import load
@@ -112,7 +112,7 @@ def tried(name: str, kernel: str, source: Path, given: argparse.Namespace, folde
     outcome = verify(job)
     failure = outcome.failure
     row |= {
-        "compiled": outcome.compiled,
+        "compiled": outcome.is_compiled,
         "feasible": outcome.feasible,
         "reason": failure.reason if failure else "",
         "us": outcome.latency_us,
@@ -120,7 +120,7 @@ def tried(name: str, kernel: str, source: Path, given: argparse.Namespace, folde
     row["detail"] = failure.detail if failure else ""
     checked = any(gate.gate == "check" and gate.passed for gate in outcome.gates)
     row["right"] = checked
-    row["without"] = list(outcome.without)
+    row["without"] = list(outcome.skipped_checks)
     if changed and failure and FIXED.search(failure.detail):
         row["reason"] = "too_large"
     return row
@@ -128,7 +128,7 @@ def tried(name: str, kernel: str, source: Path, given: argparse.Namespace, folde
 
 def compiles(kernel: str, task: Task) -> bool:
     """Whether a kernel is built, where it cannot be run."""
-    backend = make("backend", "ascendc")
+    backend = make_plugin("backend", "ascendc")
     with tempfile.TemporaryDirectory() as workdir:
         try:
             backend.build(task, Candidate(backend="ascendc", files={"kernel.txt": kernel}), Path(workdir))

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from retrieval import corpus
 
-from evokernel.core.bank_uri import Place, Url, place
-from evokernel.core.plugins import make
+from evokernel.core.bank_uri import BankLocation, ServerUrl, parse_location
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import COLUMNS, Bank
 from evokernel.memory.consolidate import consolidate
@@ -55,7 +55,7 @@ class Vectors:
     id = "bench-1024"
 
     def __init__(self) -> None:
-        chance, embedder, lines = random.Random(1), make("embedder", "hash"), corpus()
+        chance, embedder, lines = random.Random(1), make_plugin("embedder", "hash"), corpus()
         starts = [chance.randrange(len(lines) - 10) for _ in range(PASSAGES)]
         self.passages = np.array([embedder._row("\n".join(lines[at : at + 10])) for at in starts], np.float32)
 
@@ -93,10 +93,10 @@ def items(first: int, last: int, keys: int) -> Iterator[tuple[int, MemoryItem]]:
         )
 
 
-def fill(where: Place, count: int, keys: int, vectors: Vectors) -> None:
+def fill(where: BankLocation, count: int, keys: int, vectors: Vectors) -> None:
     """As many runs would have left it; written in bulk."""
     connection = connect(where)
-    is_server = isinstance(where, Url)
+    is_server = isinstance(where, ServerUrl)
     with transaction(connection):
         connection.execute("INSERT INTO meta VALUES ('embedder', ?)", (vectors.id,))
     if is_server:
@@ -165,7 +165,7 @@ def row(number: int, vector: np.ndarray, sketch: np.ndarray) -> bytes:
     return struct.pack(">h", len(cells)) + b"".join(struct.pack(">i", len(cell)) + cell for cell in cells)
 
 
-def measure(where: Place, count: int, keys: int, vectors: Vectors, before: int) -> None:
+def measure(where: BankLocation, count: int, keys: int, vectors: Vectors, before: int) -> None:
     opened, bank = timed(lambda: Bank.open(where, vectors, backend="cpp", run="bench"))
     names = [str(n) for n in range(1, QUERIES + 1)]
 
@@ -186,7 +186,7 @@ def measure(where: Place, count: int, keys: int, vectors: Vectors, before: int) 
     size.close()
 
 
-def tidy(where: Place) -> None:
+def tidy(where: BankLocation) -> None:
     took, done = timed(lambda: consolidate(where))
     tell(f"consolidated in {took / 1e3:.1f} s: {len(done.merged)} merged, {len(done.archived)} put aside, {done.items_after} items left")
 
@@ -201,14 +201,14 @@ class Named:
 
 
 def write(where: str, run: str, attempts: int, ready: Barrier) -> None:
-    with Bank.open(place(where), Named(), backend="other", run=run) as bank:
+    with Bank.open(parse_location(where), Named(), backend="other", run=run) as bank:
         ready.wait()
         for n in range(attempts):
             bank.update(f"t/x/{n}", Stage.DRAFT, {"old:0": 0.5, "old:1": -0.5}, 0.3)
             bank.add([MemoryItem(id=f"{run}:t/x/{n}", kind="trace", backend="other", title="t", text=f"word{n}", key="x", task="t/x")])
 
 
-def learn(where: Place, writers: int, attempts: int = 250) -> None:
+def learn(where: BankLocation, writers: int, attempts: int = 250) -> None:
     context = get_context("spawn")
     ready = context.Barrier(writers + 1)
     started = [context.Process(target=write, args=(str(where), f"run{n}", attempts, ready)) for n in range(writers)]
@@ -271,13 +271,13 @@ def main() -> None:
     keys = given.keys or max(1, given.items // 100)
     vectors, server = Vectors(), None
     with tempfile.TemporaryDirectory() as folder:
-        where = place(given.url or Path(folder) / "bank.db")
+        where = parse_location(given.url or Path(folder) / "bank.db")
         if given.store == "server" and not given.url:
             sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "servers"))
             from postgres_server import Postgres
 
             server = Postgres(**SERVER)
-            where = place(server.url())
+            where = parse_location(server.url())
         try:
             if not given.filled:
                 started = time.perf_counter()

@@ -120,7 +120,7 @@ def figures(found: Sequence[Tried]) -> dict[str, Any]:
 
 def forget(folder: Path, baselines: Sequence[str]) -> None:
     """Second judgements that were made without these baselines are made again."""
-    known = final_results.read(folder).values()
+    known = final_results.read_final_results(folder).values()
     held = {name for final in known for name in final.outcome.baseline_us}
     if known and "compile" in baselines and "compile" not in held:
         (folder / "finals.jsonl").unlink()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from evokernel.backends.gpu import timing_client
 from evokernel.backends.gpu.latency import timed
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
 from evokernel.verify import gates, verify
@@ -30,14 +30,14 @@ REPEATS, ATTEMPTS = 20, 12
 def candidate(backend: str, name: str, note: str = "") -> Candidate:
     file = HERE / name
     mark = "//" if backend == "cuda" else "#"
-    return Candidate(backend=backend, files={make("backend", backend).file: f"{file.read_text()}{mark} {note}\n"})
+    return Candidate(backend=backend, files={make_plugin("backend", backend).file: f"{file.read_text()}{mark} {note}\n"})
 
 
 @contextmanager
 def built(backend: str, task, name: str):
     """A candidate's recorded programs."""
     with tempfile.TemporaryDirectory() as folder:
-        made = make("backend", backend)
+        made = make_plugin("backend", backend)
         with Trial(Job(backend=backend, task=task, candidate=candidate(backend, name)), made, Path(folder)) as trial:
             gates.screen(trial)
             gates.build(trial)
@@ -58,7 +58,7 @@ def throughput() -> dict:
                     task=task,
                     candidate=candidate(backend, file, f"{protocol} {profiler} {number}"),
                     protocol=protocol,
-                    again=True,
+                    ignore_cache=True,
                 )
                 began = time.perf_counter()
                 outcome = verify(job)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import folder, make
+from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
 from evokernel.experiments.selftest import collect, shipped
 from evokernel.tasks.loader import load
@@ -45,9 +45,9 @@ def judged(
             "reason": failure.reason if failure else None,
             "detail": failure.detail[:400] if failure else "",
             "latency_us": outcome.latency_us,
-            "baseline_us": {name: outcome.baseline(name) for name in outcome.baseline_us},
+            "baseline_us": {name: outcome.baseline_latency_us(name) for name in outcome.baseline_us},
             "gates_s": {gate.gate: round(gate.seconds, 2) for gate in outcome.gates},
-            "without": list(outcome.without),
+            "without": list(outcome.skipped_checks),
         }
     except (InfraError, UserError) as error:
         found["trouble"] = str(error)[:400]
@@ -58,7 +58,7 @@ def orders(backends: list[str], published: Path | None) -> list[tuple[Any, ...]]
     """Everything to be judged."""
     found: list[tuple[Any, ...]] = []
     for backend in backends:
-        file, home = make("backend", backend).file, folder("backend", backend)
+        file, home = make_plugin("backend", backend).file, plugin_folder("backend", backend)
         for path in sorted(one for one in (home / "samples").iterdir() if one.is_dir() and not one.name.startswith("_")):
             files = {one.relative_to(path).as_posix(): one.read_text() for one in sorted(path.rglob("*")) if one.is_file()}
             found.append((SAMPLE, backend, path, str(home / "samples" / "task.py"), files, 10.0, {}))

@@ -112,7 +112,7 @@ class Told:
                 at_once[kind] += attempt is tried.attempts[0] and attempt.outcome.feasible
             if tried.first:
                 firsts += 1
-                for ref in tried.first.shown:
+                for ref in tried.first.shown_items:
                     sources[self.source(ref.id, tried)] += 1
                     helpful[ref.id] += ref.id in self.items and self.items[ref.id].task is not None
         return {
@@ -186,7 +186,9 @@ class Told:
             for seed, mine in self.found[warm].items():
                 for tried, other in zip(mine, self.found[cold].get(seed, []), strict=False):
                     if tried.first and spent(other) > spent(tried):
-                        items = [self.items[ref.id].title for ref in tried.first.shown if ref.id in self.items and self.items[ref.id].task]
+                        items = [
+                            self.items[ref.id].title for ref in tried.first.shown_items if ref.id in self.items and self.items[ref.id].task
+                        ]
                         cells = (tried.task.id, seed, int(spent(other)), int(spent(tried)), note(tried.first), (items or ["none"])[0])
                         gained.append((spent(other) - spent(tried), cells))
             rows = tuple(cells for _, cells in sorted(gained, key=lambda pair: -pair[0])[:MOST_ITEMS])

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from evokernel.core.config import RunConfig
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, GateResult, Job, MemoryItem, Outcome, Reply
 from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
@@ -61,7 +61,7 @@ class Instant:
 
 def filled(path: Path, items: int, sources: list[str]) -> None:
     """A bank as an earlier run would have left it."""
-    bank = Bank.open(path, make("embedder", "hash"), backend="cpp", run="earlier")
+    bank = Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="earlier")
     made = []
     for n in range(items):
         source = sources[n % len(sources)]
@@ -99,10 +99,12 @@ def main() -> None:
             config = RunConfig(id="bench", budget=given.budget, concurrency=1, backend={"name": "cpp"})
             run = Run.create(Path(folder) / "run", config, tasks, {})
             run.lock()
-            bank = Bank.open(Path(folder) / "bank.db", make("embedder", "hash"), backend="cpp", run="bench")
+            bank = Bank.open(Path(folder) / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="bench")
             bank.add(seeds("cpp"))
             instant = Instant()
-            engine = Engine(run=run, generator=instant, policy=make("policy", "value"), memory=bank, executor=instant, distill=distill)
+            engine = Engine(
+                run=run, generator=instant, policy=make_plugin("policy", "value"), memory=bank, executor=instant, distill=distill
+            )
             profiler = cProfile.Profile()
             wall, cpu = time.perf_counter(), time.process_time()
             if given.profile:

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from statistics import median
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, State, Task
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
@@ -34,7 +34,7 @@ def judged(task: Task, candidate: Candidate, protocol: str) -> tuple[float, Outc
 def correct(task: Task, backend: str) -> Candidate | None:
     """The first draft that passes."""
     for seed in range(DRAFTS):
-        sweep = make("generator", "template_search", backend=backend, seed=seed)
+        sweep = make_plugin("generator", "template_search", backend=backend, seed=seed)
         candidate: Candidate = sweep.write(State(task=task), Context(stage=Stage.DRAFT)).candidate
         if judged(task, candidate, "strict")[1].feasible:
             return candidate

@@ -12,16 +12,16 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, State, Task
-from evokernel.core.statistics import is_apart, quantile
+from evokernel.core.statistics import is_significant, quantile
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
 
 
 def kernel(task: Task) -> Candidate:
     """The first draft of `sweep` that passes."""
-    sweep = make("generator", "template_search", backend="cpp", seed=1)
+    sweep = make_plugin("generator", "template_search", backend="cpp", seed=1)
     for round in range(20):
         candidate: Candidate = sweep.write(State(task=task, round=round), Context(stage=Stage.DRAFT)).candidate
         if verify(Job(backend="cpp", task=task, candidate=candidate)).feasible:
@@ -39,9 +39,11 @@ def spread(ratios: Sequence[float]) -> str:
 def row(task: Task, outcomes: Sequence[Outcome]) -> str:
     """One task's line of the table."""
     latency_us = quantile([outcome.latency_us or 0.0 for outcome in outcomes], 0.5)
-    to_eager, to_itself = ([found for o in outcomes if (found := o.ratio(against)) is not None] for against in ("eager", "incumbent"))
-    intervals = [interval for o in outcomes if (interval := o.interval("incumbent"))]
-    apart = sum(is_apart(interval) for interval in intervals)
+    to_eager, to_itself = (
+        [found for o in outcomes if (found := o.median_speedup(against)) is not None] for against in ("eager", "incumbent")
+    )
+    intervals = [interval for o in outcomes if (interval := o.speedup_interval("incumbent"))]
+    apart = sum(is_significant(interval) for interval in intervals)
     seconds = quantile([o.gates[-1].seconds for o in outcomes], 0.5)
     pairs = quantile([float(len(o.samples_us)) for o in outcomes], 0.5)
     cells = f"{spread(to_eager)} | {spread(to_itself)} | {apart} of {len(intervals)} | {pairs:.0f} | {seconds:.1f}"

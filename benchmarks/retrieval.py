@@ -18,15 +18,15 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import (
     Attempt,
     Candidate,
+    ContextRef,
     GateResult,
     MemoryItem,
     Outcome,
     Profile,
-    Ref,
     Signature,
     State,
     Task,
@@ -99,7 +99,7 @@ def fill(bank: Bank, items: int, shared: bool) -> None:
 
 def attempts(bank: Bank, tasks: list[Task]) -> Iterator[tuple[int, Spent, Spent, Spent]]:
     """Plays rounds like the loop; gives the round and what choose, learn and add took for every attempt."""
-    policy = make("policy", "value", seed=0)
+    policy = make_plugin("policy", "value", seed=0)
     chance = random.Random(2)
     history: dict[str, list[Attempt]] = {task.id: [] for task in tasks}
     for round in range(ROUNDS):
@@ -113,8 +113,8 @@ def attempts(bank: Bank, tasks: list[Task]) -> Iterator[tuple[int, Spent, Spent,
                 task=state.task.id,
                 round=round,
                 stage=context.stage,
-                start=context.start and context.start.id,
-                shown=tuple(Ref(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
+                start_point=context.start and context.start.id,
+                shown_items=tuple(ContextRef(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
                 candidate=Candidate(backend="cpp", files={"kernel.cpp": text(chance)}),
                 outcome=Outcome(
                     gates=(
@@ -152,7 +152,7 @@ def quantiles(samples: list[float]) -> str:
 
 def measure(items: int, shared: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path, embedder = Path(folder) / "bank.db", make("embedder", "hash")
+        path, embedder = Path(folder) / "bank.db", make_plugin("embedder", "hash")
         with Bank.open(path, embedder, backend="cpp", run="earlier") as bank:
             bank.add(seeds("cpp"))
             fill(bank, items - len(seeds("cpp")), shared)
@@ -179,7 +179,7 @@ def line(*cells: str) -> None:
 def embedding_rate() -> None:
     chance = random.Random(4)
     texts = [text(chance) for _ in range(500)]
-    embedder = make("embedder", "hash")
+    embedder = make_plugin("embedder", "hash")
     embedder.embed(texts[:50])
     spent, _ = timed(lambda: embedder.embed(texts))
     print(f"\n{embedder.id}: {len(texts) / spent.cpu_ms * 1e3:.0f} texts of 2 KB per second of processor time")

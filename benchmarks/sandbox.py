@@ -14,12 +14,12 @@ from statistics import median
 from evokernel.backends.cpp.abi import includes
 from evokernel.backends.cpp.build import FLAGS
 from evokernel.backends.native import toolchain
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Backend
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import layers
 from evokernel.tasks.loader import load
-from evokernel.verify.candidate_process import Child
+from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.shared_buffers import Arena
 
 MEMORY_BYTES = 8 << 30
@@ -29,7 +29,7 @@ def start_ms(name: str, backend: Backend, job: Job) -> float:
     """From nothing to a child that waits for its first command."""
     with tempfile.TemporaryDirectory() as work, closing(Arena(1 << 20, 1 << 20, 0)) as arena:
         began = time.perf_counter()
-        with closing(Child(job, backend, Path(work), arena, 1, MEMORY_BYTES)) as child:
+        with closing(CandidateProcess(job, backend, Path(work), arena, 1, MEMORY_BYTES)) as child:
             child.wait_ready()
             return 1e3 * (time.perf_counter() - began)
 
@@ -50,7 +50,7 @@ def kinds() -> dict[str, Callable[[], float]]:
     task = load("starter/softmax")[0]
     found: dict[str, Callable[[], float]] = {}
     for name in ("cpp", "pallas"):
-        backend = make("backend", name)
+        backend = make_plugin("backend", name)
         if backend.missing():
             continue
         job = Job(backend=name, task=task, candidate=Candidate(backend=name, files={"kernel": ""}))

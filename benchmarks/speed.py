@@ -27,7 +27,7 @@ def over(name: str) -> Callable[[Tried], float | None]:
     """How many times as fast as a baseline the best kernel is."""
 
     def figure(tried: Tried) -> float | None:
-        base, own = (tried.outcome.baseline(name), tried.outcome.latency_us) if tried.outcome else (None, None)
+        base, own = (tried.outcome.baseline_latency_us(name), tried.outcome.latency_us) if tried.outcome else (None, None)
         return base / own if base and own and tried.outcome and name in tried.outcome.baseline_us else None
 
     return figure
@@ -86,7 +86,7 @@ def table(found: Sequence[Tried], title: str = "Speed of the best kernels") -> T
         columns += [Column(f"over {name}", "ratio"), Column(f"faster than {name}", "share")]
     cells = [[row["tasks"], row["kernels"], *(row[key] for name in given for key in (name, f"faster than {name}"))] for row in rows]
     short = [f"{name} for {rows[-1][f'known {name}']} of {rows[-1]['kernels']}" for name in given]
-    note = f"Geometric means over the feasible; known: {', '.join(short)}. Times: {formatting.clock(clocks(found))}."
+    note = f"Geometric means over the feasible; known: {', '.join(short)}. Times: {formatting.clock_label(clocks(found))}."
     columns.append(Column("of the floor", "share", means="the roofline floor over the best kernel's time, geometric mean"))
     return Table(title, tuple(columns), tuple((*row, made["floor"]) for row, made in zip(cells, rows)), note)
 

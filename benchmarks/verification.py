@@ -12,7 +12,7 @@ import argparse
 import time
 from collections import defaultdict
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Context, Job, Stage, State
 from evokernel.executors.local import Local
 from evokernel.tasks.loader import load
@@ -20,7 +20,7 @@ from evokernel.tasks.loader import load
 
 def jobs(count: int, backend: str) -> list[Job]:
     """The first drafts of `sweep`, task by task."""
-    tasks, sweep, made = load("starter"), make("generator", "template_search", backend=backend, seed=1), []
+    tasks, sweep, made = load("starter"), make_plugin("generator", "template_search", backend=backend, seed=1), []
     for n in range(count):
         state = State(task=tasks[n % len(tasks)], round=n // len(tasks))
         candidate = sweep.write(state, Context(stage=Stage.DRAFT)).candidate

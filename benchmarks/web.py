@@ -26,8 +26,21 @@ from urllib.request import urlopen
 
 from evokernel.core.config import RunConfig
 from evokernel.core.journal import Journal
-from evokernel.core.plugins import make
-from evokernel.core.records import Attempt, Candidate, GateResult, MemoryItem, Outcome, Profile, Ref, Signature, Stage, Task, Tensor, Work
+from evokernel.core.plugins import make_plugin
+from evokernel.core.records import (
+    Attempt,
+    Candidate,
+    ContextRef,
+    GateResult,
+    MemoryItem,
+    Outcome,
+    Profile,
+    Signature,
+    Stage,
+    Task,
+    Tensor,
+    Work,
+)
 from evokernel.core.run import Run
 
 TASKS, ROUNDS_WARM = 100, 5
@@ -50,7 +63,7 @@ def attempt(of: Task, number: int, chance: random.Random, run: str, best: float)
     order = ("screen", "build", "check", "time")
     at = chance.randrange(len(CODE) - 6000)
     candidate = Candidate(backend="cpp", files={"kernel.cpp": f"// {number}\n{CODE[at : at + 6000]}"})
-    shown = tuple(Ref(id=f"{run}:made/op_{chance.randrange(TASKS):03}/0", role="trace", q=chance.uniform(-1, 1)) for _ in range(6))
+    shown = tuple(ContextRef(id=f"{run}:made/op_{chance.randrange(TASKS):03}/0", role="trace", q=chance.uniform(-1, 1)) for _ in range(6))
     if is_right:
         latency = (best or 1000.0) * chance.uniform(0.8, 1.3)
         samples = tuple(latency * chance.uniform(1, 1.02) for _ in range(10))
@@ -65,8 +78,8 @@ def attempt(of: Task, number: int, chance: random.Random, run: str, best: float)
     stage = Stage.REFINE if best else Stage.DRAFT
     start = f"{of.id}/{chance.randrange(number)}" if best and number else None
     return Attempt(
-        id=f"{of.id}/{number}", run=run, task=of.id, round=number, stage=stage, start=start, shown=shown, candidate=candidate,
-        outcome=outcome, reward=chance.uniform(-1, 1) if is_right else -1.0, at=1e9 + number * 60 + int(of.id[-3:]) * 0.5,
+        id=f"{of.id}/{number}", run=run, task=of.id, round=number, stage=stage, start_point=start, shown_items=shown, candidate=candidate,
+        outcome=outcome, reward=chance.uniform(-1, 1) if is_right else -1.0, finished_at=1e9 + number * 60 + int(of.id[-3:]) * 0.5,
     )  # fmt: skip
 
 
@@ -104,7 +117,7 @@ def write_bank(path: Path, count: int) -> None:
     connection = connect(path)
     vectors = np.random.default_rng(0).standard_normal((1024, dim)).astype(np.float32)
     with transaction(connection):
-        connection.execute("INSERT INTO meta VALUES ('embedder', ?)", (make("embedder", "hash").id,))
+        connection.execute("INSERT INTO meta VALUES ('embedder', ?)", (make_plugin("embedder", "hash").id,))
         for number in range(count):
             at = chance.randrange(len(CODE) - 2500)
             kind = ("trace", "experience", "practice")[number % 3]

@@ -14,9 +14,9 @@ import time
 from os import environ
 from statistics import median
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Generator
-from evokernel.core.records import Context, MemoryItem, Shown, Stage, State, Task
+from evokernel.core.records import Context, ContextItem, MemoryItem, Stage, State, Task
 from evokernel.core.statistics import quantile
 from evokernel.tasks.loader import load
 
@@ -32,18 +32,18 @@ def seconds(generator: Generator, state: State, context: Context) -> tuple[float
 
 def timed(task: Task, backend: str, draws: int) -> tuple[float, list[float]] | None:
     """Of one task: the first candidate, then each of the others; None where there is no sketch."""
-    items: list[Shown] = []
+    items: list[ContextItem] = []
     first = 0.0
     later: list[float] = []
     for seed in range(draws + 1):
-        generator = make("generator", "template_search", backend=backend, seed=seed)
+        generator = make_plugin("generator", "template_search", backend=backend, seed=seed)
         took, code = seconds(generator, State(task=task), Context(stage=Stage.DRAFT, items=tuple(items[-SHOWN:])))
         if not code:
             return None
         item = MemoryItem(
             id=str(seed), kind="trace", backend=backend, title="", text="", code=code, task=f"t{seed}", feasible=seed % 2 == 0
         )
-        items.append(Shown(role="trace", item=item))
+        items.append(ContextItem(role="trace", item=item))
         first, later = (took, later) if seed == 0 else (first, [*later, took])
     return first, later
 

@@ -8,7 +8,7 @@ import pytest
 
 from evokernel.core import paths
 
-os.environ["EVOKERNEL_TOOLS"] = str(paths.tools())
+os.environ["EVOKERNEL_TOOLS"] = str(paths.tools_folder())
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run at a time: more threads than processors only get in each other's way
 HERE = Path(__file__).parent
 for folder in ("engine", "servers"):

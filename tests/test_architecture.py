@@ -16,7 +16,7 @@ FILES = sorted(
 )
 LAYERS = [  # a package imports only packages in earlier rows, never its neighbours
     {"core"},
-    {"llm", "reference", "jail"},
+    {"llm", "reference", "sandbox"},
     {"tasks", "backends", "memory", "embedders", "generators", "policies", "verify", "engine", "reports"},
     {"executors"},
     {"experiments"},

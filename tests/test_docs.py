@@ -10,9 +10,23 @@ from pathlib import Path
 import click
 import pytest
 
-from evokernel.core.plugins import make
-from evokernel.core.protocols import Found
-from evokernel.core.records import Attempt, Candidate, Context, MemoryItem, Outcome, Ref, Shown, Signature, Stage, State, Task, Tensor, Work
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import SearchHit
+from evokernel.core.records import (
+    Attempt,
+    Candidate,
+    Context,
+    ContextItem,
+    ContextRef,
+    MemoryItem,
+    Outcome,
+    Signature,
+    Stage,
+    State,
+    Task,
+    Tensor,
+    Work,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))])
@@ -117,8 +131,8 @@ class OneItem:
         self.item = MemoryItem(id="i", kind="trace", backend="cpp", title="a kernel", text="", code="…")
         self.taught: dict[str, float] = {}
 
-    def search(self, query: str, k: int, kinds: tuple[str, ...] = (), **filters: object) -> list[Found]:
-        return [Found(self.item, 1.0)]
+    def search(self, query: str, k: int, kinds: tuple[str, ...] = (), **filters: object) -> list[SearchHit]:
+        return [SearchHit(self.item, 1.0)]
 
     def update(self, attempt: str, stage: Stage, rewards: dict[str, float], alpha: float, scope: str = "") -> None:
         self.taught |= rewards
@@ -131,7 +145,7 @@ def test_the_policy_in_the_guide_works() -> None:
     context = policy.choose(State(task=make_task()), memory)
     assert [shown.item.id for shown in context.items] == ["i"]
     assert context.stage is Stage.DRAFT
-    attempt = make_attempt("").model_copy(update={"shown": (Ref(id="i", role="trace"),)})
+    attempt = make_attempt("").model_copy(update={"shown": (ContextRef(id="i", role="trace"),)})
     policy.learn(State(task=make_task()), attempt, memory)
     assert memory.taught == {"i": 1.0}
 
@@ -143,10 +157,10 @@ def test_the_generator_in_the_guide_works() -> None:
     state = State(task=make_task())
     assert not generator.write(state, Context(stage=Stage.DRAFT)).candidate.files
     start = make_attempt("constexpr int64_t T = 16;")
-    shown = Shown(role="trace", item=OneItem().item.model_copy(update={"code": "constexpr int64_t T = 8;", "feasible": True}))
+    shown = ContextItem(role="trace", item=OneItem().item.model_copy(update={"code": "constexpr int64_t T = 8;", "feasible": True}))
     drafted = generator.write(state, Context(stage=Stage.DRAFT, items=(shown,)))
     assert drafted.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
-    reply = generator.write(state, Context(stage=Stage.REFINE, start=start))
+    reply = generator.write(state, Context(stage=Stage.REFINE, start_point=start))
     assert reply.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
 
 
@@ -156,19 +170,19 @@ def test_the_task_in_the_guide_works() -> None:
     assert [tensor.shape for tensor in task.signature.inputs] == [(256, 1000)]
     assert [number.name for number in task.signature.scalars] == ["eps"]
     assert task.sizes["small"] != task.sizes["held_out"]
-    sweep = make("generator", "template_search", backend="cpp")  # which the guide's `evokernel run` asks
+    sweep = make_plugin("generator", "template_search", backend="cpp")  # which the guide's `evokernel run` asks
     assert sweep.write(State(task=task.model_copy(update={"id": "my_tasks/row_norm"})), Context(stage=Stage.DRAFT)).candidate.files
 
 
 def test_the_settings_in_the_guide_are_ones(tmp_path: Path) -> None:
-    from evokernel.app.factory import part
-    from evokernel.core.config import resolve
+    from evokernel.app.factory import make_part
+    from evokernel.core.config import resolve_config
 
     (block,) = [text for language, text in FENCES.findall((ROOT / "docs" / "concepts.md").read_text()) if language == "toml"]
     (tmp_path / "settings.toml").write_text(block)
-    config = resolve(tmp_path / "settings.toml")
-    assert part(config, "policy").epsilon == 0.1
-    assert part(config, "backend").threads == 2
+    config = resolve_config(tmp_path / "settings.toml")
+    assert make_part(config, "policy").epsilon == 0.1
+    assert make_part(config, "backend").threads == 2
 
 
 def test_the_card_in_the_guide_is_one(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from chat_server import Behaviour, ChatServer
 
-from evokernel.core.plugins import folder, make
+from evokernel.core.plugins import make_plugin, plugin_folder
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-CARDS = {name: (folder("backend", name) / "knowledge" / "softmax-rows.md").read_text() for name in ("cpp", "pallas")}
+CARDS = {name: (plugin_folder("backend", name) / "knowledge" / "softmax-rows.md").read_text() for name in ("cpp", "pallas")}
 REPLY = re.findall(r"```cpp\n.*?```\n", CARDS["cpp"], re.DOTALL)[0]
 QUICK = " --set protocol=paper --set clock=synthetic"
 """Added to every run: a closer look and a real clock take most of the time, and are tested elsewhere."""
@@ -37,7 +37,7 @@ def call(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.skipif(bool(why := make("backend", "pallas").missing()), reason=str(why))
+@pytest.mark.skipif(bool(why := make_plugin("backend", "pallas").missing()), reason=str(why))
 def test_the_everyday_commands(tmp_path):
     (tmp_path / "kernel.py").write_text(re.findall(r"```python\n(.*?)```", CARDS["pallas"], re.DOTALL)[0])
     lines = block("evokernel doctor")

@@ -18,13 +18,13 @@ from evokernel.backends.native import toolchain
 from evokernel.backends.native.diagnostics import first_errors
 from evokernel.backends.native.elf import read, symbols
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
+from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
 
-needs_compiler = pytest.mark.skipif(CppBackend().missing() is not None, reason="no C++ compiler")
+needs_compiler = pytest.mark.skipif(CppBackend().unavailable_reason() is not None, reason="no C++ compiler")
 SIGNATURE = Signature(
     inputs=(Tensor(name="x", dtype="float32", shape=(8, 4)), Tensor(name="index", dtype="int64", shape=(8,))),
     params=(Tensor(name="weight", dtype="bfloat16", shape=(4,)),),
-    scalars=(Number(name="eps", kind="float", value=1e-5), Number(name="keep", kind="bool", value=1)),
+    scalars=(ScalarArgument(name="eps", kind="float", value=1e-5), ScalarArgument(name="keep", kind="bool", value=1)),
     outputs=(Tensor(name="out", dtype="float64", shape=()),),
 )
 HEAD = declaration(SIGNATURE) + " {\n"
@@ -160,8 +160,8 @@ def test_template_noise_is_left_out():
 def test_a_missing_compiler_is_named_with_its_fix(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    assert CppBackend().missing() == "no C++ compiler: install g++ (apt install g++) or set backend.compiler"
-    assert "icpx" in CppBackend(compiler="icpx").missing()
+    assert CppBackend().unavailable_reason() == "no C++ compiler: install g++ (apt install g++) or set backend.compiler"
+    assert "icpx" in CppBackend(compiler="icpx").unavailable_reason()
 
 
 def fake_compiler(path: Path, script: str) -> str:

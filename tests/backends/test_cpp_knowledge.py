@@ -18,12 +18,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from evokernel.backends.cpp.abi import harness
 from evokernel.backends.cpp.build import FLAGS
 from evokernel.backends.native.toolchain import find
-from evokernel.core.plugins import folder, make
-from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
+from evokernel.core.plugins import make_plugin, plugin_folder
+from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import seeds
 from evokernel.verify.reasons import REASONS
 
-HERE = folder("backend", "cpp")
+HERE = plugin_folder("backend", "cpp")
 CARDS = {item.id.removeprefix("cpp/"): item for item in seeds("cpp")}
 BLOCKS = {name: re.findall(r"^```cpp\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE) for name, item in CARDS.items()}
 KERNELS = sorted(name for name, blocks in BLOCKS.items() if any('extern "C" void kernel' in block for block in blocks))
@@ -112,7 +112,7 @@ def make_task() -> Task:
     signature = Signature(
         inputs=(tensor,),
         params=(tensor.model_copy(update={"name": "weight"}),),
-        scalars=(Number(name="eps", kind="float", value=1e-5),),
+        scalars=(ScalarArgument(name="eps", kind="float", value=1e-5),),
         outputs=(tensor.model_copy(update={"name": "out"}),),
     )
     return Task(id="t/t", family="elementwise", source="", signature=signature, work=Work(flops=1, bytes=1), sizes={"bench": {}})
@@ -135,7 +135,7 @@ def test_every_bottleneck_has_practice_that_answers_it() -> None:
 @pytest.mark.parametrize("card", sorted(name for name, blocks in BLOCKS.items() if blocks))
 def test_what_a_card_shows_passes_the_screen(card: str) -> None:
     candidate = Candidate(backend="cpp", files={"kernel.cpp": BLOCKS[card][0]})
-    assert list(make("backend", "cpp").screen(make_task(), candidate, Path())) == []
+    assert list(make_plugin("backend", "cpp").screen(make_task(), candidate, Path())) == []
 
 
 def test_every_complete_kernel_is_checked_below() -> None:
@@ -251,7 +251,7 @@ def test_integer_division_floors_as_in_python(library: ctypes.CDLL, a: int, b: i
 
 def rules(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return environment.get_template("rules.md").render(task=task, entry=make("backend", "cpp").entry(task))
+    return environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cpp").entry(task))
 
 
 def test_the_rules_say_what_the_backend_does() -> None:

@@ -38,7 +38,7 @@ def found(text, rules, name="op_kernel/kernel.cpp"):
 
 
 def test_it_is_no_plug_in():
-    assert "native" not in plugins.names("backend")
+    assert "native" not in plugins.plugin_names("backend")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import made_run
 import pytest
 from cli_calls import Call, Said
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 
 
 def refused(said: Said, *words: str) -> None:
@@ -30,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def needs_compiler() -> None:
-    if missing := make("backend", "cpp").missing():
+    if missing := make_plugin("backend", "cpp").missing():
         pytest.skip(missing)
 
 

@@ -50,7 +50,7 @@ def small(name: str, is_real: bool = True) -> list[str]:
     packs = [f"packs.{pack.name}." for pack in plan.packs if "generator" in pack.settings]
     silent = [text for place in ("", *packs) for text in (f"{place}generator=from_files", f"{place}generator.folder=replies")]
     agents = [f"arms.{arm.name}.{arm.needs}=cat reply.md" for arm in plan.arms if arm.needs]
-    offline = ["generator=template_search"] if plan.config({}).name("generator") == "llm" else []
+    offline = ["generator=template_search"] if plan.config({}).plugin_name("generator") == "llm" else []
     writers = [*agents, *(offline if is_real else silent)]
     return [*groups, *backends, *writers, "backend=cpp", "clock=synthetic", "workers=1", f"budget={1 + is_real}", "seeds=1"]
 
@@ -107,7 +107,16 @@ def check_both_protocols(told, folder):
 def test_operators_that_cannot_be_tried_are_left_out_and_named(here, call, monkeypatch):
     (here / "mine.toml").write_text(MINIMAL)
     (here / "broken.py").write_text(TASK.format(n=16, expression="x.nothing()") + INPUTS)
-    flags = ["--set", "groups.A=one.py,broken.py", "--set", "backend=cpp", "--set", "generator=from_files", "--set", "generator.folder=replies"]
+    flags = [
+        "--set",
+        "groups.A=one.py,broken.py",
+        "--set",
+        "backend=cpp",
+        "--set",
+        "generator=from_files",
+        "--set",
+        "generator.folder=replies",
+    ]
     said = call("experiment", "mine.toml", *flags, "--seeds", 1, "--set", "budget=1", "--out", here / "out")
     assert said.code == 0, said.err
     assert "broken is left out" in said.err
@@ -202,7 +211,18 @@ def test_a_file_of_another_form_is_told_in_a_line_also_where_settings_are_given(
 
 def test_what_a_sample_leaves_out_is_counted(here, call):
     (here / "mine.toml").write_text(MINIMAL.replace('A = "starter/softmax"', 'A = "one.py,two.py,three.py"\nB = "four.py,two.py"'))
-    flags = ["--set", "backend=cpp", "--set", "generator=from_files", "--set", "generator.folder=replies", "--set", "budget=1", "--seeds", 1]
+    flags = [
+        "--set",
+        "backend=cpp",
+        "--set",
+        "generator=from_files",
+        "--set",
+        "generator.folder=replies",
+        "--set",
+        "budget=1",
+        "--seeds",
+        1,
+    ]
     said = call("experiment", "mine.toml", *flags, "--operators", 2, "--out", here / "out", "--json")
     assert said.code == 0, said.err
     assert said.json["skipped"] == {"A: all but 2 of 3 operators": "--operators 2"}
@@ -235,7 +255,10 @@ def test_calls_that_are_wrong(here, call):
         ("policy.lamda=3", "pack 'L1': policy 'value' has no setting 'lamda'"),
         ("arms.nothing.policy=pask", "arm 'nothing': no policy called 'pask' (did you mean 'passk'?)"),
         ("arms.similarity.policy.items=-1", "arm 'similarity': policy 'similarity': items, apis and variety cannot be negative"),
-        ("arms.value.generator.temprature=1", "arm 'value': generator 'template_search' has no setting 'temprature' (did you mean 'temperature'?)"),
+        (
+            "arms.value.generator.temprature=1",
+            "arm 'value': generator 'template_search' has no setting 'temprature' (did you mean 'temperature'?)",
+        ),
         ("packs.L1.embedder=hsh", "pack 'L1': no embedder called 'hsh' (did you mean 'hash'?)"),
         ("executor.tries=many", "pack 'L1': setting executor.tries = 'many' must be a whole number"),
         ("arms.value.budgte=3", "arm 'value': no setting 'budgte'"),

@@ -27,7 +27,19 @@ def test_from_a_model_to_a_run_and_back(model: Path, call: Call) -> None:
     (task,) = [one["task"] for one in made.json["operators"] if "gelu" in one["function"]]
     (model.parent / "replies" / Path(task).stem).mkdir(parents=True)
     (model.parent / "replies" / Path(task).stem / "1.cpp").write_text(GELU)
-    more = ["--generator", "from_files", "--set", "generator.folder=replies", "--budget", 1, "--fresh", "--out", "runs/one", "--json", *CHEAP]
+    more = [
+        "--generator",
+        "from_files",
+        "--set",
+        "generator.folder=replies",
+        "--budget",
+        1,
+        "--fresh",
+        "--out",
+        "runs/one",
+        "--json",
+        *CHEAP,
+    ]
     assert call("run", "--backend", "cpp", "--tasks", task, *more).code == 0
     said = call("extract", model, "--with", "runs/one")
     assert said.code == 0, said

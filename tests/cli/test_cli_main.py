@@ -115,7 +115,7 @@ def test_help_names_the_defaults_that_hold(call: Call) -> None:
     assert f"Attempts per task. [{config.budget}]" in said
     assert f"[{config.tasks}]" in said
     assert f"[{config.seed}]" in said
-    assert all(f"[{config.name(part)}" in said for part in ("backend", "generator", "policy"))
+    assert all(f"[{config.plugin_name(part)}" in said for part in ("backend", "generator", "policy"))
 
 
 def test_json_has_no_bare_nan() -> None:

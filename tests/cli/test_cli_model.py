@@ -123,7 +123,7 @@ def test_a_real_model_drives_a_whole_run(call: Call, task_file: Path, tmp_path: 
     if importlib.util.find_spec("xllamacpp") is None:
         pytest.skip("xllamacpp is not installed")
     if not models.known("smollm2-135m").is_fetched:
-        pytest.skip(f"smollm2-135m is not in {paths.tools()}: evokernel model fetch smollm2-135m")
+        pytest.skip(f"smollm2-135m is not in {paths.tools_folder()}: evokernel model fetch smollm2-135m")
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     assert call("model", "start", "smollm2-135m", "--context", 4096).code == 0

@@ -8,7 +8,7 @@ import pytest
 from cli_calls import TASK, Call, Said
 from test_cli_bad_input import refused
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 
 RENAMED = TASK.replace("(self, x)", "(self, given)").replace("x * 2 + 1", "given * 3 + 4").replace("64, 48", "8, 8")
 
@@ -26,7 +26,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def learned(kept: Path, call: Call, task_file: Path, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The bank of a small run."""
-    if missing := make("backend", "cpp").missing():
+    if missing := make_plugin("backend", "cpp").missing():
         pytest.skip(missing)
     monkeypatch.chdir(tmp_path)
     if not kept.exists():

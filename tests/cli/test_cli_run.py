@@ -18,7 +18,7 @@ from evokernel.cli.kernel_files import written_in
 from evokernel.cli.run_lifecycle import drive
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Outcome, Reply, Stage, State
 from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
@@ -44,7 +44,7 @@ SUMMARY = {
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, task_file: Path, script: Path) -> Path:
     """A working folder in which one run was made."""
-    if missing := make("backend", "cpp").missing():
+    if missing := make_plugin("backend", "cpp").missing():
         pytest.skip(missing)
     return tmp_path_factory.mktemp("home")
 
@@ -167,7 +167,7 @@ def test_verify_calls_an_estimate_one(call: Call, task_file: Path, tmp_path: Pat
     seen: list[str] = []
 
     def judged(config: RunConfig, *_: object) -> Outcome:
-        seen.append(config.name("backend"))
+        seen.append(config.plugin_name("backend"))
         return made_run.estimated(50.0)
 
     monkeypatch.setattr("evokernel.cli.verify.judge", judged)

@@ -5,7 +5,7 @@ import pytest
 from evokernel.cli import kernel_files
 from evokernel.cli.kernel_files import candidate, refuse_what_is_no_kernel, written_in
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.paths import lay_out
+from evokernel.core.paths import write_files
 from evokernel.core.records import Candidate
 
 
@@ -40,13 +40,13 @@ def project(tmp_path):
         "op_kernel/add.o": "built",
         "notes.log": "built",
     }
-    lay_out(tmp_path / "project", made)
+    write_files(tmp_path / "project", made)
     (tmp_path / "project" / "picture.png").write_bytes(b"\x89PNG\0\0\xff")
     return tmp_path / "project"
 
 
 def test_an_exact_name_comes_before_an_ending_before_what_is_recognised(tmp_path, project):
-    lay_out(
+    write_files(
         tmp_path, {"one/kernel.cpp": "", "six.txt": "host_tiling_src = '' kernel_src = ''", "other.txt": "words", "both.d/kernel.asc": ""}
     )
     assert written_in(tmp_path / "one") == "cpp"
@@ -76,7 +76,7 @@ def test_a_file_goes_by_its_ending(tmp_path):
 
 @pytest.mark.parametrize("files", [{f"{n}.h": "x" for n in range(65)}, {"large.h": "x" * ((2 << 20) + 1)}], ids=["many", "large"])
 def test_folders_with_too_much_in_them_are_refused(tmp_path, files):
-    lay_out(tmp_path, files)
+    write_files(tmp_path, files)
     with pytest.raises(UserError, match="more than 64 files or 2 MiB of text: name a folder"):
         candidate(tmp_path, "folders")
 
@@ -109,5 +109,5 @@ def test_other_endings_that_a_backend_takes():
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", "a\\b", "a\0b"])
 def test_names_that_lead_out_of_a_folder_are_refused(tmp_path, name):
     with pytest.raises(CandidateError, match="no name for a file"):
-        lay_out(tmp_path / "in", {name: "x"})
+        write_files(tmp_path / "in", {name: "x"})
     assert not (tmp_path / "x").exists()

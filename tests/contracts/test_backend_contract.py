@@ -9,17 +9,19 @@ from itertools import groupby
 import pytest
 from sampling import one_in
 
-from evokernel.core.plugins import folder, make, names
+from evokernel.core.plugins import make_plugin, plugin_folder, plugin_names
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
 from evokernel.verify.reasons import REASONS
 
-BACKENDS = names("backend")
+BACKENDS = plugin_names("backend")
 
 
 def samples(backend):
-    return sorted(path for path in (folder("backend", backend) / "samples").iterdir() if path.is_dir() and not path.name.startswith("_"))
+    return sorted(
+        path for path in (plugin_folder("backend", backend) / "samples").iterdir() if path.is_dir() and not path.name.startswith("_")
+    )
 
 
 def chosen(backend):
@@ -38,7 +40,7 @@ SAMPLES = [sample for backend in BACKENDS for sample in chosen(backend)]
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_brings_what_others_need(backend):
-    home = folder("backend", backend)
+    home = plugin_folder("backend", backend)
     assert list((home / "knowledge").glob("*.md")), "write knowledge cards"
     assert (home / "prompts" / "rules.md").read_text().strip()
     found = [path.name for path in samples(backend)]
@@ -51,15 +53,15 @@ def test_brings_what_others_need(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_declares_an_entry_point_for_every_task(backend):
-    task = load(str(folder("backend", backend) / "samples" / "task.py"))[0]
-    text = make("backend", backend).entry(task)
+    task = load(str(plugin_folder("backend", backend) / "samples" / "task.py"))[0]
+    text = make_plugin("backend", backend).entry(task)
     for tensor in (*task.signature.inputs, *task.signature.params, *task.signature.scalars, *task.signature.outputs):
         assert tensor.name in text
 
 
 @pytest.mark.parametrize(("backend", "path"), SAMPLES)
 def test_any_candidate_gives_an_outcome(backend, path):
-    if missing := make("backend", backend).missing():
+    if missing := make_plugin("backend", backend).missing():
         pytest.skip(missing)
     task = load(str(path.parent / "task.py"))[0]
     candidate = Candidate(
@@ -70,7 +72,7 @@ def test_any_candidate_gives_an_outcome(backend, path):
     outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=timeout_s))
     if reason != "not_run" and outcome.failure and outcome.failure.reason == "not_run":
         pytest.skip(outcome.failure.detail)
-    if outcome.feasible and any(line.startswith(UNTIMED) for line in outcome.without):
+    if outcome.feasible and any(line.startswith(UNTIMED) for line in outcome.skipped_checks):
         pytest.skip("not timed: there is no device here" if reason == "good" else "what is wrong with it shows on a device alone")
     if reason == "good":
         assert outcome.feasible, outcome.failure

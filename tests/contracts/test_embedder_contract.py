@@ -5,7 +5,7 @@ import pytest
 from embedding_server import serving
 from engine_parts import attempt, task
 
-from evokernel.core.plugins import accepts, make, names
+from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 
@@ -16,11 +16,11 @@ def server():
         yield server
 
 
-@pytest.fixture(params=names("embedder"))
+@pytest.fixture(params=plugin_names("embedder"))
 def embedder(request, server):
-    if accepts("embedder", request.param, "base_url"):
-        return make("embedder", request.param, base_url=server.url, api_key_env="", batch=2)
-    return make("embedder", request.param)
+    if accepts_setting("embedder", request.param, "base_url"):
+        return make_plugin("embedder", request.param, base_url=server.url, api_key_env="", batch=2)
+    return make_plugin("embedder", request.param)
 
 
 TEXTS = ["softmax over rows", "matrix multiplication with tiles", "softmax over the rows of a matrix", "row reduction", "softmax over rows"]

@@ -7,8 +7,8 @@ import pytest
 from engine_parts import task
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make, names
-from evokernel.core.protocols import FarExecutor
+from evokernel.core.plugins import make_plugin, plugin_names
+from evokernel.core.protocols import RemoteExecutor
 from evokernel.core.records import Candidate, Job, Outcome
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -21,11 +21,11 @@ def job(n: int, **more) -> Job:
     return Job(backend="cpp", task=task("relu"), candidate=candidate, **more)
 
 
-@pytest.fixture(scope="module", params=names("executor"))
+@pytest.fixture(scope="module", params=plugin_names("executor"))
 def executor(request):
     settings = {"local": {"workers": 2}, "command": {"command": WORKER, "jobs": 2}}.get(request.param, {})
     if request.param != "ray":
-        made = make("executor", request.param, **settings)
+        made = make_plugin("executor", request.param, **settings)
         yield made
         made.close()
         return
@@ -33,7 +33,7 @@ def executor(request):
     from ray_nodes import cluster
 
     with cluster(cores=2, evokernel_backend_cpp=2) as nodes:
-        made = make("executor", "ray", address=nodes.address)
+        made = make_plugin("executor", "ray", address=nodes.address)
         yield made
         made.close()
 
@@ -60,16 +60,16 @@ def test_a_large_job_passes(executor):
 
 
 def test_one_that_judges_elsewhere_says_what_with(executor):
-    if not isinstance(executor, FarExecutor):
+    if not isinstance(executor, RemoteExecutor):
         pytest.skip("it judges here")
     found = executor.toolchain("cpp", {})
     assert found
     assert all(isinstance(key, str) and isinstance(value, str) for key, value in found.items())
 
 
-@pytest.mark.parametrize("name", names("executor"))
+@pytest.mark.parametrize("name", plugin_names("executor"))
 def test_unknown_settings_are_refused(name):
     if name == "ray":
         pytest.importorskip("ray", reason="pip install 'evokernel[ray]'")
     with pytest.raises(UserError, match="no setting 'wrokers'"):
-        make("executor", name, wrokers=1)
+        make_plugin("executor", name, wrokers=1)

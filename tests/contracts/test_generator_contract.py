@@ -10,7 +10,7 @@ from chat_server import Behaviour, ChatServer
 
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal
-from evokernel.core.plugins import find, make, names
+from evokernel.core.plugins import find_plugin, make_plugin, plugin_names
 from evokernel.core.records import (
     Attempt,
     Candidate,
@@ -67,7 +67,7 @@ DONE = Attempt(
     reward=1,
 )
 FIRST, SECOND = State(task=TASK), State(task=TASK, attempts=(DONE,), round=1)
-TURNS = ((FIRST, Context(stage=Stage.DRAFT)), (SECOND, Context(stage=Stage.REFINE, start=DONE)))
+TURNS = ((FIRST, Context(stage=Stage.DRAFT)), (SECOND, Context(stage=Stage.REFINE, start_point=DONE)))
 
 
 @pytest.fixture
@@ -101,12 +101,12 @@ def made(server, tmp_path, monkeypatch):
                 base = tmp_path / "mailbox" / f"toy--relu--{number}"
                 base.with_suffix(".prompt.md").write_text(Prompts("cpp").write(state, context))
                 base.with_suffix(".reply.md").write_text(REPLY)
-        return make("generator", name, backend="cpp", **needs.get(name, {}))
+        return make_plugin("generator", name, backend="cpp", **needs.get(name, {}))
 
     return make_one
 
 
-@pytest.mark.parametrize("name", names("generator"))
+@pytest.mark.parametrize("name", plugin_names("generator"))
 def test_a_generator_writes_replies_and_never_changes_its_mind(made, name):
     generator = made(name)
     once = [generator.write(*turn) for turn in TURNS]
@@ -121,19 +121,19 @@ def test_a_generator_writes_replies_and_never_changes_its_mind(made, name):
     assert [r.candidate.id for r in again] == [r.candidate.id for r in once] * 2, "chance must depend on the seed and the attempt alone"
 
 
-@pytest.mark.parametrize("name", names("generator"))
+@pytest.mark.parametrize("name", plugin_names("generator"))
 def test_a_lesson_is_a_reply_without_code_or_nothing(made, name):
     lesson = made(name).lesson(FIRST, DONE.candidate, PASSED)
     assert lesson is None or (isinstance(lesson, Reply) and not lesson.candidate.files)
 
 
-@pytest.mark.parametrize("name", names("generator"))
+@pytest.mark.parametrize("name", plugin_names("generator"))
 def test_a_generator_takes_the_backend_and_refuses_what_it_does_not_know(name):
-    cls = find("generator", name)
+    cls = find_plugin("generator", name)
     assert "backend" in signature(cls).parameters
     assert cls.__doc__
     with pytest.raises(UserError, match="has no setting 'nonsense'"):
-        make("generator", name, backend="cpp", nonsense=1)
+        make_plugin("generator", name, backend="cpp", nonsense=1)
 
 
 def test_finding_generators_loads_nothing_heavy():
@@ -146,12 +146,12 @@ def test_finding_generators_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("backend", names("backend"))
+@pytest.mark.parametrize("backend", plugin_names("backend"))
 @pytest.mark.parametrize("turn", TURNS, ids=["draft", "refine"])
 def test_every_backend_can_be_prompted_for(backend, turn):
     prompts = Prompts(backend)
     text = prompts.write(*turn)
-    assert prompts.plugin.entry(TASK) in text
+    assert prompts.plugin.entry_point(TASK) in text
     assert prompts.rules.exists(), f"{backend} needs prompts/rules.md"
     assert prompts.file in text
     assert SOURCE.strip() in text

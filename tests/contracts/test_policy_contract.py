@@ -5,24 +5,24 @@ import shutil
 import pytest
 from engine_parts import attempt, task
 
-from evokernel.core.plugins import accepts, make, names
-from evokernel.core.records import Context, Ref, Stage, State
+from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
+from evokernel.core.records import Context, ContextRef, Stage, State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import seeds
 
-POLICIES = names("policy")
+POLICIES = plugin_names("policy")
 STEPS = 6
 
 
 @pytest.fixture(params=POLICIES)
 def policy(request):
-    settings = {key: value for key, value in (("seed", 7), ("budget", STEPS)) if accepts("policy", request.param, key)}
-    return lambda: make("policy", request.param, **settings)
+    settings = {key: value for key, value in (("seed", 7), ("budget", STEPS)) if accepts_setting("policy", request.param, key)}
+    return lambda: make_plugin("policy", request.param, **settings)
 
 
 def open_bank(path, run="r"):
-    bank = Bank.open(path, make("embedder", "hash"), backend="cpp", run=run)
+    bank = Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run=run)
     bank.add(seeds("cpp"))
     return bank
 
@@ -50,7 +50,7 @@ def made_from(name, round, context):
     return attempt(round, name, feasible, context.stage, latency=50.0 - 5 * round).model_copy(
         update={
             "start": context.start and context.start.id,
-            "shown": tuple(Ref(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
+            "shown": tuple(ContextRef(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
             "reward": -1.0 if not feasible else 1.0 if context.stage is Stage.DRAFT else 0.1,
         }
     )
@@ -94,6 +94,6 @@ def test_a_resumed_run_is_the_straight_one(policy, tmp_path):
 
 
 def test_an_empty_memory_is_enough(policy, tmp_path):
-    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="r") as bank:
+    with Bank.open(tmp_path / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="r") as bank:
         context = policy().choose(State(task=task("relu")), bank)
     assert (context.stage, context.start, context.items) == (Stage.DRAFT, None, ())

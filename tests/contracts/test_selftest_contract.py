@@ -5,12 +5,12 @@ from itertools import groupby
 import pytest
 from sampling import one_in
 
-from evokernel.core.plugins import make, names
-from evokernel.core.protocols import HalvedBackend
+from evokernel.core.plugins import make_plugin, plugin_names
+from evokernel.core.protocols import PartialBackend
 from evokernel.experiments.selftest import CLASSES, HONEST, collect, job, shipped
 from evokernel.verify import verify
 
-BACKENDS = [name for name in names("backend") if shipped(name).is_dir()]
+BACKENDS = [name for name in plugin_names("backend") if shipped(name).is_dir()]
 SPECIMENS = [one for name in BACKENDS for one in collect(name, shipped(name))]
 TIMED = ("openmp", "two-threads")
 """Honest ones that are timed here as well; the others are judged up to the clock, which takes longest and tells least about them."""
@@ -23,7 +23,7 @@ CHOSEN = [
 
 
 def test_all_backends_ship_candidates():
-    assert names("backend") == BACKENDS, "put some in selftest/, and see docs/selftest.md"
+    assert plugin_names("backend") == BACKENDS, "put some in selftest/, and see docs/selftest.md"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -36,8 +36,8 @@ def test_all_classes_have_candidates(backend):
 
 @pytest.mark.parametrize("specimen", CHOSEN)
 def test_the_judge_is_right(specimen):
-    backend = make("backend", specimen.backend)
-    if missing := backend.missing() or (backend.unjudged() if isinstance(backend, HalvedBackend) else None):
+    backend = make_plugin("backend", specimen.backend)
+    if missing := backend.missing() or (backend.limitations() if isinstance(backend, PartialBackend) else None):
         pytest.skip(missing)
     asked = job(specimen)
     if specimen.kind == HONEST and specimen.path.stem not in TIMED:

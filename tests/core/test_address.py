@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core.bank_uri import Url, kept, place
+from evokernel.core.bank_uri import ServerUrl, parse_location, redact_password
 from evokernel.core.errors import UserError
 
 SECRET = "s3cret"
@@ -25,7 +25,7 @@ SECRET = "s3cret"
     ],
 )
 def test_what_would_keep_a_password_is_refused(value):
-    for action in (place, kept, lambda text: place(Path(text))):
+    for action in (parse_location, redact_password, lambda text: parse_location(Path(text))):
         with pytest.raises(UserError) as caught:
             action(value)
         assert SECRET not in str(caught.value)
@@ -34,14 +34,14 @@ def test_what_would_keep_a_password_is_refused(value):
 
 def test_a_password_is_what_libpq_reads():
     for written, meant in (("a+b", "a+b"), ("a%2Bb", "a+b"), ("a%20b", "a b"), ("a%40b", "a@b")):
-        found = place(f"postgresql://u@host/db?password={written}")
-        assert isinstance(found, Url)
+        found = parse_location(f"postgresql://u@host/db?password={written}")
+        assert isinstance(found, ServerUrl)
         assert found.secrets == {"password": meant}
         assert str(found) == "postgresql://u@host/db"
 
 
 def test_what_is_a_place_stays_one():
-    assert str(place("postgresql://host/db?user=me@realm")) == "postgresql://host/db?user=me%40realm"
-    assert place(str(place("postgresql://host/db?user=me@realm"))) == place("postgresql://host/db?user=me@realm")
+    assert str(parse_location("postgresql://host/db?user=me@realm")) == "postgresql://host/db?user=me%40realm"
+    assert parse_location(str(parse_location("postgresql://host/db?user=me@realm"))) == parse_location("postgresql://host/db?user=me@realm")
     for value in ("bank.db", "", "/tmp/a b/at@home.db", "C:/banks/bank.db", "~/postgres/bank.db"):
-        assert (place(value), kept(value)) == (Path(value), value)
+        assert (parse_location(value), redact_password(value)) == (Path(value), value)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from evokernel.core.config import RunConfig, resolve, write_toml
+from evokernel.core.config import RunConfig, resolve_config, write_toml
 from evokernel.core.errors import UserError
 
 
 def test_defaults_are_the_main_job():
-    config = resolve(None)
-    assert (config.tasks, config.name("backend"), config.name("generator"), config.name("policy")) == (
+    config = resolve_config(None)
+    assert (config.tasks, config.plugin_name("backend"), config.plugin_name("generator"), config.plugin_name("policy")) == (
         "starter",
         "pallas",
         "sweep",
@@ -19,13 +19,13 @@ def test_defaults_are_the_main_job():
 def test_later_wins(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('budget = 3\n[policy]\nname = "value"\nepsilon = 0.5\n')
-    config = resolve(file, ["policy.epsilon=0.1", "tasks=starter/softmax"], seed=7)
+    config = resolve_config(file, ["policy.epsilon=0.1", "tasks=starter/softmax"], seed=7)
     assert (config.budget, config.seed, config.tasks) == (3, 7, "starter/softmax")
-    assert config.settings("policy") == {"epsilon": 0.1}
+    assert config.plugin_settings("policy") == {"epsilon": 0.1}
 
 
 def test_another_plugin_drops_the_settings_of_the_old():
-    config = resolve(None, ["policy.epsilon=0.1", "policy=passk"])
+    config = resolve_config(None, ["policy.epsilon=0.1", "policy=passk"])
     assert config.policy == {"name": "passk"}
 
 
@@ -42,7 +42,7 @@ def test_another_plugin_drops_the_settings_of_the_old():
 )
 def test_what_is_wrong_is_said_in_one_line(sets, says):
     with pytest.raises(UserError, match=says) as caught:
-        resolve(None, sets)
+        resolve_config(None, sets)
     assert "\n" not in str(caught.value)
 
 
@@ -50,9 +50,9 @@ def test_bad_toml_names_the_file(tmp_path):
     file = tmp_path / "bad.toml"
     file.write_text("budget = = 3")
     with pytest.raises(UserError, match=r"bad\.toml"):
-        resolve(file)
+        resolve_config(file)
     with pytest.raises(UserError, match="cannot read"):
-        resolve(tmp_path / "none.toml")
+        resolve_config(tmp_path / "none.toml")
 
 
 def test_a_saved_file_is_the_same_settings(tmp_path):
@@ -61,4 +61,4 @@ def test_a_saved_file_is_the_same_settings(tmp_path):
     )
     file = tmp_path / "run.toml"
     file.write_text(write_toml(config.model_dump(mode="json")))
-    assert resolve(file) == config
+    assert resolve_config(file) == config

@@ -57,7 +57,7 @@ def test_a_killed_process_lets_go(name):
 def test_devices_do_not_wait_for_each_other(name):
     held = begin(HOLD, f"{name}-0", "60")
     assert held.stdout.readline().strip() == "in"
-    with devices.alone(f"{name}-1"):
+    with devices.hold_device(f"{name}-1"):
         pass
     held.kill()
     held.communicate()
@@ -66,12 +66,12 @@ def test_devices_do_not_wait_for_each_other(name):
 def test_a_lock_that_may_not_be_written_can_be_held(name):
     path = devices.PLACE / f"evokernel-{name}.lock"
     path.touch(mode=0o444)
-    with devices.alone(name):
+    with devices.hold_device(name):
         pass
 
 
 def test_a_device_is_known_by_what_the_machine_calls_it(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert devices.physical(1, "CUDA_VISIBLE_DEVICES") == "1"
+    assert devices.physical_device(1, "CUDA_VISIBLE_DEVICES") == "1"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-1f")
-    assert [devices.physical(n, "CUDA_VISIBLE_DEVICES") for n in (0, 1, 2)] == ["3", "GPU-1f", "2"]
+    assert [devices.physical_device(n, "CUDA_VISIBLE_DEVICES") for n in (0, 1, 2)] == ["3", "GPU-1f", "2"]

@@ -9,19 +9,19 @@ from evokernel.core import paths
 
 def test_where_the_cache_is(monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", "/a")
-    assert paths.cache() == Path("/a")
+    assert paths.cache_folder() == Path("/a")
     monkeypatch.delenv("EVOKERNEL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
-    assert paths.cache() == Path("/b/evokernel")
+    assert paths.cache_folder() == Path("/b/evokernel")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/c")
-    assert paths.cache() == Path("/c/.cache/evokernel")
+    assert paths.cache_folder() == Path("/c/.cache/evokernel")
 
 
 def test_a_file_is_replaced_whole(tmp_path):
     path = tmp_path / "new" / "file.json"
-    paths.write(path, b"one")
-    paths.write(path, b"two")
+    paths.write_bytes(path, b"one")
+    paths.write_bytes(path, b"two")
     assert path.read_bytes() == b"two"
     assert list(path.parent.iterdir()) == [path]
 
@@ -30,5 +30,5 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path):
     path = tmp_path / "file"
     path.mkdir()
     with pytest.raises(OSError):
-        paths.write(path, b"one")
+        paths.write_bytes(path, b"one")
     assert list(tmp_path.iterdir()) == [path]

@@ -17,7 +17,7 @@ def test_an_outcome_without_gates_is_not_feasible():
     assert not Outcome(gates=()).feasible
     assert Outcome(gates=()).latency_us is None
     failed = Outcome(gates=(GateResult(gate="build", passed=True), GateResult(gate="check", passed=False, reason="mismatch")))
-    assert failed.compiled
+    assert failed.is_compiled
     assert failed.failure.reason == "mismatch"
 
 
@@ -28,7 +28,7 @@ def test_speedup_is_unknown_without_a_baseline():
 
 
 def test_unknown_cost_stays_unknown():
-    known = Usage(model="m", calls=1, tokens_in=10, tokens_out=2, cost_usd=0.5)
+    known = Usage(model="m", calls=1, input_tokens=10, output_tokens=2, cost_usd=0.5)
     assert (known + Usage()).cost_usd == 0.5
     assert (known + known).cost_usd == 1.0
     assert (known + Usage(model="m", calls=1)).cost_usd is None

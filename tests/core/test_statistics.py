@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage, State
-from evokernel.core.statistics import LEAST_PAIRED, beats, bests, gain, is_apart, median_interval, quantile
+from evokernel.core.statistics import LEAST_PAIRED, best_so_far, is_faster, is_significant, median_interval, quantile, speed_gain
 
 PASSED, FAILED = ((GateResult(gate="time", passed=passed, reason="" if passed else "mismatch"),) for passed in (True, False))
 
@@ -45,47 +45,47 @@ def test_pairs_decide_where_the_noise_of_each_side_would_hide_it():
     shaken = [100 * (1 + 0.2 * (n % 5)) for n in range(20)]
     best = attempt("best", *shaken)
     faster = attempt("faster", *(us / 1.05 for us in shaken), against=best, incumbent=tuple(shaken))
-    assert gain(faster.outcome, best) == pytest.approx(0.0488, abs=1e-3)
-    assert beats(faster, best)
+    assert speed_gain(faster.outcome, best) == pytest.approx(0.0488, abs=1e-3)
+    assert is_faster(faster, best)
     unpaired = attempt("faster", *(us / 1.05 for us in shaken))
-    assert not beats(unpaired, best)
+    assert not is_faster(unpaired, best)
 
 
 def test_pairs_that_hold_one_beat_nobody_however_fast_the_day():
     best = attempt("best", *[100.0] * 20)
     shaken = tuple(50 * (1 + 0.02 * (-1) ** n) for n in range(20))  # the machine was twice as fast today
     same = attempt("same", *[50.0] * 20, against=best, incumbent=shaken)
-    assert gain(same.outcome, best) == 0
-    assert not beats(same, best)
+    assert speed_gain(same.outcome, best) == 0
+    assert not is_faster(same, best)
 
 
 def test_pairs_with_another_kernel_than_the_best_do_not_count():
     other, best = attempt("other", *[300.0] * 20), attempt("best", *[100.0] * 20)
     found = attempt("new", *[100.0] * 20, against=other, incumbent=(300.0,) * 20)
-    assert not beats(found, best)
+    assert not is_faster(found, best)
 
 
 def test_apart_means_by_more_than_another_start_changes():
-    assert not is_apart((1.0 + LEAST_PAIRED / 2, 1.2))
-    assert is_apart((1.0 + 2 * LEAST_PAIRED, 1.2))
-    assert is_apart((0.5, 0.9))
-    assert not is_apart((0.9, 1.1))
+    assert not is_significant((1.0 + LEAST_PAIRED / 2, 1.2))
+    assert is_significant((1.0 + 2 * LEAST_PAIRED, 1.2))
+    assert is_significant((0.5, 0.9))
+    assert not is_significant((0.9, 1.1))
 
 
 def test_exact_latencies_need_only_be_less():
-    assert beats(attempt("new", 99.99), attempt("best", 100.0))
-    assert not beats(attempt("new", 100.0), attempt("best", 100.0))
+    assert is_faster(attempt("new", 99.99), attempt("best", 100.0))
+    assert not is_faster(attempt("new", 100.0), attempt("best", 100.0))
 
 
 def test_a_kernel_does_not_beat_itself_and_a_failed_one_beats_nobody():
-    assert not beats(attempt("same", *[1.0] * 9), attempt("same", *[9.0] * 9))
-    assert not beats(attempt("failed", gates=FAILED), None)
-    assert beats(attempt("first", *[9.0] * 9), None)
+    assert not is_faster(attempt("same", *[1.0] * 9), attempt("same", *[9.0] * 9))
+    assert not is_faster(attempt("failed", gates=FAILED), None)
+    assert is_faster(attempt("first", *[9.0] * 9), None)
 
 
 def test_the_best_after_each_attempt():
     made = [attempt("a", gates=FAILED), attempt("b", *[9.0] * 3), attempt("c", *[8.9] * 3), attempt("d", *[4.0] * 3), attempt("e", 3.99)]
-    assert [best.id[-1] if best else None for best in bests(made)] == [None, "b", "b", "d", "d"]
+    assert [best.id[-1] if best else None for best in best_so_far(made)] == [None, "b", "b", "d", "d"]
     assert State.model_construct(attempts=tuple(made)).best == made[3]
     assert State.model_construct(attempts=()).best is None
 
@@ -93,5 +93,5 @@ def test_the_best_after_each_attempt():
 def test_outcomes_of_earlier_versions_still_load_and_have_no_pairs():
     old = Outcome.model_validate_json('{"gates": [], "samples_us": [1.0, 2.0], "baseline_us": {"eager": [2.0, 2.0]}}')
     assert old.incumbent_us == ()
-    assert old.interval("incumbent") is None
-    assert old.ratio() == 1.5
+    assert old.speedup_interval("incumbent") is None
+    assert old.median_speedup() == 1.5

@@ -17,7 +17,7 @@ from evokernel.core import labels
     ],
 )
 def test_baselines(names, text):
-    assert labels.baseline(names) == text
+    assert labels.baseline_label(names) == text
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_baselines(names, text):
     ],
 )
 def test_clocks(names, text, label):
-    assert labels.clock(names) == text
-    assert labels.not_measured(iter(names)) == label
+    assert labels.clock_label(names) == text
+    assert labels.estimate_note(iter(names)) == label
 
 
 def test_speed_ups_name_what_they_are_over():
-    assert labels.speedup_over(1.5, "xla") == ", 1.50x the speed of XLA"
-    assert labels.speedup_over(1.5, "") == ", 1.50x the speed of the baseline"
-    assert labels.speedup_over(None, "xla") == ""
+    assert labels.speedup_phrase(1.5, "xla") == ", 1.50x the speed of XLA"
+    assert labels.speedup_phrase(1.5, "") == ", 1.50x the speed of the baseline"
+    assert labels.speedup_phrase(None, "xla") == ""

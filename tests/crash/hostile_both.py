@@ -44,7 +44,7 @@ class Both:
         hostile_tools.SCENE |= {"where": where, "token": token, "port": port}
 
     def missing(self):
-        return self.cpp.missing()
+        return self.cpp.unavailable_reason()
 
     def versions(self):
         return self.cpp.versions()
@@ -53,7 +53,7 @@ class Both:
         return ()
 
     def entry(self, task):
-        return self.cpp.entry(task)
+        return self.cpp.entry_point(task)
 
     def screen(self, task, candidate, workdir):
         return self.cpp.screen(task, candidate, workdir) if SCREENED in candidate.files else ()

@@ -6,7 +6,7 @@ from pathlib import Path
 import hostile_tools
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Timed
+from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Profile
 
 
@@ -82,7 +82,7 @@ class Traced:
         return ""
 
     def timed(self, task, workdir: Path, said):
-        return Timed("estimate (made up)", (5.0,), {"other": (10.0,)}, Profile(bottleneck="memory", summary="made up"))
+        return TimingResult("estimate (made up)", (5.0,), {"other": (10.0,)}, Profile(bottleneck="memory", summary="made up"))
 
     def sanitizer(self):
         return None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from hostile_scene import IN_TURN, Listener, Scene, Watch, files, strays
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
@@ -153,8 +153,8 @@ def test_the_bank_is_whole_and_holds_what_the_journal_teaches(ran, tmp_path):
 def learned_again(ran: Ran, folder: Path) -> Path:
     """A new bank that learned the journal alone: whoever were asked to judge or to write would fail."""
     run = Run.open(ran.scene.run)
-    bank = Bank.open(folder / "again.db", make("embedder", "hash"), backend=run.config.name("backend"), run=run.config.id)
-    engine = Engine(run=run, generator=None, policy=make("policy", "value"), memory=bank, executor=None, distill=distill)
+    bank = Bank.open(folder / "again.db", make_plugin("embedder", "hash"), backend=run.config.plugin_name("backend"), run=run.config.id)
+    engine = Engine(run=run, generator=None, policy=make_plugin("policy", "value"), memory=bank, executor=None, distill=distill)
     assert len(list(engine.attempts())) == len(ran.attempts)
     bank.close()
     return folder / "again.db"

@@ -83,7 +83,7 @@ def warm(tmp_path, monkeypatch):
     """Makes a judge inside a scene; afterwards nothing may be left of it."""
     if missing := lacking():
         pytest.skip(f"without its walls the machine would come to harm: {', '.join(missing)}")
-    scene, listener, made = Scene(tmp_path, paths.cache()), Listener(), list[Warm]()
+    scene, listener, made = Scene(tmp_path, paths.cache_folder()), Listener(), list[Warm]()
     for name, value in scene.environment(HERE).items():
         monkeypatch.setenv(name, value)
 

@@ -8,9 +8,9 @@ import pytest
 from embedding_server import serving
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 
-HASH = make("embedder", "hash")
+HASH = make_plugin("embedder", "hash")
 SOFTMAX = "class Model(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=1)\n"
 CONV = "class Model(nn.Module):\n    def forward(self, x):\n        return self.conv2d(x)\n"
 
@@ -27,14 +27,14 @@ def server():
 
 
 def remote(server, **more):
-    return make("embedder", "openai", base_url=server.url, api_key_env="", retries=0, **more)
+    return make_plugin("embedder", "openai", base_url=server.url, api_key_env="", retries=0, **more)
 
 
 def test_hash_names_its_size():
     assert HASH.id == "hash-1024-v2"
-    assert make("embedder", "hash", dim=64).embed(["x y"]).shape == (1, 64)
+    assert make_plugin("embedder", "hash", dim=64).embed(["x y"]).shape == (1, 64)
     with pytest.raises(UserError, match="dim = 2"):
-        make("embedder", "hash", dim=2)
+        make_plugin("embedder", "hash", dim=2)
 
 
 def test_hash_is_the_same_in_another_process():
@@ -115,7 +115,7 @@ def test_hash_counts_a_part_once():
 
 def test_hash_memory_of_words_stays_bounded(monkeypatch):
     monkeypatch.setattr("evokernel.embedders.hash.REMEMBERED", 10)
-    embedder = make("embedder", "hash")
+    embedder = make_plugin("embedder", "hash")
     texts = [f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(100)]
     before = HASH.embed(texts)
     assert (embedder.embed(texts) == before).all()
@@ -144,7 +144,7 @@ def test_openai_sends_what_it_was_told(server):
 def test_openai_tries_again(server, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     server.failures = [500, 429]
-    assert make("embedder", "openai", base_url=server.url, api_key_env="", retries=3).embed(["x"]).shape == (1, 32)
+    assert make_plugin("embedder", "openai", base_url=server.url, api_key_env="", retries=3).embed(["x"]).shape == (1, 32)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -162,7 +162,7 @@ def test_openai_too_few_vectors(server):
 
 def test_openai_nobody_there():
     with pytest.raises(InfraError, match="embedding service"):
-        make("embedder", "openai", base_url="http://127.0.0.1:9/v1", api_key_env="", retries=0).embed(["x"])
+        make_plugin("embedder", "openai", base_url="http://127.0.0.1:9/v1", api_key_env="", retries=0).embed(["x"])
 
 
 @pytest.mark.parametrize(("status", "says"), [(401, "refuses the key"), (404, "embedder.model 'm'"), (400, "embedder.model 'm'")])
@@ -175,6 +175,6 @@ def test_openai_what_the_user_can_fix(server, status, says):
 
 def test_openai_without_a_key(server, monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
-    embedder = make("embedder", "openai", base_url=server.url, api_key_env="MY_KEY")
+    embedder = make_plugin("embedder", "openai", base_url=server.url, api_key_env="MY_KEY")
     with pytest.raises(UserError, match="export MY_KEY="):
         embedder.embed(["x"])

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import (
     Attempt,
     Candidate,
     GateResult,
-    Number,
     Outcome,
     Reply,
+    ScalarArgument,
     Signature,
     Stage,
     Task,
@@ -34,7 +34,7 @@ from evokernel.memory.seed_cards import seeds
 def task(name: str, family: str = "activation") -> Task:
     tensor = Tensor(name="x", dtype="float32", shape=(64, 64))
     signature = Signature(
-        inputs=(tensor,), scalars=(Number(name="n", kind="int", value=3),), outputs=(tensor.model_copy(update={"name": "out"}),)
+        inputs=(tensor,), scalars=(ScalarArgument(name="n", kind="int", value=3),), outputs=(tensor.model_copy(update={"name": "out"}),)
     )
     source = f"class Model:\n    def forward(self, x):\n        return {name}(x)\n"
     return Task(
@@ -76,7 +76,9 @@ class Writer:
         time.sleep(random.random() / 500)  # finish in another order every time
         text = " ".join([state.next_id, str(context.start and context.start.id), *[shown.item.id for shown in context.items]])
         return Reply(
-            candidate=Candidate(backend="cpp", files={"kernel.cpp": text}, usage=Usage(model="m", calls=1, tokens_in=1, tokens_out=1)),
+            candidate=Candidate(
+                backend="cpp", files={"kernel.cpp": text}, usage=Usage(model="m", calls=1, input_tokens=1, output_tokens=1)
+            ),
             prompt="p",
             text=text,
         )
@@ -129,14 +131,14 @@ def engine(
 ) -> Engine:
     """An engine over `folder`, new or reopened."""
     parts = {"backend": {"name": "cpp"}, "policy": {"name": policy}}
-    config = RunConfig(id="run", budget=budget, until=until, novelty=novelty, concurrency=concurrency, **parts)
+    config = RunConfig(id="run", budget=budget, stop_when=until, min_novelty=novelty, concurrency=concurrency, **parts)
     tasks = tasks or [task(name) for name in ("relu", "gelu", "tanh", "sum", "max")]
     run = Run.open(folder) if (folder / "run.toml").exists() else Run.create(folder, config, tasks, {})
     if run.config.budget != budget:
         run.save_config(run.config.model_copy(update={"budget": budget}))
     run.lock()
-    bank = Bank.open(memory or folder / "memory.db", make("embedder", "hash"), backend="cpp", run="run")
+    bank = Bank.open(memory or folder / "memory.db", make_plugin("embedder", "hash"), backend="cpp", run="run")
     bank.add(seeds("cpp"))
-    made = make("policy", policy, **settings)
+    made = make_plugin("policy", policy, **settings)
     writer = generator or Writer()
     return Engine(run=run, generator=writer, policy=made, memory=bank, executor=executor or Oracle(), distill=distill, clock=lambda: 0.0)

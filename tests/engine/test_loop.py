@@ -25,7 +25,7 @@ def test_drafts_until_feasible_then_refines(tmp_path):
         mine = [a for a in made if a.task == name]
         first = next((i for i, a in enumerate(mine) if a.outcome.feasible), len(mine))
         assert all(a.stage is Stage.DRAFT for a in mine[: first + 1])
-        assert all(a.stage is Stage.REFINE and a.start for a in mine[first + 1 :])
+        assert all(a.stage is Stage.REFINE and a.start_point for a in mine[first + 1 :])
     assert any(a.stage is Stage.REFINE for a in made)
 
 
@@ -97,7 +97,7 @@ def test_a_kept_reply_is_never_asked_for_again(tmp_path):
     second = engine(tmp_path / "a", budget=1)
     (made,) = second.attempts()
     assert second.generator.calls == []
-    assert made.usage.tokens_in == 1
+    assert made.usage.input_tokens == 1
 
 
 def test_infrastructure_trouble_earns_nothing_and_spends_nothing(tmp_path):
@@ -108,7 +108,7 @@ def test_infrastructure_trouble_earns_nothing_and_spends_nothing(tmp_path):
     assert e.run.incidents.read_text().count("device lost") == 2
     for attempt in made:
         told = attempt.candidate.files["kernel.cpp"].split()[2:]
-        assert [ref.id for ref in attempt.shown] == told, (
+        assert [ref.id for ref in attempt.shown_items] == told, (
             "credit goes to what the reply was written with, though it was judged a round later"
         )
     before = values(e)
@@ -141,7 +141,7 @@ def test_a_limit_stops_cleanly_and_can_be_resumed(tmp_path):
     e = engine(tmp_path / "a", budget=4, concurrency=1)
     e.generator = Poor()
     assert len(list(e.attempts())) == 7
-    assert "7 calls" in e.why_stopped
+    assert "7 calls" in e.stop_reason
     e.close()
     list(engine(tmp_path / "a", budget=4).attempts())
     list(engine(tmp_path / "straight", budget=4).attempts())

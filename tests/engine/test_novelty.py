@@ -26,19 +26,21 @@ def made(code, n=0, feasible=False):
     ],
 )
 def test_code_is_compared_not_comments(code, is_known):
-    assert (novelty.known(Candidate(backend="cpp", files={"k.cpp": code}), [made(LOOP)], 0.1) is not None) == is_known
+    assert (novelty.find_duplicate(Candidate(backend="cpp", files={"k.cpp": code}), [made(LOOP)], 0.1) is not None) == is_known
 
 
 def test_the_nearest_attempt_is_named():
-    found = novelty.known(Candidate(backend="cpp", files={"k.cpp": LOOP}), [made("other()", 0), made(LOOP, 1), made("more()", 2)], 0.1)
+    found = novelty.find_duplicate(
+        Candidate(backend="cpp", files={"k.cpp": LOOP}), [made("other()", 0), made(LOOP, 1), made("more()", 2)], 0.1
+    )
     assert found is not None
     assert novelty.refusal(found).failure.detail == "nearly the same as attempt 1, which failed at check (mismatch): write something else"
 
 
 def test_nothing_to_compare_is_new():
     nothing = Candidate(backend="cpp", files={}, notes="no code")
-    assert novelty.known(nothing, [made(LOOP)], 0.5) is None
-    assert novelty.known(Candidate(backend="cpp", files={"k.cpp": LOOP}), [], 0.5) is None
+    assert novelty.find_duplicate(nothing, [made(LOOP)], 0.5) is None
+    assert novelty.find_duplicate(Candidate(backend="cpp", files={"k.cpp": LOOP}), [], 0.5) is None
 
 
 class Stubborn(Writer):
@@ -107,14 +109,14 @@ def test_expectation_falls_without_gains_and_rises_with_them():
 
 
 def test_a_task_is_left_when_little_is_expected_and_never_before_it_is_solved():
-    patient = RunConfig(budget=30, until="gain")
+    patient = RunConfig(budget=30, stop_when="gain")
     unsolved = [attempt(n, feasible=False) for n in range(12)]
-    assert patient.left(unsolved) == 18
-    assert patient.left(refined(0.0, 0.0, 0.0)) > 0
-    assert patient.left(refined(*[0.0] * 8)) == 0
-    assert patient.left(refined(*[0.0] * 5, 0.8)) > 0
-    assert RunConfig(budget=30).left(refined(*[0.0] * 8)) == 20
-    assert RunConfig(budget=5, until="gain").left(refined(0.5, 0.5, 0.5)) == 0
+    assert patient.remaining_attempts(unsolved) == 18
+    assert patient.remaining_attempts(refined(0.0, 0.0, 0.0)) > 0
+    assert patient.remaining_attempts(refined(*[0.0] * 8)) == 0
+    assert patient.remaining_attempts(refined(*[0.0] * 5, 0.8)) > 0
+    assert RunConfig(budget=30).remaining_attempts(refined(*[0.0] * 8)) == 20
+    assert RunConfig(budget=5, stop_when="gain").remaining_attempts(refined(0.5, 0.5, 0.5)) == 0
 
 
 def test_a_run_ends_sooner_and_resumes_as_one_that_was_not_stopped(tmp_path):

@@ -19,7 +19,7 @@ from evokernel.engine import context_store
 
 def stream(folder, budget=4, **parts):
     made = engine(folder, budget=budget, **parts)
-    if made.run.config.mode != "streaming":
+    if made.run.config.schedule != "streaming":
         made.run.save_config(made.run.config.model_copy(update={"mode": "streaming"}))
     return made
 
@@ -112,7 +112,7 @@ def test_a_kept_reply_keeps_the_context_it_was_written_with(tmp_path):
     path.write_text(kept.model_copy(update={"items": kept.items[:1]}).model_dump_json())
     second = stream(tmp_path, budget=1, tasks=[task("relu")])
     (made,) = second.attempts()
-    assert [ref.id for ref in made.shown] == [kept.items[0].item.id]
+    assert [ref.id for ref in made.shown_items] == [kept.items[0].item.id]
     assert second.generator.calls == []
 
 

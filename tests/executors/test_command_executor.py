@@ -10,7 +10,7 @@ import pytest
 from engine_parts import task
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
 
 JOB = Job(backend="cpp", task=task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "#error stop\n"}))
@@ -20,7 +20,7 @@ WORKER = [sys.executable, "-P", "-m", "evokernel.executors.worker"]
 
 
 def asked(command, **settings):
-    executor = make("executor", "command", command=command, **{"tries": 1, **settings})
+    executor = make_plugin("executor", "command", command=command, **{"tries": 1, **settings})
     try:
         return executor.submit(JOB).result(60)
     finally:
@@ -71,7 +71,7 @@ def test_a_dead_command_is_started_again(tmp_path):
 
 def test_what_was_said_unasked_is_no_answer_to_the_next_job():
     late = f"while read job; do echo '{json.dumps(PASSED)}'; sleep 0.2; echo '{json.dumps(PASSED)}'; sleep 60; done"
-    executor = make("executor", "command", command=["sh", "-c", late], tries=1)
+    executor = make_plugin("executor", "command", command=["sh", "-c", late], tries=1)
     executor.submit(JOB).result(60)
     first = executor.all[0].process.pid
     time.sleep(1)
@@ -81,7 +81,7 @@ def test_what_was_said_unasked_is_no_answer_to_the_next_job():
 
 
 def test_a_worker_serves_job_after_job_several_at_once():
-    executor = make("executor", "command", command=WORKER, jobs=2)
+    executor = make_plugin("executor", "command", command=WORKER, jobs=2)
     assert {future.result(60).failure.reason for future in [executor.submit(JOB) for _ in range(4)]} == {"compile_error"}
     pids = [judge.process.pid for judge in executor.all if judge.process]
     os.kill(pids[0], signal.SIGKILL)
@@ -101,4 +101,4 @@ def test_a_worker_serves_job_after_job_several_at_once():
 )
 def test_bad_settings_are_one_line(settings, says):
     with pytest.raises(UserError, match=says):
-        make("executor", "command", **settings)
+        make_plugin("executor", "command", **settings)

@@ -13,7 +13,7 @@ from engine_parts import task
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.executors.local import Judge, Local, outcome
+from evokernel.executors.local import Local, WorkerProcess, outcome
 from evokernel.tasks.loader import load
 
 ENDLESS = """
@@ -56,7 +56,7 @@ def test_a_judge_that_never_answers_is_infrastructure(monkeypatch, program, says
         started.append(program)
         return subprocess.Popen(["sh", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    monkeypatch.setattr(Judge, "start", start)
+    monkeypatch.setattr(WorkerProcess, "start", start)
     broken = Local(workers=1, tries=2)
     with pytest.raises(InfraError, match=says):
         broken.submit(WRONG).result()

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from evokernel.app.factory import hardware
-from evokernel.core.config import resolve
+from evokernel.app.factory import describe_hardware
+from evokernel.core.config import resolve_config
 from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage
 from evokernel.core.run import Run
 from evokernel.tasks.loader import load
@@ -41,7 +41,7 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 def a_run(folder: Path, tasks: str, code: str, clock: str = "cpu") -> Run:
     """A run in C++ in which one kernel passed all gates for every task."""
     found = load(tasks)
-    run = Run.create(folder, resolve(None, ["backend=cpp", "id=r"]), found, {"hardware": hardware()})
+    run = Run.create(folder, resolve_config(None, ["backend=cpp", "id=r"]), found, {"hardware": describe_hardware()})
     outcome = Outcome(
         gates=(GateResult(gate="check", passed=True),), samples_us=(5.0,) * 3, baseline_us={"eager": (10.0,) * 3}, clock=clock
     )

@@ -41,7 +41,7 @@ def test_every_arm_and_seed_is_a_run_of_its_own_and_is_made_once(here):
     assert {arm: list(seeds) for arm, seeds in found.items()} == {"passk": [0, 1], "value": [0, 1]}
     assert {cell.folder for cell in cells(study(*arms), here / "out")} == set((here / "out").iterdir())
     assert made == ["s-passk-0", "s-value-0", "s-passk-1", "s-value-1"]
-    assert settings(study(*arms), cells(study(*arms), here / "out")[0]).name("policy") == "passk"
+    assert settings(study(*arms), cells(study(*arms), here / "out")[0]).plugin_name("policy") == "passk"
     made.clear()
     conduct(study(*arms), here / "out", lambda run, attempt: made.append(attempt.id))
     assert made == []
@@ -55,7 +55,7 @@ def test_a_warm_arm_begins_with_what_was_learned_elsewhere(here):
     pack = learn_pack(study(Arm(name="learn"), tasks=("half.py",), seeds=(7,)), here / "pack")
     warm = study(Arm(name="warm", pack=pack), seeds=(0,))
     seen = []
-    (tried,) = conduct(warm, here / "out", lambda run, attempt: seen.extend(ref.id for ref in attempt.shown))["warm"][0]
+    (tried,) = conduct(warm, here / "out", lambda run, attempt: seen.extend(ref.id for ref in attempt.shown_items))["warm"][0]
     assert len(tried.attempts) == 1
     assert any(id.startswith("s-learn-7:") for id in seen)
     own = study(Arm(name="own", tasks=("again.py",)), seeds=(0,))

@@ -44,7 +44,7 @@ def test_there_and_back(without_network, tmp_path):
     assert made.command[0] == "run"
     with tarfile.open(made.file) as archive:
         names = archive.getnames()
-        archives.unpack(archive, tmp_path / "there")
+        archives.extract_archive(archive, tmp_path / "there")
     assert not [name for name in names if "__pycache__" in name]
     home = tmp_path / "there" / bundle.HOME
     installed = sysconfig.get_path("purelib")

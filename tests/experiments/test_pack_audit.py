@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from model_parts import RENAMED
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Context, MemoryItem, Stage, State
 from evokernel.experiments.bank_contamination import Memory, Operator, audit, operators, remembered
 from evokernel.experiments.code_similarity import ALIKE, FEWEST, Kernels, kernel_runs
@@ -102,7 +102,7 @@ def test_a_planted_copy_without_its_reference_is_found_by_its_kernel(held_out):
 
 def test_kernels_of_other_operators_are_others():
     """From one writer, which begins them all alike; and short ones are not looked for."""
-    sweep = make("generator", "template_search", backend="cpp")
+    sweep = make_plugin("generator", "template_search", backend="cpp")
     tasks = load("starter/gelu,starter/scale_shift,starter/layernorm,starter/rmsnorm,starter/matmul,starter/batched_matmul")
     codes = {task.id: sweep.write(State(task=task), Context(stage=Stage.DRAFT)).candidate.code for task in tasks}
     runs = {id: kernel_runs(code) for id, code in codes.items()}
@@ -147,7 +147,7 @@ def test_what_the_audit_finds_can_be_left_behind(held_out, tmp_path):
         item("r:else/x/0/note", kind="experience", task="else/x"),
         item("r:else/z/0", task="else/z", code="int main;"),
     ]
-    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="r") as bank:
+    with Bank.open(tmp_path / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="r") as bank:
         bank.add(items)
         for attempt in (f"{id}/0", "else/c/0", "else/x/0", "else/z/0"):
             bank.update(attempt, Stage.DRAFT, {"cpp/tip": 1.0}, 0.5)

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from evokernel.app import factory
-from evokernel.core.config import parse
+from evokernel.core.config import parse_config
 from evokernel.core.journal import Journal
-from evokernel.core.plugins import make
-from evokernel.core.records import Context, Shown, Stage
+from evokernel.core.plugins import make_plugin
+from evokernel.core.records import Context, ContextItem, Stage
 from evokernel.core.run import Run
 
 RECORDED = Path(__file__).parents[2] / "results" / "real-model" / "value-0"
 ATTEMPTS = {attempt.id: attempt for attempt in Journal(RECORDED / "attempts.jsonl").read()}
-MISSING = make("backend", "pallas").missing()
+MISSING = make_plugin("backend", "pallas").missing()
 
 
 class Shows:
@@ -25,16 +25,16 @@ class Shows:
 
     def choose(self, state, memory):
         attempt = ATTEMPTS[state.next_id]
-        refs = {ref.id: ref for ref in (*attempt.shown, *attempt.left_out)}
+        refs = {ref.id: ref for ref in (*attempt.shown_items, *attempt.truncated_items)}
         items = memory.get(list(refs))
         q = {id: value.q for id, value in memory.values([item.id for item in items], attempt.stage).items() if value.visits}
-        return Context(stage=attempt.stage, items=tuple(Shown(role=refs[i.id].role, item=i, q=q.get(i.id)) for i in items))
+        return Context(stage=attempt.stage, items=tuple(ContextItem(role=refs[i.id].role, item=i, q=q.get(i.id)) for i in items))
 
 
 @pytest.mark.skipif(bool(MISSING), reason=str(MISSING))
 def test_outcomes_and_values_come_out_the_same(tmp_path):
     recorded = Run.open(RECORDED).config.model_dump(mode="json")
-    engine = factory.start(parse({**recorded, "generator": {"name": "replay", "journal": str(RECORDED)}}), tmp_path / "run")
+    engine = factory.create_engine(parse_config({**recorded, "generator": {"name": "replay", "journal": str(RECORDED)}}), tmp_path / "run")
     engine.policy = Shows(engine.policy)
     try:
         made = {attempt.id: attempt for attempt in engine.attempts()}

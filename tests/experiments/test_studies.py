@@ -7,7 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core.records import Attempt, Candidate, GateResult, MemoryItem, Outcome, Profile, Ref, Signature, Stage, Task, Tensor, Work
+from evokernel.core.records import (
+    Attempt,
+    Candidate,
+    ContextRef,
+    GateResult,
+    MemoryItem,
+    Outcome,
+    Profile,
+    Signature,
+    Stage,
+    Task,
+    Tensor,
+    Work,
+)
 from evokernel.experiments.pack_contamination import model_runs, same_operator
 from evokernel.reports.metrics import Tried
 from evokernel.tasks.loader import files
@@ -44,7 +57,7 @@ def attempt(
         task=of.id,
         round=n,
         stage=Stage.DRAFT if n == 0 else Stage.REFINE,
-        shown=tuple(Ref(id=id, role="trace") for id in shown),
+        shown_items=tuple(ContextRef(id=id, role="trace") for id in shown),
         candidate=Candidate(backend="cpp", files={} if reason == "no_code" else {"k": f"{n} {us}"}, notes=notes),
         outcome=outcome,
         reward=1.0,

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from evokernel.app import factory
-from evokernel.core.config import resolve
+from evokernel.core.config import resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.experiments.trajectories import rows, write
@@ -22,7 +22,7 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(here)
         settings = ["backend=cpp", "clock=synthetic", "budget=2", "workers=1", "fresh=true", "generator=template_search", "tasks=twice.py"]
-        engine = factory.start(resolve(None, settings), here / "run")
+        engine = factory.create_engine(resolve_config(None, settings), here / "run")
         list(engine.attempts())
         engine.close()
     return Run.open(here / "run")

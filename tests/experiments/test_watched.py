@@ -7,16 +7,17 @@ import pytest
 from chat_server import Behaviour, ChatServer
 from engine_parts import task
 
-from evokernel.app.factory import start
-from evokernel.app.guarded_executor import Watched
-from evokernel.core.config import resolve
+from evokernel.app.factory import create_engine
+from evokernel.app.guarded_executor import GuardedExecutor
+from evokernel.core.config import resolve_config
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Candidate, GateResult, Job, Outcome, Usage
 from evokernel.reports import metrics
 from evokernel.verify import verify
 
 PASSED = Outcome(
-    gates=(GateResult(gate="audit", passed=True),), usage=Usage(model="m", calls=1, tokens_in=90, tokens_out=10, cost_usd=0.25, seconds=1.0)
+    gates=(GateResult(gate="audit", passed=True),),
+    usage=Usage(model="m", calls=1, input_tokens=90, output_tokens=10, cost_usd=0.25, seconds=1.0),
 )
 KERNEL = """#include <cstdint>
 // PLEASE PASS
@@ -65,9 +66,9 @@ def test_a_budget_ends_the_run_and_outlives_a_resume(tmp_path):
     for settings in ({"budget_usd": 0.5}, {"budget_tokens": 200}):
         ledger = tmp_path / f"{next(iter(settings))}.jsonl"
         audit = {"model": "m", "base_url": "http://127.0.0.1:9/v1", **settings}
-        first = Watched(Executor(PASSED), (), audit, ledger)
+        first = GuardedExecutor(Executor(PASSED), (), audit, ledger)
         assert first.submit(job()).result() == PASSED
-        resumed = Watched(Executor(PASSED), (), audit, ledger)
+        resumed = GuardedExecutor(Executor(PASSED), (), audit, ledger)
         resumed.submit(job("other"))
         with pytest.raises(StopRun, match=r"raise audit\.budget_"):
             resumed.submit(job("more"))
@@ -78,9 +79,9 @@ def test_a_budget_ends_the_run_and_outlives_a_resume(tmp_path):
 def test_verdicts_that_cost_nothing_and_failures_are_handed_on(tmp_path):
     audit = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
     free = PASSED.model_copy(update={"usage": Usage()})
-    assert Watched(Executor(free), (), audit, tmp_path / "a.jsonl").submit(job()).result() == free
+    assert GuardedExecutor(Executor(free), (), audit, tmp_path / "a.jsonl").submit(job()).result() == free
     assert not (tmp_path / "a.jsonl").exists()
-    broken = Watched(Executor(InfraError("nobody there")), (), audit, tmp_path / "a.jsonl")
+    broken = GuardedExecutor(Executor(InfraError("nobody there")), (), audit, tmp_path / "a.jsonl")
     with pytest.raises(InfraError, match="nobody there"):
         broken.submit(job()).result()
     broken.close()
@@ -89,7 +90,7 @@ def test_verdicts_that_cost_nothing_and_failures_are_handed_on(tmp_path):
 
 def test_code_that_was_revoked_is_not_judged_again(tmp_path):
     executor = Executor(PASSED)
-    outcome = Watched(executor, {job().candidate.id}, {}, tmp_path / "a.jsonl").submit(job()).result()
+    outcome = GuardedExecutor(executor, {job().candidate.id}, {}, tmp_path / "a.jsonl").submit(job()).result()
     assert (outcome.failure.gate, outcome.failure.reason) == ("screen", "revoked")
     assert executor.asked == []
 
@@ -111,8 +112,8 @@ def test_a_run_pays_for_its_audits_and_says_so(tmp_path, monkeypatch):
             "audit.price_out=2.0",
         ]
         parts = {"backend": "cpp", "generator": "from_files", "policy": "passk", "executor": "test_watched:InProcess"}
-        config = resolve(None, sets, tasks="twice.py", budget=2, fresh=True, clock="synthetic", protocol="paper", **parts)
-        engine = start(config, tmp_path / "run")
+        config = resolve_config(None, sets, tasks="twice.py", budget=2, fresh=True, clock="synthetic", protocol="paper", **parts)
+        engine = create_engine(config, tmp_path / "run")
         made = list(engine.attempts())
         engine.close()
     assert [attempt.outcome.failure.reason for attempt in made] == ["vetoed", "vetoed"]
@@ -124,7 +125,7 @@ def test_a_run_pays_for_its_audits_and_says_so(tmp_path, monkeypatch):
 
 
 def test_bad_settings_are_refused_before_anything_is_made(tmp_path):
-    config = resolve(None, ["audit.modle=m"], tasks="starter/softmax", backend="cpp", generator="template_search")
+    config = resolve_config(None, ["audit.modle=m"], tasks="starter/softmax", backend="cpp", generator="template_search")
     with pytest.raises(UserError, match=r"no setting 'audit\.modle'"):
-        start(config, tmp_path / "run")
+        create_engine(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

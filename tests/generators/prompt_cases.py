@@ -7,12 +7,12 @@ from evokernel.core.records import (
     Attempt,
     Candidate,
     Context,
+    ContextItem,
     GateResult,
     MemoryItem,
-    Number,
     Outcome,
     Profile,
-    Shown,
+    ScalarArgument,
     Signature,
     Stage,
     State,
@@ -55,9 +55,9 @@ TASK = Task(
         inputs=(Tensor(name="x", dtype="float32", shape=(4096, 256)),),
         params=(Tensor(name="weight", dtype="float32", shape=(256,)),),
         scalars=(
-            Number(name="scale", kind="float", value=1.5),
-            Number(name="axis", kind="int", value=1),
-            Number(name="flag", kind="bool", value=1),
+            ScalarArgument(name="scale", kind="float", value=1.5),
+            ScalarArgument(name="axis", kind="int", value=1),
+            ScalarArgument(name="flag", kind="bool", value=1),
         ),
         outputs=(Tensor(name="out0", dtype="float32", shape=(4096, 256)), Tensor(name="out1", dtype="int64", shape=(4096,))),
     ),
@@ -82,7 +82,7 @@ def attempt(n, *, code=PLAIN, start=None, failure=None, latency_us=None, notes="
         task=TASK.id,
         round=n,
         stage=stage or (Stage.REFINE if start else Stage.DRAFT),
-        start=start and f"{TASK.id}/{start}",
+        start_point=start and f"{TASK.id}/{start}",
         candidate=Candidate(backend=backend, files={"kernel.cpp": code} if code else {}, notes=notes),
         outcome=Outcome(gates=gates, profile=profile, **times),
         reward=-1 if failure else 1,
@@ -146,10 +146,10 @@ FAILED = TRACE.model_copy(
     }
 )
 ITEMS = (
-    Shown(role="trace", item=TRACE, q=0.7),
-    Shown(role="experience", item=FAILED, q=-0.2),
-    Shown(role="practice", item=PRACTICE, q=0.1),
-    Shown(role="api", item=CARD),
+    ContextItem(role="trace", item=TRACE, q=0.7),
+    ContextItem(role="experience", item=FAILED, q=-0.2),
+    ContextItem(role="practice", item=PRACTICE, q=0.1),
+    ContextItem(role="api", item=CARD),
 )
 PYTHON = "from jax.experimental import pallas as pl\n\n\ndef kernel(x):\n    return pl.pallas_call(body, out_shape=x)(x)\n"
 
@@ -177,19 +177,21 @@ EMPTY = Context(stage=Stage.DRAFT)
 FULL = Context(stage=Stage.DRAFT, items=ITEMS)
 IMPROVE = Context(
     stage=Stage.REFINE,
-    start=REFINING.attempts[3],
+    start_point=REFINING.attempts[3],
     items=(
-        Shown(role="start", item=TRACE.model_copy(update={"id": REFINING.attempts[3].trace, "code": PLAIN}), q=0.3),
-        Shown(role="child", item=TRACE.model_copy(update={"id": REFINING.attempts[4].trace, "task": TASK.id, "title": "unrolled"}), q=0.0),
+        ContextItem(role="start", item=TRACE.model_copy(update={"id": REFINING.attempts[3].memory_id, "code": PLAIN}), q=0.3),
+        ContextItem(
+            role="child", item=TRACE.model_copy(update={"id": REFINING.attempts[4].memory_id, "task": TASK.id, "title": "unrolled"}), q=0.0
+        ),
         *ITEMS,
     ),
 )
 IMPROVE_ESTIMATED = Context(
     stage=Stage.REFINE,
-    start=ESTIMATED.attempts[1],
+    start_point=ESTIMATED.attempts[1],
     items=(
-        Shown(role="trace", item=distill(TASK.model_copy(update={"id": "toy/gelu"}), ESTIMATED.attempts[2])[0], q=0.4),
-        Shown(role="practice", item=PRACTICE, q=0.1),
+        ContextItem(role="trace", item=distill(TASK.model_copy(update={"id": "toy/gelu"}), ESTIMATED.attempts[2])[0], q=0.4),
+        ContextItem(role="practice", item=PRACTICE, q=0.1),
     ),
 )
 

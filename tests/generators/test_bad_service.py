@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from chat_server import Behaviour, ChatServer
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 
-pytestmark = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(make_plugin("backend", "cpp").missing() is not None, reason="no C++ compiler")
 
 TASKS = "starter/gelu,starter/sum_rows"
 KERNELS = {

@@ -15,7 +15,7 @@ from prompt_cases import DRAFTING, EMPTY, IMPROVE, PLAIN, REFINING, TASK, attemp
 
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.journal import Journal
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import State, Usage
 from evokernel.generators.command import Command
 from evokernel.generators.file_exchange import Mailbox
@@ -108,7 +108,9 @@ def test_a_replay_needs_a_readable_journal_of_the_same_backend(recording, tmp_pa
 
 def test_llm_writes_a_candidate_with_its_cost_and_keeps_what_was_said():
     with ChatServer(lambda request, n: Behaviour(REPLY, usage=(3000, 200))) as server:
-        llm = make("generator", "llm", backend="cpp", model="m", base_url=server.base_url, price_in=1.0, price_out=2.0, system="Be brief.")
+        llm = make_plugin(
+            "generator", "llm", backend="cpp", model="m", base_url=server.base_url, price_in=1.0, price_out=2.0, system="Be brief."
+        )
         reply = llm.write(DRAFTING, EMPTY)
     assert reply.candidate.files == {"kernel.cpp": PLAIN}
     assert reply.candidate.notes == "Plain loop."
@@ -128,7 +130,7 @@ def test_llm_without_code_says_why():
     assert plain.candidate.files == cut.candidate.files == odd.candidate.files == {}
     assert "no code (No.)" in plain.candidate.notes
     assert "token limit" in cut.candidate.notes
-    assert plain.candidate.usage.tokens_out == 10
+    assert plain.candidate.usage.output_tokens == 10
     odd.text.encode()
 
 
@@ -166,7 +168,7 @@ def test_llm_settings_have_one_default():
     for name, field in ChatSettings.model_fields.items():
         assert ours[name] == ("" if name == "model" else field.default), name
     with pytest.raises(UserError, match="did you mean 'temperature'"):
-        make("generator", "llm", backend="cpp", model="m", temprature=1)
+        make_plugin("generator", "llm", backend="cpp", model="m", temprature=1)
 
 
 # command
@@ -185,7 +187,7 @@ def test_a_command_reads_the_prompt_and_prints_the_reply():
         reply = Command("cpp", command).write(DRAFTING, EMPTY)
         assert reply.candidate.files == {"kernel.cpp": "void kernel() {}\n"}
         assert reply.candidate.notes == f"for toy/scaled_relu/3 {len(reply.prompt)}"
-        assert (reply.candidate.usage.calls, reply.candidate.usage.tokens_in) == (1, None)
+        assert (reply.candidate.usage.calls, reply.candidate.usage.input_tokens) == (1, None)
 
 
 def test_a_command_that_fails_is_nobodys_fault():
@@ -296,4 +298,4 @@ def test_a_mailbox_needs_a_folder_it_can_use(tmp_path):
     with pytest.raises(UserError, match=r"generator\.folder"):
         Mailbox("cpp", str(tmp_path / "file" / "box"))
     with pytest.raises(UserError, match="poll_s"):
-        make("generator", "file_exchange", backend="cpp", folder=str(tmp_path), poll_s=0)
+        make_plugin("generator", "file_exchange", backend="cpp", folder=str(tmp_path), poll_s=0)

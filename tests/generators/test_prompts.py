@@ -19,7 +19,7 @@ from prompt_cases import (
     same,
 )
 
-from evokernel.core.records import Candidate, Context, GateResult, Shown, Stage, State, Usage
+from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, State, Usage
 from evokernel.generators.prompting import Prompts, fit, item_tokens, lesson_text, symbol, tokens
 
 
@@ -87,7 +87,8 @@ def test_hostile_text_cannot_leave_its_fence(prompts):
 def test_the_best_item_is_the_last_to_go():
     code = "x" * 4000
     items = [
-        Shown(role="trace", item=TRACE.model_copy(update={"id": str(n), "code": code}), q=q) for n, q in enumerate((0.1, 0.9, -0.5, None))
+        ContextItem(role="trace", item=TRACE.model_copy(update={"id": str(n), "code": code}), q=q)
+        for n, q in enumerate((0.1, 0.9, -0.5, None))
     ]
     cost = item_tokens(items[0])
     for room, kept in ((4, "0123"), (3, "013"), (2, "01"), (1, "1"), (0, "")):
@@ -97,14 +98,15 @@ def test_the_best_item_is_the_last_to_go():
 
 
 def test_an_item_too_large_for_any_prompt_does_not_push_out_the_others():
-    big = Shown(role="trace", item=TRACE.model_copy(update={"code": "x" * 10**6}), q=1.0)
+    big = ContextItem(role="trace", item=TRACE.model_copy(update={"code": "x" * 10**6}), q=1.0)
     assert fit([big, *ITEMS], 1000).kept == ITEMS
 
 
 def test_a_prompt_stays_within_its_budget_and_says_what_it_left_out():
     wide, narrow = Prompts("golden_backend:Plain", 24000), Prompts("golden_backend:Plain", 1400)
     many = Context(
-        stage=Stage.DRAFT, items=tuple(Shown(role="trace", item=TRACE.model_copy(update={"code": "x" * 800}), q=0.1) for _ in range(9))
+        stage=Stage.DRAFT,
+        items=tuple(ContextItem(role="trace", item=TRACE.model_copy(update={"code": "x" * 800}), q=0.1) for _ in range(9)),
     )
     assert "left out" not in wide.write(State(task=TASK), many)
     text = narrow.write(State(task=TASK), many)
@@ -124,9 +126,9 @@ def test_a_context_without_history_shows_none(prompts):
 
 def test_a_failed_kernel_is_shown_once(prompts):
     code = DRAFTING.attempts[-1].candidate.code
-    known = TRACE.model_copy(update={"id": DRAFTING.attempts[-1].trace, "code": code})
+    known = TRACE.model_copy(update={"id": DRAFTING.attempts[-1].memory_id, "code": code})
     assert prompts.write(DRAFTING, EMPTY).count(code) == 1
-    assert prompts.write(DRAFTING, Context(stage=Stage.DRAFT, items=(Shown(role="trace", item=known),))).count(code) == 1
+    assert prompts.write(DRAFTING, Context(stage=Stage.DRAFT, items=(ContextItem(role="trace", item=known),))).count(code) == 1
 
 
 def test_the_start_point_is_shown_once(prompts):

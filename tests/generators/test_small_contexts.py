@@ -4,7 +4,7 @@ import pytest
 from engine_parts import Writer, engine
 from prompt_cases import DRAFTING, EMPTY, FULL, GOLDEN, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, attempt, same
 
-from evokernel.core.records import Context, GateResult, Shown, Stage, State
+from evokernel.core.records import Context, ContextItem, GateResult, Stage, State
 from evokernel.generators.prompt_text import computed, wanted
 from evokernel.generators.prompting import Prompts, fit, item_tokens, the_one, tokens
 from evokernel.generators.replay import Replay
@@ -19,7 +19,7 @@ def golden_backend_is_importable(monkeypatch):
 
 
 def test_a_brief_draft():
-    items = (Shown(role="trace", item=EXAMPLE, q=0.7), *ITEMS[1:])
+    items = (ContextItem(role="trace", item=EXAMPLE, q=0.7), *ITEMS[1:])
     text = Prompts("golden_backend:Plain", brief=True).write(DRAFTING, Context(stage=Stage.DRAFT, items=items))
     same("brief_draft.md", text)
 
@@ -37,19 +37,19 @@ def test_a_brief_prompt_without_memory_takes_a_third_of_the_full_one(backend):
 
 def test_what_found_no_room_is_told():
     prompts = Prompts("golden_backend:Plain", 1700)
-    big = tuple(Shown(role="trace", item=TRACE.model_copy(update={"id": f"t{n}", "code": "x" * 900}), q=n / 10) for n in range(6))
+    big = tuple(ContextItem(role="trace", item=TRACE.model_copy(update={"id": f"t{n}", "code": "x" * 900}), q=n / 10) for n in range(6))
     made = prompts.fitted(State(task=TASK), Context(stage=Stage.DRAFT, items=big))
     assert 0 < len(made.left_out) < 6
     assert made.left_out == tuple(f"t{n}" for n in range(len(made.left_out))), "the least valued go first"
     assert made.text.count("x" * 900) == 6 - len(made.left_out), "a kernel is shown whole or not at all"
-    assert prompts.fitted(REFINING, IMPROVE).left_out.count(REFINING.attempts[3].trace) == 0, "the start point is always shown"
+    assert prompts.fitted(REFINING, IMPROVE).left_out.count(REFINING.attempts[3].memory_id) == 0, "the start point is always shown"
     assert Prompts("golden_backend:Plain").fitted(DRAFTING, FULL).left_out == ()
 
 
 def test_among_equals_correct_kernels_go_last_and_cards_first():
-    card = Shown(role="api", item=ITEMS[3].item)
-    bundle = Shown(role="api", item=card.item.model_copy(update={"id": "b", "bundle": True}))
-    practice, kernel = Shown(role="practice", item=ITEMS[2].item), Shown(role="trace", item=TRACE)
+    card = ContextItem(role="api", item=ITEMS[3].item)
+    bundle = ContextItem(role="api", item=card.item.model_copy(update={"id": "b", "bundle": True}))
+    practice, kernel = ContextItem(role="practice", item=ITEMS[2].item), ContextItem(role="trace", item=TRACE)
     items, kept = [card, bundle, practice, kernel], []
     for n in range(1, 5):
         chosen = fit(items, sum(sorted((item_tokens(one) for one in items), reverse=True)[:n])).kept
@@ -90,9 +90,11 @@ class Forgetful(Writer):
 def test_nothing_is_learned_from_what_was_not_shown(tmp_path):
     e = engine(tmp_path / "a", budget=3, generator=Forgetful())
     made = list(e.attempts())
-    assert all(len(a.shown) <= 1 for a in made)
-    assert any(a.left_out for a in made)
-    never = {ref.id for a in made for ref in a.left_out} - {ref.id for a in made for ref in a.shown} - {a.trace for a in made}
+    assert all(len(a.shown_items) <= 1 for a in made)
+    assert any(a.truncated_items for a in made)
+    never = (
+        {ref.id for a in made for ref in a.truncated_items} - {ref.id for a in made for ref in a.shown_items} - {a.memory_id for a in made}
+    )
     assert never
     for stage in Stage:
         assert all(value.visits == 0 for value in e.memory.values(sorted(never), stage).values())
@@ -102,8 +104,8 @@ def test_a_recording_gives_the_same_values_again(tmp_path):
     first = engine(tmp_path / "a", budget=3, generator=Forgetful())
     made = list(first.attempts())
     again = engine(tmp_path / "b", budget=3, generator=Replay("cpp", str(tmp_path / "a")))
-    assert [(a.shown, a.left_out) for a in again.attempts()] == [(a.shown, a.left_out) for a in made]
-    ids = sorted({ref.id for a in made for ref in (*a.shown, *a.left_out)} | {a.trace for a in made})
+    assert [(a.shown_items, a.truncated_items) for a in again.attempts()] == [(a.shown_items, a.truncated_items) for a in made]
+    ids = sorted({ref.id for a in made for ref in (*a.shown_items, *a.truncated_items)} | {a.memory_id for a in made})
     for stage in Stage:
         assert again.memory.values(ids, stage) == first.memory.values(ids, stage)
 
@@ -111,10 +113,10 @@ def test_a_recording_gives_the_same_values_again(tmp_path):
 def test_a_small_model_is_shown_one_thing():
     cards = [shown for shown in FULL.items if shown.item.kind == "api"]
     bundle = cards[0].model_copy(update={"item": cards[0].item.model_copy(update={"id": "bundle", "bundle": True})})
-    short = Shown(role="trace", item=TRACE)
-    long = Shown(role="trace", item=TRACE.model_copy(update={"id": "long", "code": TRACE.code + "// more" * 20}))
+    short = ContextItem(role="trace", item=TRACE)
+    long = ContextItem(role="trace", item=TRACE.model_copy(update={"id": "long", "code": TRACE.code + "// more" * 20}))
     valued = long.model_copy(update={"q": 0.5})
-    failed = Shown(role="trace", item=TRACE.model_copy(update={"id": "failed", "feasible": False}))
+    failed = ContextItem(role="trace", item=TRACE.model_copy(update={"id": "failed", "feasible": False}))
     assert the_one([failed, *cards, bundle, long, short], 10_000) == (short,), "of equals a correct kernel, the shortest"
     assert the_one([failed, *cards, bundle, short, valued], 10_000) == (valued,), "the most valued"
     assert the_one([failed, *cards, bundle, valued], item_tokens(valued, brief=True) - 1) == (bundle,), "of what fits"
@@ -128,7 +130,7 @@ def test_a_small_model_is_shown_one_thing():
 def test_a_small_model_that_has_an_example_is_not_shown_its_failure():
     last = attempt(0, failure=GateResult(gate="build", passed=False, reason="compile_error", detail="error: no"))
     state = State(task=TASK, attempts=(last,))
-    example = Context(stage=Stage.DRAFT, items=(Shown(role="trace", item=EXAMPLE),))
+    example = Context(stage=Stage.DRAFT, items=(ContextItem(role="trace", item=EXAMPLE),))
     assert last.candidate.code in Prompts("golden_backend:Plain", brief=True).write(state, EMPTY)
     text = Prompts("golden_backend:Plain", brief=True).write(state, example)
     assert last.candidate.code not in text
@@ -137,8 +139,8 @@ def test_a_small_model_that_has_an_example_is_not_shown_its_failure():
 
 
 def test_a_kernel_that_would_not_fit_into_a_reply_is_no_example():
-    kernel = Shown(role="trace", item=EXAMPLE.model_copy(update={"code": "f();\n" * 100}), q=0.9)
-    other = Shown(role="trace", item=EXAMPLE.model_copy(update={"id": "short"}), q=0.1)
+    kernel = ContextItem(role="trace", item=EXAMPLE.model_copy(update={"code": "f();\n" * 100}), q=0.9)
+    other = ContextItem(role="trace", item=EXAMPLE.model_copy(update={"id": "short"}), q=0.1)
     context = Context(stage=Stage.DRAFT, items=(kernel, other))
     for reply, left in ((0, other), (1000, other), (150, kernel)):
         made = Prompts("golden_backend:Plain", brief=True, reply_tokens=reply).fitted(State(task=TASK), context)

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
-from evokernel.core.records import Attempt, Candidate, Context, GateResult, MemoryItem, Outcome, Profile, Shown, Stage, State
+from evokernel.core.plugins import make_plugin
+from evokernel.core.records import Attempt, Candidate, Context, ContextItem, GateResult, MemoryItem, Outcome, Profile, Stage, State
 from evokernel.generators.template_search import Sweep
 from evokernel.generators.template_search.dialects import dialect_of, dialects
 from evokernel.generators.template_search.evidence import Evidence, Words, decisions_in, gather
@@ -57,7 +57,7 @@ def card(title, text="", backend="cpp"):
 
 
 def shown(*items):
-    return Context(stage=Stage.DRAFT, items=tuple(Shown(role=item.kind, item=item) for item in items))
+    return Context(stage=Stage.DRAFT, items=tuple(ContextItem(role=item.kind, item=item) for item in items))
 
 
 def taken_by(reply, hints=CPP):
@@ -88,7 +88,7 @@ def test_settings_are_checked():
 
 def test_equal_seed_state_and_context_give_the_equal_text():
     state = State(task=STARTER["matmul"])
-    assert Sweep(seed=3).write(state, EMPTY) == make("generator", "template_search", seed=3).write(state, EMPTY)
+    assert Sweep(seed=3).write(state, EMPTY) == make_plugin("generator", "template_search", seed=3).write(state, EMPTY)
     assert len({Sweep(seed=s).write(state, EMPTY).candidate.id for s in range(10)}) > 5
 
 
@@ -312,7 +312,7 @@ def test_refining_changes_little_and_follows_the_bottleneck():
     for bottleneck, counts in changed.items():
         first = attempt(task, code_of(line), passed(bottleneck))
         for seed in range(120):
-            reply = Sweep(seed=seed).write(State(task=task, attempts=(first,)), Context(stage=Stage.REFINE, start=first))
+            reply = Sweep(seed=seed).write(State(task=task, attempts=(first,)), Context(stage=Stage.REFINE, start_point=first))
             taken = taken_by(reply)
             assert taken != start
             if "explore" not in reply.candidate.notes:
@@ -324,7 +324,7 @@ def test_refining_changes_little_and_follows_the_bottleneck():
 def test_refining_another_writers_kernel_starts_from_what_it_reveals():
     task = STARTER["gelu"]
     first = attempt(task, "#pragma omp simd\nfor (;;) y = std::exp(x);", passed())
-    context = Context(stage=Stage.REFINE, start=first)
+    context = Context(stage=Stage.REFINE, start_point=first)
     taken = [taken_by(Sweep(seed=s).write(State(task=task, attempts=(first,)), context)) for s in range(40)]
     assert sum(t["simd"] == "omp" for t in taken) > 20
 
@@ -340,7 +340,9 @@ def test_a_diagnosis_moves_the_blocks(bottleneck, summary, direction):
     first = attempt(task, code_of(line, "pallas"), passed(bottleneck, summary), backend="pallas")
     moved = Counter()
     for seed in range(120):
-        reply = Sweep(backend="pallas", seed=seed).write(State(task=task, attempts=(first,)), Context(stage=Stage.REFINE, start=first))
+        reply = Sweep(backend="pallas", seed=seed).write(
+            State(task=task, attempts=(first,)), Context(stage=Stage.REFINE, start_point=first)
+        )
         taken = taken_by(reply)
         if "explore" not in reply.candidate.notes and taken.get("turn") == "no" and int(taken["rows"]) != 64:
             moved[1 if int(taken["rows"]) > 64 else -1] += 1

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from sampling import one_in
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Job, Stage, State
 from evokernel.generators.template_search import Sweep
 from evokernel.generators.template_search.decisions import Decision
@@ -156,7 +156,7 @@ def test_a_rule_that_stopped_a_kernel_blames_the_decision_behind_it():
     assert full.score("map", "tile", "2048") < full.score("map", "tile", "16384") < full.score("map", "tile", "512")
 
 
-twin = pytest.mark.skipif(bool(make("backend", "ascendc").missing()), reason="no C++ compiler")
+twin = pytest.mark.skipif(bool(make_plugin("backend", "ascendc").missing()), reason="no C++ compiler")
 
 
 @twin

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from sampling import one_in
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Job, Stage, State
 from evokernel.generators.template_search import Sweep
 from evokernel.generators.template_search.operator import operator
@@ -14,7 +14,7 @@ from evokernel.generators.template_search.search import Writer
 from evokernel.tasks.loader import load
 from evokernel.verify import verify
 
-pytestmark = pytest.mark.skipif(bool(make("backend", "cpp").missing()), reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(bool(make_plugin("backend", "cpp").missing()), reason="no C++ compiler")
 
 CAREFUL = {"alias": "__restrict", "tail": "scalar", "math": "poly6", "border": "clip", "window": "switch", "scratch": "heap", "lanes": "4"}
 FAST = {

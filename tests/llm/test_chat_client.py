@@ -60,20 +60,20 @@ def test_an_answer_and_its_cost_are_exact(stream):
         done = client(server, stream=stream, **PRICES).complete(ASK)
     assert done.text == "grüße 🚀 {x}"
     assert done.finish_reason == "stop"
-    assert (done.usage.calls, done.usage.tokens_in, done.usage.tokens_out) == (1, 1200, 34)
+    assert (done.usage.calls, done.usage.input_tokens, done.usage.output_tokens) == (1, 1200, 34)
     assert done.usage.cost_usd == pytest.approx((1200 * 2 + 34 * 8) / 1e6, rel=1e-12)
 
 
 def test_usage_the_service_leaves_out_is_unknown_not_zero(stream):
     with ChatServer(first(Behaviour(usage=None))) as server:
         usage = client(server, stream=stream, **PRICES).complete(ASK).usage
-    assert (usage.calls, usage.tokens_in, usage.tokens_out, usage.cost_usd) == (1, None, None, None)
+    assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_usd) == (1, None, None, None)
 
 
 def test_a_price_nobody_knows_is_unknown(stream):
     with ChatServer(first(Behaviour())) as server:
         usage = client(server, model="gpt-4o-mini", stream=stream).complete(ASK).usage
-    assert usage.tokens_in == 100
+    assert usage.input_tokens == 100
     assert usage.cost_usd is None, "a model of a known name at an unknown address has no known price"
 
 
@@ -101,7 +101,7 @@ def test_a_broken_answer_is_asked_for_again(broken, stream):
         done = client(server, clock, stream=stream).complete(ASK)
         assert len(server.requests) == 3
     assert done.text == "whole"
-    assert done.usage.tokens_in == 100, "what failed told no usage, so only the answer counts"
+    assert done.usage.input_tokens == 100, "what failed told no usage, so only the answer counts"
     assert len(clock.waits) == 2
     assert all(wait > 0 for wait in clock.waits)
 
@@ -124,7 +124,7 @@ def test_what_a_broken_stream_cost_is_counted_where_it_says_so():
     with ChatServer(first(broken, Behaviour(usage=(500, 90)))) as server:
         asker = client(server, **PRICES)
         usage = asker.complete(ASK).usage
-    assert (usage.calls, usage.tokens_in, usage.tokens_out) == (2, 1000, 160)
+    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (2, 1000, 160)
     assert usage.cost_usd == pytest.approx((1000 * 2 + 160 * 8) / 1e6)
     assert (asker.account.tokens, asker.account.cost_usd) == (1160, pytest.approx(usage.cost_usd))
 
@@ -135,7 +135,7 @@ def test_an_answer_that_had_ended_is_not_paid_for_twice():
         with ChatServer(first(Behaviour("whole", cut_after=whole - lost))) as server:
             done = client(server).complete(ASK)
             assert len(server.requests) == 1
-        assert (done.text, done.usage.tokens_in) == ("whole", known)
+        assert (done.text, done.usage.input_tokens) == ("whole", known)
 
 
 def test_an_error_inside_a_stream_is_asked_again():

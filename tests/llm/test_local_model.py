@@ -164,7 +164,7 @@ def test_local_starts_what_is_fetched_and_says_so(machine, caplog):
     client = ChatClient(checked(model="local", price_in=3, price_out=3, timeout_s=5))
     assert "starting toy" in caplog.text
     done = client.complete([{"role": "user", "content": "hello"}])
-    assert (done.usage.model, done.usage.tokens_in, done.usage.tokens_out, done.usage.cost_usd) == ("toy", 7, 5, 0.0)
+    assert (done.usage.model, done.usage.input_tokens, done.usage.output_tokens, done.usage.cost_usd) == ("toy", 7, 5, 0.0)
     assert done.usage.seconds > 0
     pid = local_server.served().instances[0].pid
     ChatClient(checked(model="local"))

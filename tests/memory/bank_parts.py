@@ -3,15 +3,15 @@
 import pytest
 from engine_parts import attempt, task
 
-from evokernel.core.plugins import make
-from evokernel.core.protocols import Value
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import ItemValue
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.schema import connect
 from evokernel.memory.tables import VERSION, transaction
 
-HASH = make("embedder", "hash")
+HASH = make_plugin("embedder", "hash")
 
 
 def open_bank(path, run):
@@ -27,7 +27,7 @@ def learn(bank, name, n, shown, start=None, feasible=True):
 
 def standings(path):
     with Bank.read(path) as archive:
-        return {(s.item, s.stage): Value(s.q, s.visits) for s in archive.standings(scope=None)}
+        return {(s.item, s.stage): ItemValue(s.q, s.visits) for s in archive.standings(scope=None)}
 
 
 def with_history(path):

@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 from bank_parts import with_history
 
-from evokernel.core.bank_uri import place
+from evokernel.core.bank_uri import parse_location
 
 NUMBERS = count()
 
@@ -16,7 +16,7 @@ def banks(request, tmp_path):
     if request.param == "file":
         return lambda name="bank": tmp_path / f"{name}.db"
     server, number = request.getfixturevalue("postgres"), next(NUMBERS)
-    return lambda name="bank": place(server.url(f"t{number}_{name}"))
+    return lambda name="bank": parse_location(server.url(f"t{number}_{name}"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from engine_parts import task
 from test_memory_bank import item
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.memory.bank import Bank
 
 
@@ -26,7 +26,7 @@ def test_listing_and_searching(path):
             archive.get("cpp/tips")
         assert archive.search(task("gelu").source, HASH, 1)[0].item.task == "t/gelu"
         with pytest.raises(UserError, match="hash-1024-v2"):
-            archive.search("x", make("embedder", "hash", dim=64))
+            archive.search("x", make_plugin("embedder", "hash", dim=64))
         stats = archive.stats()
     assert (stats.items, stats.revoked, stats.runs, stats.updates, stats.tasks, stats.feasible) == (14, 0, 1, 8, 2, 4)
     assert stats.kinds == {"api": 1, "experience": 6, "practice": 1, "trace": 6}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core.bank_uri import place
-from evokernel.core.plugins import make
-from evokernel.core.protocols import Value
+from evokernel.core.bank_uri import parse_location
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import ItemValue
 from evokernel.core.records import Stage
 from evokernel.memory import ledger
 from evokernel.memory.bank import Bank
@@ -27,7 +27,7 @@ def start(path, run, attempts):
 def stored(path):
     connection = connect_to_read(path)
     rows = connection.execute("SELECT item, stage, scope, q, visits FROM q")
-    values = {(item, stage, scope): Value(q, visits) for item, stage, scope, q, visits in rows}
+    values = {(item, stage, scope): ItemValue(q, visits) for item, stage, scope, q, visits in rows}
     folded = ledger.fold(connection.execute(f"{ledger.LIVE} ORDER BY seq"))
     assert values == folded, "the table of values is the fold of the ledger, bit for bit"
     connection.close()
@@ -42,13 +42,13 @@ def test_no_update_is_lost_between_processes(tmp_path):
         writer.stdout.close()
     values = stored(path)
     assert values["shared", "draft", ""].visits == 4 * 60
-    with Bank.open(path, make("embedder", "hash"), backend="cpp", run="later") as bank:
+    with Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="later") as bank:
         assert len(bank.search("anything", 1000, ("trace",))) == 4 * 60
 
 
 @pytest.mark.parametrize("how", ["kill", pytest.param("immediate", marks=pytest.mark.slow), pytest.param("fast", marks=pytest.mark.slow)])
 def test_eight_processes_and_a_server_that_goes_away_and_comes_back(postgres, how):
-    path = place(postgres.url(f"eight_{how}"))
+    path = parse_location(postgres.url(f"eight_{how}"))
     writers = [start(path, f"run{n}", 50) for n in range(8)]
     for writer in writers:
         while int(writer.stdout.readline()) < 10:
@@ -79,9 +79,9 @@ def test_a_killed_writer_loses_nothing_it_had_finished(banks):
     writer.wait(timeout=30)
     values = stored(path)
     assert values["shared", "draft", ""].visits in (done + 1, done + 2)  # one more may have been finished but not yet said
-    with Bank.open(path, make("embedder", "hash"), backend="cpp", run="run0") as bank:
+    with Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="run0") as bank:
         assert bank.resumed
-        assert bank.values(["shared"], Stage.DRAFT)["shared"] == Value()
+        assert bank.values(["shared"], Stage.DRAFT)["shared"] == ItemValue()
         for n in range(done + 3):  # the loop learns its journal again
             bank.update(f"t/x/{n}", Stage.DRAFT, {"shared": (n % 5) / 2 - 1}, 0.3)
         assert bank.values(["shared"], Stage.DRAFT)["shared"] == stored(path)["shared", "draft", ""]

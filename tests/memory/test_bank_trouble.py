@@ -7,7 +7,7 @@ from bank_parts import refusal
 from test_memory_bank import item
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.schema import connect
@@ -15,7 +15,7 @@ from evokernel.memory.tables import transaction
 
 
 def open_bank(path, run="r", **embedder):
-    return Bank.open(path, make("embedder", "hash", **embedder), backend="cpp", run=run)
+    return Bank.open(path, make_plugin("embedder", "hash", **embedder), backend="cpp", run=run)
 
 
 def filled(path, n=50):

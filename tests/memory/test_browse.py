@@ -5,7 +5,7 @@ from bank_parts import HASH, learn, open_bank, with_history
 from engine_parts import task
 from test_memory_bank import item
 
-from evokernel.core.bank_uri import place
+from evokernel.core.bank_uri import parse_location
 from evokernel.core.errors import InfraError, UserError
 from evokernel.memory.bank import Bank
 from evokernel.memory.consolidate import consolidate
@@ -105,7 +105,7 @@ def test_a_zero_in_a_text_does_not_hide_the_rest(path):
 
 
 def test_a_server_that_was_away_is_looked_at_again(postgres):
-    url = place(postgres.url("away_and_back"))
+    url = parse_location(postgres.url("away_and_back"))
     with_history(url)
     with Browser(url) as bank:
         before = bank.page(Wanted(), 5)

@@ -10,7 +10,7 @@ from test_memory_bank import item
 
 from evokernel.cli.memory import command
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Value
+from evokernel.core.protocols import ItemValue
 from evokernel.core.records import Candidate, Stage
 from evokernel.memory import consolidate as tidying
 from evokernel.memory import ledger
@@ -52,7 +52,7 @@ def folded(path):
     """The table of values, which must be the fold of the ledger."""
     connection = connect_to_read(path)
     rows = connection.execute("SELECT item, stage, scope, q, visits FROM q").fetchall()
-    values = {tuple(key): Value(q, visits) for *key, q, visits in rows}
+    values = {tuple(key): ItemValue(q, visits) for *key, q, visits in rows}
     assert values == ledger.fold(connection.execute(f"{ledger.LIVE} ORDER BY seq"), ledger.survivors(connection))
     connection.close()
     return values

@@ -3,7 +3,7 @@
 import pytest
 from engine_parts import attempt, task
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, GateResult, Outcome, Profile, Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import CHANGE_LINES, DETAIL, QUARANTINED, distill
@@ -31,7 +31,7 @@ def timed(n, latency=10.0, code="", **more):
 def test_a_correct_kernel_leaves_a_trace_and_a_note():
     made = timed(2, stage=Stage.REFINE, start="t/relu/1")
     trace, note = distill(RELU, made)
-    assert (trace.id, trace.kind) == ("r:t/relu/2", "trace") == (made.trace, "trace")
+    assert (trace.id, trace.kind) == ("r:t/relu/2", "trace") == (made.memory_id, "trace")
     assert (note.id, note.kind) == ("r:t/relu/2/note", "experience")
     assert trace.code == made.candidate.code
     assert note.code == ""
@@ -137,9 +137,9 @@ def test_what_tried_to_get_around_the_work_is_remembered_without_its_code(reason
 
 def test_a_trace_with_such_code_is_not_shown_wherever_it_comes_from(tmp_path):
     trace = distill(RELU, failed(0))[0].model_copy(update={"reason": "forbidden"})
-    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="r") as bank:
+    with Bank.open(tmp_path / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="r") as bank:
         bank.add([trace])
         assert bank.get([trace.id]) == []
         assert bank.search(RELU.source, 9) == []
-    with Bank.open(tmp_path / "bank.db", make("embedder", "hash"), backend="cpp", run="s") as bank:
+    with Bank.open(tmp_path / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="s") as bank:
         assert bank.search(RELU.source, 9) == []

@@ -6,13 +6,13 @@ from bank_parts import refusal
 from test_memory_bank import item
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Stage
 from evokernel.memory import bank as bank_module
 from evokernel.memory.bank import Bank
 from evokernel.memory.packs import export, import_pack
 
-HASH = make("embedder", "hash", dim=64)
+HASH = make_plugin("embedder", "hash", dim=64)
 QUERY = "torch.matmul(a, b)"
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evokernel.core.plugins import make
-from evokernel.core.protocols import Value
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import ItemValue
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.read_only import Frozen
@@ -15,10 +15,10 @@ def item(id: str, text: str) -> MemoryItem:
 
 @pytest.fixture
 def bank(banks):
-    with Bank.open(banks(), make("embedder", "hash"), backend="cpp", run="before") as before:
+    with Bank.open(banks(), make_plugin("embedder", "hash"), backend="cpp", run="before") as before:
         before.add([item("before:s/t/0", "relu of rows"), item("before:s/t/1", "sum of columns")])
         before.update("s/t/0", Stage.DRAFT, {"before:s/t/0": 1.0}, 0.5)
-    with Bank.open(banks(), make("embedder", "hash"), backend="cpp", run="now") as found:
+    with Bank.open(banks(), make_plugin("embedder", "hash"), backend="cpp", run="now") as found:
         yield found
 
 
@@ -33,6 +33,6 @@ def test_what_is_added_is_found_by_its_id_only(bank):
 def test_no_value_changes(bank):
     frozen = Frozen(bank)
     before = frozen.values(["before:s/t/0"], Stage.DRAFT)
-    assert before == {"before:s/t/0": Value(0.5, 1)}
+    assert before == {"before:s/t/0": ItemValue(0.5, 1)}
     frozen.update("s/t/1", Stage.DRAFT, {"before:s/t/0": -1.0}, 0.5)
     assert frozen.values(["before:s/t/0"], Stage.DRAFT) == before

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from engine_parts import attempt, task
 
-from evokernel.core.bank_uri import Url
-from evokernel.core.plugins import make
-from evokernel.core.protocols import Value
+from evokernel.core.bank_uri import ServerUrl
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import ItemValue
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
@@ -21,14 +21,14 @@ def open_bank(request, banks, monkeypatch):
     """Held in memory; only its keys held, as of a large one; searched by the server, as a large one is that has many keys."""
     opened = []
     if request.param != "held":
-        if not isinstance(banks(), Url):
+        if not isinstance(banks(), ServerUrl):
             pytest.skip("a file is always held in memory")
         monkeypatch.setattr("evokernel.memory.postgres.LARGE", 0)
         if request.param == "far":
             monkeypatch.setattr("evokernel.memory.postgres.MANY", 0)
 
     def open(run="r", name="bank", backend="cpp", embedder=None):
-        opened.append(Bank.open(banks(name), embedder or make("embedder", "hash"), backend=backend, run=run))
+        opened.append(Bank.open(banks(name), embedder or make_plugin("embedder", "hash"), backend=backend, run=run))
         return opened[-1]
 
     yield open
@@ -88,13 +88,13 @@ def test_what_is_embedded(open_bank):
 
 def test_values_follow_equation_four(open_bank):
     bank = open_bank()
-    assert bank.values(["a"], Stage.DRAFT) == {"a": Value(0.0, 0)}
+    assert bank.values(["a"], Stage.DRAFT) == {"a": ItemValue(0.0, 0)}
     bank.update("t/x/0", Stage.DRAFT, {"a": 1.0, "b": -1.0}, 0.3)
     bank.update("t/x/1", Stage.DRAFT, {"a": 1.0}, 0.5)
-    assert bank.values(["a", "b"], Stage.DRAFT) == {"a": Value(0.3 + 0.5 * 0.7, 2), "b": Value(-0.3, 1)}
-    assert bank.values(["a"], Stage.REFINE) == {"a": Value()}
+    assert bank.values(["a", "b"], Stage.DRAFT) == {"a": ItemValue(0.3 + 0.5 * 0.7, 2), "b": ItemValue(-0.3, 1)}
+    assert bank.values(["a"], Stage.REFINE) == {"a": ItemValue()}
     bank.update("t/x/1", Stage.DRAFT, {"a": -1.0}, 0.5, scope="activation")
-    assert bank.values(["a"], Stage.DRAFT, scope="activation") == {"a": Value(-0.5, 1)}
+    assert bank.values(["a"], Stage.DRAFT, scope="activation") == {"a": ItemValue(-0.5, 1)}
     assert bank.values(["a"], Stage.DRAFT)["a"].visits == 2
 
 
@@ -102,7 +102,7 @@ def test_an_attempt_is_learned_once(open_bank):
     bank = open_bank()
     for _ in range(3):
         bank.update("t/x/0", Stage.DRAFT, {"a": 1.0}, 0.3)
-    assert bank.values(["a"], Stage.DRAFT)["a"] == Value(0.3, 1)
+    assert bank.values(["a"], Stage.DRAFT)["a"] == ItemValue(0.3, 1)
     with Bank.read(bank.path) as archive:
         assert [step.q_after for step in archive.history("a")] == [0.3]
 
@@ -112,7 +112,7 @@ def test_what_would_unbound_a_value_is_refused(open_bank, alpha, reward):
     bank = open_bank()
     with pytest.raises(ValueError, match="bounded"):
         bank.update("t/x/0", Stage.DRAFT, {"a": reward}, alpha)
-    assert bank.values(["a"], Stage.DRAFT)["a"] == Value()
+    assert bank.values(["a"], Stage.DRAFT)["a"] == ItemValue()
 
 
 def test_the_file_holds_what_the_run_saw(open_bank):
@@ -120,7 +120,7 @@ def test_the_file_holds_what_the_run_saw(open_bank):
     for n in range(50):
         bank.update(f"t/x/{n}", Stage.REFINE, {"a": (n % 7) / 3 - 1, "b": (n % 5) / 7}, 0.1 + (n % 3) / 10)
     with Bank.read(bank.path) as archive:
-        stored = {standing.item: Value(standing.q, standing.visits) for standing in archive.standings()}
+        stored = {standing.item: ItemValue(standing.q, standing.visits) for standing in archive.standings()}
     assert stored == bank.values(["a", "b"], Stage.REFINE)
 
 
@@ -178,7 +178,7 @@ def test_a_later_run_sees_everything(open_bank):
             learn(bank, run, 1)
     later = open_bank("c")
     assert {"a:t/relu/1", "b:t/relu/1", "b:t/relu/1/note"} <= set(ids(later.search("relu", 99)))
-    assert later.values(["seed1"], Stage.DRAFT)["seed1"] == Value(0.3 + 0.3 * (1 - 0.3), 2)
+    assert later.values(["seed1"], Stage.DRAFT)["seed1"] == ItemValue(0.3 + 0.3 * (1 - 0.3), 2)
 
 
 def test_an_edited_card_replaces_the_old_one(open_bank):
@@ -190,11 +190,11 @@ def test_an_edited_card_replaces_the_old_one(open_bank):
         assert [hit.item.text for hit in bank.search("convolution", 9)] == ["new words about convolution"]
     later = open_bank("c")
     assert later.search("convolution", 1)[0].item.text == "new words about convolution"
-    assert later.values(["cpp/tip"], Stage.REFINE)["cpp/tip"] == Value(0.3, 1)
+    assert later.values(["cpp/tip"], Stage.REFINE)["cpp/tip"] == ItemValue(0.3, 1)
 
 
 def test_growth_keeps_every_row(open_bank):
-    bank = open_bank(embedder=make("embedder", "hash", dim=64))
+    bank = open_bank(embedder=make_plugin("embedder", "hash", dim=64))
     for n in range(0, 300, 7):
         bank.add([item(f"i{m}", key=f"word{m} other{m * 31}") for m in range(n, n + 7)])
     for n in (0, 63, 64, 128, 299):

@@ -12,7 +12,7 @@ from test_memory_bank import item
 
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Value
+from evokernel.core.protocols import ItemValue
 from evokernel.core.records import Stage
 from evokernel.core.run import Run
 from evokernel.memory import provenance
@@ -105,7 +105,7 @@ def test_a_pack_without_a_task_holds_nothing_learned_on_it(path, tmp_path):
         assert moved(export(path, tmp_path / "pack.jsonl", Filters(without=(without,)))) == Moved(6, 2)
         assert b"relu" not in body(tmp_path / "pack.jsonl")
     import_pack(tmp_path / "other.db", tmp_path / "pack.jsonl", HASH)
-    assert standings(tmp_path / "other.db") == {("cpp/tip", "draft"): Value(-0.5 + 0.5 * 1.5, 2)}
+    assert standings(tmp_path / "other.db") == {("cpp/tip", "draft"): ItemValue(-0.5 + 0.5 * 1.5, 2)}
 
 
 def test_a_part_of_a_bank(path, tmp_path):

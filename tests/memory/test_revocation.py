@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_memory_bank import item
 
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Value
+from evokernel.core.protocols import ItemValue
 from evokernel.core.records import Candidate, GateResult, Outcome, Stage
 from evokernel.core.run import Run
 from evokernel.memory.bank import Bank
@@ -33,8 +33,8 @@ def test_a_revoked_kernel_takes_its_descendants_and_what_they_earned(path, targe
     assert taken.attempts == ("a:t/relu/0", "a:t/relu/1", "a:t/relu/2")
     assert (taken.updates, taken.recomputed) == (5, 3)
     assert standings(path) == {
-        ("cpp/tip", "draft"): Value(-0.5 + 0.5 * 1.5, 2),  # what gelu taught about it stays
-        ("a:t/gelu/0", "draft"): Value(0.5, 1),
+        ("cpp/tip", "draft"): ItemValue(-0.5 + 0.5 * 1.5, 2),  # what gelu taught about it stays
+        ("a:t/gelu/0", "draft"): ItemValue(0.5, 1),
     }
     with Bank.read(path) as archive:
         assert [step.revoked for step in archive.history("cpp/tip")] == [False, True, True, False]
@@ -44,7 +44,7 @@ def test_a_revoked_kernel_takes_its_descendants_and_what_they_earned(path, targe
         assert archive.get("a:t/relu/1").revoked
     with open_bank(path, "later") as bank:
         assert {hit.item.id for hit in bank.search("relu", 99, ("trace",))} == {"a:t/gelu/0", "a:t/relu/3", "a:t/gelu/1"}
-        assert bank.values(["cpp/tip"], Stage.DRAFT)["cpp/tip"] == Value(0.25, 2)
+        assert bank.values(["cpp/tip"], Stage.DRAFT)["cpp/tip"] == ItemValue(0.25, 2)
 
 
 def test_who_was_shown_it_is_told_and_left_alone(path):
@@ -56,7 +56,7 @@ def test_who_was_shown_it_is_told_and_left_alone(path):
 
 def test_who_was_shown_it_can_go_with_it(path):
     assert revoke(path, "t/relu/0", also_shown=True).attempts == ("a:t/relu/0", "a:t/gelu/1", "a:t/relu/1", "a:t/relu/2")
-    assert standings(path) == {("cpp/tip", "draft"): Value(-0.5, 1), ("a:t/gelu/0", "draft"): Value(0.5, 1)}
+    assert standings(path) == {("cpp/tip", "draft"): ItemValue(-0.5, 1), ("a:t/gelu/0", "draft"): ItemValue(0.5, 1)}
 
 
 def test_a_dry_run_says_the_same_and_does_nothing(path):
@@ -103,7 +103,7 @@ def test_rewards_against_a_false_best_go_too(tmp_path):
         refined(3, 20.0)  # twice as fast as any honest kernel, punished for not being as fast as the cheat
         refined(4, 0.0, feasible=False)  # failed, whatever the best was
     assert revoke(path, "t/relu/2").updates == 1
-    assert standings(path) == {("cpp/tip", "refine"): Value(-0.45 + 0.5 * (-1.0 + 0.45), 2)}
+    assert standings(path) == {("cpp/tip", "refine"): ItemValue(-0.45 + 0.5 * (-1.0 + 0.45), 2)}
 
 
 def test_revoking_again_takes_what_came_since(path):
@@ -123,7 +123,7 @@ def test_a_resumed_run_does_not_bring_it_back(path):
         learn(bank, "gelu", 0, ["cpp/tip"], feasible=False)
         learn(bank, "relu", 0, ["cpp/tip"])
         assert bank.get(["a:t/relu/0", "a:t/relu/0/note"]) == []
-        assert bank.values(["cpp/tip"], Stage.DRAFT)["cpp/tip"] == Value(-0.5, 1)
+        assert bank.values(["cpp/tip"], Stage.DRAFT)["cpp/tip"] == ItemValue(-0.5, 1)
 
 
 def test_a_pack_cannot_bring_it_back(path, tmp_path):
@@ -303,7 +303,7 @@ def test_a_resumed_run_neither_refines_nor_shows_what_was_revoked(tmp_path):
     folder = tmp_path / "run"
     before = run_again(folder, 8)
     cheat = next(a for a in before if a.task == "t/relu" and a.outcome.feasible)
-    taken = revoke(folder / "memory.db", cheat.trace, folders=[folder])
+    taken = revoke(folder / "memory.db", cheat.memory_id, folders=[folder])
     assert taken.unmarked == ()
     gone = {trace.partition(":")[2] for trace in taken.attempts}
     journal = (folder / "attempts.jsonl").read_bytes()
@@ -311,9 +311,9 @@ def test_a_resumed_run_neither_refines_nor_shows_what_was_revoked(tmp_path):
     assert (folder / "attempts.jsonl").read_bytes().startswith(journal)
     fresh = [a for a in after if a.id not in {b.id for b in before}]
     assert len(fresh) == 16
-    assert not gone & {a.start for a in fresh}
+    assert not gone & {a.start_point for a in fresh}
     names = {f"run:{id}{note}" for id in gone for note in ("", "/note")}
-    assert not names & {ref.id for a in fresh for ref in a.shown}
+    assert not names & {ref.id for a in fresh for ref in a.shown_items}
     for struck in (a for a in after if a.id in gone):
         assert not struck.outcome.feasible
         assert struck.outcome.latency_us is None
@@ -331,7 +331,7 @@ def test_folders_are_marked_where_the_bank_knows_them(path, tmp_path):
         learn(bank, "relu", 0, [])
     taken = revoke(path, "run:t/relu/0")
     assert taken.unmarked == ("a",)  # its copy is of a run whose folder nobody knows
-    assert Run.open(folder).revoked() == {"t/relu/0"}
+    assert Run.open(folder).revoked_ids() == {"t/relu/0"}
     assert revoke(path, "run:t/relu/0").unmarked == ("a",)
     assert len((folder / "revoked.jsonl").read_text().splitlines()) == 1
     assert json.loads((folder / "revoked.jsonl").read_text())["attempt"] == "t/relu/0"

@@ -3,7 +3,7 @@
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import folder, names
+from evokernel.core.plugins import plugin_folder, plugin_names
 from evokernel.memory.seed_cards import card, seeds
 
 GOOD = """---
@@ -28,13 +28,13 @@ def test_a_card_becomes_an_item(tmp_path):
     assert (item.id, item.kind, item.backend, item.title) == ("cpp/read-once", "practice", "cpp", "Read memory once: fuse the passes")
     assert (item.source, item.bottleneck, item.family, item.task) == ("measured", "memory", "softmax", None)
     assert item.apis == ("std::exp", "#pragma omp simd")
-    assert not item.bundle
+    assert not item.always_include
     assert item.text == "Body with --- inside.\n\n---\nMore."
 
 
 def test_a_bundled_card(tmp_path):
     (tmp_path / "abi.md").write_text(GOOD.replace("family: softmax", "bundle: true").replace("practice", "api"))
-    assert card(tmp_path / "abi.md", "cpp").bundle
+    assert card(tmp_path / "abi.md", "cpp").always_include
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_a_card_that_is_no_text(tmp_path):
         card(tmp_path / "bad.md", "cpp")
 
 
-@pytest.mark.parametrize("backend", names("backend"))
+@pytest.mark.parametrize("backend", plugin_names("backend"))
 def test_every_backends_cards_are_whole(backend):
     items = seeds(backend)
-    assert len(items) == len(list((folder("backend", backend) / "knowledge").glob("*.md")))
+    assert len(items) == len(list((plugin_folder("backend", backend) / "knowledge").glob("*.md")))
     assert len({item.id for item in items}) == len(items)
     assert all(item.id.startswith(f"{backend}/") and item.text and item.backend == backend for item in items)

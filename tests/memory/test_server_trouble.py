@@ -8,7 +8,7 @@ import pytest
 from bank_parts import learn, open_bank, standings, with_history
 from test_memory_bank import item
 
-from evokernel.core.bank_uri import place
+from evokernel.core.bank_uri import parse_location
 from evokernel.core.errors import InfraError, UserError
 from evokernel.memory import postgres as on_server
 from evokernel.memory import revoke as revoking
@@ -17,7 +17,7 @@ from evokernel.memory.queries import Browser, Wanted
 
 
 def test_a_session_that_the_server_ended_for_doing_nothing_is_begun_again(postgres, caplog):
-    url = place(postgres.url("idle"))
+    url = parse_location(postgres.url("idle"))
     with open_bank(url, "a") as bank:
         bank.add([item("cpp/tip", "practice")])
         bank._connection._connection.execute("SET idle_session_timeout = '100ms'")
@@ -28,7 +28,7 @@ def test_a_session_that_the_server_ended_for_doing_nothing_is_begun_again(postgr
 
 
 def test_whoever_looks_now_and_then_does_not_notice(postgres):
-    with Browser(with_history(place(postgres.url("idle_page")))) as browser:
+    with Browser(with_history(parse_location(postgres.url("idle_page")))) as browser:
         before = browser.page(Wanted(), 9)
         browser._connection._connection.execute("SET idle_session_timeout = '100ms'")
         time.sleep(0.5)
@@ -37,7 +37,7 @@ def test_whoever_looks_now_and_then_does_not_notice(postgres):
 
 def test_a_session_that_ends_inside_a_transaction(postgres, monkeypatch):
     monkeypatch.setattr(on_server, "WAITS_S", (0.0,))
-    url = place(postgres.url("idle_inside"))
+    url = parse_location(postgres.url("idle_inside"))
     server = schema.connect(url)
     lost = []
 
@@ -55,7 +55,7 @@ def test_a_session_that_ends_inside_a_transaction(postgres, monkeypatch):
 
 def test_who_tidies_for_long_is_waited_for_when_a_bank_is_opened(postgres, monkeypatch, caplog):
     monkeypatch.setattr(on_server, "LOCK_TIMEOUT_S", 0.1)
-    url = place(postgres.url("held_when_opened"))
+    url = parse_location(postgres.url("held_when_opened"))
     open_bank(url, "a").close()
     holder = schema.connect(url)
     holder.begin()
@@ -69,7 +69,7 @@ def test_who_tidies_for_long_is_waited_for_when_a_bank_is_opened(postgres, monke
 
 def test_a_writer_sees_what_was_written_while_it_waited(postgres):
     """Whatever the server's own way with transactions."""
-    url = place(postgres.url("waits") + "&options=-c%20default_transaction_isolation%3Dserializable")
+    url = parse_location(postgres.url("waits") + "&options=-c%20default_transaction_isolation%3Dserializable")
     with open_bank(url, "a") as bank, open_bank(url, "b") as other:
         bank.add([item("cpp/tip", "practice")])
         bank._connection.begin()
@@ -79,7 +79,7 @@ def test_a_writer_sees_what_was_written_while_it_waited(postgres):
 
 
 def test_what_no_server_can_hold_is_refused(postgres):
-    url = with_history(place(postgres.url("zero")))
+    url = with_history(parse_location(postgres.url("zero")))
     with Browser(url) as browser:
         for action in (lambda: browser.page(Wanted(task="a\0b"), 9), lambda: browser.get("a\0")):
             with pytest.raises(UserError, match="cannot hold"):
@@ -92,4 +92,4 @@ def test_a_server_that_goes_away_while_runs_are_looked_up(postgres, monkeypatch)
 
     monkeypatch.setattr(revoking, "where_runs_are", lost)
     with pytest.raises(InfraError, match="cannot be reached"):
-        revoking.revoke(with_history(place(postgres.url("lost_looking"))), "a:t/relu/0")
+        revoking.revoke(with_history(parse_location(postgres.url("lost_looking"))), "a:t/relu/0")

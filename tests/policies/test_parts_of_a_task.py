@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from engine_parts import attempt, task
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import MemoryItem, State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.policies.retrieval import alike, by_parts, nearest
+from evokernel.policies.retrieval import nearest, redundancy, round_robin_families
 from evokernel.tasks.family import families
 
 SUITES = Path(str(resources.files("evokernel.tasks")))
@@ -34,7 +34,7 @@ def shipped(file):
 def bank(tmp_path_factory):
     """What a run on all of level 1 leaves: two attempts each, one of them correct."""
     path = tmp_path_factory.mktemp("parts") / "bank.db"
-    with Bank.open(path, make("embedder", "hash"), backend="cpp", run="r") as bank:
+    with Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="r") as bank:
         for file in sorted((SUITES / "level1").rglob("[a-z]*.py")):
             made = shipped(file)
             for n in range(2):
@@ -43,7 +43,9 @@ def bank(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", FUSED)
-@pytest.mark.parametrize("policy", [make("policy", "value"), make("policy", "similarity", variety=0.3)], ids=["value", "varied"])
+@pytest.mark.parametrize(
+    "policy", [make_plugin("policy", "value"), make_plugin("policy", "similarity", variety=0.3)], ids=["value", "varied"]
+)
 def test_each_part_is_in_the_pool_and_has_a_correct_kernel_shown(bank, name, policy):
     state = State(task=shipped(SUITES / name))
     pool = nearest(state, bank, 16, ("experience", "trace"), 2, mixed=True)
@@ -66,7 +68,7 @@ def test_families_that_are_parts_take_turns():
     groups = [[MemoryItem(id=name, kind="trace", backend="cpp", title="", text="", task=name, family=name[0])] for name in names]
 
     def ordered(*parts):
-        return " ".join(group[0].id for group in by_parts(groups, parts))
+        return " ".join(group[0].id for group in round_robin_families(groups, parts))
 
     assert ordered() == "a1 a2 a3 m1 x1 m2 a4"
     assert ordered("a", "m") == "a1 m1 a2 m2 a3 a4 x1"
@@ -78,7 +80,7 @@ def test_only_what_is_of_one_kind_tells_the_same():
         return MemoryItem(id=origin, kind="trace", backend="cpp", title="", text="", task=origin, family=family, feasible=feasible)
 
     one = made("relu", "activation", True)
-    assert alike(made("tanh", "activation", True), [one]) == 1
-    assert alike(made("tanh", "activation", False), [one]) == 0
-    assert alike(made("matmul", "matmul", True), [one]) == 0
-    assert alike(made("relu", "activation", True), [one]) == 2
+    assert redundancy(made("tanh", "activation", True), [one]) == 1
+    assert redundancy(made("tanh", "activation", False), [one]) == 0
+    assert redundancy(made("matmul", "matmul", True), [one]) == 0
+    assert redundancy(made("relu", "activation", True), [one]) == 2

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import make
-from evokernel.core.protocols import Value
-from evokernel.core.records import MemoryItem, Outcome, Profile, Ref, Stage, State
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import ItemValue
+from evokernel.core.records import ContextRef, MemoryItem, Outcome, Profile, Stage, State
 from evokernel.memory import ledger
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.policies.retrieval import Selector, nearest
-from evokernel.policies.value import Running, ValuePolicy
+from evokernel.policies.value import RewardNormalizer, ValuePolicy
 
-HASH = make("embedder", "hash", dim=256)
+HASH = make_plugin("embedder", "hash", dim=256)
 REWARDS = st.lists(st.floats(-1, 1), max_size=60)
 
 
@@ -59,7 +59,7 @@ def shown(context, *roles):
 
 def test_an_empty_memory_gives_an_empty_draft(bank):
     context = ValuePolicy().choose(state("relu"), bank)
-    assert (context.stage, context.start, context.items) == (Stage.DRAFT, None, ())
+    assert (context.stage, context.start_point, context.items) == (Stage.DRAFT, None, ())
 
 
 def test_a_draft_shows_experiences_and_traces_but_no_practice_or_own_attempts(bank):
@@ -174,12 +174,12 @@ def test_a_refining_context_has_every_role(bank):
     third = remember(bank, "relu", 2, feasible=False, start=second.id)
     remember(bank, "gelu", 0, latency=5.0)
     remember(bank, "gelu", 1, latency=1.0)
-    bank.update("t/x/0", Stage.REFINE, {first.trace: 1.0}, 0.3)
+    bank.update("t/x/0", Stage.REFINE, {first.memory_id: 1.0}, 0.3)
     context = ValuePolicy(epsilon=0, epsilon_end=0, handicap=0).choose(state("relu", first, second, third), bank)
     assert context.stage is Stage.REFINE
-    assert context.start == first
-    assert shown(context, "start") == [first.trace]
-    assert shown(context, "child") == [second.trace]
+    assert context.start_point == first
+    assert shown(context, "start") == [first.memory_id]
+    assert shown(context, "child") == [second.memory_id]
     assert shown(context, "practice") == ["cpp/tip"]
     assert shown(context, "bottleneck") == ["cpp/memory"]
     assert shown(context, "trace") == ["r:t/gelu/1"]
@@ -191,35 +191,35 @@ def test_a_refining_context_has_every_role(bank):
 def test_a_start_point_is_chosen_by_value_and_ties_go_to_the_fastest(bank):
     made = [remember(bank, "relu", n, latency=latency) for n, latency in enumerate((30.0, 10.0, 20.0))]
     policy = ValuePolicy(epsilon=0, epsilon_end=0)
-    assert policy.choose(state("relu", *made), bank).start == made[1]
-    bank.update("t/x/0", Stage.REFINE, {made[2].trace: 1.0, made[1].trace: -1.5}, 0.3)
-    assert policy.choose(state("relu", *made), bank).start == made[2]
+    assert policy.choose(state("relu", *made), bank).start_point == made[1]
+    bank.update("t/x/0", Stage.REFINE, {made[2].memory_id: 1.0, made[1].memory_id: -1.5}, 0.3)
+    assert policy.choose(state("relu", *made), bank).start_point == made[2]
 
 
 def test_a_slow_start_that_was_improved_upon_gives_way_to_what_came_of_it(bank):
     slow = remember(bank, "relu", 0, latency=1000.0)
     fast = remember(bank, "relu", 1, latency=100.0, start=slow.id)
-    bank.update(fast.id, Stage.REFINE, {slow.trace: 0.99}, 0.3)  # earned against the best of its day: itself
+    bank.update(fast.id, Stage.REFINE, {slow.memory_id: 0.99}, 0.3)  # earned against the best of its day: itself
     grown = state("relu", slow, fast)
-    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(grown, bank).start == fast
-    assert ValuePolicy(epsilon=0, epsilon_end=0, handicap=0).choose(grown, bank).start == slow
+    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(grown, bank).start_point == fast
+    assert ValuePolicy(epsilon=0, epsilon_end=0, handicap=0).choose(grown, bank).start_point == slow
     near = remember(bank, "relu", 2, latency=105.0, start=slow.id)  # not far behind, and worth something
-    bank.update(near.id, Stage.REFINE, {near.trace: 0.99}, 0.3)
-    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", slow, fast, near), bank).start == near
+    bank.update(near.id, Stage.REFINE, {near.memory_id: 0.99}, 0.3)
+    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", slow, fast, near), bank).start_point == near
 
 
 def test_an_untimed_start_comes_after_the_timed(bank):
     untimed = attempt(0, "relu").model_copy(update={"outcome": Outcome(gates=attempt(0).outcome.gates)})
     bank.add(distill(task("relu"), untimed))
     timed = remember(bank, "relu", 1, latency=100.0)
-    bank.update("t/x/0", Stage.REFINE, {untimed.trace: 1.0}, 0.3)
-    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", untimed, timed), bank).start == timed
+    bank.update("t/x/0", Stage.REFINE, {untimed.memory_id: 1.0}, 0.3)
+    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", untimed, timed), bank).start_point == timed
 
 
 def test_the_other_start_points_are_variants(bank):
     made = [remember(bank, "relu", n, latency=latency) for n, latency in enumerate((30.0, 10.0, 20.0))]
     context = ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", *made), bank)
-    assert shown(context, "variant") == [made[2].trace, made[0].trace]  # all there is: the other roles have nothing to show
+    assert shown(context, "variant") == [made[2].memory_id, made[0].memory_id]  # all there is: the other roles have nothing to show
 
 
 def test_a_child_without_code_is_shown_by_its_note(bank):
@@ -228,14 +228,14 @@ def test_a_child_without_code_is_shown_by_its_note(bank):
         update={"start": first.id, "candidate": first.candidate.model_copy(update={"files": {}})}
     )
     bank.add(distill(task("relu"), empty))
-    assert shown(ValuePolicy().choose(state("relu", first, empty), bank), "child") == [f"{empty.trace}/note"]
+    assert shown(ValuePolicy().choose(state("relu", first, empty), bank), "child") == [f"{empty.memory_id}/note"]
 
 
 def test_untimed_and_unprofiled_start_points_do_no_harm(bank):
     made = attempt(0, "relu").model_copy(update={"outcome": Outcome(gates=attempt(0).outcome.gates)})
     bank.add(distill(task("relu"), made))
     context = ValuePolicy().choose(state("relu", made), bank)
-    assert (context.stage, context.start) == (Stage.REFINE, made)
+    assert (context.stage, context.start_point) == (Stage.REFINE, made)
 
 
 # --- chance -----------------------------------------------------------------------------------------------------------------
@@ -280,15 +280,15 @@ def test_a_pick_is_a_part_of_the_pool_without_repeats(values, n, epsilon, seed):
 
 def test_exploration_falls_over_the_budget():
     policy = ValuePolicy(epsilon=0.2, epsilon_end=0.05, budget=31)
-    assert [round(policy.exploration(n), 4) for n in (0, 15, 30, 99)] == [0.2, 0.125, 0.05, 0.05]
-    assert ValuePolicy(epsilon=0.2, budget=1).exploration(0) == 0.2
+    assert [round(policy.current_epsilon(n), 4) for n in (0, 15, 30, 99)] == [0.2, 0.125, 0.05, 0.05]
+    assert ValuePolicy(epsilon=0.2, budget=1).current_epsilon(0) == 0.2
 
 
 def test_lambda_may_follow_a_schedule():
     policy = ValuePolicy(widen=[[20, 30], [0, 2]])
-    assert [policy.widening(round) for round in (0, 19, 20, 40)] == [2, 2, 30, 30]
-    assert ValuePolicy(widen=[[5, 3]]).widening(0) == 3
-    assert ValuePolicy(widen=2.5).widening(7) == 2.5
+    assert [policy.current_pool_factor(round) for round in (0, 19, 20, 40)] == [2, 2, 30, 30]
+    assert ValuePolicy(widen=[[5, 3]]).current_pool_factor(0) == 3
+    assert ValuePolicy(widen=2.5).current_pool_factor(7) == 2.5
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------------
@@ -296,22 +296,26 @@ def test_lambda_may_follow_a_schedule():
 
 def made_with(shown, n=0, reward=1.0, start=None, name="relu"):
     return attempt(n, name, stage=Stage.REFINE if start else Stage.DRAFT).model_copy(
-        update={"shown": tuple(Ref(id=id, role=role) for id, role in shown), "reward": reward, "start": start}
+        update={"shown": tuple(ContextRef(id=id, role=role) for id, role in shown), "reward": reward, "start": start}
     )
 
 
 def test_everything_shown_learns_but_api_cards(bank):
     policy = ValuePolicy(alpha=0.5, settle=0)
     policy.learn(state("relu"), made_with([("a", "trace"), ("b", "experience"), ("c", "api")]), bank)
-    assert bank.values(["a", "b", "c"], Stage.DRAFT) == {"a": Value(0.5, 1), "b": Value(0.5, 1), "c": Value()}
+    assert bank.values(["a", "b", "c"], Stage.DRAFT) == {"a": ItemValue(0.5, 1), "b": ItemValue(0.5, 1), "c": ItemValue()}
     first = attempt(0, "relu")
     policy.learn(state("relu", first), made_with([("r:t/relu/0", "start"), ("d", "child")], 1, 0.5, start=first.id), bank)
-    assert bank.values(["r:t/relu/0", "d", "a"], Stage.REFINE) == {"r:t/relu/0": Value(0.25, 1), "d": Value(0.25, 1), "a": Value()}
+    assert bank.values(["r:t/relu/0", "d", "a"], Stage.REFINE) == {
+        "r:t/relu/0": ItemValue(0.25, 1),
+        "d": ItemValue(0.25, 1),
+        "a": ItemValue(),
+    }
 
 
 def test_the_start_point_learns_even_when_its_trace_was_not_shown(bank):
     ValuePolicy(alpha=0.5).learn(state("relu", attempt(0, "relu")), made_with([], 1, 1.0, start="t/relu/0"), bank)
-    assert bank.values(["r:t/relu/0"], Stage.REFINE)["r:t/relu/0"] == Value(0.5, 1)
+    assert bank.values(["r:t/relu/0"], Stage.REFINE)["r:t/relu/0"] == ItemValue(0.5, 1)
 
 
 def test_a_prior_fades_as_if_values_had_started_there(bank):
@@ -338,7 +342,7 @@ def test_values_per_family_are_drawn_to_the_items_own(bank):
     policy = ValuePolicy(alpha=1.0, settle=0, state="family", shrink=2.0)
     policy.learn(state("relu", family="activation"), made_with([("a", "trace")], 0, 1.0), bank)
     policy.learn(state("sum", family="reduction"), made_with([("a", "trace")], 0, -1.0, name="sum"), bank)
-    assert bank.values(["a"], Stage.DRAFT)["a"] == Value(-1.0, 2)
+    assert bank.values(["a"], Stage.DRAFT)["a"] == ItemValue(-1.0, 2)
     assert policy.worth(["a"], Stage.DRAFT, "activation", bank)["a"] == pytest.approx((1 * 1.0 + 2 * -1.0) / 3)
     assert policy.worth(["a"], Stage.DRAFT, "matmul", bank)["a"] == -1.0  # nothing learned there yet
     assert ValuePolicy().worth(["a"], Stage.DRAFT, "activation", bank)["a"] == -1.0
@@ -370,7 +374,7 @@ def test_learning_a_journal_again_gives_the_same_values_and_they_stay_bounded(tm
 
 @given(REWARDS, st.floats(0.001, 1), st.floats(-1, 1))
 def test_bounded_rewards_keep_q_bounded(rewards, alpha, q0):
-    value = Value(q0)
+    value = ItemValue(q0)
     for reward in rewards:
         value = ledger.learned(value, reward, alpha)
         assert -1 - 1e-9 <= value.q <= 1 + 1e-9  # Lemma 1
@@ -378,7 +382,7 @@ def test_bounded_rewards_keep_q_bounded(rewards, alpha, q0):
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30), st.floats(0.01, 1))
 def test_a_constant_alpha_is_an_exponential_moving_average(rewards, alpha):
-    value = Value()
+    value = ItemValue()
     for reward in rewards:
         value = ledger.learned(value, reward, alpha)
     weights = [alpha * (1 - alpha) ** k for k in range(len(rewards))]
@@ -387,7 +391,7 @@ def test_a_constant_alpha_is_an_exponential_moving_average(rewards, alpha):
 
 @given(st.lists(st.floats(-1, 1), min_size=20, max_size=200))
 def test_a_shrinking_alpha_converges_to_the_mean_reward(rewards):
-    value = Value()
+    value = ItemValue()
     for n, reward in enumerate(rewards, start=1):  # the sum of 1/n diverges, that of its squares does not
         value = ledger.learned(value, reward, 1 / n)
     assert value.q == pytest.approx(sum(rewards) / len(rewards), abs=1e-9)
@@ -405,7 +409,7 @@ def test_infrastructure_trouble_teaches_nothing(bank):
         context = policy.choose(state("relu"), bank)
         with pytest.raises(InfraError):
             lost_device()
-        assert bank.values(shown(context), Stage.DRAFT) == {id: Value() for id in shown(context)}
+        assert bank.values(shown(context), Stage.DRAFT) == {id: ItemValue() for id in shown(context)}
     assert policy.running == {}
 
 
@@ -413,13 +417,13 @@ def test_infrastructure_trouble_teaches_nothing(bank):
 
 
 def test_rewards_are_raw_while_warming_up():
-    running = Running(warmup=3, sigma_floor=0.1, clip=3.0)
+    running = RewardNormalizer(warmup=3, sigma_floor=0.1, clip=3.0)
     assert [running.normalise(reward) for reward in (0.5, -1.0, 0.25)] == [0.5, -1.0, 0.25]
     assert running.normalise(0.9) != 0.9
 
 
 def test_equal_rewards_do_not_blow_up():
-    running = Running(warmup=2, sigma_floor=0.1, clip=3.0)
+    running = RewardNormalizer(warmup=2, sigma_floor=0.1, clip=3.0)
     out = [running.normalise(0.3) for _ in range(20)]
     assert out[2:] == pytest.approx([0.0] * 18, abs=1e-9)
     assert running.sigma == 0.1
@@ -428,13 +432,13 @@ def test_equal_rewards_do_not_blow_up():
 
 @given(st.lists(st.floats(-1, 1), max_size=100), st.integers(0, 10), st.floats(0.01, 1), st.floats(0.5, 5))
 def test_normalised_rewards_are_finite_and_clipped(rewards, warmup, floor, clip):
-    running = Running(warmup, floor, clip)
+    running = RewardNormalizer(warmup, floor, clip)
     assert all(abs(running.normalise(reward)) <= max(1.0, clip) for reward in rewards)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=100))
 def test_running_statistics_are_the_statistics(rewards):
-    running = Running(0, 1e-6, 3.0)
+    running = RewardNormalizer(0, 1e-6, 3.0)
     for reward in rewards:
         running.normalise(reward)
     mean = sum(rewards) / len(rewards)
@@ -475,6 +479,6 @@ def test_failures_enter_the_statistics_and_drafts_do_not(bank):
 )
 def test_wrong_settings_are_refused_in_one_line(wrong):
     with pytest.raises(UserError) as caught:
-        make("policy", "value", **wrong)
+        make_plugin("policy", "value", **wrong)
     assert next(iter(wrong)) in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import made_run
 
-from evokernel.core.final_results import Final
-from evokernel.core.records import Attempt, Ref, Stage, Task
+from evokernel.core.final_results import FinalResult
+from evokernel.core.records import Attempt, ContextRef, Stage, Task
 from evokernel.experiments import spec
 from evokernel.experiments.results import Results
 from evokernel.reports.metrics import Tried, by_task
@@ -24,7 +24,9 @@ def attempts(tasks: list[Task], budget: int, skill: float, seed: int, cost: floa
         for task in tasks:
             is_solved = task.id in solved
             roles = ("api", "practice", "trace", "experience", *(("start", "child") if is_solved else ()))
-            shown = tuple(Ref(id=f"cpp/card{draw.randrange(5)}", role=role, q=None if role == "api" else draw.random()) for role in roles)
+            shown = tuple(
+                ContextRef(id=f"cpp/card{draw.randrange(5)}", role=role, q=None if role == "api" else draw.random()) for role in roles
+            )
             is_right = draw.random() < skill * (1 + number / 4)
             outcome = made_run.passed(200 / (1 + 0.2 * number)) if is_right else made_run.failed(*draw.choice(FAILURES))
             solved |= {task.id} if is_right else set()
@@ -37,11 +39,13 @@ def attempts(tasks: list[Task], budget: int, skill: float, seed: int, cost: floa
 
 def tried(tasks: list[Task], made: list[Attempt]) -> list[Tried]:
     """With bests that were judged again, of which the first one fell."""
-    finals: dict[str, Final] = {}
+    finals: dict[str, FinalResult] = {}
     for number, one in enumerate(by_task(tasks, made)):
         for attempt in [attempt for _, attempt in one.correct] if number == 0 else [one.best] if one.best else []:
             outcome = made_run.failed("check", "mismatch") if number == 0 else attempt.outcome
-            finals[attempt.id] = Final(task=one.task.id, attempt=attempt.id, outcome=outcome.model_copy(update={"protocol": "strict"}))
+            finals[attempt.id] = FinalResult(
+                task=one.task.id, attempt=attempt.id, outcome=outcome.model_copy(update={"protocol": "strict"})
+            )
     return by_task(tasks, made, finals)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from evokernel.core.config import RunConfig
-from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Profile, Ref, Signature, Stage, Task, Tensor, Usage, Work
+from evokernel.core.records import Attempt, Candidate, ContextRef, GateResult, Outcome, Profile, Signature, Stage, Task, Tensor, Usage, Work
 from evokernel.core.run import Run
 
 SOURCE = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
@@ -55,7 +55,7 @@ def attempt(of: Task, number: int, outcome: Outcome, **more: object) -> Attempt:
 def made() -> tuple[list[Task], list[Attempt]]:
     """Three tasks, three rounds: one solved at once and improved, one solved late, one never."""
     relu, softmax, matmul = task("relu"), task("softmax", "softmax"), task("matmul", "matmul")
-    shown = (Ref(id="cpp/tiling", role="practice", q=0.5),)
+    shown = (ContextRef(id="cpp/tiling", role="practice", q=0.5),)
     attempts = [
         attempt(relu, 0, passed(100.0)),
         attempt(softmax, 0, failed("build", "compile_error", "kernel.cpp:3: expected ';'\n  3 | int x")),
@@ -87,4 +87,4 @@ def write_run(folder: Path, tasks: list[Task], attempts: list[Attempt], **settin
 
 
 def with_usage(cost_usd: float | None) -> Usage:
-    return Usage(model="m", calls=1, tokens_in=10, tokens_out=20, cost_usd=cost_usd, seconds=1.0)
+    return Usage(model="m", calls=1, input_tokens=10, output_tokens=20, cost_usd=cost_usd, seconds=1.0)

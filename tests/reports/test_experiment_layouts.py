@@ -3,7 +3,7 @@
 import made_run
 import pytest
 
-from evokernel.core.records import Ref
+from evokernel.core.records import ContextRef
 from evokernel.experiments.figures import LAYOUTS, curriculum, outcomes, timeline
 from evokernel.reports.metrics import by_task
 
@@ -27,7 +27,7 @@ def tries():
 
 
 def shown(task, *more):
-    return tuple(Ref(id=f"made-run:{name}", role="trace", q=0.5) for name in (f"{task.id}/0", *more))
+    return tuple(ContextRef(id=f"made-run:{name}", role="trace", q=0.5) for name in (f"{task.id}/0", *more))
 
 
 def test_categories_tiers_and_gains(tries):

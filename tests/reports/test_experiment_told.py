@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from evokernel.core.final_results import Final
+from evokernel.core.final_results import FinalResult
 from evokernel.experiments import cost_estimate, cost_tables, plots, report_writer, result_tables, spec
 from evokernel.experiments.figures import LAYOUTS
 from evokernel.experiments.intervals import Interval
@@ -56,7 +56,7 @@ def test_what_another_protocol_says_is_known_or_not():
     wrong = made_run.attempt(task, 0, made_run.failed("check", "mismatch"))
     (unasked,) = by_task([task], [wrong])
     passing = made_run.passed(1.0).model_copy(update={"protocol": "paper"})
-    final = Final(task=task.id, attempt=wrong.id, outcome=passing)
+    final = FinalResult(task=task.id, attempt=wrong.id, outcome=passing)
     assert holds("paper")(unasked) is None
     assert holds("paper")(replace(unasked, others={})) == 0.0
     assert holds("paper")(replace(unasked, others={wrong.id: final})) == 1.0
@@ -96,7 +96,7 @@ def test_what_it_took_is_told_or_not_reported(two, tmp_path):
 def test_attempts_to_a_first_feasible_kernel_are_the_loops():
     task = made_run.task("relu")
     made = [made_run.attempt(task, number, outcome) for number, outcome in enumerate((made_run.passed(2.0), made_run.passed(1.0)))]
-    fell = Final(task=task.id, attempt=made[0].id, outcome=made_run.failed("check", "mismatch"))
+    fell = FinalResult(task=task.id, attempt=made[0].id, outcome=made_run.failed("check", "mismatch"))
     (tried,) = by_task([task], made, {made[0].id: fell})
     assert tried.first_round == 2, "the first did not hold up"
     assert attempts_spent(tried) == 1, "but the loop went by it"
@@ -124,7 +124,7 @@ def test_what_was_published_is_told_also_where_it_is_a_sentence(two):
 
 def test_every_toolchain_and_machine_that_runs_had_is_named(tmp_path):
     results = made_experiment.results(tmp_path, ["value"], budget=1, seeds=1)
-    results.runs[0].note({"versions": {"evokernel": "0.1.0"}, "hardware": {"machine": "another"}})
+    results.runs[0].record_environment({"versions": {"evokernel": "0.1.0"}, "hardware": {"machine": "another"}})
     assert result_tables.versions(results) == ["evokernel 0.1.0, machine another", "evokernel 0.1.0, machine test"]
     (run,) = results.runs
     assert "test, then another" in page.render(run, [], None, [])

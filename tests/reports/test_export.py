@@ -10,7 +10,7 @@ import made_run
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate
 from evokernel.core.run import Run
 from evokernel.reports.export import export
@@ -60,7 +60,7 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, const float* weig
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    if missing := make("backend", "cpp").missing():
+    if missing := make_plugin("backend", "cpp").missing():
         pytest.skip(missing)
     file = tmp_path / "ops" / "mixed.py"
     file.parent.mkdir()
@@ -69,7 +69,7 @@ def run(tmp_path: Path) -> Run:
     unsolved = made_run.task("never")
     best = made_run.attempt(task, 0, made_run.passed(10.0), candidate=Candidate(backend="cpp", files={"kernel.cpp": KERNEL}))
     run = made_run.write_run(tmp_path / "run", [task, unsolved], [best, made_run.attempt(unsolved, 0, made_run.failed("check", "nan"))])
-    prompt = run.artifacts(best.id) / "reply.prompt.md"
+    prompt = run.artifact_folder(best.id) / "reply.prompt.md"
     prompt.parent.mkdir(parents=True)
     prompt.write_text("write a kernel")
     return run

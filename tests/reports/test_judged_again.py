@@ -8,7 +8,7 @@ import pytest
 from evokernel.cli.report import show
 from evokernel.core import final_results
 from evokernel.core.errors import UserError
-from evokernel.core.final_results import Final
+from evokernel.core.final_results import FinalResult
 from evokernel.core.run import Run
 from evokernel.reports import metrics, tables
 from evokernel.reports.export import export
@@ -21,7 +21,7 @@ def run_with(folder, **judged):
     run = made_run.write_run(folder, *made_run.made())
     for name, outcome in judged.items():
         task, _, number = name.partition("_")
-        final_results.append(folder, Final(task=f"made/{task}", attempt=f"made/{task}/{number}", outcome=outcome))
+        final_results.append_final_result(folder, FinalResult(task=f"made/{task}", attempt=f"made/{task}/{number}", outcome=outcome))
     return run
 
 

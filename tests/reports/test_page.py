@@ -37,7 +37,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, str]:
     kernel = Candidate(backend="cpp", files={"kernel.cpp": f"// {EVIL} $x^2$\n"}, notes=EVIL)
     attempts[3] = attempts[3].model_copy(update={"candidate": kernel, "lesson": EVIL})
     attempts[1] = made_run.attempt(tasks[1], 0, made_run.failed("build", EVIL, EVIL))
-    shown = attempts[4].shown[0].model_copy(update={"id": f"{EVIL}$"})
+    shown = attempts[4].shown_items[0].model_copy(update={"id": f"{EVIL}$"})
     attempts[4:6] = [attempt.model_copy(update={"shown": (shown,)}) for attempt in attempts[4:6]]
     run = made_run.write_run(tmp_path_factory.mktemp("page") / "run", tasks, attempts, generator={"name": "template_search", "note": EVIL})
     value = Valued(id=EVIL, kind="trace", title=EVIL, q1=0.5, visits1=2, q2=None, visits2=0)

@@ -38,7 +38,7 @@ def check(file: TaskFile) -> Task:
     changed = {key: value for key, value in task.sizes["held_out"].items() if task.sizes["small"].get(key) != value}
     assert any(value % 2 for value in changed.values()), f"nothing odd in {task.sizes['held_out']}"
     assert task.work.flops > 0 or task.family in ("gather", "sorting")
-    assert task.work.bytes > 0 < task.work.memory
+    assert task.work.bytes > 0 < task.work.peak_bytes
     return task
 
 

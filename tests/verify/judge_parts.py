@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 
-needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
+needs_compiler = pytest.mark.skipif(make_plugin("backend", "cpp").missing() is not None, reason="no C++ compiler")
 HONEST = "def kernel(a):\n    a.outputs[0].data[...] = 2 * a.inputs[0].data\n"
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Timed
+from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Profile
 
 
@@ -84,4 +84,6 @@ class Priced:
     def timed(self, task, workdir: Path, said):
         *_, last = re.findall(r"report \d of 4, ([\d.]+) us", said)
         summary = f"{said.count('report')} runs, {'outside a jail' if 'jailed no' in said else 'in a jail'}"
-        return Timed("estimate (a line)", (float(last),), {"eager": (3 * float(last),)}, Profile(bottleneck="memory", summary=summary))
+        return TimingResult(
+            "estimate (a line)", (float(last),), {"eager": (3 * float(last),)}, Profile(bottleneck="memory", summary=summary)
+        )

@@ -29,9 +29,9 @@ def test_pairs_tell_the_faster_from_the_slower(sine):
     assert faster.feasible, faster.failure
     assert faster.incumbent == four.id
     assert len(faster.incumbent_us) == len(faster.samples_us) == len(faster.baseline_us["eager"])
-    assert faster.interval("incumbent")[0] > 2
+    assert faster.speedup_interval("incumbent")[0] > 2
     slower = verify(Job(backend="cpp", task=sine, candidate=four, incumbent=once))
-    assert slower.interval("incumbent")[1] < 0.5
+    assert slower.speedup_interval("incumbent")[1] < 0.5
 
 
 def judged(doubling, text, best, **more):
@@ -100,7 +100,7 @@ def test_made_up_times_pair_with_those_of_the_best_so_far(doubling):
     found = judged(doubling, HONEST, HONEST + "# other\n", clock="synthetic")
     again = judged(doubling, HONEST + "# other\n", HONEST, clock="synthetic")
     assert found.incumbent_us == again.samples_us
-    assert found.ratio("incumbent") == pytest.approx(1 / again.ratio("incumbent"), rel=1e-3)
+    assert found.median_speedup("incumbent") == pytest.approx(1 / again.median_speedup("incumbent"), rel=1e-3)
 
 
 def test_only_who_may_be_faster_is_a_close_call():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 
-pytestmark = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(make_plugin("backend", "cpp").missing() is not None, reason="no C++ compiler")
 
 HEAD = "import torch\nfrom torch import nn\nN = 96\nM = 64\n"
 

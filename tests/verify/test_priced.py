@@ -8,8 +8,8 @@ from priced_backend import Priced
 from traced_backend import Traced
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
-from evokernel.core.protocols import PricedBackend, TracedBackend
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import LatencyEstimator, TracedBackend
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import layers
 from evokernel.verify import incumbent, verify
@@ -28,12 +28,12 @@ def priced(doubling):
 
 
 def test_who_is_what():
-    assert isinstance(Priced(), PricedBackend)
+    assert isinstance(Priced(), LatencyEstimator)
     assert not isinstance(Priced(), TracedBackend)
-    assert isinstance(Traced(), PricedBackend)
+    assert isinstance(Traced(), LatencyEstimator)
     assert isinstance(Traced(), TracedBackend)
-    assert not isinstance(make("backend", "cpp"), PricedBackend)
-    assert isinstance(make("backend", "pallas"), TracedBackend)
+    assert not isinstance(make_plugin("backend", "cpp"), LatencyEstimator)
+    assert isinstance(make_plugin("backend", "pallas"), TracedBackend)
 
 
 def test_the_price_comes_from_what_the_process_wrote(priced):

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Array
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
-from evokernel.verify.case_factory import Maker
+from evokernel.verify.case_factory import CaseFactory
 from evokernel.verify.cases import changeable
 from evokernel.verify.compare import Expected, Rule
 from evokernel.verify.feedback import describe
 from evokernel.verify.trial import Trial
 
-needs_compiler = pytest.mark.skipif(make("backend", "cpp").missing() is not None, reason="no C++ compiler")
+needs_compiler = pytest.mark.skipif(make_plugin("backend", "cpp").missing() is not None, reason="no C++ compiler")
 TASK = """
 import torch
 from torch import nn
@@ -56,7 +56,7 @@ def test_a_triangle_stays_one_while_it_is_timed(compiled, other):
 def test_elements_change_places_only_where_they_have_none(tmp_path, name):
     (tmp_path / "task.py").write_text(TASK.format(a=STRUCTURED[name], b=PLAIN))
     job = Job(backend="cpp", task=load(str(tmp_path / "task.py"))[0], candidate=Candidate(backend="cpp", files={}))
-    with Trial(job, make("backend", "cpp"), tmp_path) as trial:
+    with Trial(job, make_plugin("backend", "cpp"), tmp_path) as trial:
         assert changeable(trial.case("small", 0)) == [1]
 
 
@@ -89,7 +89,7 @@ def get_inputs():
 def test_ties_of_a_quotient_may_go_either_way(tmp_path):
     """Of a / (m / 127) and a * (127 / m) neither is more right, and they do not round alike."""
     (tmp_path / "task.py").write_text(TIES)
-    maker, others = Maker(load(str(tmp_path / "task.py"))[0], "strict", 1), 0
+    maker, others = CaseFactory(load(str(tmp_path / "task.py"))[0], "strict", 1), 0
     for seed in range(16):
         answer = maker.make("bench", "own", seed)
         a, expected = answer.inputs[0].data, answer.expected[0]

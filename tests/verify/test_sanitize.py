@@ -20,7 +20,7 @@ from evokernel.verify.trial import Trial
 
 HERE = Path(__file__).parent
 CODE = (HERE / "watched_faults.cpp").read_text()
-pytestmark = pytest.mark.skipif(not CppBackend().sanitizer().found, reason=CppBackend().sanitizer().detail)
+pytestmark = pytest.mark.skipif(not CppBackend().sanitizer().is_available, reason=CppBackend().sanitizer().detail)
 FAULTS = {
     "reads 8 bytes past the end of `x`": (1, "out_of_bounds"),
     "reads 4 bytes before the start of `x`": (2, "out_of_bounds"),
@@ -53,7 +53,7 @@ def numbered():
 def built(numbered, tmp_path_factory):
     """The instrumented kernel with all faults in it."""
     folder = tmp_path_factory.mktemp("watched")
-    return folder, CppBackend().sanitized(numbered, job_of(numbered, CODE).candidate, folder)
+    return folder, CppBackend().build_sanitized(numbered, job_of(numbered, CODE).candidate, folder)
 
 
 def job_of(task, code, **settings):
@@ -67,7 +67,7 @@ def commit(fault, task, built):
         for case in trial.drawn["small"]:
             case.scalars = (("fault", "int", fault),)
         sanitize.run(trial, *built)
-        return trial.without
+        return trial.skipped_checks
 
 
 @pytest.mark.parametrize(("words", "fault", "reason"), one_in(3, [(words, *found) for words, found in FAULTS.items()]))
@@ -109,12 +109,12 @@ def test_only_the_strict_protocol_asks_for_it(numbered):
 
 def test_the_build_for_the_sanitizer_does_not_show(numbered, tmp_path):
     told = "#ifdef __SANITIZE_ADDRESS__\n#error watched\n#endif\n"
-    assert CppBackend().sanitized(numbered, job_of(numbered, told + CODE).candidate, tmp_path)["LD_PRELOAD"]
+    assert CppBackend().build_sanitized(numbered, job_of(numbered, told + CODE).candidate, tmp_path)["LD_PRELOAD"]
 
 
 def test_a_text_that_compiles_only_unwatched_is_refused(numbered, tmp_path):
     with pytest.raises(CandidateError) as caught:
-        CppBackend().sanitized(numbered, job_of(numbered, "#error not here\n").candidate, tmp_path)
+        CppBackend().build_sanitized(numbered, job_of(numbered, "#error not here\n").candidate, tmp_path)
     assert (caught.value.reason, "not for the sanitizer" in caught.value.detail) == ("compile_error", True)
 
 
@@ -134,12 +134,14 @@ def poor_compiler(tmp_path, monkeypatch):
 
 def test_without_a_sanitizer_the_verdict_says_so(numbered, poor_compiler):
     backend = CppBackend(compiler=poor_compiler)
-    assert not backend.sanitizer().found
-    assert backend.sanitizer() in list(backend.equipment())
+    assert not backend.sanitizer().is_available
+    assert backend.sanitizer() in list(backend.optional_tools())
     outcome = verify(job_of(numbered, CODE.replace("switch (fault)", "switch (2)"), settings={"compiler": poor_compiler}))
     assert outcome.feasible, outcome.failure
     assert "sanitize" not in [gate.gate for gate in outcome.gates], "a gate that was not run is not passed"
-    assert [line for line in outcome.without if line.startswith("sanitizer: poor-g++ has none") and "apt install" in line], outcome.without
+    assert [line for line in outcome.skipped_checks if line.startswith("sanitizer: poor-g++ has none") and "apt install" in line], (
+        outcome.skipped_checks
+    )
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_known_seeds_give_equal_cases(doubling):
 
 
 def test_sizes_drawn_in_secret_differ(doubling):
-    makers = [case_factory.Maker(doubling, "strict", seed) for seed in range(8)]
+    makers = [case_factory.CaseFactory(doubling, "strict", seed) for seed in range(8)]
     sizes = {made.has("odd") and made.overrides["odd"]["N"] for made in makers}
     assert len(sizes) > 3
     assert all(size % 2 for size in sizes)

@@ -25,7 +25,7 @@ def traced(doubling, tmp_path):
     def verified(text, backend="traced_backend:Traced", timeout_s=20.0, again=False, **settings):
         candidate = Candidate(backend=backend, files={"kernel.py": text})
         given = {"where": str(tmp_path), **settings}
-        return verify(Job(backend=backend, settings=given, task=doubling, candidate=candidate, timeout_s=timeout_s, again=again))
+        return verify(Job(backend=backend, settings=given, task=doubling, candidate=candidate, timeout_s=timeout_s, ignore_cache=again))
 
     return verified
 
@@ -149,7 +149,7 @@ def test_a_spoiled_store_is_no_error(traced, monkeypatch, tmp_path, doubling):
 
 def test_other_code_of_the_judge_means_another_verdict(doubling):
     job = Job(backend="cpp", task=doubling, candidate=Candidate(backend="cpp", files={"kernel.cpp": ""}))
-    backend = verifier.make("backend", "cpp")
+    backend = verifier.make_plugin("backend", "cpp")
     one, other = (outcome_cache.entry(job, backend, {"compiler": name}) for name in ("a", "b"))
     assert one != other
     assert outcome_cache.entry(job, backend, {"compiler": "a"}) == one

@@ -5,10 +5,10 @@ import pytest
 from judge_parts import HONEST, PRODUCT, needs_compiler
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.verify.candidate_main import MOVED, OTHER, PAIR, bits_of, change
 from evokernel.verify.candidate_process import Window
-from evokernel.verify.timing_window import Side
+from evokernel.verify.timing_window import TimedKernel
 
 ROWS = """
 static float a_known[1 << 20], out_known[1 << 20];
@@ -127,7 +127,7 @@ def test_a_clock_that_runs_ahead_gains_nothing(hostile):
 
 
 def side(**seen):
-    made = Side.__new__(Side)
+    made = TimedKernel.__new__(TimedKernel)
     for name, value in {"by_cpu": True, "idle_cpu_s": 0.0, "idle_wall_s": 1.0, "wall_s": 1.0, "cpu_s": 0.99, "told": [1.0], **seen}.items():
         setattr(made, name, value)
     return made
@@ -232,7 +232,7 @@ def test_inputs_whose_order_matters_are_not_moved_as_a_whole(tmp_path, task, how
 
     (tmp_path / "task.py").write_text(PRODUCT if task == "product" else ROOTS.format(what=task))
     job = Job(backend="cpp", task=load(str(tmp_path / "task.py"))[0], candidate=Candidate(backend="cpp", files={}))
-    with Trial(job, make("backend", "cpp"), tmp_path) as trial:
+    with Trial(job, make_plugin("backend", "cpp"), tmp_path) as trial:
         clock = Clock.__new__(Clock)
         clock.trial, clock.pool = trial, Pool(trial)
         assert clock.changes(clock.pool.next()).how == how

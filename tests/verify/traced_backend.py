@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Timed
+from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Profile
 
 STATE = {"spoiled": False}
@@ -86,7 +86,7 @@ class Traced:
         return ""
 
     def timed(self, task, workdir: Path, said):
-        return Timed(
+        return TimingResult(
             "estimate (made up)",
             (self.us,),
             {"other": (2 * self.us,)} if self.baseline else {},

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from engine_parts import task
 
 from evokernel.cli import web
-from evokernel.core.bank_uri import place
+from evokernel.core.bank_uri import parse_location
 from evokernel.core.errors import UserError
 
 SECRET = "p4ge-Wort"
@@ -22,7 +22,7 @@ SECRET = "p4ge-Wort"
 def bank(postgres):
     """For a login with a password."""
     postgres.execute(f"CREATE ROLE looker LOGIN PASSWORD '{SECRET}'")
-    with_history(place(postgres.url("page")))
+    with_history(parse_location(postgres.url("page")))
     postgres.execute("GRANT USAGE ON SCHEMA page TO looker")
     postgres.execute("GRANT SELECT ON ALL TABLES IN SCHEMA page TO looker")
     return postgres.url("page", user=f"looker:{SECRET}")
@@ -30,7 +30,7 @@ def bank(postgres):
 
 @pytest.fixture
 def key(bank):
-    return place(bank).name.replace("/", "~")
+    return parse_location(bank).name.replace("/", "~")
 
 
 def got(url, view="memory", **state):
@@ -38,8 +38,8 @@ def got(url, view="memory", **state):
 
 
 def test_every_view_of_memory(bank, key, tmp_path, serve):
-    made_run.write_run(tmp_path / "runs" / "one", *made_run.made(), memory=str(place(bank)))
-    url = serve([tmp_path / "runs"], [place(bank)]).url
+    made_run.write_run(tmp_path / "runs" / "one", *made_run.made(), memory=str(parse_location(bank)))
+    url = serve([tmp_path / "runs"], [parse_location(bank)]).url
     pages = [
         (got(url), "14 items"),
         (got(url, q="GELU drafted mismatch"), "2 items"),
@@ -58,18 +58,18 @@ def test_every_view_of_memory(bank, key, tmp_path, serve):
 
 
 def test_what_is_learned_arrives(bank, key, postgres, tmp_path, serve):
-    url = serve([tmp_path], [place(bank)]).url
+    url = serve([tmp_path], [parse_location(bank)]).url
     with urlopen(f"{url}/live?{urlencode({'view': 'item', 'bank': key, 'id': 'cpp/tip', 'mark': 'old'})}") as stream:
         lines = iter(stream.readline, b"")
         events = (json.loads(line.removeprefix(b"data: ")) for line in lines if line.startswith(b"data: "))
         next(events)
-        with open_bank(place(postgres.url("page")), "other") as writer:
+        with open_bank(parse_location(postgres.url("page")), "other") as writer:
             learn(writer, "relu", 7, ["cpp/tip"])
         assert "t/relu/7" in next(events)["shown"]
 
 
 def test_a_server_that_goes_away_is_said_and_comes_back(bank, postgres, tmp_path, serve):
-    url = serve([tmp_path], [place(bank)]).url
+    url = serve([tmp_path], [parse_location(bank)]).url
     before = got(url)
     postgres.stop()
     with pytest.raises(HTTPError) as caught:
@@ -86,7 +86,7 @@ def test_a_server_that_goes_away_is_said_and_comes_back(bank, postgres, tmp_path
 def test_the_command_shows_no_password_and_refuses_what_is_no_bank(bank, postgres, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = CliRunner().invoke(web.command, ["--json", "--memory", bank], catch_exceptions=False).output
-    assert json.loads(said)["memory"] == [{"key": place(bank).name.replace("/", "~"), "path": str(place(bank))}]
+    assert json.loads(said)["memory"] == [{"key": parse_location(bank).name.replace("/", "~"), "path": str(parse_location(bank))}]
     assert SECRET not in said
     with pytest.raises(UserError, match="there is no memory bank at postgresql://"):
         CliRunner().invoke(web.command, ["--json", "--memory", postgres.url("nobody_made_this")], catch_exceptions=False)

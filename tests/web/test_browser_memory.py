@@ -6,7 +6,7 @@ from bank_parts import learn, open_bank
 from made_run import attempt, failed, passed
 from test_browser_task import SCRIPT
 
-from evokernel.core.records import MemoryItem, Ref, Stage
+from evokernel.core.records import ContextRef, MemoryItem, Stage
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_the_curriculum_of_an_operator(tmp_path, serve, page):
     first, second, third = (made_run.task(name) for name in ("relu", "gelu", "softmax"))
 
     def saw(*tasks):
-        return tuple(Ref(id=f"made-run:{one.id}/0", role="trace", q=0.1) for one in tasks)
+        return tuple(ContextRef(id=f"made-run:{one.id}/0", role="trace", q=0.1) for one in tasks)
 
     attempts = [
         attempt(first, 0, passed(10.0)),

@@ -4,7 +4,7 @@ import made_run
 import pytest
 from made_run import attempt, failed, passed
 
-from evokernel.core.records import Candidate, Profile, Ref, Reply, Stage
+from evokernel.core.records import Candidate, ContextRef, Profile, Reply, Stage
 from evokernel.web import diff, lineage
 
 SCRIPT = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'></pre><svg onload='window.hit = 3'>"
@@ -18,7 +18,7 @@ def kernel(text):
 def tree_of(task):
     """A draft that fails, one that works, two refined from it, one from those."""
     profile = Profile(bottleneck="memory", summary="It moves 12 GB/s of 20 GB/s.", figures=FIGURES)
-    shown = (Ref(id="cpp/tiling", role="practice", q=0.25), Ref(id="cpp/entry", role="api"))
+    shown = (ContextRef(id="cpp/tiling", role="practice", q=0.25), ContextRef(id="cpp/entry", role="api"))
     fast = passed(25.0).model_copy(update={"profile": profile})
     refine = {"stage": Stage.REFINE}
     return [
@@ -34,7 +34,7 @@ def tree_of(task):
 def run(tmp_path):
     task = made_run.task("relu")
     made = made_run.write_run(tmp_path / "runs" / "one", [task, made_run.task("gelu")], tree_of(task), budget=9)
-    made.keep("made/relu/2", "reply", Reply(candidate=kernel(""), prompt="Write a faster kernel.", text="Here it is."))
+    made.store_reply("made/relu/2", "reply", Reply(candidate=kernel(""), prompt="Write a faster kernel.", text="Here it is."))
     return made
 
 
@@ -96,14 +96,14 @@ def test_kernels_prompts_and_replies_are_hostile(tmp_path, serve, page):
     bad = Candidate(backend="cpp", files={f"k{SCRIPT}.cpp": SCRIPT}, notes=SCRIPT)
     profile = Profile(bottleneck=SCRIPT, summary=SCRIPT, figures={SCRIPT: 1.0})
     outcome = passed(3.0, clock=SCRIPT).model_copy(update={"profile": profile, "without": (SCRIPT,), "protocol": SCRIPT})
-    shown = (Ref(id=SCRIPT, role="trace", q=0.0),)
+    shown = (ContextRef(id=SCRIPT, role="trace", q=0.0),)
     attempts = [
         attempt(task, 0, failed("check", SCRIPT, SCRIPT), candidate=bad, shown=shown, lesson=SCRIPT),
         attempt(task, 1, outcome, candidate=bad, stage=Stage.REFINE, start=f"{task.id}/0"),
     ]
     run = made_run.write_run(tmp_path / "runs" / "one", [task], attempts)
     for one in attempts:
-        run.keep(one.id, "reply", Reply(candidate=bad, prompt=SCRIPT, text=SCRIPT))
+        run.store_reply(one.id, "reply", Reply(candidate=bad, prompt=SCRIPT, text=SCRIPT))
     url = serve([tmp_path / "runs"]).url
     for number in (0, 1):
         page.goto(f"{url}/task?run=one&task=made/relu&attempt={number}")

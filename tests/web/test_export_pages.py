@@ -11,7 +11,7 @@ from evokernel.web.run_index import Shelf
 def test_it_opens_from_disk_and_asks_nobody(tmp_path, page):
     task = made_run.task("relu")
     run = made_run.write_run(tmp_path / "runs" / "one", [task, made_run.task(f"x{SCRIPT}")], tree_of(task), budget=9)
-    run.keep("made/relu/2", "reply", Reply(candidate=Candidate(backend="cpp", files={}), prompt=SCRIPT, text=SCRIPT))
+    run.store_reply("made/relu/2", "reply", Reply(candidate=Candidate(backend="cpp", files={}), prompt=SCRIPT, text=SCRIPT))
     export(Shelf([tmp_path / "runs"], []), "one", tmp_path / "out")
     asked = []
     page.on("request", lambda request: asked.append(request.url) if not request.url.startswith(("file:", "data:")) else None)

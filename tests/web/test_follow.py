@@ -4,8 +4,8 @@ import made_run
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.core.final_results import Final
-from evokernel.core.final_results import append as judge_again
+from evokernel.core.final_results import FinalResult
+from evokernel.core.final_results import append_final_result as judge_again
 from evokernel.reports import metrics
 from evokernel.web.run_index import Shelf
 from evokernel.web.run_tail import Followed, inside
@@ -73,7 +73,7 @@ def test_revocations_and_second_judgements_count(made):
     followed = Followed("one", run.folder)
     followed.refresh()
     assert followed.tried("made/relu").solved
-    judge_again(run.folder, Final(task="made/relu", attempt="made/relu/1", outcome=made_run.failed("check", "mismatch")))
+    judge_again(run.folder, FinalResult(task="made/relu", attempt="made/relu/1", outcome=made_run.failed("check", "mismatch")))
     followed.refresh()
     assert [one.id for one in followed.tried("made/relu").fallen] == ["made/relu/1"]
     run.revoke(["made/relu/0"])

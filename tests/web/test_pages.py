@@ -10,19 +10,19 @@ from bank_parts import open_bank
 from made_run import attempt, failed, passed
 from test_browser_task import SCRIPT, kernel
 
-from evokernel.core.records import MemoryItem, Ref, Reply, Stage
+from evokernel.core.records import ContextRef, MemoryItem, Reply, Stage
 
 
 @pytest.fixture
 def url(tmp_path, serve):
     task = made_run.task(f"relu{SCRIPT}", family=SCRIPT)
-    shown = (Ref(id=SCRIPT, role="trace", q=0.0),)
+    shown = (ContextRef(id=SCRIPT, role="trace", q=0.0),)
     attempts = [
         attempt(task, 0, failed("check", SCRIPT, SCRIPT), candidate=kernel(SCRIPT), shown=shown, lesson=SCRIPT),
         attempt(task, 1, passed(3.0), candidate=kernel("int a;"), stage=Stage.REFINE, start=f"{task.id}/0"),
     ]
     run = made_run.write_run(tmp_path / "runs" / "one", [task], attempts, budget=9)
-    run.keep("plain", "reply", Reply(candidate=kernel(""), prompt=SCRIPT, text=SCRIPT))
+    run.store_reply("plain", "reply", Reply(candidate=kernel(""), prompt=SCRIPT, text=SCRIPT))
     with open_bank(tmp_path / "bank.db", "made-run") as bank:
         bank.add([MemoryItem(id=SCRIPT, kind="trace", backend="cpp", title=SCRIPT, text=SCRIPT, code=SCRIPT, task=task.id)])
     return serve([tmp_path / "runs"], [tmp_path / "bank.db"]).url

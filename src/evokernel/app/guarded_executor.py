@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KNOWN = "this very code was found to cheat, and revoked"
 
 
-class Watched:
+class GuardedExecutor:
     """An Executor around another one. `refused` are ids of candidates; `ledger` is where calls of the audit's model are counted."""
 
     def __init__(self, executor: Executor, refused: Collection[str], audit: Settings, ledger: Path) -> None:
@@ -33,7 +33,7 @@ class Watched:
             return seen
         if self.account is None:
             return self.executor.submit(job)
-        if not job.again:  # what it was asked about before costs nothing
+        if not job.ignore_cache:  # what it was asked about before costs nothing
             self.account.check()
         self.executor.submit(job).add_done_callback(lambda judged: self.hand_on(judged, seen))
         return seen
@@ -57,7 +57,7 @@ class Watched:
 
         usage = outcome.usage
         if self.account and usage.calls:
-            cost = (usage.tokens_in, usage.tokens_out, None, usage.cost_usd, round(usage.seconds, 3))
+            cost = (usage.input_tokens, usage.output_tokens, None, usage.cost_usd, round(usage.seconds, 3))
             self.account.enter(Row(time.time(), usage.model, *cost, usage.calls - 1, True))
 
     def close(self) -> None:

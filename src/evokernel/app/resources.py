@@ -14,7 +14,7 @@ def too_large(task: Task) -> str:
     """What judging a task takes and what there is, where that is too little; else nothing."""
     signature = task.signature
     tensors = sum(tensor.nbytes for tensor in (*signature.inputs, *signature.params, *signature.outputs))
-    needed, there = COPIES * max(tensors, task.work.memory), machine_memory()
+    needed, there = COPIES * max(tensors, task.work.peak_bytes), machine_memory()
     return f"about {needed / 1e9:.3g} GB to be judged, this machine has {there / 1e9:.3g}" if needed > there else ""
 
 

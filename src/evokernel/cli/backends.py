@@ -33,9 +33,9 @@ def found() -> list[dict[str, Any]]:
     from evokernel.core import plugins
 
     rows: list[dict[str, Any]] = []
-    for name in plugins.names("backend"):
+    for name in plugins.plugin_names("backend"):
         try:
-            backend = plugins.make("backend", name)
+            backend = plugins.make_plugin("backend", name)
             missing = backend.missing()
             versions = backend.versions() if missing is None else {}
             equipment = [one._asdict() for one in backend.equipment()] if missing is None else []

@@ -9,7 +9,7 @@ import click
 from evokernel.cli.output import emit, tell
 
 if TYPE_CHECKING:
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
     from evokernel.core.protocols import Embedder
     from evokernel.memory.reader import Archive
 
@@ -21,10 +21,10 @@ class BankType(click.ParamType):  # type: ignore[type-arg]
 
     name = "bank"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
-        from evokernel.core.bank_uri import place
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> BankLocation:
+        from evokernel.core.bank_uri import parse_location
 
-        return place(value)
+        return parse_location(value)
 
 
 bank_option = click.option(
@@ -38,7 +38,7 @@ bank_option = click.option(
 embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="What the bank's vectors were made with. [hash]")
 
 
-def archive(path: Place) -> Archive:
+def archive(path: BankLocation) -> Archive:
     """The bank, for reading."""
     from evokernel.memory.bank import Bank
 
@@ -47,9 +47,9 @@ def archive(path: Place) -> Archive:
 
 def made(embedder: str) -> Embedder:
     """The embedder a bank was made with."""
-    from evokernel.core.plugins import make
+    from evokernel.core.plugins import make_plugin
 
-    found: Embedder = make("embedder", embedder)
+    found: Embedder = make_plugin("embedder", embedder)
     return found
 
 

@@ -12,7 +12,7 @@ from evokernel.cli.output import emit, json_option, pairs, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
 
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_28_x86_64")
 
@@ -46,7 +46,7 @@ def pack(
     platforms: tuple[str, ...],
     there: str,
     tasks: tuple[Path, ...],
-    bank: Place | None,
+    bank: BankLocation | None,
     as_json: bool,
 ) -> None:
     """Everything `evokernel run` needs in one file: unpack it there, and call run.sh.

@@ -12,7 +12,7 @@ from evokernel.cli.output import json_option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
     from evokernel.memory.consolidate import Consolidation
 
 TOLD = 20
@@ -27,7 +27,7 @@ TOLD = 20
 @click.option("--most", type=click.IntRange(1), default=100, metavar="N", help="Attempts kept of a task. [100]")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @json_option
-def consolidate(path: Place, backend: str, alike: float, below: float, visits: int, most: int, dry_run: bool, as_json: bool) -> None:
+def consolidate(path: BankLocation, backend: str, alike: float, below: float, visits: int, most: int, dry_run: bool, as_json: bool) -> None:
     """Merge near copies of a task's kernels, and put aside what turned out to be worth little.
 
     \b
@@ -49,7 +49,7 @@ def consolidate(path: Place, backend: str, alike: float, below: float, visits: i
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @bank_option
 @json_option
-def restore(ids: tuple[str, ...], path: Place, as_json: bool) -> None:
+def restore(ids: tuple[str, ...], path: BankLocation, as_json: bool) -> None:
     """Bring back items that consolidation put aside, with their own values.
 
     \b

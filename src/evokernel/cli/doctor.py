@@ -21,7 +21,7 @@ from evokernel.cli.output import emit, json_option, tell
 from evokernel.core.errors import InfraError, UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.bank_uri import Place, Url
+    from evokernel.core.bank_uri import BankLocation, ServerUrl
 
 State = Literal["ok", "optional", "missing"]
 LEAST_FREE_BYTES = 200e6
@@ -44,7 +44,7 @@ class Check(NamedTuple):
     help="The bank to look at: a file, or postgresql://… [evokernel-memory.db]",
 )
 @json_option
-def command(memory: Place, as_json: bool) -> int:
+def command(memory: BankLocation, as_json: bool) -> int:
     """Check that everything a run needs is here. Exit code 1 when 'evokernel run' cannot work.
 
     \b
@@ -110,10 +110,10 @@ def toolchains(rows: list[dict[str, Any]]) -> Iterator[Check]:
 
 def default_backends() -> tuple[str, str]:
     """The one a run uses when none is chosen, and the one that stands in where that cannot work."""
-    from evokernel.app.factory import STAND_IN
+    from evokernel.app.factory import FALLBACK_BACKEND
     from evokernel.core.config import RunConfig
 
-    return RunConfig().name("backend"), STAND_IN
+    return RunConfig().plugin_name("backend"), FALLBACK_BACKEND
 
 
 def standing_in(rows: list[dict[str, Any]]) -> str:
@@ -122,7 +122,7 @@ def standing_in(rows: list[dict[str, Any]]) -> str:
     return "" if any(row["backend"] == default and row["ready"] for row in rows) else f", with backend {other}"
 
 
-def places(memory: Place) -> Iterator[Check]:
+def places(memory: BankLocation) -> Iterator[Check]:
     """Where a run writes."""
     from evokernel.reports.formatting import bytes_size
 
@@ -149,7 +149,7 @@ def client() -> Check:
         return Check("postgres", "optional", "psycopg is not installed; a bank on a server needs it: pip install 'evokernel[postgres]'")
 
 
-def bank(memory: Place) -> Check:
+def bank(memory: BankLocation) -> Check:
     """The memory bank a default run would use, or the server that was named."""
     if not isinstance(memory, Path):
         return server(memory)
@@ -165,7 +165,7 @@ def bank(memory: Place) -> Check:
     return Check("memory", "ok", f"{memory}: {stats.items} items of {stats.runs} runs")
 
 
-def server(memory: Url) -> Check:
+def server(memory: ServerUrl) -> Check:
     """Whether a server can be reached, what it is, and what it holds."""
     from evokernel.memory import schema
 

@@ -14,7 +14,7 @@ from evokernel.cli.output import draw, emit, folded, json_option, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.final_results import Final
+    from evokernel.core.final_results import FinalResult
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
     from evokernel.experiments.cost_estimate import Row
@@ -197,11 +197,11 @@ class Telling:
         self.told, self.begun = 0.0, time.monotonic()
         self.counts: Counter[str] = Counter()
 
-    def __call__(self, run: Run, made: Attempt | Final) -> None:
-        from evokernel.core.final_results import Final
+    def __call__(self, run: Run, made: Attempt | FinalResult) -> None:
+        from evokernel.core.final_results import FinalResult
         from evokernel.reports import formatting
 
-        self.counts["judged again" if isinstance(made, Final) else "feasible" if made.outcome.feasible else "failed"] += 1
+        self.counts["judged again" if isinstance(made, FinalResult) else "feasible" if made.outcome.feasible else "failed"] += 1
         if time.monotonic() - self.told > EVERY_S:
             self.told = time.monotonic()
             counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())

@@ -43,10 +43,10 @@ def command(folder: Path, out: Path | None, spec: str, as_json: bool) -> None:
         return
     cells = [[one.task, formatting.latency(one.latency_us), formatting.ratio(one.speedup), str(one.folder)] for one in done.kernels]
     tell(draw(["task", "latency", "speed-up", "folder"], cells, [False, True, True]))
-    tell(f"Times: {formatting.clock(done.clocks)}; speed-up over {formatting.baseline(done.baselines)}.")
+    tell(f"Times: {formatting.clock_label(done.clocks)}; speed-up over {formatting.baseline_label(done.baselines)}.")
     if done.unsolved:
         tell(f"not solved: {', '.join(done.unsolved)}")
     if done.wrapped:
         tell(f"\ntest them: python -m pytest {done.folder}")
     else:
-        tell(f"\nbackend '{run.config.name('backend')}' brings no PyTorch wrapper, so there is none")
+        tell(f"\nbackend '{run.config.plugin_name('backend')}' brings no PyTorch wrapper, so there is none")

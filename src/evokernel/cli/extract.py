@@ -108,7 +108,7 @@ def check(model: Path, run: Run, seed: int, as_json: bool) -> int:
     """Puts kernels back and shows what became of the model."""
     from evokernel.experiments.kernel_substitution import put_back
 
-    threads = int(str(run.config.settings("backend").get("threads") or 1))
+    threads = int(str(run.config.plugin_settings("backend").get("threads") or 1))
     source, reference, profile = profiled(model, seed, threads)
     found = put_back(reference, source, profile, run, seed, say)
     if as_json:

@@ -35,7 +35,7 @@ def written_in(path: Path) -> str:
     for name, backend in backends.items():
         if path.suffix and path.suffix == Path(file_name(backend)).suffix:
             return name
-    return RunConfig().name("backend")
+    return RunConfig().plugin_name("backend")
 
 
 def known() -> dict[str, object]:
@@ -43,9 +43,9 @@ def known() -> dict[str, object]:
     from evokernel.core import plugins
 
     found = {}
-    for name in plugins.names("backend"):
+    for name in plugins.plugin_names("backend"):
         try:
-            found[name] = plugins.find("backend", name)
+            found[name] = plugins.find_plugin("backend", name)
         except UserError:  # one that cannot be loaded is not what was meant
             continue
     return found

@@ -14,7 +14,7 @@ from evokernel.cli.output import draw, emit, json_option, pairs, tell
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
     from evokernel.memory.reader import Archive, Entry, Standing
     from evokernel.memory.revoke import Revocation
 
@@ -53,7 +53,7 @@ def command(ctx: click.Context) -> None:
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many, best first. [50]")
 @json_option
 def list_items(
-    path: Place,
+    path: BankLocation,
     kind: str | None,
     backend: str,
     task: str,
@@ -88,7 +88,7 @@ def list_items(
 @click.option("--backend", default="", metavar="NAME", help="Only this backend.")
 @click.option("--limit", type=click.IntRange(1), default=10, metavar="N", help="How many. [10]")
 @json_option
-def search(query: str, path: Place, embedder: str, kinds: tuple[Any, ...], backend: str, limit: int, as_json: bool) -> None:
+def search(query: str, path: BankLocation, embedder: str, kinds: tuple[Any, ...], backend: str, limit: int, as_json: bool) -> None:
     """The items nearest in meaning to QUERY, as a run would find them.
 
     \b
@@ -105,7 +105,7 @@ def search(query: str, path: Place, embedder: str, kinds: tuple[Any, ...], backe
 @click.argument("id")
 @bank_option
 @json_option
-def show(id: str, path: Place, as_json: bool) -> None:
+def show(id: str, path: BankLocation, as_json: bool) -> None:
     """One item in full: words, code, and how it came to its value.
 
     \b
@@ -148,7 +148,7 @@ def show(id: str, path: Place, as_json: bool) -> None:
 @command.command("stats")
 @bank_option
 @json_option
-def stats(path: Place, as_json: bool) -> None:
+def stats(path: BankLocation, as_json: bool) -> None:
     """The bank in figures.
 
     \b
@@ -196,7 +196,7 @@ for one in (packs.export, packs.import_, packs.inspect, packs.audit, consolidate
 @bank_option
 @json_option
 def revoke(
-    targets: tuple[str, ...], candidate: str, also_shown: bool, folders: tuple[Path, ...], dry_run: bool, path: Place, as_json: bool
+    targets: tuple[str, ...], candidate: str, also_shown: bool, folders: tuple[Path, ...], dry_run: bool, path: BankLocation, as_json: bool
 ) -> None:
     """Take back attempts or items: they, their copies, what was refined from them, and the values they earned.
 

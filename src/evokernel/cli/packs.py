@@ -11,7 +11,7 @@ from evokernel.cli.bank_options import KINDS, BankType, bank_option, embedder_op
 from evokernel.cli.output import draw, emit, json_option, pairs, tell
 
 if TYPE_CHECKING:
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
     from evokernel.experiments.bank_contamination import Audit
     from evokernel.memory.pack_file import Filters, Pack
     from evokernel.memory.provenance import Origin
@@ -38,7 +38,7 @@ SHORT = 12
 @json_option
 def export(
     file: Path,
-    path: Place,
+    path: BankLocation,
     backend: str,
     kinds: tuple[str, ...],
     tasks: tuple[str, ...],
@@ -80,7 +80,7 @@ def export(
 @embedder_option
 @click.option("--unsigned", is_flag=True, help="Take a pack that was changed since it was exported.")
 @json_option
-def import_(file: Path, path: Place, embedder: str, unsigned: bool, as_json: bool) -> None:
+def import_(file: Path, path: BankLocation, embedder: str, unsigned: bool, as_json: bool) -> None:
     """Add a pack to the bank; what it already has is left alone.
 
     \b
@@ -143,7 +143,7 @@ def inspect(file: Path, as_json: bool) -> int:
 )
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many items in the table. [50]")
 @json_option
-def audit(target: Place, spec: str, kernels: tuple[Place, ...], limit: int, as_json: bool) -> int:
+def audit(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...], limit: int, as_json: bool) -> int:
     """Does a pack or a bank tell about operators it is to be tried on? Exit code 1 when it does.
 
     \b
@@ -173,7 +173,7 @@ def audit(target: Place, spec: str, kernels: tuple[Place, ...], limit: int, as_j
     return 1
 
 
-def audited(target: Place, spec: str, kernels: tuple[Place, ...] = ()) -> Audit:
+def audited(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...] = ()) -> Audit:
     """What a bank or a pack tells about the operators of a specification."""
     from evokernel.experiments.bank_contamination import audit as look
     from evokernel.experiments.bank_contamination import operators, remembered

@@ -12,9 +12,9 @@ from typing import TextIO
 
 from evokernel.cli.output import printable
 from evokernel.core.config import RunConfig
-from evokernel.core.final_results import Final
+from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt, Task, Usage
-from evokernel.core.statistics import beats, gain
+from evokernel.core.statistics import is_faster, speed_gain
 from evokernel.reports import formatting
 from evokernel.reports.tables import short_names
 
@@ -39,9 +39,9 @@ class Line:
         outcome = attempt.outcome
         self.done += 1
         self.made = False
-        self.compiled = self.compiled or outcome.compiled
+        self.compiled = self.compiled or outcome.is_compiled
         self.failure = outcome.failure.reason if outcome.failure else ""
-        if beats(attempt, self.best):
+        if is_faster(attempt, self.best):
             self.best = attempt
         self.stage = "refine" if self.best else "draft"
 
@@ -83,16 +83,16 @@ class Progress:
                 self.failures[attempt.outcome.failure.reason or attempt.outcome.failure.gate] += 1
             line = self.lines[attempt.task]
             line.add(attempt)
-            if attempt.outcome.feasible and self.config.until == "feasible":
+            if attempt.outcome.feasible and self.config.stop_when == "feasible":
                 self.total -= max(0, self.config.budget - line.done)
             return line
 
-    def again(self, final: Final) -> str:
+    def again(self, final: FinalResult) -> str:
         """A best was judged again: what to say of it when it is not as before."""
         best, found = self.lines[final.task].best, final.outcome
         if found.failure:
             return f"{final.attempt} does not hold up: {found.failure.gate} {found.failure.reason}; the next best takes its place"
-        if best and best.id == final.attempt and gain(found, best):
+        if best and best.id == final.attempt and speed_gain(found, best):
             return f"{final.attempt} now takes {formatting.latency(found.latency_us)}, first {formatting.latency(best.outcome.latency_us)}"
         return ""
 
@@ -131,9 +131,9 @@ class Progress:
         """What times are and what speed-ups are over, once there is one; nothing on measured ones unless they are wanted."""
         outcomes = [line.best.outcome for line in self.lines.values() if line.best]
         clocks = [outcome.clock for outcome in outcomes]
-        if not any(clocks) or not (measured or formatting.not_measured(clocks)):
+        if not any(clocks) or not (measured or formatting.estimate_note(clocks)):
             return ""
-        return f"times: {formatting.clock(clocks)}, speed-up over {formatting.baseline(outcome.baseline_name for outcome in outcomes)}"
+        return f"times: {formatting.clock_label(clocks)}, speed-up over {formatting.baseline_label(outcome.baseline_name for outcome in outcomes)}"
 
 
 class PlainDisplay:
@@ -155,7 +155,7 @@ class PlainDisplay:
     def show(self, attempt: Attempt, line: Line) -> None:
         """Tells one attempt."""
         progress = self.progress
-        turn = attempt.round if progress.config.mode == "rounds" else (progress.done - 1) // len(progress.lines)
+        turn = attempt.round if progress.config.schedule == "rounds" else (progress.done - 1) // len(progress.lines)
         if self.summary and turn != self.round:
             self.say(self.summary)
         self.round = turn
@@ -196,6 +196,6 @@ def verdict(attempt: Attempt, line: Line) -> str:
         said = formatting.first_line(failure.detail)
         return f"fail {failure.gate} {failure.reason}" + (f": {said}" if said and said != failure.reason else "")
     best = line.best.outcome.latency_us if line.best else None
-    label = formatting.not_measured([outcome.clock])
+    label = formatting.estimate_note([outcome.clock])
     ending = f"best {formatting.latency(best)}{', ' if label else ''}{label}"
     return f"ok   {formatting.latency(outcome.latency_us).rjust(7)}  {formatting.ratio(outcome.speedup).rjust(5)} ({ending})"

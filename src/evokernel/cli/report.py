@@ -13,7 +13,7 @@ from evokernel.core.errors import InfraError, UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
     from evokernel.reports.page import Valued
@@ -67,7 +67,7 @@ def tell_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, path:
     from evokernel.reports import formatting, metrics, tables
 
     found = metrics.of_run(run, attempts)
-    tell(f"{run.config.id}: {run.folder}, backend {formatting.backend(run.config.name('backend'), run.facts)}\n")
+    tell(f"{run.config.id}: {run.folder}, backend {formatting.backend(run.config.plugin_name('backend'), run.facts)}\n")
     for table in (tables.operators(found), tables.categories(found), tables.fast(found), tables.failures(found)):
         if table.rows:
             tell(show(table) + "\n")
@@ -101,7 +101,7 @@ def bank_values(run: Run) -> list[Valued] | None:
         with Bank.read(bank_path(run)) as bank:
             learned = {(one.item, one.stage): one for one in bank.standings()}
             found = []
-            for entry in bank.entries(backend=run.config.name("backend")):
+            for entry in bank.entries(backend=run.config.plugin_name("backend")):
                 first, second = (learned.get((entry.item.id, stage)) for stage in ("draft", "refine"))
                 found.append(
                     Valued(
@@ -120,11 +120,11 @@ def bank_values(run: Run) -> list[Valued] | None:
         return None
 
 
-def bank_path(run: Run) -> Place:
+def bank_path(run: Run) -> BankLocation:
     """Where a run keeps what it learns."""
-    from evokernel.core.bank_uri import place
+    from evokernel.core.bank_uri import parse_location
 
-    return run.folder / "memory.db" if run.config.fresh else place(run.config.memory)
+    return run.folder / "memory.db" if run.config.fresh else parse_location(run.config.memory)
 
 
 def latest(runs: Path) -> Path:
@@ -169,6 +169,6 @@ def row(folder: Path) -> dict[str, Any]:
         return {"folder": str(folder), **found, "state": f"damaged: {error}"}
     done = run.is_complete(attempts)
     correct = metrics.feasible(metrics.of_run(run, attempts))
-    parts = {part: run.config.name(part) for part in ("backend", "generator", "policy")}
+    parts = {part: run.config.plugin_name(part) for part in ("backend", "generator", "policy")}
     figures = {"tasks": len(run.tasks), "attempts": len(attempts), "correct": correct}
     return {"folder": str(folder), **found, **figures, **parts, "state": "finished" if done else "unfinished"}

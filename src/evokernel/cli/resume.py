@@ -26,13 +26,13 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
 
     What was already paid for is never asked for again. A run that is complete says so.
     """
-    from evokernel.app.factory import resume
+    from evokernel.app.factory import resume_engine
     from evokernel.cli.run import announce
     from evokernel.cli.run_lifecycle import drive
     from evokernel.core.run import Run
 
     attempts = Run.open(folder).attempts()
-    engine = resume(folder, sets, budget=budget, workers=workers)
+    engine = resume_engine(folder, sets, budget=budget, workers=workers)
     if engine.run.is_complete(attempts):
         tell(f"{folder} is complete ({len(attempts)} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
     else:

@@ -10,7 +10,7 @@ import click
 from evokernel.cli.output import folded, json_option, tell
 
 if TYPE_CHECKING:
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
     from evokernel.engine.loop import Engine
 
 
@@ -59,13 +59,13 @@ def command(
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' goes on. Exit codes: 0 finished, 2 something to
     fix, 3 infrastructure trouble, 130 interrupted.
     """
-    from evokernel.app.factory import start, with_working_backend
+    from evokernel.app.factory import create_engine, with_working_backend
     from evokernel.cli.run_lifecycle import drive
-    from evokernel.core.bank_uri import absolute
-    from evokernel.core.config import resolve
+    from evokernel.core.bank_uri import resolve_path
+    from evokernel.core.config import resolve_config
     from evokernel.reports.formatting import tags
 
-    settings = resolve(
+    settings = resolve_config(
         config,
         sets,
         tasks=tasks,
@@ -80,11 +80,11 @@ def command(
         require_sandbox=require_sandbox or None,
     )
     # The bank stays the same one when the run is resumed or reported from another folder.
-    settings = settings.model_copy(update={"memory": absolute(settings.memory)})
+    settings = settings.model_copy(update={"memory": resolve_path(settings.memory)})
     settings, why = with_working_backend(settings)
     if why:
-        tell(folded(f"{why}. Going on with backend '{settings.name('backend')}'."), err=as_json)
-    engine = start(settings, out)
+        tell(folded(f"{why}. Going on with backend '{settings.plugin_name('backend')}'."), err=as_json)
+    engine = create_engine(settings, out)
     tell(folded(announce(engine)), err=as_json)
     for task in engine.run.tasks:
         for text in tags(task.tags):
@@ -95,7 +95,7 @@ def command(
 def announce(engine: Engine) -> str:
     """What is about to happen, in one line."""
     from evokernel.cli.report import bank_path
-    from evokernel.core.bank_uri import place
+    from evokernel.core.bank_uri import parse_location
     from evokernel.memory.bank import Bank
     from evokernel.reports.formatting import backend
 
@@ -103,14 +103,14 @@ def announce(engine: Engine) -> str:
     count = len(engine.run.tasks)
     with Bank.read(bank_path(engine.run)) as bank:
         items = bank.count()
-    where = "a fresh bank" if config.fresh else f"memory {near(place(config.memory))}"
+    where = "a fresh bank" if config.fresh else f"memory {near(parse_location(config.memory))}"
     return (
         f"{count} task{'s' * (count != 1)} × {config.budget} attempt{'s' * (config.budget != 1)}, "
-        f"backend {backend(config.name('backend'), engine.run.facts)}, "
-        f"generator {config.name('generator')}, policy {config.name('policy')}, {where} ({items} items), folder {engine.run.folder}"
+        f"backend {backend(config.plugin_name('backend'), engine.run.facts)}, "
+        f"generator {config.plugin_name('generator')}, policy {config.plugin_name('policy')}, {where} ({items} items), folder {engine.run.folder}"
     )
 
 
-def near(path: Place) -> Place:
+def near(path: BankLocation) -> BankLocation:
     """A path as seen from here, when it lies below."""
     return path.relative_to(Path.cwd()) if isinstance(path, Path) and path.is_relative_to(Path.cwd()) else path

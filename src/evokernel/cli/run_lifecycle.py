@@ -17,7 +17,7 @@ from evokernel.cli.progress import Line, PlainDisplay, Progress
 from evokernel.cli.report import show, write_page
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Attempt
-from evokernel.engine.final_eval import BY_USER, judge_again, waiting
+from evokernel.engine.final_eval import BY_USER, pending, reevaluate_best
 from evokernel.engine.loop import Engine
 from evokernel.reports import metrics, tables
 from evokernel.reports.summary import summary
@@ -65,11 +65,11 @@ def drive(engine: Engine, plain: bool, as_json: bool) -> int:
 
 def judge_bests(engine: Engine, progress: Progress, shown: Display) -> None:
     """The last part of a run, unless its user stopped it."""
-    if engine.why_stopped == BY_USER:
+    if engine.stop_reason == BY_USER:
         return
-    if count := len(waiting(engine.run)):
+    if count := len(pending(engine.run)):
         shown.note(f"judging {count} best kernel{'s' * (count != 1)} again, from the beginning")
-        for final in judge_again(engine):
+        for final in reevaluate_best(engine):
             if text := progress.again(final):
                 shown.note(text)
         progress.notice = ""
@@ -98,7 +98,7 @@ def interruptible(engine: Engine, progress: Progress, shown: Display) -> Iterato
             os.write(2, f"aborted; go on with: {resume_command(engine.run.folder)}\n".encode())
             os._exit(INTERRUPTED)  # attempts in flight hold threads that nothing can end
         count = progress.in_flight
-        engine.why_stopped = BY_USER
+        engine.stop_reason = BY_USER
         engine.stop.set()
         shown.interrupt(f"finishing {count} attempt{'s' * (count != 1)} in flight; again to abort")
 
@@ -155,8 +155,8 @@ def conclude(engine: Engine, attempts: list[Attempt], progress: Progress, as_jso
         raise trouble
     if not engine.stop.is_set():
         return 0
-    tell(f"stopped ({engine.why_stopped}); go on with: {resume_command(run.folder)}", err=as_json)
-    return INTERRUPTED if engine.why_stopped == BY_USER else 0
+    tell(f"stopped ({engine.stop_reason}); go on with: {resume_command(run.folder)}", err=as_json)
+    return INTERRUPTED if engine.stop_reason == BY_USER else 0
 
 
 def resume_command(folder: Path) -> str:

@@ -34,12 +34,12 @@ def command(backends: tuple[str, ...], kinds: tuple[str, ...], home: Path | None
 
     Exit codes: 0 all judged rightly, 1 some wrongly, 2 something to fix.
     """
-    from evokernel.app.factory import part
-    from evokernel.core.config import resolve
+    from evokernel.app.factory import make_part
+    from evokernel.core.config import resolve_config
     from evokernel.experiments.selftest import judged
 
     chosen = specimens(working(backends), kinds, home)
-    executor = part(resolve(None, workers=workers), "executor")
+    executor = make_part(resolve_config(None, workers=workers), "executor")
     findings: list[Finding] = []
     try:
         for finding in judged(chosen, executor):
@@ -55,14 +55,14 @@ def command(backends: tuple[str, ...], kinds: tuple[str, ...], home: Path | None
 
 def working(named: Sequence[str]) -> list[str]:
     """The backends to try: those named, which must work here, or all that do."""
-    from evokernel.core.plugins import make, names
-    from evokernel.core.protocols import HalvedBackend
+    from evokernel.core.plugins import make_plugin, plugin_names
+    from evokernel.core.protocols import PartialBackend
 
     found = []
-    for name in dict.fromkeys(named or names("backend")):
+    for name in dict.fromkeys(named or plugin_names("backend")):
         try:
-            backend = make("backend", name)
-            missing = backend.missing() or (backend.unjudged() if isinstance(backend, HalvedBackend) else None)
+            backend = make_plugin("backend", name)
+            missing = backend.missing() or (backend.limitations() if isinstance(backend, PartialBackend) else None)
         except UserError as error:
             if named:
                 raise
@@ -130,7 +130,7 @@ def rows(findings: Sequence[Finding]) -> list[list[str]]:
 
 def without(findings: Sequence[Finding]) -> list[str]:
     """What verdicts had to do without here, each once."""
-    return list(dict.fromkeys(text for finding in findings if finding.outcome for text in finding.outcome.without))
+    return list(dict.fromkeys(text for finding in findings if finding.outcome for text in finding.outcome.skipped_checks))
 
 
 def record(findings: Sequence[Finding]) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def grouped(look: Look, protocol: str) -> dict[str, str]:
 def facts(look: Look) -> dict[str, Any]:
     """What else a program may want to know of a task."""
     task = look.task
-    return {"sizes": task.sizes, "flops": task.work.flops, "bytes": task.work.bytes, "memory": task.work.memory} if task else {}
+    return {"sizes": task.sizes, "flops": task.work.flops, "bytes": task.work.bytes, "memory": task.work.peak_bytes} if task else {}
 
 
 def suite_of(one: TaskFile | Look) -> str:
@@ -302,8 +302,8 @@ def tensor(of: Tensor) -> str:
 
 def description(task: Task, backend: str) -> dict[str, Any]:
     """What `tasks show` tells about one task. The held-out size stays held out."""
-    from evokernel.core.numeric_contract import contract
-    from evokernel.core.plugins import make
+    from evokernel.core.numeric_contract import numeric_contract
+    from evokernel.core.plugins import make_plugin
 
     return {
         "task": task.id,
@@ -318,11 +318,11 @@ def description(task: Task, backend: str) -> dict[str, Any]:
         "sizes": {name: size for name, size in task.sizes.items() if name != "held_out"},
         "flops": task.work.flops,
         "bytes": task.work.bytes,
-        "memory": task.work.memory,
-        **contract(task)._asdict(),
+        "memory": task.work.peak_bytes,
+        **numeric_contract(task)._asdict(),
         "tags": list(task.tags),
         "backend": backend,
-        "entry": make("backend", backend).entry(task),
+        "entry": make_plugin("backend", backend).entry(task),
         "source": task.source,
     }
 

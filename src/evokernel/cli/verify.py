@@ -41,16 +41,16 @@ def command(
 
     Exit codes: 0 passed every gate, 1 did not, 2 something to fix, 3 nobody could judge it.
     """
-    from evokernel.core.config import resolve
+    from evokernel.core.config import resolve_config
     from evokernel.reports import formatting
     from evokernel.sandbox import layers
     from evokernel.tasks.loader import load
 
     base = {"backend": {"name": backend or written_in(file)}}
-    config = resolve(None, sets, base=base, workers=1, require_sandbox=require_sandbox or None)
+    config = resolve_config(None, sets, base=base, workers=1, require_sandbox=require_sandbox or None)
     if config.require_sandbox:
         layers.require()
-    kernel = candidate(file, config.name("backend"))
+    kernel = candidate(file, config.plugin_name("backend"))
     tasks = load(spec)
     if len(tasks) != 1:
         raise UserError(f"'{spec}' names {len(tasks)} tasks; name one, such as --task {tasks[0].id}")
@@ -58,7 +58,7 @@ def command(
     emit(found(tasks[0], kernel, outcome)) if as_json else tell(page(tasks[0], outcome))
     if outcome.feasible and (left_out := [name for name in baselines if name not in outcome.baseline_us]):
         tell(
-            f"note: there is no time of {formatting.baseline(left_out)} to go with times that are {formatting.clock([outcome.clock])}",
+            f"note: there is no time of {formatting.baseline_label(left_out)} to go with times that are {formatting.clock_label([outcome.clock])}",
             err=True,
         )
     return 0 if outcome.feasible else 1
@@ -66,18 +66,18 @@ def command(
 
 def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
     """Judged where and how a run would do it."""
-    from evokernel.app.factory import check_audit, part
-    from evokernel.core.protocols import FarExecutor
+    from evokernel.app.factory import check_llm_review, make_part
+    from evokernel.core.protocols import RemoteExecutor
     from evokernel.core.records import Job
 
-    check_audit(config)
-    executor = part(config, "executor")
-    if not isinstance(executor, FarExecutor) and (missing := part(config, "backend").missing()):
-        raise UserError(f"backend '{config.name('backend')}' cannot work here: {missing}")
-    refuse_what_is_no_kernel(kernel, part(config, "backend"))
+    check_llm_review(config)
+    executor = make_part(config, "executor")
+    if not isinstance(executor, RemoteExecutor) and (missing := make_part(config, "backend").missing()):
+        raise UserError(f"backend '{config.plugin_name('backend')}' cannot work here: {missing}")
+    refuse_what_is_no_kernel(kernel, make_part(config, "backend"))
     job = Job(
-        backend=config.name("backend"),
-        settings=config.settings("backend"),
+        backend=config.plugin_name("backend"),
+        settings=config.plugin_settings("backend"),
         task=task,
         candidate=kernel,
         seed=config.seed,
@@ -87,7 +87,7 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
         baselines=baselines,
         protocol=config.protocol,
         require_sandbox=config.require_sandbox,
-        audit=config.audit,
+        llm_review=config.llm_review,
     )
     try:
         outcome: Outcome = executor.submit(job).result()
@@ -109,7 +109,7 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
         "noise": outcome.noise,
         "clock": outcome.clock or None,
         "speedup": outcome.speedup,
-        "baseline_us": {name: outcome.baseline(name) for name in outcome.baseline_us},
+        "baseline_us": {name: outcome.baseline_latency_us(name) for name in outcome.baseline_us},
         "best_baseline": best_baseline(outcome),
         "floor_us": metrics.floor_us(outcome),
         "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
@@ -119,7 +119,7 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
 
 def best_baseline(outcome: Outcome) -> dict[str, Any] | None:
     """The fastest of the baselines, and what the kernel is over it."""
-    found = {name: base for name in outcome.baseline_us if (base := outcome.baseline(name))}
+    found = {name: base for name in outcome.baseline_us if (base := outcome.baseline_latency_us(name))}
     if not found or not outcome.latency_us:
         return None
     name = min(found, key=lambda one: found[one])
@@ -152,20 +152,20 @@ def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
         samples = f", {count} samples" if count > 1 else ""
         yield (
             "latency",
-            f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}, {formatting.clock([outcome.clock])}{samples}",
+            f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}, {formatting.clock_label([outcome.clock])}{samples}",
         )
         for name in outcome.baseline_us:
-            base = outcome.baseline(name)
+            base = outcome.baseline_latency_us(name)
             yield (
-                formatting.baseline([name]),
+                formatting.baseline_label([name]),
                 f"{formatting.latency(base)}, speed-up {formatting.ratio(base / outcome.latency_us if base else None)}",
             )
         if len(outcome.baseline_us) > 1 and (best := best_baseline(outcome)):
-            said = f"{formatting.baseline([best['name']])}, {formatting.latency(best['us'])}, speed-up {formatting.ratio(best['speedup'])}"
+            said = f"{formatting.baseline_label([best['name']])}, {formatting.latency(best['us'])}, speed-up {formatting.ratio(best['speedup'])}"
             yield "best of these", said
     if outcome.profile:
         if floor_us := metrics.floor_us(outcome):
             yield "floor", f"{formatting.latency(floor_us)}, the task's bytes and operations at the device's ceilings"
         yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
-    yield from (("without", text) for text in outcome.without)
+    yield from (("without", text) for text in outcome.skipped_checks)
     yield from outcome.versions.items()

@@ -13,7 +13,7 @@ from evokernel.cli.output import emit, json_option, tell
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.bank_uri import Place
+    from evokernel.core.bank_uri import BankLocation
     from evokernel.web.run_index import Shelf
 
 RUNS, BANK = Path("runs"), Path("evokernel-memory.db")
@@ -40,7 +40,7 @@ PORT = 8765
 @json_option
 def command(
     folders: tuple[Path, ...],
-    banks: tuple[Place, ...],
+    banks: tuple[BankLocation, ...],
     host: str,
     port: int,
     token: str,
@@ -71,7 +71,7 @@ def command(
     serve(shelf, host, port, token, open_it)
 
 
-def on_shelf(folders: tuple[Path, ...], banks: tuple[Place, ...]) -> Shelf:
+def on_shelf(folders: tuple[Path, ...], banks: tuple[BankLocation, ...]) -> Shelf:
     """What is served; a missing ./runs is an empty page, a missing folder that was named is an error."""
     needs_extra()
     from evokernel.memory.schema import connect_to_read

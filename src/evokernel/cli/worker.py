@@ -79,13 +79,13 @@ def checked() -> dict[str, Any]:
 
 def why_not(row: dict[str, Any]) -> str | None:
     """Why a backend can judge nothing here; None when it can."""
-    from evokernel.core.plugins import make
-    from evokernel.core.protocols import HalvedBackend
+    from evokernel.core.plugins import make_plugin
+    from evokernel.core.protocols import PartialBackend
 
     if not row["ready"]:
         return str(row["missing"])
-    backend = make("backend", row["backend"])
-    return backend.unjudged() if isinstance(backend, HalvedBackend) and not backend.drafts else None
+    backend = make_plugin("backend", row["backend"])
+    return backend.limitations() if isinstance(backend, PartialBackend) and not backend.can_check_values else None
 
 
 def devices(row: dict[str, Any]) -> dict[str, int]:

@@ -23,7 +23,7 @@ _secrets: dict[str, dict[str, str]] = {}
 
 
 @dataclass(frozen=True)
-class Url:
+class ServerUrl:
     """A bank on a server; as text, without its password."""
 
     text: str
@@ -45,7 +45,7 @@ class Url:
     def target(self) -> str:
         """What a client library is given, still without a password."""
         bare, _, query = self.text.partition("?")
-        return joined(bare, [(name, value) for name, value in parse_qsl(query) if name != "schema"])
+        return join_query(bare, [(name, value) for name, value in parse_qsl(query) if name != "schema"])
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -59,12 +59,12 @@ class Url:
         return words
 
 
-Place = Path | Url
+BankLocation = Path | ServerUrl
 
 
-def place(value: str | Path | Url) -> Place:
+def parse_location(value: str | Path | ServerUrl) -> BankLocation:
     """Where that is; what cannot be a bank is refused."""
-    if isinstance(value, Url):
+    if isinstance(value, ServerUrl):
         return value
     found = LOOKS_LIKE_URL.match(str(value))
     if not found and MISPLACED.search(str(value)):
@@ -73,7 +73,7 @@ def place(value: str | Path | Url) -> Place:
         return Path(value)
     if found.group(1) not in SCHEMES:
         raise UserError(f"a memory bank is a file or postgresql://…, not {found.group(1)}://…: name one of these with --memory")
-    return Url(without_secrets(str(value)))
+    return ServerUrl(without_secrets(str(value)))
 
 
 def without_secrets(value: str) -> str:
@@ -92,24 +92,24 @@ def without_secrets(value: str) -> str:
     schema = dict(asked).get("schema", SCHEMA)
     if not SCHEMA_NAME.fullmatch(schema):
         raise UserError(f"'{schema}' cannot be the schema of a memory bank: use small letters, digits and '_', not pg_ at its beginning")
-    text = joined(f"{scheme}://{user}{at if user else ''}{where}", [pair for pair in asked if pair[0] not in SECRET])
+    text = join_query(f"{scheme}://{user}{at if user else ''}{where}", [pair for pair in asked if pair[0] not in SECRET])
     if secrets:
         _secrets[text] = secrets
     return text
 
 
-def joined(bare: str, asked: list[tuple[str, str]]) -> str:
+def join_query(bare: str, asked: list[tuple[str, str]]) -> str:
     """A URL with what it asks for."""
     return f"{bare}?{urlencode(asked, quote_via=quote)}" if asked else bare
 
 
-def kept(value: str) -> str:
+def redact_password(value: str) -> str:
     """A bank's place as settings keep it."""
-    found = place(value)
-    return str(found) if isinstance(found, Url) else value
+    found = parse_location(value)
+    return str(found) if isinstance(found, ServerUrl) else value
 
 
-def absolute(value: str) -> str:
+def resolve_path(value: str) -> str:
     """The same place, from whatever folder it is read."""
-    found = place(value)
+    found = parse_location(value)
     return str(found.expanduser().absolute()) if isinstance(found, Path) else str(found)

@@ -30,7 +30,7 @@ class Token(NamedTuple):
     line: int
 
 
-def tokens(source: str) -> Iterator[Token]:
+def tokenize(source: str) -> Iterator[Token]:
     """All of the text, comments and blanks as well."""
     text, joints = join_lines(source.removeprefix("\ufeff"))  # some editors begin a file with a mark that compilers skip
     line = 1

@@ -8,7 +8,7 @@ import shutil
 from evokernel.core.errors import UserError
 
 
-def words(command: str | list[str], setting: str, missing: str) -> list[str]:
+def parse_command(command: str | list[str], setting: str, missing: str) -> list[str]:
     """A program and its arguments, or one line on why it cannot be run: `missing`, where none is named."""
     try:
         listed = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]

@@ -17,7 +17,7 @@ from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Attempt, Record, Settings
 from evokernel.core.statistics import expected_gain
 
-FACTS = ("versions", "hardware")
+ENVIRONMENT_TABLES = ("versions", "hardware")
 """Tables of a saved run that are no settings; `versions-2`, `hardware-2` are of when it was gone on with otherwise."""
 PARTS = ("backend", "generator", "policy", "executor", "embedder")
 Table = dict[str, Any]
@@ -32,17 +32,17 @@ class RunConfig(Record):
     """A suite, `suite/name`, a path or a glob; several separated by commas."""
     budget: int = Field(default=10, ge=1)
     """Attempts per task (T)."""
-    until: Literal["budget", "feasible", "gain"] = "budget"
+    stop_when: Literal["budget", "feasible", "gain"] = "budget"
     """When a task gets no more attempts: with its budget; or sooner, with its first feasible kernel, or when little is expected."""
-    least_gain: float = Field(default=0.05, ge=0)
+    min_expected_gain: float = Field(default=0.05, ge=0)
     """With `until = "gain"`: refining ends where a further attempt is expected to gain less than this share of the time."""
-    novelty: float = Field(default=0, ge=0, lt=1)
+    min_novelty: float = Field(default=0, ge=0, lt=1)
     """The share of a kernel that must be new against each earlier attempt on its task; less is not verified. 0: everything is."""
     workers: int = Field(default=0, ge=0)
     """Verifications at a time; 0 means one per core."""
     concurrency: int = Field(default=16, ge=1)
     """Attempts in flight at a time, waiting for a model or a verifier."""
-    mode: Literal["rounds", "streaming"] = "rounds"
+    schedule: Literal["rounds", "streaming"] = "rounds"
     """`streaming`: a task's next attempt waits for no other task's. Equal runs are then not equal."""
     seed: int = 0
     timeout_s: float = Field(default=60, gt=0)
@@ -56,13 +56,13 @@ class RunConfig(Record):
     """How closely kernels are looked at; `paper` is the published comparison (atol = rtol = 1e-2, five draws, no sanitizer)."""
     require_sandbox: bool = False
     """Refuse to run where a layer of the sandbox is missing."""
-    audit: Settings = {}
+    llm_review: Settings = {}
     """A model that looks at correct kernels and may veto them: settings as the llm generator's, such as `model`. Off when empty."""
     memory: str = "evokernel-memory.db"
     """The bank: a path, relative to the working folder, or `postgresql://…`, which is kept without its password."""
     fresh: bool = False
     """Start from seed knowledge only, in a bank inside the run folder."""
-    frozen: bool = False
+    memory_read_only: bool = False
     """Use the bank as it is: no value is learned, and what the run adds is found by no other task."""
     backend: Settings = {"name": "pallas"}
     generator: Settings = {"name": "template_search"}
@@ -72,34 +72,34 @@ class RunConfig(Record):
 
     @field_validator("memory")
     @classmethod
-    def without_password(cls, value: str) -> str:
-        return bank_uri.kept(value)
+    def redact_memory_password(cls, value: str) -> str:
+        return bank_uri.redact_password(value)
 
     @field_validator(*PARTS)
     @classmethod
-    def named(cls, value: Settings) -> Settings:
+    def require_plugin_name(cls, value: Settings) -> Settings:
         if not isinstance(value.get("name"), str):
             raise ValueError("needs a name")
         return value
 
-    def name(self, part: str) -> str:
+    def plugin_name(self, part: str) -> str:
         """The plug-in chosen for a part."""
         return str(getattr(self, part)["name"])
 
-    def settings(self, part: str) -> Settings:
+    def plugin_settings(self, part: str) -> Settings:
         """What its constructor is given."""
         return {key: value for key, value in getattr(self, part).items() if key != "name"}
 
-    def left(self, made: Sequence[Attempt]) -> int:
+    def remaining_attempts(self, made: Sequence[Attempt]) -> int:
         """How many attempts a task still gets after these."""
-        if self.until == "feasible" and any(attempt.outcome.feasible for attempt in made):
+        if self.stop_when == "feasible" and any(attempt.outcome.feasible for attempt in made):
             return 0
-        if self.until == "gain" and expected_gain(made) < self.least_gain:
+        if self.stop_when == "gain" and expected_gain(made) < self.min_expected_gain:
             return 0
         return max(0, self.budget - len(made))
 
     @property
-    def cores(self) -> int:
+    def worker_count(self) -> int:
         return self.workers or usable_cores()
 
 
@@ -108,37 +108,39 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def resolve(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any] | None = None, **flags: Any) -> RunConfig:
+def resolve_config(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any] | None = None, **flags: Any) -> RunConfig:
     """Defaults, then a TOML file, then flags that are not None, then `--set part.key=value`."""
     table: Table = dict(base or {})
     if file:
         given = read_toml(file)
-        if any(map(is_fact, given)):  # the file of an earlier run: its settings are wanted, not its name and what it was made on
-            given = {key: value for key, value in given.items() if key != "id" and not is_fact(key)}
-        merge(table, given)
-    merge(table, {key: value for key, value in flags.items() if value is not None})
+        if any(
+            map(is_environment_table, given)
+        ):  # the file of an earlier run: its settings are wanted, not its name and what it was made on
+            given = {key: value for key, value in given.items() if key != "id" and not is_environment_table(key)}
+        merge_settings(table, given)
+    merge_settings(table, {key: value for key, value in flags.items() if value is not None})
     for text in sets:
-        set_at(table, text)
-    return parse(table)
+        apply_override(table, text)
+    return parse_config(table)
 
 
-def is_fact(name: str) -> bool:
+def is_environment_table(name: str) -> bool:
     """Whether a table of a saved run is one of those that are no settings."""
-    return name.partition("-")[0] in FACTS
+    return name.partition("-")[0] in ENVIRONMENT_TABLES
 
 
-def set_at(table: Table, text: str) -> None:
+def apply_override(table: Table, text: str) -> None:
     """One `part.key=value`."""
     key, equals, value = text.partition("=")
     if not equals:
         raise UserError(f"--set {text}: write it as --set key=value, for example --set policy.epsilon=0.1")
-    place = {"": literal(value)}
+    place = {"": parse_literal(value)}
     for name in reversed(key.strip().split(".")):
         place = {name: place.pop("") if "" in place else place}
-    merge(table, place)
+    merge_settings(table, place)
 
 
-def parse(table: Mapping[str, Any]) -> RunConfig:
+def parse_config(table: Mapping[str, Any]) -> RunConfig:
     """Checked settings, or one line that says which setting is wrong."""
     known = sorted(RunConfig.model_fields)
     for key, value in table.items():
@@ -154,7 +156,7 @@ def parse(table: Mapping[str, Any]) -> RunConfig:
         raise UserError(f"setting '{where}' = {first['input']!r}: {first['msg'].lower()}") from error
 
 
-def merge(table: Table, more: Mapping[str, Any]) -> None:
+def merge_settings(table: Table, more: Mapping[str, Any]) -> None:
     """Adds settings; naming another plug-in drops the settings of the one it replaces."""
     for key, value in more.items():
         if key in PARTS and isinstance(value, str):
@@ -169,7 +171,7 @@ def merge(table: Table, more: Mapping[str, Any]) -> None:
             table[key] = value
 
 
-def literal(text: str) -> Any:
+def parse_literal(text: str) -> Any:
     """A TOML value when it reads as one, the bare text otherwise."""
     try:
         return tomllib.loads(f"x = {text}")["x"]

@@ -21,10 +21,10 @@ class StopRun(Exception):
     """A limit the user set (money, tokens) is reached: the run ends cleanly and can be resumed."""
 
 
-def memory_is_out(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether that is what an error says; torch has no type for it."""
     return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
-class CannotRun(Exception):
+class ToolUnavailable(Exception):
     """A gate that cannot do its work on this machine: it is not passed, it is missing, and the outcome says so."""

@@ -11,7 +11,7 @@ import evokernel
 BOOT = "import sys; sys.path[:] = sys.argv[1].splitlines(); from {module} import {function}; {function}()"  # json takes 10 ms
 
 
-def command(module: str, function: str, *arguments: str) -> list[str]:
+def isolated_command(module: str, function: str, *arguments: str) -> list[str]:
     """What starts `function` of a module; it finds its arguments from `sys.argv[2]` on."""
     here = str(Path(str(evokernel.__file__)).parent.parent)
     path = "\n".join([here, *(os.path.abspath(entry) for entry in sys.path)])

@@ -18,27 +18,27 @@ MEASURED = ("cpu", "wall", "tpu", "gpu", "device (msprof)")
 ESTIMATE = "estimate"
 
 
-def baseline(names: Iterable[str]) -> str:
+def baseline_label(names: Iterable[str]) -> str:
     """What speed-ups are over: `XLA`; several when attempts were held against different ones, `the baseline` when none is known."""
     return ", ".join(BASELINES.get(name, name) for name in sorted({name for name in names if name})) or "the baseline"
 
 
-def clock(names: Iterable[str]) -> str:
+def clock_label(names: Iterable[str]) -> str:
     """What times are; several when attempts were timed differently."""
-    return ", ".join(one_clock(name) for name in sorted({name for name in names if name})) or "not measured"
+    return ", ".join(single_clock_label(name) for name in sorted({name for name in names if name})) or "not measured"
 
 
-def one_clock(name: str) -> str:
+def single_clock_label(name: str) -> str:
     """A clock that is not known can only be somebody's estimate."""
     return CLOCKS.get(name, name if name.startswith(ESTIMATE) else f"{ESTIMATE} ({name})")
 
 
-def not_measured(names: Iterable[str]) -> str:
+def estimate_note(names: Iterable[str]) -> str:
     """The same for times no clock took, such as `estimate (schedule)`; nothing when all were measured."""
     made_up = [name for name in names if name and name not in MEASURED]
-    return clock(made_up) if made_up else ""
+    return clock_label(made_up) if made_up else ""
 
 
-def speedup_over(ratio: float | None, name: str) -> str:
+def speedup_phrase(ratio: float | None, name: str) -> str:
     """`, 1.50x the speed of XLA`, or nothing where there is no baseline."""
-    return f", {ratio:.2f}x the speed of {baseline([name])}" if ratio else ""
+    return f", {ratio:.2f}x the speed of {baseline_label([name])}" if ratio else ""

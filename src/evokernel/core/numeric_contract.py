@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evokernel.core.records import Task
 
 
-class Contract(NamedTuple):
+class NumericContract(NamedTuple):
     """The numeric contract of a task."""
 
     dtype: str
@@ -23,9 +23,9 @@ class Contract(NamedTuple):
     rtol: float
 
 
-def contract(task: Task) -> Contract:
+def numeric_contract(task: Task) -> NumericContract:
     """Read off the signature and what running the reference showed."""
     outputs = sorted((tensor.dtype for tensor in task.signature.outputs), key=lambda dtype: "float" not in dtype)
     floats = {t.dtype for t in (*task.signature.inputs, *task.signature.params, *task.signature.outputs) if "float" in t.dtype}
     accumulation = "float32" if floats - {"float64"} else "float64" if floats else "int64"
-    return Contract(outputs[0], accumulation, task.work.terms, "random" not in task.tags, task.atol, task.rtol)
+    return NumericContract(outputs[0], accumulation, task.work.reduction_length, "random" not in task.tags, task.atol, task.rtol)

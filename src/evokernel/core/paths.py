@@ -14,7 +14,7 @@ from evokernel.core.errors import CandidateError
 log = logging.getLogger(__name__)
 
 
-def write(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     """Whole or not at all, whoever else writes the same; makes the folders on the way."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -26,7 +26,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """For one process at a time; for all at once where files cannot be locked."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def lay_out(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Writes a candidate's files below a folder, each at its place; a name that leads elsewhere is the candidate's fault."""
     for name, text in files.items():
         parts = PurePosixPath(name).parts
@@ -51,7 +51,7 @@ def lay_out(folder: Path, files: Mapping[str, str]) -> None:
         place.write_text(text, encoding="utf-8")
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """`$EVOKERNEL_CACHE`, else `$XDG_CACHE_HOME/evokernel`, else `~/.cache/evokernel`. What is in it can be made again."""
     own, shared = os.environ.get("EVOKERNEL_CACHE"), os.environ.get("XDG_CACHE_HOME")
     if own:
@@ -59,7 +59,7 @@ def cache() -> Path:
     return Path(shared).expanduser() / "evokernel" if shared else Path("~/.cache/evokernel").expanduser()
 
 
-def tools() -> Path:
+def tools_folder() -> Path:
     """`$EVOKERNEL_TOOLS`, else `tools` in the cache folder: programs that were fetched or built for this machine."""
     own = os.environ.get("EVOKERNEL_TOOLS")
-    return Path(own).expanduser() if own else cache() / "tools"
+    return Path(own).expanduser() if own else cache_folder() / "tools"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from evokernel.core.errors import UserError
 
 
-class Plain(NamedTuple):
+class SettingType(NamedTuple):
     """What a setting annotated with a plain type takes."""
 
     words: str
@@ -27,15 +27,15 @@ class Plain(NamedTuple):
 
 
 PLAIN = {
-    "int": Plain("a whole number", (int,)),
-    "float": Plain("a number", (int, float)),
-    "bool": Plain("true or false", (bool,)),
-    "str": Plain("a text", (str,)),
+    "int": SettingType("a whole number", (int,)),
+    "float": SettingType("a number", (int, float)),
+    "bool": SettingType("true or false", (bool,)),
+    "str": SettingType("a text", (str,)),
 }
 KINDS = {"backend": "backends", "generator": "generators", "policy": "policies", "executor": "executors", "embedder": "embedders"}
 
 
-def find(kind: str, name: str) -> Any:
+def find_plugin(kind: str, name: str) -> Any:
     """The class of a plug-in; imported only now, so a missing dependency never breaks what does not need it."""
     if ":" in name:
         module, _, attribute = name.partition(":")
@@ -43,11 +43,11 @@ def find(kind: str, name: str) -> Any:
             return getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise UserError(f"{kind} '{name}' cannot be loaded: {error}; write it as module:Class, importable from here") from error
-    for entry in registered(kind):
+    for entry in entry_points_for(kind):
         if entry.name == name:
             return entry.load()
-    if name not in names(kind):
-        raise UserError(f"no {kind} called '{name}'{did_you_mean(name, names(kind))}; there are: {', '.join(names(kind))}")
+    if name not in plugin_names(kind):
+        raise UserError(f"no {kind} called '{name}'{did_you_mean(name, plugin_names(kind))}; there are: {', '.join(plugin_names(kind))}")
     try:
         return importlib.import_module(f"evokernel.{KINDS[kind]}.{name}").plugin
     except ModuleNotFoundError as error:
@@ -56,20 +56,20 @@ def find(kind: str, name: str) -> Any:
         raise UserError(f"{kind} '{name}' needs the package '{error.name}': pip install 'evokernel[{name}]'") from error
 
 
-def names(kind: str) -> list[str]:
+def plugin_names(kind: str) -> list[str]:
     """Every plug-in of a kind that ships with the package or is registered as an entry point."""
     folder = Path(str(resources.files("evokernel"))) / KINDS[kind]
     shipped = {p.stem for p in folder.iterdir() if not p.name.startswith("_") and ((p / "__init__.py").exists() or p.suffix == ".py")}
-    return sorted({n for n in shipped if has_plugin(folder / n)} | {entry.name for entry in registered(kind)})
+    return sorted({n for n in shipped if has_plugin(folder / n)} | {entry.name for entry in entry_points_for(kind)})
 
 
-def registered(kind: str) -> EntryPoints:
+def entry_points_for(kind: str) -> EntryPoints:
     """Plug-ins of other packages."""
-    return looked_up(f"evokernel.{KINDS[kind]}", tuple(sys.path))
+    return load_entry_points(f"evokernel.{KINDS[kind]}", tuple(sys.path))
 
 
 @lru_cache
-def looked_up(group: str, path: tuple[str, ...]) -> EntryPoints:
+def load_entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
     """Once per place they may be in: it means to read what every installed package says of itself."""
     return entry_points(group=group)
 
@@ -81,9 +81,9 @@ def has_plugin(path: Path) -> bool:
     return "plugin =" in text or "as plugin" in text
 
 
-def check(kind: str, name: str, settings: Mapping[str, Any]) -> Any:
+def check_settings(kind: str, name: str, settings: Mapping[str, Any]) -> Any:
     """The class of a plug-in that takes these settings, of which none is made; an unknown one is refused with the list of known ones."""
-    cls = find(kind, name)
+    cls = find_plugin(kind, name)
     known = sorted(set(signature(cls).parameters))
     for setting in settings:
         if setting not in known:
@@ -95,23 +95,23 @@ def check(kind: str, name: str, settings: Mapping[str, Any]) -> Any:
     return cls
 
 
-def make(kind: str, name: str, **settings: Any) -> Any:
+def make_plugin(kind: str, name: str, **settings: Any) -> Any:
     """A plug-in made from settings."""
-    cls = check(kind, name, settings)
+    cls = check_settings(kind, name, settings)
     try:
         return cls(**settings)
     except (TypeError, ValueError) as error:
         raise UserError(f"{kind} '{name}': {error}") from error
 
 
-def accepts(kind: str, name: str, setting: str) -> bool:
+def accepts_setting(kind: str, name: str, setting: str) -> bool:
     """Whether a plug-in's constructor takes this setting."""
-    return setting in signature(find(kind, name)).parameters
+    return setting in signature(find_plugin(kind, name)).parameters
 
 
-def folder(kind: str, name: str) -> Path:
+def plugin_folder(kind: str, name: str) -> Path:
     """Where a plug-in keeps its own files: `knowledge/`, `prompts/`, `samples/`."""
-    module = importlib.import_module(find(kind, name).__module__)
+    module = importlib.import_module(find_plugin(kind, name).__module__)
     return Path(str(module.__file__)).parent
 
 

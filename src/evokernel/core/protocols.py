@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # the child loads this module for every candidate and must no
         Candidate,
         Context,
         Job,
-        Kind,
         MemoryItem,
+        MemoryKind,
         Outcome,
         Profile,
         Reply,
@@ -55,11 +55,11 @@ class Kernel(Protocol):
         """A function that runs the kernel once on these arguments, blocking until its outputs are written."""
 
 
-class Equipment(NamedTuple):
+class OptionalTool(NamedTuple):
     """Something a backend looks for besides its toolchain, and can do without, such as the device itself."""
 
     name: str
-    found: bool
+    is_available: bool
     detail: str
     """What was found, or what is done without it."""
 
@@ -70,16 +70,16 @@ class Backend(Protocol):
     The constructor takes the backend's settings. `__init__.py` must import nothing heavy: the child loads it for every candidate.
     """
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """Why it cannot work here, in words that name the fix; None when it can."""
 
     def versions(self) -> dict[str, str]:
         """The toolchain, for the record."""
 
-    def equipment(self) -> Iterable[Equipment]:
+    def optional_tools(self) -> Iterable[OptionalTool]:
         """What `evokernel doctor` says besides, where the backend can work."""
 
-    def entry(self, task: Task) -> str:
+    def entry_point(self, task: Task) -> str:
         """The declaration a candidate must implement, in the backend's own terms."""
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
@@ -90,20 +90,20 @@ class Backend(Protocol):
 
     def load(self, workdir: Path) -> Kernel: ...
 
-    def sanitizer(self) -> Equipment | None:
+    def sanitizer(self) -> OptionalTool | None:
         """What can watch a kernel's memory accesses; where it is not found, `detail` names the fix. None: running a kernel watches them."""
 
-    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         """Leaves in `workdir` what `load` needs for the kernel to be watched; gives variables for the process that loads it."""
 
-    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
         """What the watched process wrote to stderr, in words for whoever wrote the kernel; None when that is no finding."""
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         """What bounds a timed kernel."""
 
 
-class Call(NamedTuple):
+class CallShape(NamedTuple):
     """What a kernel is called with at a size: names, types and shapes, but no data."""
 
     inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
@@ -111,7 +111,7 @@ class Call(NamedTuple):
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
 
 
-class Timed(NamedTuple):
+class TimingResult(NamedTuple):
     """Latencies a backend found for itself, computed or measured, held against baselines found in the same way."""
 
     clock: str
@@ -126,30 +126,30 @@ class Timed(NamedTuple):
 
 
 @runtime_checkable
-class PricedBackend(Protocol):
+class LatencyEstimator(Protocol):
     """A Backend that finds latencies for itself, and whose kernels run in simulation: slowly, so that fewer cases are tried.
 
     `said` is what the process that runs the candidate wrote to stderr. Where that process holds the candidate's own code, so may the text.
     """
 
-    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+    def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         """The sizes at which this candidate is run."""
 
-    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
+    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
         """What a built candidate takes. Raises CandidateError when that can be neither measured nor computed."""
 
-    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+    def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         """A failed run in words for whoever wrote the kernel."""
 
-    def opened(self, workdir: Path) -> None:
+    def preload(self, workdir: Path) -> None:
         """In the child, before it is closed in: loads what needs more of the system than a kernel may. Nothing of the candidate's."""
 
-    def sampled(self, workdir: Path, said: str) -> str:
+    def partial_run_note(self, workdir: Path, said: str) -> str:
         """After a run, of what was written during it: how much of the kernel was run, when that was not all of it; else nothing."""
 
 
 @runtime_checkable
-class MeasuredBackend(PricedBackend, Protocol):
+class LatencyMeter(LatencyEstimator, Protocol):
     """A Backend that finds latencies for itself by measuring: the best kernel so far takes part, and kernels run as fast as they are.
 
     `beside` is the folder in which that kernel was built, `programs` and all; None without one.
@@ -158,30 +158,30 @@ class MeasuredBackend(PricedBackend, Protocol):
     is_simulated: ClassVar[bool]
     """Whether kernels run slowly after all."""
 
-    def measured(self, job: Job, workdir: Path, beside: Path | None) -> Timed:
+    def measure_latency(self, job: Job, workdir: Path, beside: Path | None) -> TimingResult:
         """What a built candidate takes, with the job's baselines in the job's time."""
 
 
 @runtime_checkable
-class WatchedBackend(Protocol):
+class ExternalSanitizer(Protocol):
     """A Backend whose `sanitizer`, where it finds one, is a program that watches a built candidate from outside."""
 
-    def watched(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
+    def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
         """Runs these calls under it. Raises CandidateError for what it finds, CannotRun where it does not work."""
 
 
 @runtime_checkable
-class HalvedBackend(Protocol):
+class PartialBackend(Protocol):
     """A Backend that can do a part of its work where there is no device."""
 
-    drafts: ClassVar[bool]
+    can_check_values: ClassVar[bool]
     """Whether that part tells right kernels from wrong ones."""
 
-    def unjudged(self) -> str | None:
+    def limitations(self) -> str | None:
         """What cannot be judged here, and why; None where everything can."""
 
 
-class Access(NamedTuple):
+class DeviceAccess(NamedTuple):
     """What a process with a candidate needs of a device and its vendor's runtime, beyond what every kernel may use."""
 
     devices: tuple[str, ...]
@@ -196,15 +196,15 @@ class Access(NamedTuple):
 
 
 @runtime_checkable
-class DeviceBackend(Protocol):
+class DeviceUser(Protocol):
     """A Backend whose kernels may run on a device of this machine, out of the child."""
 
-    def access(self, workdir: Path) -> Access | None:
+    def access(self, workdir: Path) -> DeviceAccess | None:
         """With the judge, before a child is started for what was built there; None when it needs no device."""
 
 
 @runtime_checkable
-class TracedBackend(PricedBackend, Protocol):
+class TracedBackend(LatencyEstimator, Protocol):
     """A Backend whose candidates are programs to be traced: their own code runs once, in a process that is gone before anything is judged.
 
     What is traced is then inspected, built, run and priced where none of the candidate's code ever was. Where `traces_build` is set, it is
@@ -214,16 +214,16 @@ class TracedBackend(PricedBackend, Protocol):
     environment: ClassVar[dict[str, str]]
     """For the processes that trace, inspect and run."""
 
-    def warm(self) -> None:
+    def load_libraries(self) -> None:
         """Loads whatever every candidate needs, in a process that is then copied for each; starts no thread."""
 
-    def trace(self, candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         """In a process with the candidate: its program for every size, as files in `into`."""
 
-    def inspect(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         """In a process without it: leaves in `into` what `screen` reports."""
 
-    def lower(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         """In the same process: leaves in `into` what `build` compiles."""
 
     def explain(self, error: Exception) -> CandidateError:
@@ -248,14 +248,14 @@ class Policy(Protocol):
         """`state` is as it was when the attempt was chosen. Values are kept in memory through `memory.update`."""
 
 
-class Found(NamedTuple):
+class SearchHit(NamedTuple):
     """A search hit."""
 
     item: MemoryItem
     similarity: float
 
 
-class Value(NamedTuple):
+class ItemValue(NamedTuple):
     """What an item is worth at a stage, and how often that was learned."""
 
     q: float = 0.0
@@ -274,15 +274,15 @@ class MemoryStore(Protocol):
         self,
         query: str,
         k: int,
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[MemoryKind] = (),
         *,
         task: str | None = None,
         bottleneck: str | None = None,
         feasible: bool | None = None,
-    ) -> list[Found]:
+    ) -> list[SearchHit]:
         """The k nearest items of this run's backend, nearest first, ties by age."""
 
-    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
+    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         """Q of each item; `Value()` for those never learned. `scope` is "" (per item) or a family."""
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
@@ -309,7 +309,7 @@ class Executor(Protocol):
 
 
 @runtime_checkable
-class FarExecutor(Executor, Protocol):
+class RemoteExecutor(Executor, Protocol):
     """An Executor whose judges are elsewhere: what the machine of the run has does not matter."""
 
     def toolchain(self, backend: str, settings: Settings) -> dict[str, str]:

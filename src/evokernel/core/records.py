@@ -11,12 +11,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from evokernel.core import statistics
-from evokernel.core.statistics import known_sum, quantile
+from evokernel.core.statistics import quantile, sum_if_known
 
 Scalar = bool | int | float | str
 Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
-Kind = Literal["api", "practice", "experience", "trace"]
-Role = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api"]
+MemoryKind = Literal["api", "practice", "experience", "trace"]
+ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api"]
 
 
 class Record(BaseModel):
@@ -46,7 +46,7 @@ class Tensor(Record):
         return prod(self.shape) * int("".join(filter(str.isdigit, self.dtype)) or 8) // 8
 
 
-class Number(Record):
+class ScalarArgument(Record):
     """One scalar argument: an input that is no tensor, or a number the module was made with."""
 
     name: str
@@ -61,7 +61,7 @@ class Signature(Record):
     inputs: tuple[Tensor, ...]
     params: tuple[Tensor, ...] = ()
     """Parameters, then buffers, as the module registers them."""
-    scalars: tuple[Number, ...] = ()
+    scalars: tuple[ScalarArgument, ...] = ()
     outputs: tuple[Tensor, ...]
 
 
@@ -71,9 +71,9 @@ class Work(Record):
     flops: float
     bytes: float
     """Inputs and parameters read once, outputs written once."""
-    terms: float = 1.0
+    reduction_length: float = 1.0
     """How many terms the longest sum behind one element has."""
-    memory: float = 0.0
+    peak_bytes: float = 0.0
     """Bytes alive at once while PyTorch computes it, about; 0 where nobody looked."""
 
 
@@ -106,8 +106,8 @@ class Usage(Record):
 
     model: str = ""
     calls: int = 0
-    tokens_in: int | None = None
-    tokens_out: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cost_usd: float | None = None
     seconds: float = 0.0
 
@@ -118,9 +118,9 @@ class Usage(Record):
         return Usage(
             model=", ".join(dict.fromkeys([*self.model.split(", "), *other.model.split(", ")])),
             calls=self.calls + other.calls,
-            tokens_in=known_sum(self.tokens_in, other.tokens_in),
-            tokens_out=known_sum(self.tokens_out, other.tokens_out),
-            cost_usd=known_sum(self.cost_usd, other.cost_usd),
+            input_tokens=sum_if_known(self.input_tokens, other.input_tokens),
+            output_tokens=sum_if_known(self.output_tokens, other.output_tokens),
+            cost_usd=sum_if_known(self.cost_usd, other.cost_usd),
             seconds=self.seconds + other.seconds,
         )
 
@@ -153,7 +153,9 @@ class Reply(Record):
     candidate: Candidate
     prompt: str = ""
     text: str = ""
-    left_out: tuple[str, ...] = ()  # ids of the context's items that found no room in the prompt: nothing is learned of what nobody saw
+    truncated_items: tuple[
+        str, ...
+    ] = ()  # ids of the context's items that found no room in the prompt: nothing is learned of what nobody saw
 
 
 class GateResult(Record):
@@ -198,7 +200,7 @@ class Outcome(Record):
     """Toolchain that judged it."""
     protocol: str = ""
     """How closely it was looked at: `strict` or `paper`."""
-    without: tuple[str, ...] = ()
+    skipped_checks: tuple[str, ...] = ()
     """What this verdict had to do without on the machine it was reached on, one line each: a layer of the sandbox, a sanitizer."""
     usage: Usage = Usage()
     """Model calls of the judge itself."""
@@ -218,36 +220,36 @@ class Outcome(Record):
         """The first baseline, which speed-ups are over; empty when there is none."""
         return next(iter(self.baseline_us), "")
 
-    def baseline(self, name: str = "") -> float | None:
+    def baseline_latency_us(self, name: str = "") -> float | None:
         """Latency of a baseline found in the same run, of the first one unless another is named."""
         samples = self.baseline_us.get(name or self.baseline_name)
         return quantile(samples, 0.25) if samples else None
 
     @property
     def speedup(self) -> float | None:
-        base = self.baseline()
+        base = self.baseline_latency_us()
         return base / self.latency_us if base and self.latency_us else None
 
-    def ratios(self, against: str = "") -> tuple[float, ...]:
+    def paired_speedups(self, against: str = "") -> tuple[float, ...]:
         """How many times as fast as `incumbent` or as a baseline, pair by pair; the first baseline unless another is named."""
         others = self.incumbent_us if against == "incumbent" else self.baseline_us.get(against or self.baseline_name, ())
         return tuple(other / own for own, other in zip(self.samples_us, others)) if all(self.samples_us) else ()
 
-    def ratio(self, against: str = "") -> float | None:
+    def median_speedup(self, against: str = "") -> float | None:
         """The middle of these; above 1 is faster."""
-        found = self.ratios(against)
+        found = self.paired_speedups(against)
         return quantile(found, 0.5) if found else None
 
-    def interval(self, against: str = "") -> tuple[float, float] | None:
+    def speedup_interval(self, against: str = "") -> tuple[float, float] | None:
         """Where that middle lies with 95 % confidence; None for fewer than six pairs."""
-        return statistics.median_interval(self.ratios(against))
+        return statistics.median_interval(self.paired_speedups(against))
 
     @property
     def feasible(self) -> bool:
         return bool(self.gates) and all(gate.passed for gate in self.gates)
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         return any(gate.gate == "build" and gate.passed for gate in self.gates)
 
     @property
@@ -259,7 +261,7 @@ class MemoryItem(Record):
     """One thing worth showing to a generator (m)."""
 
     id: str
-    kind: Kind
+    kind: MemoryKind
     backend: str
     title: str
     text: str
@@ -282,18 +284,18 @@ class MemoryItem(Record):
     """For a trace: id of the trace it was refined from, so that what descends from a revoked kernel can be found."""
     candidate: str = ""
     """Id of the candidate it tells of, so that the same code can be found in other runs."""
-    shown: tuple[str, ...] = ()
+    shown_items: tuple[str, ...] = ()
     """Ids of the valued items its writer was shown: credit may go back along them."""
     apis: tuple[str, ...] = ()
     """For a card: the API names it explains, found by exact look-up in retrieved code."""
-    bundle: bool = False
+    always_include: bool = False
     """For a card: part of the backend's static bundle, shown with every draft."""
 
 
-class Shown(Record):
+class ContextItem(Record):
     """A memory item in a context: what it is shown as, and what it was worth at that moment."""
 
-    role: Role
+    role: ItemRole
     item: MemoryItem
     q: float | None = None
     """None for items that are not valued (api)."""
@@ -303,18 +305,18 @@ class Context(Record):
     """What the policy decided to try next (c)."""
 
     stage: Stage
-    start: Attempt | None = None
+    start_point: Attempt | None = None
     """The attempt to refine."""
-    items: tuple[Shown, ...] = ()
+    items: tuple[ContextItem, ...] = ()
     history: bool = True
     """Whether the generator may use what was tried on this task before; Pass@k draws independent samples and says no."""
 
 
-class Ref(Record):
+class ContextRef(Record):
     """A `Shown` as the journal keeps it."""
 
     id: str
-    role: Role
+    role: ItemRole
     q: float | None = None
 
 
@@ -328,10 +330,10 @@ class Attempt(Record):
     round: int
     """The loop's round it was made in; larger than n when infrastructure trouble cost the task a round."""
     stage: Stage
-    start: str | None = None
+    start_point: str | None = None
     """Id of the attempt that was refined."""
-    shown: tuple[Ref, ...] = ()
-    left_out: tuple[Ref, ...] = ()  # what was chosen as well, but found no room in the prompt
+    shown_items: tuple[ContextRef, ...] = ()
+    truncated_items: tuple[ContextRef, ...] = ()  # what was chosen as well, but found no room in the prompt
     candidate: Candidate
     outcome: Outcome
     reward: float
@@ -340,11 +342,11 @@ class Attempt(Record):
     """What was learned, in words, when some model wrote it down."""
     usage: Usage = Usage()
     """All model calls of this turn."""
-    at: float = 0.0
+    finished_at: float = 0.0
     """Seconds since the epoch at which it was finished."""
 
     @property
-    def trace(self) -> str:
+    def memory_id(self) -> str:
         """Id of the memory item that holds this attempt's kernel."""
         return f"{self.run}:{self.id}"
 
@@ -357,17 +359,17 @@ class State(Record):
     round: int = 0
 
     @cached_property
-    def starts(self) -> tuple[Attempt, ...]:
+    def start_points(self) -> tuple[Attempt, ...]:
         """P(x): every feasible attempt."""
         return tuple(a for a in self.attempts if a.outcome.feasible)
 
     @cached_property
     def best(self) -> Attempt | None:
         """The fastest kernel as far as that can be told: each took the place of one it was clearly faster than."""
-        return (statistics.bests(self.attempts) or [None])[-1]
+        return (statistics.best_so_far(self.attempts) or [None])[-1]
 
     @property
-    def last(self) -> Attempt | None:
+    def last_attempt(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
 
     @property
@@ -392,9 +394,9 @@ class Job(Record):
     protocol: Literal["strict", "paper"] = "strict"
     incumbent: Candidate | None = None
     """The task's best kernel so far, timed in turn with the candidate where times are measured."""
-    again: bool = False
+    ignore_cache: bool = False
     """Judge it whatever was found about it before."""
     require_sandbox: bool = False
     """Refuse to judge where a layer of the sandbox is missing."""
-    audit: Settings = {}
+    llm_review: Settings = {}
     """The model that may veto, as the llm generator's settings name it; none when empty."""

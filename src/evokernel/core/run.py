@@ -15,27 +15,27 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from evokernel.core.config import FACTS, RunConfig, Table, is_fact, parse, read_toml, write_toml
+from evokernel.core.config import ENVIRONMENT_TABLES, RunConfig, Table, is_environment_table, parse_config, read_toml, write_toml
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_event
 from evokernel.core.records import Attempt, GateResult, Outcome, Reply, Task
 
-Facts = Mapping[str, Mapping[str, str]]
-FOUND_OUT = "it passed, but was found to cheat, or to come from one that does, and was taken back"
+Environment = Mapping[str, Mapping[str, str]]
+REVOKED_DETAIL = "it passed, but was found to cheat, or to come from one that does, and was taken back"
 
 
 class Run:
     """Reads a run's folder and, for the one process that holds its lock, writes to it."""
 
-    def __init__(self, folder: Path, config: RunConfig, tasks: list[Task], facts: Facts) -> None:
-        self.folder, self.config, self.tasks, self.facts = folder, config, tasks, facts
+    def __init__(self, folder: Path, config: RunConfig, tasks: list[Task], environment: Environment) -> None:
+        self.folder, self.config, self.tasks, self.facts = folder, config, tasks, environment
         self.journal = Journal(folder / "attempts.jsonl")
         self.incidents = folder / "incidents.jsonl"
         self.revocations = folder / "revoked.jsonl"
         self._lock: IO[str] | None = None
 
     @classmethod
-    def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], facts: Facts) -> Run:
+    def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], facts: Environment) -> Run:
         """A new folder; refuses one that holds a run."""
         if (folder / "run.toml").exists():
             raise UserError(f"{folder} already holds a run: resume it with 'evokernel resume {folder}', or choose another folder")
@@ -44,7 +44,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot make the run folder {folder}: {error.strerror}; give another with --out") from error
-        write_whole(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
+        atomic_write(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
         run.save_config(config)
         return run
 
@@ -54,8 +54,10 @@ class Run:
         if not (folder / "run.toml").is_file():
             raise UserError(f"{folder} is not a run folder (no run.toml in it); 'evokernel report --list' shows the runs in ./runs")
         table = read_toml(folder / "run.toml")
-        facts: dict[str, dict[str, str]] = {name: table.pop(name, {}) for name in dict.fromkeys([*FACTS, *filter(is_fact, table)])}
-        config = parse(table)
+        facts: dict[str, dict[str, str]] = {
+            name: table.pop(name, {}) for name in dict.fromkeys([*ENVIRONMENT_TABLES, *filter(is_environment_table, table)])
+        }
+        config = parse_config(table)
         try:
             lines = (folder / "tasks.jsonl").read_text().splitlines()
             tasks = [Task.model_validate_json(line) for line in lines]
@@ -67,38 +69,38 @@ class Run:
         """Writes settings and facts; also when a resume changes a setting."""
         self.config = config
         table: Table = config.model_dump(mode="json")
-        write_whole(self.folder / "run.toml", write_toml({**table, **{name: {} for name in FACTS}, **self.facts}))
+        atomic_write(self.folder / "run.toml", write_toml({**table, **{name: {} for name in ENVIRONMENT_TABLES}, **self.facts}))
 
-    def note(self, facts: Facts) -> None:
+    def record_environment(self, facts: Environment) -> None:
         """Adds what a run is gone on with and on, where it never was before."""
-        known = self.makings()
-        if {name: facts.get(name, {}) for name in FACTS} not in known:
-            self.facts = {**self.facts, **{f"{name}-{len(known) + 1}": facts.get(name, {}) for name in FACTS}}
+        known = self.environments()
+        if {name: facts.get(name, {}) for name in ENVIRONMENT_TABLES} not in known:
+            self.facts = {**self.facts, **{f"{name}-{len(known) + 1}": facts.get(name, {}) for name in ENVIRONMENT_TABLES}}
             self.save_config(self.config)
 
-    def makings(self) -> list[Facts]:
+    def environments(self) -> list[Environment]:
         """What it was made with and on: when it began, and each time it was gone on with otherwise."""
-        ends = ["", *(name.removeprefix(FACTS[0]) for name in self.facts if name.startswith(f"{FACTS[0]}-"))]
-        return [{name: self.facts.get(name + end, {}) for name in FACTS} for end in ends]
+        ends = ["", *(name.removeprefix(ENVIRONMENT_TABLES[0]) for name in self.facts if name.startswith(f"{ENVIRONMENT_TABLES[0]}-"))]
+        return [{name: self.facts.get(name + end, {}) for name in ENVIRONMENT_TABLES} for end in ends]
 
-    def made_with(self) -> dict[str, str]:
+    def environment_summary(self) -> dict[str, str]:
         """The same in words, by what it is: `3.11.2, then 3.12.1` where it changed."""
         found: dict[str, list[str]] = {}
-        for making in self.makings():
+        for making in self.environments():
             for name, value in (pair for table in making.values() for pair in table.items()):
                 found.setdefault(name, []).append(value)
         return {name: ", then ".join(dict.fromkeys(values)) for name, values in found.items()}
 
     def attempts(self) -> list[Attempt]:
         """The journal as it counts now: kernels that were revoked since have failed."""
-        gone = self.revoked()
-        return [struck(attempt) if attempt.id in gone else attempt for attempt in self.journal.read()]
+        gone = self.revoked_ids()
+        return [redact_revoked(attempt) if attempt.id in gone else attempt for attempt in self.journal.read()]
 
     def is_complete(self, made: Sequence[Attempt]) -> bool:
         """Whether no task gets a further attempt after these."""
-        return not any(self.config.left([attempt for attempt in made if attempt.task == task.id]) for task in self.tasks)
+        return not any(self.config.remaining_attempts([attempt for attempt in made if attempt.task == task.id]) for task in self.tasks)
 
-    def revoked(self) -> set[str]:
+    def revoked_ids(self) -> set[str]:
         """Ids of the attempts that were taken back."""
         try:
             lines = self.revocations.read_text().splitlines()
@@ -110,7 +112,7 @@ class Run:
 
     def revoke(self, attempts: Iterable[str]) -> int:
         """Notes that attempts were taken back, beside the journal, which never changes; gives how many are new."""
-        new = sorted(set(attempts) - self.revoked())
+        new = sorted(set(attempts) - self.revoked_ids())
         for attempt in new:
             append_event(self.revocations, attempt=attempt, at=time.time())
         return len(new)
@@ -132,51 +134,55 @@ class Run:
             self._lock.close()
             self._lock = None
 
-    def artifacts(self, attempt: str) -> Path:
+    def artifact_folder(self, attempt: str) -> Path:
         return self.folder / "artifacts" / attempt
 
-    def keep(self, attempt: str, name: str, reply: Reply) -> None:
+    def store_reply(self, attempt: str, name: str, reply: Reply) -> None:
         """Stores a reply before anything else is done with it: prompt and text to read, `<name>.json` to resume from."""
-        folder = self.artifacts(attempt)
+        folder = self.artifact_folder(attempt)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error.strerror}; free some space and resume") from error
-        write_whole(folder / f"{name}.prompt.md", reply.prompt)
-        write_whole(folder / f"{name}.md", reply.text)
-        write_whole(folder / f"{name}.json", reply.model_copy(update={"prompt": "", "text": ""}).model_dump_json())
+        atomic_write(folder / f"{name}.prompt.md", reply.prompt)
+        atomic_write(folder / f"{name}.md", reply.text)
+        atomic_write(folder / f"{name}.json", reply.model_copy(update={"prompt": "", "text": ""}).model_dump_json())
 
-    def kept(self, attempt: str, name: str) -> Reply | None:
+    def load_reply(self, attempt: str, name: str) -> Reply | None:
         """What `keep` stored, if it got that far."""
-        folder = self.artifacts(attempt)
+        folder = self.artifact_folder(attempt)
         try:
             bare = Reply.model_validate_json((folder / f"{name}.json").read_text())
             return bare.model_copy(update={"text": (folder / f"{name}.md").read_text()})
         except (OSError, ValidationError):
             return None
 
-    def incident(self, task: str, round: int, what: str, at: float) -> None:
+    def record_incident(self, task: str, round: int, what: str, at: float) -> None:
         append_event(self.incidents, task=task, round=round, what=what, at=at)
 
 
-def struck(attempt: Attempt) -> Attempt:
+def redact_revoked(attempt: Attempt) -> Attempt:
     """An attempt whose kernel was revoked: not feasible, without times, and without code that could be shown to anyone."""
     found = attempt.outcome
-    verdict = (GateResult(gate="audit", passed=False, reason="revoked", detail=FOUND_OUT),) if found.feasible else ()
+    verdict = (GateResult(gate="audit", passed=False, reason="revoked", detail=REVOKED_DETAIL),) if found.feasible else ()
     outcome = Outcome(
-        gates=(*found.gates, *verdict), versions=found.versions, protocol=found.protocol, without=found.without, usage=found.usage
+        gates=(*found.gates, *verdict),
+        versions=found.versions,
+        protocol=found.protocol,
+        skipped_checks=found.skipped_checks,
+        usage=found.usage,
     )
-    candidate = attempt.candidate.model_copy(update={"files": {}, "notes": FOUND_OUT})
+    candidate = attempt.candidate.model_copy(update={"files": {}, "notes": REVOKED_DETAIL})
     return attempt.model_copy(update={"outcome": outcome, "candidate": candidate})
 
 
-def new_id(parts: Sequence[str]) -> str:
+def new_run_id(parts: Sequence[str]) -> str:
     """A name that sorts by time and does not repeat: `20260102-030405-cpp-sweep-1a2b`."""
     words = [re.sub(r"[^\w.]+", "-", part) for part in parts]  # a part may be called module:Class
     return "-".join([time.strftime("%Y%m%d-%H%M%S"), *words, secrets.token_hex(2)])
 
 
-def write_whole(path: Path, text: str) -> None:
+def atomic_write(path: Path, text: str) -> None:
     """All of the text or nothing, whenever this process dies."""
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

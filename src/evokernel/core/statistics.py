@@ -19,7 +19,7 @@ HOPED_FOR, LATEST = 0.3, 0.3
 Amount = TypeVar("Amount", int, float)
 
 
-def known_sum(a: Amount | None, b: Amount | None) -> Amount | None:
+def sum_if_known(a: Amount | None, b: Amount | None) -> Amount | None:
     """a + b, or None when either is not known."""
     return None if a is None or b is None else a + b
 
@@ -44,19 +44,19 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     return (ordered[rank - 1], ordered[len(ordered) - rank]) if rank else None
 
 
-def is_apart(interval: tuple[float, float], by: float = LEAST_PAIRED) -> bool:
+def is_significant(interval: tuple[float, float], by: float = LEAST_PAIRED) -> bool:
     """Whether an interval of ratios excludes 1, and by more than chance between two starts."""
     return interval[0] > 1 + by or interval[1] < 1 - by
 
 
-def gain(outcome: Outcome, best: Attempt) -> float:
+def speed_gain(outcome: Outcome, best: Attempt) -> float:
     """The logarithm of how many times as fast as the best a feasible kernel is; 0 where the two cannot be told apart.
 
     Times taken in turn with the best decide by their interval. Without such pairs, latencies must differ by more than their noise;
     exact ones, a single sample each, need not.
     """
-    if outcome.incumbent == best.candidate.id and (interval := outcome.interval("incumbent")):
-        return log(outcome.ratio("incumbent") or 1.0) if is_apart(interval) else 0.0
+    if outcome.incumbent == best.candidate.id and (interval := outcome.speedup_interval("incumbent")):
+        return log(outcome.median_speedup("incumbent") or 1.0) if is_significant(interval) else 0.0
     own, before = outcome.latency_us, best.outcome.latency_us
     if not own or not before:
         return 0.0
@@ -75,7 +75,7 @@ def expected_gain(attempts: Iterable[Attempt]) -> float:
     return hope
 
 
-def beats(attempt: Attempt, best: Attempt | None) -> bool:
+def is_faster(attempt: Attempt, best: Attempt | None) -> bool:
     """Whether an attempt takes the place of the best one so far; a kernel does not beat itself."""
     if not attempt.outcome.feasible:
         return False
@@ -83,14 +83,14 @@ def beats(attempt: Attempt, best: Attempt | None) -> bool:
         return True
     if not best.outcome.latency_us:
         return bool(attempt.outcome.latency_us)
-    return attempt.candidate.files != best.candidate.files and gain(attempt.outcome, best) > 0
+    return attempt.candidate.files != best.candidate.files and speed_gain(attempt.outcome, best) > 0
 
 
-def bests(attempts: Iterable[Attempt], without: Collection[str] = ()) -> list[Attempt | None]:
+def best_so_far(attempts: Iterable[Attempt], without: Collection[str] = ()) -> list[Attempt | None]:
     """The best kernel after each attempt; None until one is feasible. Those in `without` never count."""
     best: Attempt | None = None
     found = []
     for attempt in attempts:
-        best = attempt if attempt.id not in without and beats(attempt, best) else best
+        best = attempt if attempt.id not in without and is_faster(attempt, best) else best
         found.append(best)
     return found

@@ -18,13 +18,13 @@ from itertools import count
 
 from evokernel.core.errors import InfraError, StopRun
 from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
-from evokernel.core.records import Attempt, Candidate, Context, GateResult, Job, MemoryItem, Outcome, Ref, Reply, State, Task, Usage
+from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, Job, MemoryItem, Outcome, Reply, State, Task, Usage
 from evokernel.core.run import Run
 from evokernel.engine import context_store, novelty, streaming
 from evokernel.engine.reward import reward
 
 
-class Stopped(Exception):
+class AttemptCancelled(Exception):
     """The attempt was not begun, because the run is stopping."""
 
 
@@ -43,24 +43,24 @@ class Engine:
     clock: Callable[[], float] = time.time
     stop: threading.Event = field(default_factory=threading.Event)
     """Set it to finish the attempts in flight and end the run."""
-    why_stopped: str = ""
+    stop_reason: str = ""
     history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
 
     def attempts(self) -> Iterator[Attempt]:
         """Gives every task its attempts, a round at a time, and yields each as it is learned from."""
-        if self.run.config.mode == "streaming":
+        if self.run.config.schedule == "streaming":
             return (yield from streaming.attempts(self))
         recorded = {attempt.id: attempt for attempt in self.run.attempts()}
         config, tasks = self.run.config, self.run.tasks
         with ThreadPoolExecutor(config.concurrency) as pool:
             for round in count():
-                states = [self.state(task, round) for task in tasks if config.left(self.history[task.id])]
+                states = [self.state(task, round) for task in tasks if config.remaining_attempts(self.history[task.id])]
                 if not states or self.stop.is_set():
                     return
                 plans = [(state, recorded.get(state.next_id) or context_store.choose(self, state)) for state in states]  # mu(c | s, M)
                 made = 0
                 for state, attempt in zip(states, pool.map(self.execute_or_replay, plans), strict=True):
-                    if isinstance(attempt, Stopped):
+                    if isinstance(attempt, AttemptCancelled):
                         return  # what comes after the gap stays unlearned: its reply is kept, and task order holds on resume
                     if attempt is None:
                         continue
@@ -84,84 +84,84 @@ class Engine:
     def state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
 
-    def execute_or_replay(self, plan: tuple[State, Context | Attempt]) -> Attempt | Stopped | None:
+    def execute_or_replay(self, plan: tuple[State, Context | Attempt]) -> Attempt | AttemptCancelled | None:
         """The recorded attempt, a new one, or None when infrastructure trouble (then or now) took this round from the task."""
         state, chosen = plan
         if isinstance(chosen, Attempt):
             return chosen if chosen.round <= state.round else None
         if self.stop.is_set():
-            return Stopped()
+            return AttemptCancelled()
         try:
-            return self.attempt(state, chosen)
+            return self.make_attempt(state, chosen)
         except StopRun as reached:
-            self.why_stopped = self.why_stopped or str(reached)  # the first reason: others only notice that the run is stopping
+            self.stop_reason = self.stop_reason or str(reached)  # the first reason: others only notice that the run is stopping
             self.stop.set()
-            return Stopped()
+            return AttemptCancelled()
         except InfraError as error:
             if self.stop.is_set():
-                return Stopped()
+                return AttemptCancelled()
             context_store.missed(self, state, chosen, error)
             return None
         finally:
             self.notify(state.task.id, "")
 
-    def attempt(self, state: State, context: Context) -> Attempt:
+    def make_attempt(self, state: State, context: Context) -> Attempt:
         reply = self.write(state, context)  # G(y | s, c)
         outcome = self.verify(state, reply.candidate)  # V(x, y)
-        lesson = self.reflect(state, reply.candidate, outcome)
-        refs = [Ref(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items]
+        lesson = self.write_lesson(state, reply.candidate, outcome)
+        refs = [ContextRef(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items]
         return Attempt(
             id=state.next_id,
             run=self.run.config.id,
             task=state.task.id,
             round=state.round,
             stage=context.stage,
-            start=context.start and context.start.id,
-            shown=tuple(ref for ref in refs if ref.id not in reply.left_out),
-            left_out=tuple(ref for ref in refs if ref.id in reply.left_out),
+            start_point=context.start_point and context.start_point.id,
+            shown_items=tuple(ref for ref in refs if ref.id not in reply.truncated_items),
+            truncated_items=tuple(ref for ref in refs if ref.id in reply.truncated_items),
             candidate=reply.candidate,
             outcome=outcome,
             reward=reward(context.stage, outcome, state.best),
             lesson=lesson.text if lesson else "",
             usage=reply.candidate.usage + outcome.usage + (lesson.candidate.usage if lesson else Usage()),
-            at=self.clock(),
+            finished_at=self.clock(),
         )
 
     def write(self, state: State, context: Context) -> Reply:
         """The kept reply of an attempt that was cut short, or a new one, kept before anything else happens."""
-        if kept := self.run.kept(state.next_id, "reply"):
+        if kept := self.run.load_reply(state.next_id, "reply"):
             return kept
         self.notify(state.task.id, "write")
-        reply = novelty.written(self.generator, state, context, self.run.config.novelty)
-        self.run.keep(state.next_id, "reply", reply)
+        reply = novelty.generate_novel(self.generator, state, context, self.run.config.min_novelty)
+        self.run.store_reply(state.next_id, "reply", reply)
         return reply
 
     def verify(self, state: State, candidate: Candidate) -> Outcome:
         if not candidate.files:
             return Outcome(gates=(GateResult(gate="write", passed=False, reason="no_code", detail=candidate.notes),))
-        if twin := novelty.known(candidate, state.attempts, self.run.config.novelty):
+        if twin := novelty.find_duplicate(candidate, state.attempts, self.run.config.min_novelty):
             return novelty.refusal(twin)
         self.notify(state.task.id, "verify")
         return self.executor.submit(self.job(state, candidate)).result()
 
-    def reflect(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
+    def write_lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """A lesson in words, where the generator writes them; kept like a reply."""
-        if kept := self.run.kept(state.next_id, "lesson"):
+        if kept := self.run.load_reply(state.next_id, "lesson"):
             return kept
         self.notify(state.task.id, "lesson")
         lesson = self.generator.lesson(state, candidate, outcome)
         if lesson:
-            self.run.keep(state.next_id, "lesson", lesson)
+            self.run.store_reply(state.next_id, "lesson", lesson)
         return lesson
 
     def job(self, state: State, candidate: Candidate) -> Job:
         config = self.run.config
         return Job(
-            backend=config.name("backend"),
-            settings=config.settings("backend"),
+            backend=config.plugin_name("backend"),
+            settings=config.plugin_settings("backend"),
             task=state.task,
             candidate=candidate,
-            seed=seed_of(f"{config.seed}/{state.next_id}"),
+            seed=seed_from_text(f"{config.seed}/{state.next_id}"),
             timeout_s=config.timeout_s,
             timing_s=config.timing_s,
             clock=config.clock,
@@ -169,10 +169,10 @@ class Engine:
             protocol=config.protocol,
             incumbent=state.best.candidate if state.best else None,
             require_sandbox=config.require_sandbox,
-            audit=config.audit,
+            llm_review=config.llm_review,
         )
 
 
-def seed_of(text: str) -> int:
+def seed_from_text(text: str) -> int:
     """A seed that follows from a text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")

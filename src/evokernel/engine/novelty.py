@@ -18,24 +18,24 @@ ASKED = 3
 Runs = frozenset[tuple[str, ...]]
 
 
-def runs(code: str) -> Runs:
+def token_ngrams(code: str) -> Runs:
     """All runs of tokens, comments left out."""
     tokens = TOKEN.findall(COMMENT.sub(" ", code))
     return frozenset(tuple(tokens[i : i + RUN]) for i in range(max(1, len(tokens) - RUN + 1)))
 
 
-def news(code: str, earlier: str) -> float:
+def novelty_ratio(code: str, earlier: str) -> float:
     """The share of a kernel's runs that an earlier one does not have."""
-    own = runs(code)
-    return len(own - runs(earlier)) / len(own)
+    own = token_ngrams(code)
+    return len(own - token_ngrams(earlier)) / len(own)
 
 
-def known(candidate: Candidate, attempts: Sequence[Attempt], least: float) -> Attempt | None:
+def find_duplicate(candidate: Candidate, attempts: Sequence[Attempt], least: float) -> Attempt | None:
     """The attempt that a candidate repeats, the nearest one; None where enough of it is new, nobody asks or nothing can be compared."""
     tried = [attempt for attempt in attempts if attempt.candidate.files]
     if not least or not tried or not candidate.files:
         return None
-    shares = [news(candidate.code, attempt.candidate.code) for attempt in tried]
+    shares = [novelty_ratio(candidate.code, attempt.candidate.code) for attempt in tried]
     return tried[shares.index(min(shares))] if min(shares) < least else None
 
 
@@ -47,21 +47,21 @@ def refusal(earlier: Attempt) -> Outcome:
     return Outcome(gates=(GateResult(gate="write", passed=False, reason="known", detail=detail),))
 
 
-def told(state: State, context: Context, reply: Reply, outcome: Outcome) -> State:
+def with_rejection(state: State, context: Context, reply: Reply, outcome: Outcome) -> State:
     """The state in which a generator is asked again: the refused candidate is among what was tried."""
     made = {"id": state.next_id, "run": "", "task": state.task.id, "round": state.round, "stage": context.stage}
     refused = Attempt(**made, candidate=reply.candidate, outcome=outcome, reward=-1.0)
     return State(task=state.task, attempts=(*state.attempts, refused), round=state.round)
 
 
-def written(generator: Generator, state: State, context: Context, least: float) -> Reply:
+def generate_novel(generator: Generator, state: State, context: Context, least: float) -> Reply:
     """What a generator writes; one that repeats itself is told so and asked again, and what it wrote in vain is paid for, too."""
     reply, seen = generator.write(state, context), state
     for _ in range(ASKED - 1):
-        twin = known(reply.candidate, state.attempts, least)
+        twin = find_duplicate(reply.candidate, state.attempts, least)
         if twin is None:
             break
-        seen = told(seen, context, reply, refusal(twin))
+        seen = with_rejection(seen, context, reply, refusal(twin))
         spent, reply = reply.candidate.usage, generator.write(seen, context)
         reply = reply.model_copy(update={"candidate": reply.candidate.model_copy(update={"usage": spent + reply.candidate.usage})})
     return reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import tanh
 
 from evokernel.core.records import Attempt, Outcome, Stage
-from evokernel.core.statistics import LEAST_NOISE, gain
+from evokernel.core.statistics import LEAST_NOISE, speed_gain
 
 
 def reward(stage: Stage, outcome: Outcome, best: Attempt | None) -> float:
@@ -14,6 +14,6 @@ def reward(stage: Stage, outcome: Outcome, best: Attempt | None) -> float:
         return -1.0
     if stage is Stage.DRAFT or best is None:
         return 1.0
-    found = gain(outcome, best)
+    found = speed_gain(outcome, best)
     is_paired = outcome.incumbent == best.candidate.id and outcome.incumbent_us
     return tanh(found) if is_paired or abs(found) > LEAST_NOISE else 0.0

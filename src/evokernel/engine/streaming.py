@@ -41,7 +41,7 @@ class Stream:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.config = engine, engine.run.config
-        self.turn = deque(task for task in engine.run.tasks if self.config.left(engine.history[task.id]))
+        self.turn = deque(task for task in engine.run.tasks if self.config.remaining_attempts(engine.history[task.id]))
         self.missed: Counter[str] = Counter()
         """Infrastructure trouble of a task since its last attempt."""
         self.in_flight: dict[Future[Any], State] = {}
@@ -60,7 +60,7 @@ class Stream:
                         yield attempt
                     elif attempt is None:
                         in_a_row, self.missed[state.task.id] = in_a_row + 1, self.missed[state.task.id] + 1
-                    if self.config.left(engine.history[state.task.id]):
+                    if self.config.remaining_attempts(engine.history[state.task.id]):
                         self.turn.append(state.task)
                     if in_a_row and in_a_row >= len(self.turn) + len(self.in_flight):
                         raise InfraError(f"{in_a_row} attempts in a row came to nothing; the reasons are in {engine.run.incidents}")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 
-from evokernel.core.commands import words
+from evokernel.core.commands import parse_command
 from evokernel.core.records import Settings
-from evokernel.executors.worker_pool import Judges
-from evokernel.executors.worker_process import Judge, found_there
+from evokernel.executors.worker_pool import WorkerPool
+from evokernel.executors.worker_process import WorkerProcess, found_there
 
 NEEDS = "executor 'command' needs one: --set 'executor.command=\"ssh box evokernel worker\"'"
 
 
-class Command(Judges):
+class Command(WorkerPool):
     """`command` is a list of words, or a line that is split like a shell would; `jobs` of it run at a time.
 
     With `keep` it serves job after job, as `evokernel worker` does, until its stdin ends; without, it is started for every job, and its
@@ -23,9 +23,9 @@ class Command(Judges):
     def __init__(self, command: str | list[str] = "", jobs: int = 1, timeout_s: float = 0, keep: bool = True, tries: int = 3) -> None:
         if jobs < 1 or tries < 1 or timeout_s < 0:
             raise ValueError(f"jobs = {jobs} and tries = {tries} must be at least 1, timeout_s = {timeout_s} at least 0")
-        found = words(command, "executor.command", NEEDS)
+        found = parse_command(command, "executor.command", NEEDS)
         name = f"'{os.path.basename(found[0])}'"
-        super().__init__([Judge(found, name, timeout_s, keep) for _ in range(jobs)], tries, found_there)
+        super().__init__([WorkerProcess(found, name, timeout_s, keep) for _ in range(jobs)], tries, found_there)
         self.command = shlex.join(found)
 
     def toolchain(self, backend: str, settings: Settings) -> dict[str, str]:

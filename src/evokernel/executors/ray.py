@@ -25,11 +25,11 @@ import ray
 from ray.exceptions import RayError
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import make
-from evokernel.core.protocols import HalvedBackend
+from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import PartialBackend
 from evokernel.core.records import Job, Outcome, Settings
 from evokernel.executors import ray_resources
-from evokernel.executors.worker_process import Broken, Judge, found_there
+from evokernel.executors.worker_process import WorkerBug, WorkerProcess, found_there
 
 log = logging.getLogger(__name__)
 SLICE_S, REACH_S = 2.0, 10.0
@@ -86,7 +86,7 @@ class Ray:
             try:
                 return self.once(job, avoided)
             except InfraError as error:
-                if not left or isinstance(error, Broken) or self.closing.is_set():
+                if not left or isinstance(error, WorkerBug) or self.closing.is_set():
                     raise
                 log.warning("%s: %s; trying elsewhere", job.task.id, error)
         raise InfraError("no tries left")
@@ -136,7 +136,7 @@ class Ray:
             outcome = found_there(said)
         except UserError as error:
             raise UserError(f"node {named(node)}: {error}") from error
-        except Broken:
+        except WorkerBug:
             raise
         except InfraError as error:
             self.trouble(node, avoided)
@@ -239,7 +239,7 @@ def refuse_unreachable(address: str) -> None:
 
 
 CONNECTION = Connection()
-JUDGE = Judge()
+JUDGE = WorkerProcess()
 """On a node: the judge of the process that Ray gives jobs to, one at a time."""
 
 
@@ -259,7 +259,7 @@ def judged(line: str, beat_s: float) -> Iterator[str]:
             except TimeoutError:
                 yield ""
             except InfraError as error:
-                yield json.dumps({"broken" if isinstance(error, Broken) else "infra": str(error)})
+                yield json.dumps({"broken" if isinstance(error, WorkerBug) else "infra": str(error)})
                 return
 
 
@@ -267,7 +267,7 @@ def described(backend: str, settings: Settings) -> str:
     """On a node: what `toolchain` asks for."""
     try:
         lack = lacks(backend, json.dumps(settings))
-        versions = make("backend", backend, **settings).versions() if not lack else {}
+        versions = make_plugin("backend", backend, **settings).versions() if not lack else {}
     except UserError as error:
         lack, versions = str(error), {}
     return json.dumps({"node": str(ray.get_runtime_context().get_node_id()), "lacks": lack, "versions": versions})
@@ -277,8 +277,8 @@ def described(backend: str, settings: Settings) -> str:
 def lacks(backend: str, settings: str) -> str:
     """On a node: why it cannot judge what it offers to judge."""
     try:
-        made = make("backend", backend, **json.loads(settings))
-        halved = made.unjudged() if isinstance(made, HalvedBackend) and not made.drafts else None
+        made = make_plugin("backend", backend, **json.loads(settings))
+        halved = made.limitations() if isinstance(made, PartialBackend) and not made.can_check_values else None
         return str(made.missing() or halved or "")
     except UserError:
         return ""  # the judge will say so, to whoever can mend it

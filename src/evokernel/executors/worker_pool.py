@@ -9,17 +9,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Job, Outcome
-from evokernel.executors.worker_process import Broken, Garbage, Judge
+from evokernel.executors.worker_process import MalformedReply, WorkerBug, WorkerProcess
 
 log = logging.getLogger(__name__)
 
 
-class Judges:
+class WorkerPool:
     """A job whose judge died is given to a fresh one, `tries` times in all; `read` makes an Outcome of an answer."""
 
-    def __init__(self, judges: Sequence[Judge], tries: int, read: Callable[[str], Outcome]) -> None:
+    def __init__(self, judges: Sequence[WorkerProcess], tries: int, read: Callable[[str], Outcome]) -> None:
         self.all, self.tries, self.read = list(judges), tries, read
-        self.free: queue.LifoQueue[Judge] = queue.LifoQueue()  # the last that was busy: it is warm, and no other need be started
+        self.free: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()  # the last that was busy: it is warm, and no other need be started
         for judge in self.all:
             self.free.put(judge)
         self.pool = ThreadPoolExecutor(len(self.all))
@@ -34,9 +34,9 @@ class Judges:
                 try:
                     return self.read(judge.ask(job))
                 except InfraError as error:
-                    if isinstance(error, Garbage):
+                    if isinstance(error, MalformedReply):
                         judge.close()
-                    if not left or isinstance(error, Broken):
+                    if not left or isinstance(error, WorkerBug):
                         raise
                     log.warning("%s: %s; trying again", job.task.id, error)
             raise InfraError("no tries left")

@@ -25,15 +25,15 @@ OWN = (sys.executable, "-P", "-m", "evokernel.executors.worker")  # -P: a file i
 QUOTED = 120
 
 
-class Broken(InfraError):
+class WorkerBug(InfraError):
     """A bug of ours in the judge: asking again would give the same."""
 
 
-class Garbage(InfraError):
+class MalformedReply(InfraError):
     """An answer that is none: what comes next from there cannot be told from it."""
 
 
-class Judge:
+class WorkerProcess:
     """One worker process, started when first needed and again after it died.
 
     With `keeps` it serves job after job, a line each; without, it is started for every job, and what it prints until it ends is the answer.
@@ -63,7 +63,7 @@ class Judge:
             code = ended(process)
             self.close()
             if code == 1 and self.is_ours:
-                raise Broken("the judge itself failed: please report the traceback above") from error
+                raise WorkerBug("the judge itself failed: please report the traceback above") from error
             raise InfraError(f"{self.called} died ({exit_words(code)}){self.said()}") from error
         if not self.keeps:
             code = ended(process)
@@ -162,14 +162,14 @@ def outcome(answer: str) -> Outcome:
         if "user" in found:
             raise UserError(str(found["user"]))
         if "broken" in found:
-            raise Broken(str(found["broken"]))
+            raise WorkerBug(str(found["broken"]))
         if "infra" in found:
             raise InfraError(str(found["infra"]))
         return Outcome.model_validate(found.get("outcome", found))
     except (ValueError, ValidationError) as error:
         text = " ".join(answer.split())
         shown = text if len(text) <= QUOTED else text[:QUOTED] + "…"
-        raise Garbage(f"the answer is no outcome: {shown!r}") from error
+        raise MalformedReply(f"the answer is no outcome: {shown!r}") from error
 
 
 def found_there(answer: str) -> Outcome:

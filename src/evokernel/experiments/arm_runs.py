@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evokernel.app import factory
-from evokernel.core.config import RunConfig, merge, parse
+from evokernel.core.config import RunConfig, merge_settings, parse_config
 from evokernel.core.errors import UserError
-from evokernel.core.final_results import Final
+from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt, Record
 from evokernel.core.run import Run
-from evokernel.engine.final_eval import judge_again, waiting
+from evokernel.engine.final_eval import pending, reevaluate_best
 from evokernel.engine.loop import Engine
 from evokernel.experiments.pack_contamination import refuse_leaks
 from evokernel.memory import packs
@@ -27,7 +27,7 @@ OF_THE_MOMENT = ("budget", "workers", "concurrency", "memory")
 Table = dict[str, Any]
 Found = dict[str, dict[int, list[Tried]]]
 """By arm and seed."""
-Listener = Callable[[Run, Attempt | Final], None]
+Listener = Callable[[Run, Attempt | FinalResult], None]
 
 
 class Arm(Record):
@@ -74,10 +74,10 @@ def settings(study: Study, cell: Cell) -> RunConfig:
     bank = {"memory": str((cell.folder / "memory.db").absolute())} if cell.arm.pack else {"fresh": True}
     table: Table = {}
     for more in (study.settings, cell.arm.settings, bank):
-        merge(table, more)
+        merge_settings(table, more)
     tasks = cell.arm.tasks or study.tasks
     fixed = {"id": f"{study.name}-{cell.arm.name}-{cell.seed}", "seed": cell.seed, "tasks": ",".join(tasks)}
-    return parse({**table, **fixed})
+    return parse_config({**table, **fixed})
 
 
 def conduct(study: Study, folder: Path, listen: Listener = lambda run, made: None) -> Found:
@@ -108,11 +108,11 @@ def complete(study: Study, cell: Cell, listen: Listener = lambda run, made: None
         run.config = run.config.model_copy(update=changed)
         if is_over(run, study.again):
             return metrics.of_run(run, run.attempts())
-        engine = factory.resume(cell.folder, **changed)
+        engine = factory.resume_engine(cell.folder, **changed)
     else:
         if cell.arm.pack:
             copy_pack(cell.arm.pack, config)
-        engine = factory.start(config, cell.folder)
+        engine = factory.create_engine(config, cell.folder)
     try:
         for made in results(engine, study.again):
             listen(engine.run, made)
@@ -122,22 +122,22 @@ def complete(study: Study, cell: Cell, listen: Listener = lambda run, made: None
     return metrics.of_run(run, run.attempts())
 
 
-def results(engine: Engine, again: Table | None) -> Iterator[Attempt | Final]:
+def results(engine: Engine, again: Table | None) -> Iterator[Attempt | FinalResult]:
     """Attempts, then the second judgements, for which `again` may ask for more than the loop did: another clock, other baselines."""
     yield from engine.attempts()
     if again is not None:
         engine.run.config = judged_by(engine.run.config, again)  # in memory: the run's own stay what they were
-        yield from judge_again(engine)
+        yield from reevaluate_best(engine)
 
 
 def judged_by(config: RunConfig, again: Table) -> RunConfig:
     """Settings of the second judgements of a run."""
-    return parse({**config.model_dump(mode="json"), **again})
+    return parse_config({**config.model_dump(mode="json"), **again})
 
 
 def is_over(run: Run, again: Table | None) -> bool:
     """Whether nothing is left to do."""
-    return run.is_complete(run.attempts()) and (again is None or not waiting(run))
+    return run.is_complete(run.attempts()) and (again is None or not pending(run))
 
 
 def refuse_other(run: Run, config: RunConfig, free: Sequence[str]) -> None:
@@ -163,7 +163,7 @@ def copy_pack(pack: Path, config: RunConfig) -> None:
     path = Path(config.memory)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    packs.import_pack(path, pack, factory.part(config, "embedder"))
+    packs.import_pack(path, pack, factory.make_part(config, "embedder"))
 
 
 def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: None, without: Sequence[str] = ()) -> Path:
@@ -178,6 +178,6 @@ def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: 
             refuse_other(Run.open(cell.folder), settings(study, cell), OF_THE_MOMENT)
     else:
         complete(study, cell, listen)
-        filters = Filters(backend=settings(study, cell).name("backend"), without=tuple(without))
+        filters = Filters(backend=settings(study, cell).plugin_name("backend"), without=tuple(without))
         packs.export(cell.folder / "memory.db", file, filters)
     return file

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core.bank_uri import Place, Url
+from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 from evokernel.experiments.code_similarity import Kernels
@@ -94,10 +94,10 @@ def operators(spec: str) -> list[Operator]:
     return [Operator(file.id, loader.read(file.path)) for file in loader.files(spec)]
 
 
-def remembered(path: Place) -> Memory:
+def remembered(path: BankLocation) -> Memory:
     """What a bank or a pack holds; a pack is looked at as it is, whatever its header says."""
     try:
-        is_bank = isinstance(path, Url) or starts_like_one(path)
+        is_bank = isinstance(path, ServerUrl) or starts_like_one(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; name a memory bank or a pack") from error
     if isinstance(path, Path) and not is_bank:

@@ -124,7 +124,7 @@ def back(file: Path, into: Path) -> Brought:
     with tempfile.TemporaryDirectory() as name:
         try:
             with tarfile.open(file) as archive:
-                archives.unpack(archive, Path(name))
+                archives.extract_archive(archive, Path(name))
         except (OSError, tarfile.TarError) as error:
             raise UserError(f"{file} cannot be read: {error}; bring back {RESULTS}, which run.sh writes") from error
         found = Path(name) / "results"

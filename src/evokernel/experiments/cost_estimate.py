@@ -81,7 +81,7 @@ def row(plan: Plan, name: str, what: str, config: RunConfig, tasks: tuple[str, .
 
 
 def kind_of(config: RunConfig) -> Kind:
-    return config.name("backend"), config.name("generator"), str(config.settings("generator").get("model", ""))
+    return config.plugin_name("backend"), config.plugin_name("generator"), str(config.plugin_settings("generator").get("model", ""))
 
 
 def known(folders: Iterable[Path]) -> dict[Kind, Rate]:
@@ -105,7 +105,7 @@ def worked_s(attempts: Sequence[Attempt]) -> float | None:
     A gap between one attempt and the next counts at most as ten times the median gap, or as five minutes where that is more: attempts of
     a round may end together, and then nothing ends until a model has answered.
     """
-    times = sorted(attempt.at for attempt in attempts if attempt.at > 0)
+    times = sorted(attempt.finished_at for attempt in attempts if attempt.finished_at > 0)
     gaps = [later - earlier for earlier, later in pairwise(times)]
     if not gaps:
         return None

@@ -31,7 +31,7 @@ class Cost(NamedTuple):
         return value / self.correct if value is not None and self.correct else None
 
     def row(self) -> tuple[str | int | None, ...]:
-        tokens = (self.usage.tokens_in, self.usage.tokens_out)
+        tokens = (self.usage.input_tokens, self.usage.output_tokens)
         asked = "none" if not self.usage.calls else "not reported" if None in tokens else f"{tokens[0]:,} + {tokens[1]:,}"
         each = self.per_correct(self.usage.cost_usd if self.usage.calls else None)
         judged = "not reported" if self.verification_s is None else formatting.duration(self.verification_s)
@@ -50,8 +50,8 @@ class Cost(NamedTuple):
             "attempts": self.attempts,
             "correct": self.correct,
             "model_calls": self.usage.calls,
-            "tokens_in": self.usage.tokens_in,
-            "tokens_out": self.usage.tokens_out,
+            "tokens_in": self.usage.input_tokens,
+            "tokens_out": self.usage.output_tokens,
             "model_s": self.usage.seconds if self.usage.calls else None,
             "cost_usd": self.cost_usd,
             "cost_usd_per_correct": self.per_correct(self.cost_usd),

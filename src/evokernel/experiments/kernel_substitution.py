@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from evokernel.app.factory import hardware
+from evokernel.app.factory import describe_hardware
 from evokernel.core.errors import CandidateError, InfraError, UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Array
 from evokernel.core.records import Job, Task, Work
 from evokernel.core.run import Run
@@ -32,7 +32,7 @@ from evokernel.reports import metrics
 from evokernel.reports.metrics import Tried
 from evokernel.verify import gates
 from evokernel.verify.compare import FLOATS, Expected, numbers
-from evokernel.verify.tolerance import Yardstick
+from evokernel.verify.tolerance import Tolerance
 from evokernel.verify.trial import Trial
 from evokernel.verify.verifier import scratch
 
@@ -204,15 +204,15 @@ def install(tried: Tried, run: Run, operators: Mapping[str, Operator], stack: Ex
         return Told(tried.task.id, operator, left=operator.calls, reason="no kernel for it passed all gates")
     config = run.config
     job = Job(
-        backend=config.name("backend"),
-        settings=config.settings("backend"),
+        backend=config.plugin_name("backend"),
+        settings=config.plugin_settings("backend"),
         task=tried.task,
         candidate=tried.best.candidate,
         timeout_s=config.timeout_s,
         protocol=config.protocol,
         require_sandbox=config.require_sandbox,
     )
-    backend = make("backend", job.backend, **job.settings)
+    backend = make_plugin("backend", job.backend, **job.settings)
     if missing := backend.missing():
         raise UserError(f"backend '{job.backend}' of {run.folder} cannot work here: {missing}")
     trial = stack.enter_context(Trial(job, backend, stack.enter_context(scratch())))
@@ -236,7 +236,7 @@ def check(reference: Reference, source: str, kernels: Mapping[str, Installed], s
     for kernel in kernels.values():
         kernel.replaced = kernel.left = 0
     sample = reference.sample(seed)
-    expected = Yardstick(model_task(reference, source, sample), "strict").expected(reference, "bench", "own", sample)
+    expected = Tolerance(model_task(reference, source, sample), "strict").expected(reference, "bench", "own", sample)
     got = reference.run(replace(sample, module=Watched(sample.module, Replacing(kernels))))
     arrays = [to_array(name, tensor) for name, tensor in got]
     wrong = [array.name for one, array in zip(expected, arrays, strict=True) if one.difference(array.data)]
@@ -286,7 +286,7 @@ def distance(got: torch.Tensor, wanted: torch.Tensor) -> float:
 def row(kernel: Installed, operator: Operator, run: Run) -> Told:
     """What became of a kernel."""
     best, outcome = kernel.tried.best, kernel.tried.outcome
-    is_here = all(making["hardware"] == hardware() for making in run.makings())
+    is_here = all(making["hardware"] == describe_hardware() for making in run.environments())
     known = outcome is not None and outcome.clock in MEASURED and is_here and outcome.latency_us
     return Told(
         task=kernel.tried.task.id,

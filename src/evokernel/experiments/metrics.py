@@ -93,7 +93,7 @@ SHOWN = {"share": share, "ratio": ratio, "number": number}
 
 def compiled(rounds: int | None = None) -> Figure:
     """CR: something compiles within so many attempts."""
-    return lambda tried: float(any(attempt.outcome.compiled for attempt in tried.attempts[:rounds]))
+    return lambda tried: float(any(attempt.outcome.is_compiled for attempt in tried.attempts[:rounds]))
 
 
 def feasible(rounds: int | None = None) -> Figure:
@@ -129,7 +129,7 @@ def over(name: str) -> Figure:
 
     def figure(tried: Tried) -> float | None:
         outcome = tried.outcome
-        base = outcome.baseline(name) if outcome else None
+        base = outcome.baseline_latency_us(name) if outcome else None
         return log(base / outcome.latency_us) if outcome and base and outcome.latency_us else None
 
     return figure

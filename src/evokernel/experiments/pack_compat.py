@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evokernel.app.factory import toolchain
+from evokernel.app.factory import toolchain_versions
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Backend
 from evokernel.memory.pack_file import Header
 
@@ -18,9 +18,9 @@ def differences(header: Header) -> Iterator[str]:
         if not noted:
             continue
         try:
-            backend: Backend = make("backend", name)
-            missing = backend.missing()
-            here = toolchain(backend) if missing is None else {}
+            backend: Backend = make_plugin("backend", name)
+            missing = backend.unavailable_reason()
+            here = toolchain_versions(backend) if missing is None else {}
         except UserError as error:
             missing, here = str(error), {}
         if missing is not None:

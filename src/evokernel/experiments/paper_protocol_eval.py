@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from evokernel.app import factory
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.final_results import Final
+from evokernel.core.final_results import FinalResult
 from evokernel.core.journal import Journal, append_line
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
@@ -32,14 +32,14 @@ def refused(tried: Tried) -> list[Attempt]:
     known = tried.others or {}
     if tried.solved or any(final.outcome.feasible for final in known.values()):
         return []
-    return [attempt for attempt in reversed(tried.attempts) if attempt.outcome.compiled and attempt.id not in known]
+    return [attempt for attempt in reversed(tried.attempts) if attempt.outcome.is_compiled and attempt.id not in known]
 
 
 def judged(tries: list[Tried], folder: Path, listen: Listener) -> list[Tried]:
     """The same operators, with what the published protocol says of kernels that the loop refused."""
     known = with_others(tries, read(folder))
     if any(map(refused, known)):
-        engine = factory.resume(folder)
+        engine = factory.resume_engine(folder)
         engine.run.config = engine.run.config.model_copy(update={"protocol": "paper"})  # in memory: the run's own stays
         try:
             for tried in known:
@@ -51,7 +51,7 @@ def judged(tries: list[Tried], folder: Path, listen: Listener) -> list[Tried]:
     return with_others(tries, read(folder))
 
 
-def found(engine: Engine, tried: Tried) -> Iterator[Final]:
+def found(engine: Engine, tried: Tried) -> Iterator[FinalResult]:
     """Verdicts on one operator's kernels, until one passes."""
     for attempt in refused(tried):
         try:
@@ -59,24 +59,24 @@ def found(engine: Engine, tried: Tried) -> Iterator[Final]:
         except InfraError as error:
             log.warning("%s was not judged by the published protocol: %s", attempt.id, error)
             continue
-        yield Final(task=tried.task.id, attempt=attempt.id, outcome=outcome, at=engine.clock())
+        yield FinalResult(task=tried.task.id, attempt=attempt.id, outcome=outcome, at=engine.clock())
         if outcome.feasible:
             return
 
 
-def read(folder: Path) -> list[Final]:
+def read(folder: Path) -> list[FinalResult]:
     """What was found before."""
     path = folder / FILE
     if not path.exists():
         return []
     Journal(path).repair()
     try:
-        return [Final.model_validate_json(line) for line in path.read_text().splitlines()]
+        return [FinalResult.model_validate_json(line) for line in path.read_text().splitlines()]
     except ValidationError as error:
         raise UserError(f"{path} is damaged ({error.errors()[0]['msg']}): remove it, and the same command judges again") from error
 
 
-def with_others(tries: list[Tried], finals: list[Final]) -> list[Tried]:
+def with_others(tries: list[Tried], finals: list[FinalResult]) -> list[Tried]:
     return [replace(tried, others={final.attempt: final for final in finals if final.task == tried.task.id}) for tried in tries]
 
 

@@ -137,7 +137,7 @@ def by_round(results: Results, folder: Path) -> Iterator[plots.Plot | None]:
     stack = partial(round_plots.roles, names=shown)
     yield save("roles", "What is retrieved", note, lambda a, tries: round_plots.stacked(a, stack(tries), "shown, %")) if shown else None
     note = "Q of everything that was shown in a round, at that moment: the middle, and the middle half around it."
-    is_valued = any(ref.q is not None for tried in together for attempt in tried.attempts for ref in attempt.shown)
+    is_valued = any(ref.q is not None for tried in together for attempt in tried.attempts for ref in attempt.shown_items)
     yield save("worth", "Value of what is shown", note, round_plots.worth) if is_valued else None
     note = "Added up over attempts and averaged over seeds: money where every call has a price, else tokens, else time of verification."
     yield plots.save(folder, "spent", "Cost over time", note, 5.6, 3.2 + 0.2 * len(arms), lambda f, a: spent(f, a, arms))

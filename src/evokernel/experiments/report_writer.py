@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from evokernel.core.run import write_whole
+from evokernel.core.run import atomic_write
 from evokernel.experiments import result_tables
 from evokernel.experiments.plots import drawings
 from evokernel.experiments.results import Results
@@ -22,9 +22,9 @@ def write(results: Results) -> list[Table]:
     """All of them; gives the tables."""
     folder, tables = results.folder, result_tables.tables(results)
     plots = drawings(results, folder)
-    write_whole(folder / "experiment.md", text(results, tables, plots))
-    write_whole(folder / "experiment.json", json.dumps(result_tables.figures(results) | {"summary": summary(results)}, indent=1) + "\n")
-    write_whole(folder / "experiment.html", page(results, tables, plots))
+    atomic_write(folder / "experiment.md", text(results, tables, plots))
+    atomic_write(folder / "experiment.json", json.dumps(result_tables.figures(results) | {"summary": summary(results)}, indent=1) + "\n")
+    atomic_write(folder / "experiment.html", page(results, tables, plots))
     return tables
 
 

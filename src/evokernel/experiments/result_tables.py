@@ -92,7 +92,7 @@ def versions(results: Results) -> list[str]:
     """What the runs were made with and on; several lines where they differ."""
     found = set()
     for run in results.runs:
-        for making in run.makings():
+        for making in run.environments():
             found.add(", ".join(f"{name} {value}" for part in making.values() for name, value in sorted(part.items())))
     return sorted(found)
 
@@ -130,7 +130,7 @@ def of_group(results: Results, group: str) -> dict[str, Any]:
         "by_attempts": {arm: success_tables.by_attempts(seeds) for arm, seeds in arms.items()},
         "speed": speed,
         "fast_p": {
-            arm: {formatting.baseline([name]): fast(results, arm, name, arms[arm]) for name in of_arm(results, arm)} for arm in arms
+            arm: {formatting.baseline_label([name]): fast(results, arm, name, arms[arm]) for name in of_arm(results, arm)} for arm in arms
         },
         "categories": [
             {"category": name, "arm": arm, **{key: plain(value) for key, value in category(results, arm, seeds).items()}}

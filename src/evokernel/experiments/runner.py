@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from evokernel.app.resources import too_large
-from evokernel.core.config import merge
+from evokernel.core.config import merge_settings
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.experiments import paper_protocol_eval
@@ -94,7 +94,7 @@ def learned(plan: Plan, pack: Learned, given: Operators, folder: Path, seed: int
     """The file of a pack, learned with this seed: what memory is worth depends on how it came about, too."""
     table: Table = {}
     for more in (plan.settings, pack.settings):
-        merge(table, more)
+        merge_settings(table, more)
     study = Study(name=f"{plan.name}-pack", tasks=specs(given, pack.groups), arms=(Arm(name=pack.name),), seeds=(seed,), settings=table)
     held_out = [task.id for group in pack.without for task in given[group]]
     return learn_pack(study, folder, listen, held_out)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import did_you_mean, find, folder, make
+from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin, plugin_folder
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings
 from evokernel.generators.prompting import file_name
@@ -90,12 +90,12 @@ class Finding(NamedTuple):
 
 def shipped(backend: str) -> Path:
     """Where a backend keeps its candidates."""
-    return folder("backend", backend) / "selftest"
+    return plugin_folder("backend", backend) / "selftest"
 
 
 def collect(backend: str, home: Path) -> list[Specimen]:
     """A folder's candidates that are files of this backend, class by class; an unknown class is refused, and so is a bad first line."""
-    suffix = Path(file_name(find("backend", backend))).suffix
+    suffix = Path(file_name(find_plugin("backend", backend))).suffix
     found = []
     for kind in sorted(path for path in home.iterdir() if path.is_dir() and not path.name.startswith((".", "_"))):
         files = sorted(path for path in kind.iterdir() if path.suffix == suffix and not path.name.startswith((".", "_")))
@@ -173,13 +173,13 @@ def literal(text: str) -> Scalar:
 def job(specimen: Specimen) -> Job:
     """What the judge is asked."""
     try:
-        make("backend", specimen.backend, **specimen.settings)
+        make_plugin("backend", specimen.backend, **specimen.settings)
         if (count := len(files(specimen.task))) != 1:
             raise UserError(f"task={specimen.task} names {count} tasks; name one")
         (task,) = load(specimen.task)
     except UserError as error:
         raise UserError(f"{specimen.path}: {error}") from error
-    candidate = Candidate(backend=specimen.backend, files={file_name(find("backend", specimen.backend)): specimen.path.read_text()})
+    candidate = Candidate(backend=specimen.backend, files={file_name(find_plugin("backend", specimen.backend)): specimen.path.read_text()})
     return Job(backend=specimen.backend, settings=specimen.settings, task=task, candidate=candidate, timeout_s=specimen.timeout_s)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from evokernel.core.config import RunConfig, merge, parse, read_toml, set_at
+from evokernel.core.config import RunConfig, apply_override, merge_settings, parse_config, read_toml
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Record
@@ -97,8 +97,8 @@ class Plan(Record):
         """A run's settings, checked."""
         table: Table = {}
         for given in (self.settings, more):
-            merge(table, given)
-        return parse(table)
+            merge_settings(table, given)
+        return parse_config(table)
 
     def tables(self) -> dict[str, Table]:
         """The settings of packs and arms, by what they are called."""
@@ -158,9 +158,9 @@ def read(name: str, sets: Sequence[str] = ()) -> Plan:
     for text in sets:
         key, _, rest = text.partition(".")
         if key.strip() in ("arms", "packs"):
-            set_at(settings_of(table, key.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
+            apply_override(settings_of(table, key.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
         else:
-            set_at(table if text.partition("=")[0].strip().partition(".")[0] in own else settings_in(table, path), text)
+            apply_override(table if text.partition("=")[0].strip().partition(".")[0] in own else settings_in(table, path), text)
     try:
         plan = Plan.model_validate({**table, "name": path.stem})
     except ValidationError as error:

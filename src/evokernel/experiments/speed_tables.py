@@ -44,7 +44,7 @@ def small_share(value: float) -> str:
 def speeds(results: Results, group: str) -> Iterator[Speed]:
     """Over every baseline, the first correct kernel and the roofline, as far as there are figures."""
     for arm, seeds in results.arms(group).items():
-        against: dict[str, Figure] = {formatting.baseline([name]): over(name) for name in baselines(results.attempts[arm])}
+        against: dict[str, Figure] = {formatting.baseline_label([name]): over(name) for name in baselines(results.attempts[arm])}
         for name, figure in {**against, FIRST: gain, FLOOR: of_the_floor}.items():
             if found := speed(arm, name, figure, seeds):
                 yield found
@@ -74,7 +74,7 @@ def table(results: Results, group: str) -> Table | None:
 
 
 def clock(results: Results) -> str:
-    return formatting.clock(metrics.clocks(attempt for attempts in results.attempts.values() for attempt in attempts))
+    return formatting.clock_label(metrics.clocks(attempt for attempts in results.attempts.values() for attempt in attempts))
 
 
 Fast = dict[str, dict[str, Interval | None]]
@@ -94,7 +94,7 @@ def fast_table(results: Results, group: str) -> Table | None:
     for arm, seeds in results.arms(group).items():
         for name in baselines(results.attempts[arm]):
             for of, shares in fast(results, arm, name, seeds).items():
-                rows.append((arm, formatting.baseline([name]), of, *map(share, shares.values())))
+                rows.append((arm, formatting.baseline_label([name]), of, *map(share, shares.values())))
     columns = (Column("arm"), Column("p times as fast as"), Column("of"), *(Column(f"> {p:g}×") for p in FAST_P))
     note = f"{counts(results, group)}; all: of all operators; correct: of those with a correct kernel."
     return Table(f"{group}: fast_p", columns, tuple(rows), note) if rows else None

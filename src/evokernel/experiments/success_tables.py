@@ -137,7 +137,7 @@ def categories(results: Results, group: str) -> Table | None:
         Column("arm"),
         Column("operators", "count"),
         Column(f"Acc, {PROTOCOLS[results.loop]}"),
-        Column("speed-up", means=f"geometric mean over {formatting.baseline(first_baselines(results))}"),
+        Column("speed-up", means=f"geometric mean over {formatting.baseline_label(first_baselines(results))}"),
         Column("first→best", means="median, of operators with a further correct kernel"),
     )
     return Table(f"{group}: by category", columns, tuple(rows)) if rows else None

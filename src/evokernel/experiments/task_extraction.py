@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evokernel.app.factory import refuse_too_large
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
-from evokernel.core.run import write_whole
+from evokernel.core.run import atomic_write
 from evokernel.reference.describe import describe
 from evokernel.reference.extract.calls import Unwritable
 from evokernel.reference.extract.profiles import Operator, Profile
@@ -54,7 +54,7 @@ def extract(operators: list[Operator], model: str, folder: Path, told: Callable[
         path = folder / file_name(operator, rank)
         told(f"making a task of {operator.call.name}")
         try:
-            write_whole(path, judged(operator, model, str(path)))
+            atomic_write(path, judged(operator, model, str(path)))
         except (UserError, Unwritable) as error:
             yield Extracted(operator, None, str(error))
         else:

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from evokernel.app.resources import machine_memory, too_large
-from evokernel.core.errors import UserError, memory_is_out
+from evokernel.core.errors import UserError, is_out_of_memory
 from evokernel.core.records import Record, Task
 from evokernel.tasks.loader import TaskFile, describe
 
@@ -183,7 +183,7 @@ def said(error: Exception) -> str:
     """One line for an error."""
     if isinstance(error, UserError):
         return str(error)
-    if memory_is_out(error):
+    if is_out_of_memory(error):
         return "memory is out; --workers 1 gives each task more"
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 

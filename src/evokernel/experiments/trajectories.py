@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evokernel.core.bank_uri import place
+from evokernel.core.bank_uri import parse_location
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt, MemoryItem, Task
 from evokernel.core.run import Run
@@ -41,8 +41,8 @@ def row(run: Run, task: Task, attempt: Attempt, items: dict[str, MemoryItem]) ->
         "level": task.level,
         "reference": task.source,
         "backend": attempt.candidate.backend,
-        "generator": run.config.name("generator"),
-        "policy": run.config.name("policy"),
+        "generator": run.config.plugin_name("generator"),
+        "policy": run.config.plugin_name("policy"),
         "model": usage.model or None,
         "seed": run.config.seed,
         "stage": attempt.stage.value,
@@ -52,9 +52,9 @@ def row(run: Run, task: Task, attempt: Attempt, items: dict[str, MemoryItem]) ->
         "files": dict(attempt.candidate.files),
         "notes": attempt.candidate.notes,
         "lesson": attempt.lesson,
-        "shown": [shown(ref.id, ref.role, ref.q, items) for ref in attempt.shown],
-        "start": attempt.start,
-        "compiled": outcome.compiled,
+        "shown": [shown(ref.id, ref.role, ref.q, items) for ref in attempt.shown_items],
+        "start": attempt.start_point,
+        "compiled": outcome.is_compiled,
         "feasible": outcome.feasible,
         "gate": failure.gate if failure else None,
         "reason": failure.reason if failure else None,
@@ -62,14 +62,14 @@ def row(run: Run, task: Task, attempt: Attempt, items: dict[str, MemoryItem]) ->
         "latency_us": outcome.latency_us,
         "clock": outcome.clock or None,
         "baseline": outcome.baseline_name or None,
-        "baseline_us": outcome.baseline(),
+        "baseline_us": outcome.baseline_latency_us(),
         "speedup": outcome.speedup,
         "protocol": outcome.protocol or None,
         "reward": attempt.reward,
-        "tokens_in": usage.tokens_in,
-        "tokens_out": usage.tokens_out,
+        "tokens_in": usage.input_tokens,
+        "tokens_out": usage.output_tokens,
         "cost_usd": usage.cost_usd if usage.calls else None,
-        "finished_at": attempt.at or None,
+        "finished_at": attempt.finished_at or None,
         "versions": dict(run.facts.get("versions", {})),
         "settings": run.config.model_dump(mode="json", include={"backend", "generator", "policy", "budget", "protocol"}),
     }
@@ -84,10 +84,10 @@ def shown(id: str, role: str, q: float | None, items: dict[str, MemoryItem]) -> 
 
 def shown_items(run: Run, attempts: Iterable[Attempt]) -> dict[str, MemoryItem]:
     """What was in contexts, from the run's bank; nothing where that is gone."""
-    path = run.folder / "memory.db" if run.config.fresh else place(run.config.memory)
+    path = run.folder / "memory.db" if run.config.fresh else parse_location(run.config.memory)
     if isinstance(path, Path) and not path.is_file():
         return {}
-    wanted = {ref.id for attempt in attempts for ref in attempt.shown}
+    wanted = {ref.id for attempt in attempts for ref in attempt.shown_items}
     with Bank.read(path) as bank:
         return {entry.item.id: entry.item for entry in bank.entries(archived=None) if entry.item.id in wanted and not entry.revoked}
 
@@ -97,7 +97,7 @@ def text_of(run: Run, attempt: Attempt, name: str) -> str | None:
     if not attempt.candidate.files and attempt.outcome.failure and attempt.outcome.failure.reason == "revoked":
         return None
     try:
-        return (run.artifacts(attempt.id) / name).read_text(encoding="utf-8") or None
+        return (run.artifact_folder(attempt.id) / name).read_text(encoding="utf-8") or None
     except OSError:
         return None
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import IO
 
-from evokernel.core.commands import words
+from evokernel.core.commands import parse_command
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
 from evokernel.generators.prompting import Prompts
@@ -30,7 +30,7 @@ class Command:
     def __init__(
         self, backend: str, command: str | list[str] = "", timeout_s: float = 600, context_tokens: int = 24000, cwd: str = ""
     ) -> None:
-        self.words = words(command, "generator.command", NEEDS)
+        self.words = parse_command(command, "generator.command", NEEDS)
         self.timeout_s, self.cwd = timeout_s, cwd or None
         if timeout_s <= 0:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
@@ -44,7 +44,9 @@ class Command:
         started = time.monotonic()
         text = self.run(prompt.text, state.next_id)
         usage = Usage(model=os.path.basename(self.words[0]), calls=1, seconds=time.monotonic() - started)
-        return Reply(candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, left_out=prompt.left_out)
+        return Reply(
+            candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, truncated_items=prompt.left_out
+        )
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """Programs are asked for kernels only."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
-from evokernel.core.run import write_whole
+from evokernel.core.run import atomic_write
 from evokernel.generators.prompting import Prompts
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,9 @@ class Mailbox:
         started = time.monotonic()
         text = self.ask(prompt.text, state.next_id.replace("/", "--"))
         usage = Usage(model="mailbox", calls=1, seconds=time.monotonic() - started)
-        return Reply(candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, left_out=prompt.left_out)
+        return Reply(
+            candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, truncated_items=prompt.left_out
+        )
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """People are asked for kernels only."""
@@ -54,7 +56,7 @@ class Mailbox:
         question, answer = self.folder / f"{name}.prompt.md", self.folder / f"{name}.reply.md"
         if not question.exists() or question.read_bytes() != prompt.encode():
             set_aside(answer)
-            write_whole(question, prompt)
+            atomic_write(question, prompt)
             log.info("waiting for %s", answer)
         waited, seen, same = 0.0, (-1, -1), 0
         while True:

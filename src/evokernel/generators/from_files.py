@@ -16,7 +16,9 @@ class Script:
 
     def __init__(self, backend: str, folder: str = "") -> None:
         if not folder or not Path(folder).is_dir():
-            raise UserError(f"generator 'from_files': there is no folder '{folder}': set generator.folder to one with a folder per task in it")
+            raise UserError(
+                f"generator 'from_files': there is no folder '{folder}': set generator.folder to one with a folder per task in it"
+            )
         self.backend, self.folder = backend, Path(folder)
 
     def write(self, state: State, context: Context) -> Reply:

@@ -103,7 +103,7 @@ class Llm:
         if not candidate.files and done.finish_reason in ("length", "content_filter"):
             why = {"length": "the model reached its token limit before it had finished", "content_filter": "the service filtered the reply"}
             candidate = candidate.model_copy(update={"notes": f"{why[done.finish_reason]}; {candidate.notes}"})
-        return Reply(candidate=candidate, prompt=prompt.text, text=writable(done.text), left_out=prompt.left_out)
+        return Reply(candidate=candidate, prompt=prompt.text, text=writable(done.text), truncated_items=prompt.left_out)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """What the model makes of the verdict, when lessons are asked for and there is a kernel to learn from."""

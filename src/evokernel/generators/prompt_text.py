@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evokernel.core import labels
-from evokernel.core.records import Attempt, MemoryItem, Outcome, Shown, Stage, State, Task
+from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, State, Task
 from evokernel.llm.render import one_line
 
 ROLES = {
@@ -59,8 +59,8 @@ def speed(latency_us: float | None, speedup: float | None, clock: str = "", base
     """`12.3 us, estimate (schedule), 1.50x the speed of XLA`; says so where there is no time."""
     if latency_us is None:
         return "not timed"
-    label = labels.not_measured([clock])
-    return us(latency_us) + (f", {label}" if label else "") + labels.speedup_over(speedup, baseline)
+    label = labels.estimate_note([clock])
+    return us(latency_us) + (f", {label}" if label else "") + labels.speedup_phrase(speedup, baseline)
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -72,10 +72,10 @@ def outcome_words(outcome: Outcome) -> str:
 
 def beside(outcome: Outcome) -> str:
     """What the baseline takes for the same work; nothing when there is none."""
-    base, label = outcome.baseline(), labels.not_measured([outcome.clock])
+    base, label = outcome.baseline_latency_us(), labels.estimate_note([outcome.clock])
     if base is None:
         return ""
-    return f"{labels.baseline([outcome.baseline_name])} takes {us(base)} for the same work, {label or 'measured beside it'}."
+    return f"{labels.baseline_label([outcome.baseline_name])} takes {us(base)} for the same work, {label or 'measured beside it'}."
 
 
 def item_words(item: MemoryItem) -> str:
@@ -85,7 +85,7 @@ def item_words(item: MemoryItem) -> str:
     return f"correct, {speed(item.latency_us, item.speedup)}" if item.feasible else f"failed: {item.reason or 'no reason given'}"
 
 
-def item_heading(shown: Shown) -> str:
+def item_heading(shown: ContextItem) -> str:
     """Role, title, origin and outcome of an item on one line; what the title says already is not said again."""
     item = shown.item
     word = "correct" if item.feasible else item.reason
@@ -120,15 +120,15 @@ def functions(source: str) -> list[ast.FunctionDef]:
         return []
 
 
-def rank(shown: Shown) -> int:
+def rank(shown: ContextItem) -> int:
     """What goes last among items of equal value: correct kernels, then advice, then what every draft is shown, then other cards."""
     item = shown.item
     if item.code and item.feasible:
         return 0
-    return 1 if shown.role != "api" else 2 if item.bundle else 3
+    return 1 if shown.role != "api" else 2 if item.always_include else 3
 
 
-def has_example(items: Sequence[Shown]) -> bool:
+def has_example(items: Sequence[ContextItem]) -> bool:
     """Whether a correct kernel is among what is shown."""
     return any(rank(shown) == 0 for shown in items)
 
@@ -145,7 +145,7 @@ def tried(state: State, most: int = TRIED_LINES) -> list[str]:
 
 def line(attempt: Attempt) -> str:
     """What an attempt was, how it ended and what its writer said about it."""
-    made = f"refining {attempt.start.rpartition('/')[2]}" if attempt.start else str(attempt.stage)
+    made = f"refining {attempt.start_point.rpartition('/')[2]}" if attempt.start_point else str(attempt.stage)
     said = one_line(attempt.lesson or attempt.candidate.notes, 160)
     return f"attempt {number(attempt)} ({made}): {outcome_words(attempt.outcome)}" + (f" · {said}" if said else "")
 
@@ -153,7 +153,7 @@ def line(attempt: Attempt) -> str:
 def children(state: State, start: Attempt) -> list[str]:
     """What was made from a start point, each with its latency relative to it."""
     lines = []
-    for child in (a for a in state.attempts if a.start == start.id):
+    for child in (a for a in state.attempts if a.start_point == start.id):
         mine, its = child.outcome.latency_us, start.outcome.latency_us
         ratio = f" ({its / mine:.2f}x the speed of the kernel to improve)" if child.outcome.feasible and mine and its else ""
         said = one_line(child.lesson or child.candidate.notes, 160)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core.plugins import folder, make
+from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.protocols import Backend
-from evokernel.core.records import Candidate, Context, Outcome, Shown, Stage, State, Task, Usage
+from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, State, Task, Usage
 from evokernel.generators import prompt_text
 from evokernel.llm.render import render
 from evokernel.llm.replies import plain_text, read_reply
@@ -28,7 +28,7 @@ BARE_SHARE = 0.6
 class Fitted(NamedTuple):
     """The items that fit a token budget, in the context's order, and how many did not."""
 
-    kept: tuple[Shown, ...]
+    kept: tuple[ContextItem, ...]
     left_out: int
 
 
@@ -49,8 +49,8 @@ class Prompts:
     def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False, reply_tokens: int = 0) -> None:
         self.backend, self.context_tokens, self.is_brief = backend, context_tokens, brief
         self.longest = int(reply_tokens * COPIED_SHARE) if brief and reply_tokens else None
-        self.plugin: Backend = make("backend", backend)
-        where = folder("backend", backend) / "prompts"
+        self.plugin: Backend = make_plugin("backend", backend)
+        where = plugin_folder("backend", backend) / "prompts"
         self.rules = where / ("brief.md" if brief and (where / "brief.md").exists() else "rules.md")
         self.file = file_name(self.plugin)
 
@@ -61,7 +61,7 @@ class Prompts:
     def fitted(self, state: State, context: Context) -> Prompt:
         """The prompt for the next attempt: draft.md, or refine.md when there is a start point; what has no room in it is told."""
         seen = state if context.history else State(task=state.task, round=state.round)
-        name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start else "draft.md"
+        name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start_point else "draft.md"
         values, bare = self.bare(HERE / name, seen, context)
         room = self.context_tokens - tokens(bare) - (BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS)
         wanted = worth_showing(context)
@@ -82,7 +82,7 @@ class Prompts:
                 break
         return values, text
 
-    def chosen(self, wanted: Sequence[Shown], room: int) -> tuple[Shown, ...]:
+    def chosen(self, wanted: Sequence[ContextItem], room: int) -> tuple[ContextItem, ...]:
         """Of what a policy would show, what this prompt shows."""
         if not self.is_brief:
             return fit(wanted, room).kept
@@ -102,12 +102,12 @@ class Prompts:
 
     def candidate(self, text: str, task: Task, usage: Usage) -> Candidate:
         """The candidate a reply holds; without any code, an empty one whose notes say what was wrong with the reply."""
-        found = read_reply(text, self.file, symbol(self.plugin.entry(task)), getattr(self.plugin, "parts", ()))
+        found = read_reply(text, self.file, symbol(self.plugin.entry_point(task)), getattr(self.plugin, "parts", ()))
         return Candidate(backend=self.backend, files=found.files, notes=found.note, usage=usage)
 
     def task_values(self, task: Task) -> dict[str, object]:
         """What every prompt says about the task."""
-        entry = self.plugin.entry(task)
+        entry = self.plugin.entry_point(task)
         rules = render(self.rules, task=task, entry=entry) if self.rules.exists() else ""
         language = LANGUAGES.get(Path(self.file).suffix, Path(self.file).suffix.lstrip("."))
         return {
@@ -122,7 +122,7 @@ class Prompts:
 
     def history_values(self, state: State, context: Context, extent: prompt_text.Extent) -> dict[str, object]:
         """What a prompt says about earlier attempts on the task."""
-        start = context.start
+        start = context.start_point
         return {
             "start": start,
             "best": state.best,
@@ -132,14 +132,14 @@ class Prompts:
             "untold": max(0, len(state.attempts) - extent.lines),
         }
 
-    def failed_code(self, state: State, context: Context, kept: Sequence[Shown], room: int) -> str:
+    def failed_code(self, state: State, context: Context, kept: Sequence[ContextItem], room: int) -> str:
         """The kernel of the last failure, to be repaired while drafting; not when memory shows it already or it does not fit. A small model
         that has an example copies what is wrong, too.
         """
-        last = state.last
-        if context.start or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and kept):
+        last = state.last_attempt
+        if context.start_point or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and kept):
             return ""
-        shown = any(item.item.id == last.trace or item.item.code == last.candidate.code for item in kept)
+        shown = any(item.item.id == last.memory_id or item.item.code == last.candidate.code for item in kept)
         return "" if shown or tokens(last.candidate.code) > room else last.candidate.code
 
 
@@ -155,15 +155,17 @@ def symbol(entry: str) -> str:
     return found[1] if found else "kernel"
 
 
-def worth_showing(context: Context) -> tuple[Shown, ...]:
+def worth_showing(context: Context) -> tuple[ContextItem, ...]:
     """The context's items without the start point's own trace, which the prompt shows anyway."""
-    start = context.start
+    start = context.start_point
     if start is None:
         return context.items
-    return tuple(s for s in context.items if s.item.id != start.trace and not (s.role == "start" and s.item.code == start.candidate.code))
+    return tuple(
+        s for s in context.items if s.item.id != start.memory_id and not (s.role == "start" and s.item.code == start.candidate.code)
+    )
 
 
-def fit(items: Sequence[Shown], room: int) -> Fitted:
+def fit(items: Sequence[ContextItem], room: int) -> Fitted:
     """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0).
 
     Among equals, correct kernels go last: a model that does not know the language learns most from one.
@@ -177,12 +179,12 @@ def fit(items: Sequence[Shown], room: int) -> Fitted:
     return Fitted(tuple(items[i] for i in sorted(kept)), len(items) - len(kept))
 
 
-def the_one(items: Sequence[Shown], room: int) -> tuple[Shown, ...]:
+def the_one(items: Sequence[ContextItem], room: int) -> tuple[ContextItem, ...]:
     """What a small model is shown, which copies whatever it sees: the most valued, and a kernel that failed only if there is nothing
     else. Among equals a correct kernel, then a card every draft is shown, one with code on it; of these the shortest.
     """
 
-    def last(shown: Shown) -> tuple[bool, float, int, bool, int]:
+    def last(shown: ContextItem) -> tuple[bool, float, int, bool, int]:
         wrong = bool(shown.item.code) and shown.item.feasible is False
         place = (0, 2, 1, 3)[prompt_text.rank(shown)]
         return wrong, -(shown.q or 0.0), place, "```" not in shown.item.text, item_tokens(shown, brief=True)
@@ -190,7 +192,7 @@ def the_one(items: Sequence[Shown], room: int) -> tuple[Shown, ...]:
     return tuple(sorted((shown for shown in items if item_tokens(shown, brief=True) <= room), key=last)[:1])
 
 
-def item_tokens(shown: Shown, brief: bool = False) -> int:
+def item_tokens(shown: ContextItem, brief: bool = False) -> int:
     """Estimated tokens of an item in a prompt, heading and fences included; a brief one shows a kernel with its reference, few words."""
     item = shown.item
     if brief and item.code:

@@ -28,8 +28,8 @@ class Replay:
         attempt = self.attempts.get(state.next_id)
         if attempt is None:
             raise StopRun(f"the recording ends here: it has no attempt {state.next_id}")
-        unseen = tuple(ref.id for ref in attempt.left_out)
-        return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), left_out=unseen)
+        unseen = tuple(ref.id for ref in attempt.truncated_items)
+        return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), truncated_items=unseen)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """The recorded lesson, if one was written."""

@@ -115,7 +115,7 @@ class ChatClient:
         seconds, cost, model = self.clock.now() - started, self.account.cost(used), self.settings.model
         self.account.enter(Row(time.time(), model, *used, cost, round(seconds, 3), retry, not error, error[:300]))
         self.tokens.settle((estimate if used.read is None else used.read) + (used.written or 0) - estimate)
-        return Usage(model=model, calls=1, tokens_in=used.read, tokens_out=used.written, cost_usd=cost, seconds=seconds)
+        return Usage(model=model, calls=1, input_tokens=used.read, output_tokens=used.written, cost_usd=cost, seconds=seconds)
 
     def send(self, messages: list[dict[str, str]], key: str) -> Answer:
         """One request and its answer; whatever goes wrong is Trouble or the user's to mend."""

@@ -52,7 +52,7 @@ LLAMA_CPP = Source(
 def program(source: Source = LLAMA_CPP) -> Path:
     """Where it is kept; for another processor or another source it is another file."""
     key = "\0".join([source.sha256, *OPTIONS, *LEFT_OUT, platform.machine(), processor()])
-    return paths.tools() / f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+    return paths.tools_folder() / f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def processor() -> str:
@@ -82,7 +82,7 @@ def tool_for(name: str) -> str | None:
 def build(source: Source = LLAMA_CPP, jobs: int = 0, report: Report = lambda what, done, total: None) -> Path:
     """The program; what is there already is not built again. Takes ten minutes of a core."""
     path = program(source)
-    with paths.locked(path.with_suffix(".lock")):
+    with paths.hold_lock(path.with_suffix(".lock")):
         if path.is_file():
             return path
         if why := lacking():
@@ -109,7 +109,7 @@ def downloaded(source: Source, work: Path) -> Path:
 def unpack(archive: Path, source: Source, into: Path) -> Path:
     """Only llama.cpp out of it."""
     with tarfile.open(archive) as packed:
-        if not archives.unpack(packed, into, source.inside):
+        if not archives.extract_archive(packed, into, source.inside):
             raise InfraError(f"{source.package} does not hold {source.inside}")
     return into / source.inside
 

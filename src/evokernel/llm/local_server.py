@@ -74,7 +74,7 @@ class Served(Record):
 
 
 def state_file() -> Path:
-    return paths.cache() / "local-model" / "state.json"
+    return paths.cache_folder() / "local-model" / "state.json"
 
 
 def served() -> Served | None:
@@ -100,7 +100,7 @@ def start(
     waiting: Callable[[float], None] = lambda seconds: None,
 ) -> Served:
     """Starts a model and returns once every instance answers. Other cores are left alone: one thread each, unless more are asked for."""
-    with paths.locked(state_file().with_name("lock")):
+    with paths.hold_lock(state_file().with_name("lock")):
         if (before := served()) and before.alive:
             raise UserError(f"{before.model} is already served at {before.alive[0].url} (pid {before.alive[0].pid}): evokernel model stop")
         file = models.file_of(name or default())
@@ -110,7 +110,7 @@ def start(
         made = brought_up(commands, loading_s, waiting)
         facts = {"model": label, "file": str(file), "threads": threads, "context": context, "engine": engine}
         found = Served(**facts, since=time.time(), instances=made)
-        paths.write(state_file(), found.model_dump_json(indent=2).encode())
+        paths.write_bytes(state_file(), found.model_dump_json(indent=2).encode())
         return found
 
 
@@ -134,7 +134,7 @@ def brought_up(commands: Mapping[int, Sequence[str]], loading_s: float, waiting:
 
 def stop() -> Served | None:
     """Ends what was started, for sure; None when there was nothing."""
-    with paths.locked(state_file().with_name("lock")):
+    with paths.hold_lock(state_file().with_name("lock")):
         found = served()
         if found is None:
             return None

@@ -34,7 +34,7 @@ Report = Callable[[str, int, int], None]
 
 def fetch(model: Model, report: Report = lambda what, done, total: None) -> Path:
     """The model's file, whole and checked; what is there already is not fetched again."""
-    with writing(model), paths.locked(model.path.with_suffix(".lock")):
+    with writing(model), paths.hold_lock(model.path.with_suffix(".lock")):
         if model.is_fetched:
             return model.path
         part = model.path.with_suffix(".part")

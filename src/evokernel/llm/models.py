@@ -47,7 +47,7 @@ class Model(NamedTuple):
 
 def home() -> Path:
     """The folder of fetched models."""
-    return paths.tools() / "models"
+    return paths.tools_folder() / "models"
 
 
 @lru_cache(maxsize=1)

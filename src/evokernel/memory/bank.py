@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import ValidationError
 
-from evokernel.core.bank_uri import Place, place
+from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Embedder, Found, Value
-from evokernel.core.records import Kind, MemoryItem, Stage
+from evokernel.core.protocols import Embedder, ItemValue, SearchHit
+from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory import ledger, provenance
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 CANDIDATE = "candidate:"
-LEARNED: tuple[Kind, ...] = ("experience", "trace")
+LEARNED: tuple[MemoryKind, ...] = ("experience", "trace")
 """Kinds that a run adds; all others are cards."""
 TEXTS = 1024  # embedded texts kept: a task's reference is the query of every round and the key of every attempt
 COLUMNS = ("kind", "backend", "task", "family", "parent", "record", *ASKED)
@@ -46,7 +46,7 @@ class Bank:
     journal again and sees what a straight run saw.
     """
 
-    def __init__(self, path: Place, connection: Connection, embedder: Embedder, backend: str, run: str) -> None:
+    def __init__(self, path: BankLocation, connection: Connection, embedder: Embedder, backend: str, run: str) -> None:
         self.path, self.backend, self.run = path, backend, run
         self.resumed = False
         """Whether the bank knew this run id when it was opened."""
@@ -57,7 +57,7 @@ class Bank:
         self._index: Index | None = None
         self._items: list[MemoryItem] = []
         self._rows: dict[str, int] = {}
-        self._values: dict[ledger.Key, Value] = {}
+        self._values: dict[ledger.Key, ItemValue] = {}
         self._learned: set[tuple[str, ledger.Key]] = set()
         self._revoked: set[str] = set()
         self._far: Far | None = None
@@ -67,7 +67,7 @@ class Bank:
     @classmethod
     def open(
         cls,
-        path: Place,
+        path: BankLocation,
         embedder: Embedder,
         *,
         backend: str,
@@ -77,7 +77,7 @@ class Bank:
     ) -> Bank:
         """For a run, new or resumed. `folder` is where it keeps its journal, for when something in that is revoked; `facts` are what
         packs say about where their items come from."""
-        path = place(path)
+        path = parse_location(path)
         connection = connect(path)
         with ExitStack() as held, trouble(path):
             held.callback(connection.close)
@@ -107,11 +107,11 @@ class Bank:
         return Mark(*mark)
 
     @staticmethod
-    def read(path: Place) -> Archive:
+    def read(path: BankLocation) -> Archive:
         """Any bank, to look at: list, search, histories, export. Nothing is changed."""
         from evokernel.memory.reader import Archive
 
-        return Archive(place(path))
+        return Archive(parse_location(path))
 
     @property
     def revoked(self) -> frozenset[str]:
@@ -162,34 +162,34 @@ class Bank:
         self,
         query: str,
         k: int,
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[MemoryKind] = (),
         *,
         task: str | None = None,
         bottleneck: str | None = None,
         feasible: bool | None = None,
-    ) -> list[Found]:
+    ) -> list[SearchHit]:
         """The k nearest items of this run's backend by cosine, nearest first, ties by age."""
         if k <= 0:
             return []
         vector = self._embed([query])[0]
         hits = self._index.nearest(vector, k, kinds, task, bottleneck, feasible) if self._index else []
-        own = [Found(self._items[row], similarity) for row, similarity in hits]
+        own = [SearchHit(self._items[row], similarity) for row, similarity in hits]
         if self._far is None or (kinds and not set(kinds) & set(LEARNED)):
             return own
         asked, want = Asked(kinds, task, bottleneck, feasible), k
         while True:
             with trouble(self.path):
                 hits_there = self._far.nearest(vector, want, asked)
-            old = [Found(hit.item, hit.similarity) for hit in hits_there if not is_hidden(hit.item)][:k]
+            old = [SearchHit(hit.item, hit.similarity) for hit in hits_there if not is_hidden(hit.item)][:k]
             if len(old) == k or len(hits_there) < want:
                 break
             want *= 2  # some were hidden
         self._met.update({hit.item.id: hit.item for hit in old})
         return joined(old, own, k)
 
-    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
+    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         """Q of each item; `Value()` for those never learned."""
-        at, unknown = stage.value, Value()
+        at, unknown = stage.value, ItemValue()
         self._fetch(ids)
         return {id: self._values.get((id, at, scope), unknown) for id in ids}
 
@@ -206,7 +206,7 @@ class Bank:
             self._connection.written(lambda: ledger.write(self._connection, updates))
         for item, key in keys.items():
             self._learned.add((attempt, key))
-            self._values[key] = ledger.learned(self._values.get(key, Value()), rewards[item], alpha)
+            self._values[key] = ledger.learned(self._values.get(key, ItemValue()), rewards[item], alpha)
 
     def _fetch(self, ids: Sequence[str]) -> None:
         """Values of a bank that is not held are asked for when somebody wants them."""
@@ -266,7 +266,7 @@ def is_hidden(item: MemoryItem) -> bool:
     return bool(item.code) and item.reason in QUARANTINED
 
 
-def joined(old: Sequence[Found], own: Sequence[Found], k: int) -> list[Found]:
+def joined(old: Sequence[SearchHit], own: Sequence[SearchHit], k: int) -> list[SearchHit]:
     """The k nearest of both, which are in order; what was there before the run is older."""
     return sorted([*old, *own], key=lambda hit: -hit.similarity)[:k]
 
@@ -285,7 +285,7 @@ def put(connection: Connection, run: str, item: MemoryItem, vector: np.ndarray, 
     return changed is not None
 
 
-def claim(connection: Connection, path: Place, embedder: Embedder) -> None:
+def claim(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
     """Vectors of different embedders are never mixed: the first one to write decides. What an earlier form of the same one made is made
     again. Inside the caller's transaction."""
     connection.execute("INSERT INTO meta VALUES ('embedder', ?) ON CONFLICT DO NOTHING", (embedder.id,))
@@ -302,7 +302,7 @@ def takes_over(embedder: Embedder, made_with: str) -> bool:
     return made_with in getattr(embedder, "earlier", ())
 
 
-def embed_again(connection: Connection, path: Place, embedder: Embedder) -> None:
+def embed_again(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
     """Every vector of a bank, of what was put aside or revoked, too; a part at a time, as banks may be larger than memory."""
     connection.forget_vectors()
     last = 0
@@ -317,7 +317,7 @@ def embed_again(connection: Connection, path: Place, embedder: Embedder) -> None
     connection.execute("UPDATE meta SET value = ? WHERE name = 'embedder'", (embedder.id,))
 
 
-def parse(path: Place, record: str) -> MemoryItem:
+def parse(path: BankLocation, record: str) -> MemoryItem:
     """An item as a bank holds it."""
     try:
         return MemoryItem.model_validate_json(record)

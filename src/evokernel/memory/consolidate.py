@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from evokernel.core.bank_uri import Place, place
+from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
 from evokernel.memory import ledger
 from evokernel.memory.distill import note_id
@@ -90,9 +90,9 @@ class Undo(Exception):
     """Leaves a transaction without a trace of it."""
 
 
-def consolidate(path: Place, limits: Limits = AS_USUAL, backend: str = "", dry_run: bool = False) -> Consolidation:
+def consolidate(path: BankLocation, limits: Limits = AS_USUAL, backend: str = "", dry_run: bool = False) -> Consolidation:
     """Tidies a bank: looks at it while others write, then does all of it in one transaction. A task's best kernel always stays."""
-    path = place(path)
+    path = parse_location(path)
     connection = connect_to_change(path)
     done = Consolidation(0, (), (), 0, 0, 0)
     try:
@@ -113,7 +113,7 @@ def consolidate(path: Place, limits: Limits = AS_USUAL, backend: str = "", dry_r
     return done
 
 
-def looked_at(connection: Connection, path: Place, limits: Limits, backend: str) -> tuple[list[Merge], list[Aside]]:
+def looked_at(connection: Connection, path: BankLocation, limits: Limits, backend: str) -> tuple[list[Merge], list[Aside]]:
     """What there is to do."""
     merges: list[Merge] = []
     asides: list[Aside] = []
@@ -156,7 +156,7 @@ def count(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM items WHERE revoked = 0 AND archived = 0").fetchone()[0])
 
 
-def by_task(connection: Connection, path: Place, backend: str) -> Iterator[tuple[list[Trace], list[Trace]]]:
+def by_task(connection: Connection, path: BankLocation, backend: str) -> Iterator[tuple[list[Trace], list[Trace]]]:
     """Kernels and notes that are shown, those of one task together; only one task's code is held at a time."""
     live = "kind IN ('trace', 'experience') AND revoked = 0 AND archived = 0 AND task IS NOT NULL AND ? IN ('', backend)"
     tasks = connection.execute(f"SELECT DISTINCT backend, task FROM items WHERE {live} ORDER BY 1, 2", (backend,)).fetchall()
@@ -269,9 +269,9 @@ def apply(connection: Connection, number: int, merges: Iterable[Merge], asides: 
     return len({roots.get(item, item) for item in changed})
 
 
-def restore(path: Place, *ids: str) -> tuple[str, ...]:
+def restore(path: BankLocation, *ids: str) -> tuple[str, ...]:
     """Brings back items that were put aside, with the values that are theirs; gives their ids."""
-    path = place(path)
+    path = parse_location(path)
     connection = connect_to_change(path)
     try:
         with trouble(path), transaction(connection):

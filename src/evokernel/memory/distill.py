@@ -21,7 +21,7 @@ def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> li
     outcome, failure = attempt.outcome, attempt.outcome.failure
     profile = outcome.profile
     shared = MemoryItem(
-        id=attempt.trace,
+        id=attempt.memory_id,
         kind="trace",
         backend=attempt.candidate.backend,
         title=f"{task.family} · {task.id} · {headline(attempt)}",
@@ -35,11 +35,11 @@ def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> li
         speedup=outcome.speedup if outcome.feasible else None,
         bottleneck=profile.bottleneck if profile else "",
         source=f"{attempt.run}/{attempt.id}",
-        parent=f"{attempt.run}:{attempt.start}" if attempt.start else "",
+        parent=f"{attempt.run}:{attempt.start_point}" if attempt.start_point else "",
         candidate=attempt.candidate.id if attempt.candidate.files else "",
-        shown=tuple(ref.id for ref in attempt.shown if ref.role != "api"),
+        shown_items=tuple(ref.id for ref in attempt.shown_items if ref.role != "api"),
     )
-    note = {"id": note_id(attempt.trace), "kind": "experience", "text": lesson(attempt, earlier)}
+    note = {"id": note_id(attempt.memory_id), "kind": "experience", "text": lesson(attempt, earlier)}
     has_trace = attempt.candidate.files and not is_quarantined(attempt)
     traces = [shared.model_copy(update={"code": attempt.candidate.code})] if has_trace else []
     return [*traces, shared.model_copy(update=note)]
@@ -70,8 +70,8 @@ def speed(attempt: Attempt) -> str:
     outcome = attempt.outcome
     if not outcome.latency_us:
         return "not timed"
-    label = labels.not_measured([outcome.clock])
-    return f"{outcome.latency_us:.1f} us{f', {label}' if label else ''}{labels.speedup_over(outcome.speedup, outcome.baseline_name)}"
+    label = labels.estimate_note([outcome.clock])
+    return f"{outcome.latency_us:.1f} us{f', {label}' if label else ''}{labels.speedup_phrase(outcome.speedup, outcome.baseline_name)}"
 
 
 def verdict(attempt: Attempt, room: int) -> str:
@@ -91,7 +91,7 @@ def lesson(attempt: Attempt, earlier: Sequence[Attempt]) -> str:
     if attempt.candidate.notes and attempt.candidate.files:
         parts.append(f"Tried: {cut(attempt.candidate.notes, BRIEF)}")
     parts.append(verdict(attempt, BRIEF))
-    start = next((a for a in earlier if a.id == attempt.start), None)
+    start = next((a for a in earlier if a.id == attempt.start_point), None)
     last = earlier[-1] if earlier else None
     if attempt.outcome.feasible and start and start.outcome.latency_us and attempt.outcome.latency_us:
         ratio = start.outcome.latency_us / attempt.outcome.latency_us

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evokernel.core.records import Kind, MemoryItem
+from evokernel.core.records import MemoryItem, MemoryKind
 
 # Unit vectors are rounded to multiples of 1 / GRAIN. Every partial sum of a product of two of them is then an integer below 2**24
 # (Cauchy-Schwarz), which float32 holds exactly: no order of summation, BLAS or machine can change a tie.
 GRAIN = 2048
-KINDS: tuple[Kind, ...] = ("api", "practice", "experience", "trace")
+KINDS: tuple[MemoryKind, ...] = ("api", "practice", "experience", "trace")
 CACHED = 1 << 23  # cosines kept for queries that come again: 64 MiB
 
 
@@ -78,7 +78,7 @@ class Index:
         return row
 
     def nearest(
-        self, query: np.ndarray, k: int, kinds: Sequence[Kind], task: str | None, bottleneck: str | None, feasible: bool | None
+        self, query: np.ndarray, k: int, kinds: Sequence[MemoryKind], task: str | None, bottleneck: str | None, feasible: bool | None
     ) -> list[tuple[int, float]]:
         """Rows that pass the filters with their cosine, nearest first, older first among equals."""
         columns = self._columns[: self.rows]

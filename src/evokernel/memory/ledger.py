@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from evokernel.core.protocols import Value
+from evokernel.core.protocols import ItemValue
 from evokernel.memory.tables import Connection, places, version_of
 
 ADD_ROW = f"""INSERT INTO ledger (run, attempt, item, stage, scope, reward, alpha, q_before, q_after) VALUES ({places(9)})"""
@@ -58,9 +58,9 @@ class Step(NamedTuple):
     revoked: bool
 
 
-def learned(old: Value, reward: float, alpha: float) -> Value:
+def learned(old: ItemValue, reward: float, alpha: float) -> ItemValue:
     """Q <- Q + alpha (r - Q)."""
-    return Value(old.q + alpha * (reward - old.q), old.visits + 1)
+    return ItemValue(old.q + alpha * (reward - old.q), old.visits + 1)
 
 
 def write(connection: Connection, updates: Sequence[Update]) -> int:
@@ -83,14 +83,14 @@ def write_batch(connection: Connection, updates: Sequence[Update]) -> int:
     }
     roots = survivors_of(connection, items)
     values = values_of(connection, list({roots.get(item, item) for item in items}))
-    changed: dict[Key, Value] = {}
+    changed: dict[Key, ItemValue] = {}
     rows = []
     for update in updates:
         if update[:5] in known:
             continue
         known.add(update[:5])
         key = (roots.get(update.item, update.item), update.stage, update.scope)
-        before = values.get(key, Value())
+        before = values.get(key, ItemValue())
         values[key] = changed[key] = after = learned(before, update.reward, update.alpha)
         rows.append((*update, before.q, after.q))
     connection.executemany(ADD_ROW, rows)
@@ -98,10 +98,10 @@ def write_batch(connection: Connection, updates: Sequence[Update]) -> int:
     return len(rows)
 
 
-def values_of(connection: Connection, items: Sequence[str]) -> dict[Key, Value]:
+def values_of(connection: Connection, items: Sequence[str]) -> dict[Key, ItemValue]:
     """Q of some items as it is now."""
     rows = connection.execute(f"SELECT item, stage, scope, q, visits FROM q WHERE item IN ({places(len(items))})", items)
-    return {(item, stage, scope): Value(q, visits) for item, stage, scope, q, visits in rows}
+    return {(item, stage, scope): ItemValue(q, visits) for item, stage, scope, q, visits in rows}
 
 
 def head(connection: Connection) -> int:
@@ -149,20 +149,20 @@ def survivors_of(connection: Connection, items: Sequence[str]) -> dict[str, str]
     return found
 
 
-def values_at(connection: Connection, mark: int, consolidations: int) -> dict[Key, Value]:
+def values_at(connection: Connection, mark: int, consolidations: int) -> dict[Key, ItemValue]:
     """Q as it was when the ledger ended at `mark`, merged as far as items were then, without what has been revoked since."""
     if mark == head(connection) and all(link.at <= consolidations for link in links(connection)):
         rows = connection.execute("SELECT item, stage, scope, q, visits FROM q")
-        return {(item, stage, scope): Value(q, visits) for item, stage, scope, q, visits in rows}
+        return {(item, stage, scope): ItemValue(q, visits) for item, stage, scope, q, visits in rows}
     return fold(connection.execute(f"{LIVE} AND seq <= ? ORDER BY seq", (mark,)), survivors(connection, consolidations))
 
 
-def fold(rows: Iterable[tuple[str, str, str, float, float]], roots: Mapping[str, str] = {}) -> dict[Key, Value]:
+def fold(rows: Iterable[tuple[str, str, str, float, float]], roots: Mapping[str, str] = {}) -> dict[Key, ItemValue]:
     """Item, stage, scope, reward and alpha of each row, oldest first, to the values they make; `roots` are what merged items count for."""
-    values: dict[Key, Value] = {}
+    values: dict[Key, ItemValue] = {}
     for item, stage, scope, reward, alpha in rows:
         item = roots.get(item, item)
-        values[item, stage, scope] = learned(values.get((item, stage, scope), Value()), reward, alpha)
+        values[item, stage, scope] = learned(values.get((item, stage, scope), ItemValue()), reward, alpha)
     return values
 
 
@@ -200,11 +200,11 @@ def recompute_batch(connection: Connection, items: Sequence[str], members: Seque
         WHERE item IN ({places(len(members))}) AND revoked = 0 ORDER BY seq""",
         members,
     ).fetchall()
-    values: dict[Key, Value] = {}
+    values: dict[Key, ItemValue] = {}
     told = []
     for seq, item, stage, scope, reward, alpha in rows:
         key = (roots.get(item, item), stage, scope)
-        before = values.get(key, Value())
+        before = values.get(key, ItemValue())
         values[key] = after = learned(before, reward, alpha)
         told.append((before.q, after.q, seq))
     connection.executemany("UPDATE ledger SET q_before = ?, q_after = ? WHERE seq = ?", told)

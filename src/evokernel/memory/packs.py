@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from evokernel.core.bank_uri import Place, place
+from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
@@ -46,9 +46,9 @@ class Leaving(NamedTuple):
 ALL, NOTHING = Filters(), Leaving()
 
 
-def export(path: Place, file: Path, filters: Filters = ALL, leaving: Leaving = NOTHING) -> Header:
+def export(path: BankLocation, file: Path, filters: Filters = ALL, leaving: Leaving = NOTHING) -> Header:
     """Writes a pack: items, and the updates their values are made of, without what was learned on tasks that are not in it."""
-    path = place(path)
+    path = parse_location(path)
     connection = connect_to_read(path)
     new = file.with_name(f".{file.name}.new")
     try:
@@ -69,7 +69,7 @@ def export(path: Place, file: Path, filters: Filters = ALL, leaving: Leaving = N
     return header
 
 
-def write_body(connection: Connection, path: Place, body: IO[bytes], filters: Filters, leaving: Leaving) -> Header:
+def write_body(connection: Connection, path: BankLocation, body: IO[bytes], filters: Filters, leaving: Leaving) -> Header:
     """Every line but the first, and what the first is to say."""
     digest = hashlib.sha256()
 
@@ -117,9 +117,9 @@ def is_of(task: str, suite: str) -> bool:
     return fnmatchcase(task.partition("/")[0], suite)
 
 
-def unmatched(path: Place, filters: Filters) -> Iterator[tuple[str, list[str]]]:
+def unmatched(path: BankLocation, filters: Filters) -> Iterator[tuple[str, list[str]]]:
     """What the filters name that a bank knows nothing of, with the names it knows."""
-    path = place(path)
+    path = parse_location(path)
     connection = connect_to_read(path)
     try:
         with trouble(path):
@@ -134,15 +134,15 @@ def unmatched(path: Place, filters: Filters) -> Iterator[tuple[str, list[str]]]:
                 yield name, sorted(known)
 
 
-def import_pack(path: Place, file: Path, embedder: Embedder, unsigned: bool = False) -> Moved:
+def import_pack(path: BankLocation, file: Path, embedder: Embedder, unsigned: bool = False) -> Moved:
     """Adds the pack in a file to a bank; one that is not what was exported is refused, unless `unsigned`."""
     return take(path, read(file, unsigned), embedder)
 
 
-def take(path: Place, pack: Pack, embedder: Embedder) -> Moved:
+def take(path: BankLocation, pack: Pack, embedder: Embedder) -> Moved:
     """Adds a pack to a bank, all of it or nothing; what the bank already has, or has revoked, is left alone."""
     vectors = grid(embedder.embed([what_is_embedded(held.item) for held in pack.items]))
-    path = place(path)
+    path = parse_location(path)
     connection = connect(path)
 
     def write() -> Moved:

@@ -15,7 +15,7 @@ import numpy as np
 import psycopg
 from psycopg import errors
 
-from evokernel.core.bank_uri import Place, Url
+from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import InfraError, UserError
 from evokernel.memory.remote_index import SKETCH, Far, sketch
 from evokernel.memory.tables import VERSION, Mark, Rows, Values, bring_up, transaction, version_of
@@ -74,7 +74,7 @@ class Server:
         "like": "ILIKE",
     }
 
-    def __init__(self, url: Url, read_only: bool = False) -> None:
+    def __init__(self, url: ServerUrl, read_only: bool = False) -> None:
         self.url, self.read_only = url, read_only
         self._indexed: set[str] = set()
         self._connection = self._first_reached()
@@ -234,7 +234,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def connect(url: Url) -> Server:
+def connect(url: ServerUrl) -> Server:
     """For reading and writing, made when there is none."""
     with trouble(url):
         server = Server(url)
@@ -254,7 +254,7 @@ def made(server: Server) -> None:
     bring_up(server, OWN)
 
 
-def connect_to_read(url: Url) -> Server:
+def connect_to_read(url: ServerUrl) -> Server:
     """An existing bank, never changed."""
     with trouble(url):
         server = Server(url, read_only=True)
@@ -268,7 +268,7 @@ def connect_to_read(url: Url) -> Server:
         return server
 
 
-def looked_at(url: Url) -> str:
+def looked_at(url: ServerUrl) -> str:
     """A server in words: its version, pgvector, and the bank on it. Nothing is made."""
     with trouble(url):
         server = Server(url, read_only=True)
@@ -316,9 +316,9 @@ ASK = "ask for the rights, as docs/shared-memory.md lists them, or use --memory 
 
 
 @contextmanager
-def trouble(url: Place) -> Iterator[None]:
+def trouble(url: BankLocation) -> Iterator[None]:
     """Says in one line what is wrong with the server and how to go on."""
-    assert isinstance(url, Url)
+    assert isinstance(url, ServerUrl)
     try:
         yield
     except psycopg.Error as error:
@@ -345,7 +345,7 @@ def trouble(url: Place) -> Iterator[None]:
         raise
 
 
-def one_line(url: Url, error: psycopg.Error) -> str:
+def one_line(url: ServerUrl, error: psycopg.Error) -> str:
     """What the server or the way to it said, without anybody's password."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return url.hide(lines[0] if lines else type(error).__name__)

@@ -40,14 +40,14 @@ class Origin(Facts):
 
 def facts(config: RunConfig, found: Mapping[str, Mapping[str, str]]) -> Facts:
     """Of a run, from its settings and what it was made on."""
-    model = config.settings("generator").get("model")
+    model = config.plugin_settings("generator").get("model")
     return Facts(
-        backend=config.name("backend"),
+        backend=config.plugin_name("backend"),
         versions=dict(found["versions"]) if found.get("versions") else None,
         hardware=dict(found["hardware"]) if found.get("hardware") else None,
-        generator=config.name("generator"),
+        generator=config.plugin_name("generator"),
         model=str(model) if model else None,
-        policy=config.name("policy"),
+        policy=config.plugin_name("policy"),
         protocol=config.protocol,
         clock=config.clock,
         seed=config.seed,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evokernel.core.bank_uri import Place
+from evokernel.core.bank_uri import BankLocation
 from evokernel.core.protocols import Embedder
 from evokernel.memory.bank import parse
 from evokernel.memory.index import grid, norm
@@ -88,7 +88,7 @@ class Values(NamedTuple):
 class Browser(Archive):
     """An archive that is asked again and again while runs write to it."""
 
-    def __init__(self, path: Place) -> None:
+    def __init__(self, path: BankLocation) -> None:
         super().__init__(path)
         self._vectors: list[np.ndarray] = []
         self._norms, self._seqs = np.zeros(0), np.zeros(0, np.int64)

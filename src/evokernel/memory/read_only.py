@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from evokernel.core.protocols import Found, Value
-from evokernel.core.records import Kind, MemoryItem, Stage
+from evokernel.core.protocols import ItemValue, SearchHit
+from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory.bank import Bank
 
 
@@ -28,18 +28,18 @@ class Frozen:
         self,
         query: str,
         k: int,
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[MemoryKind] = (),
         *,
         task: str | None = None,
         bottleneck: str | None = None,
         feasible: bool | None = None,
-    ) -> list[Found]:
+    ) -> list[SearchHit]:
         """The k nearest that were there when the run began."""
         own = f"{self.bank.run}:"
         hits = self.bank.search(query, k + self.added, kinds, task=task, bottleneck=bottleneck, feasible=feasible)
         return [hit for hit in hits if not hit.item.id.startswith(own)][:k]
 
-    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, Value]:
+    def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         return self.bank.values(ids, stage, scope)
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evokernel.core.bank_uri import Place
+from evokernel.core.bank_uri import BankLocation
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Embedder, Found
-from evokernel.core.records import Kind, MemoryItem, Record
+from evokernel.core.protocols import Embedder, SearchHit
+from evokernel.core.records import MemoryItem, MemoryKind, Record
 from evokernel.memory.bank import parse, takes_over, what_is_embedded
 from evokernel.memory.distill import QUARANTINED
 from evokernel.memory.index import Index, grid
@@ -75,7 +75,7 @@ class Stats(Record):
 class Archive:
     """Reads a bank, also while runs write to it."""
 
-    def __init__(self, path: Place) -> None:
+    def __init__(self, path: BankLocation) -> None:
         self.path = path
         self._connection = connect_to_read(path)
         with trouble(path):
@@ -135,7 +135,9 @@ class Archive:
         hint = f"did you mean {' or '.join(near)}?" if near else "'evokernel memory list' shows what is there"
         raise UserError(f"memory bank {self.path} has no item '{id}': {hint}")
 
-    def search(self, query: str, embedder: Embedder, k: int = 10, *, kinds: Sequence[Kind] = (), backend: str = "") -> list[Found]:
+    def search(
+        self, query: str, embedder: Embedder, k: int = 10, *, kinds: Sequence[MemoryKind] = (), backend: str = ""
+    ) -> list[SearchHit]:
         """The items nearest in meaning, by the embedder the bank was made with; where that was an earlier form of it, they are embedded
         again, for this search alone."""
         made_with = self.meta("embedder")
@@ -159,7 +161,7 @@ class Archive:
         for item, vector in zip(items, vectors, strict=True):
             index.put(None, item, vector)
         hits = index.nearest(asked, k, kinds, None, None, None)
-        return [Found(items[row], similarity) for row, similarity in hits]
+        return [SearchHit(items[row], similarity) for row, similarity in hits]
 
     def standings(self, id: str = "", *, stage: str = "", scope: str | None = "", limit: int = -1) -> list[Standing]:
         """Values, the highest first: of one item or of all, at one stage or all; `scope` None means every scope."""

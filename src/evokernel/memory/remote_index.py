@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evokernel.core.protocols import Value
-from evokernel.core.records import Kind, MemoryItem
+from evokernel.core.protocols import ItemValue
+from evokernel.core.records import MemoryItem, MemoryKind
 from evokernel.memory import ledger
 from evokernel.memory.index import Vectors, cosines
 from evokernel.memory.tables import Connection, Mark, places, reading
@@ -46,7 +46,7 @@ class Hit(NamedTuple):
 class Asked(NamedTuple):
     """What a search leaves through."""
 
-    kinds: Sequence[Kind]
+    kinds: Sequence[MemoryKind]
     task: str | None
     bottleneck: str | None
     feasible: bool | None
@@ -88,12 +88,12 @@ class Far:
         rows = self._read(f"SELECT record FROM items WHERE {which}", *ids, self._backend)
         return [MemoryItem.model_validate_json(record) for (record,) in rows]
 
-    def values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
+    def values(self, ids: Sequence[str]) -> dict[ledger.Key, ItemValue]:
         """Q of items as it was, without what has been revoked since."""
         found = self._connection.again(lambda: self._unmoved(ids))
         return self._connection.again(lambda: self._values(ids)) if found is None else found
 
-    def _unmoved(self, ids: Sequence[str]) -> dict[ledger.Key, Value] | None:
+    def _unmoved(self, ids: Sequence[str]) -> dict[ledger.Key, ItemValue] | None:
         """The same in one question, as a server may be far away; None where somebody learned since, or items were merged."""
         rows = self._connection.execute(f"{AS_THEY_ARE} ({places(len(ids))})", ids).fetchall()
         if self._known is None or rows[0][0] != self._known[0] or self._known[1] or self._known[2]:
@@ -101,9 +101,9 @@ class Far:
         values = [row[1:] for row in rows if row[1] is not None]
         if any(last is not None and last > self._mark.ledger for *_, last in values):
             return None
-        return {(item, stage, scope): Value(q, visits) for item, stage, scope, q, visits, _ in values}
+        return {(item, stage, scope): ItemValue(q, visits) for item, stage, scope, q, visits, _ in values}
 
-    def _values(self, ids: Sequence[str]) -> dict[ledger.Key, Value]:
+    def _values(self, ids: Sequence[str]) -> dict[ledger.Key, ItemValue]:
         asked = self._connection.execute
         with reading(self._connection):  # nobody learns between the look at what moved and the look at what did not
             roots, later = self._merges()

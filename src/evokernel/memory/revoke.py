@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core.bank_uri import Place, place
+from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.memory import ledger
@@ -45,7 +45,7 @@ class Undo(Exception):
 
 
 def revoke(
-    path: Place,
+    path: BankLocation,
     *targets: str,
     candidate: str = "",
     also_shown: bool = False,
@@ -59,7 +59,7 @@ def revoke(
     marked where the bank knows them or `folders` names them. Runs under way see it when they are resumed. Asking again is harmless,
     and takes what has been made from the kernel since.
     """
-    path = place(path)
+    path = parse_location(path)
     connection = connect_to_change(path)
     done = Revocation((), (), 0, 0)
     try:
@@ -144,8 +144,8 @@ def viewers(connection: Connection, gone: Collection[str], known: dict[str, Run]
     for run in known.values():
         with suppress(UserError):  # a damaged journal of some run is no reason to keep a cheat
             for attempt in run.journal.read():
-                if attempt.trace not in gone and any(ref.id in names for ref in attempt.shown):
-                    saw[attempt.trace] = attempt.outcome.feasible
+                if attempt.memory_id not in gone and any(ref.id in names for ref in attempt.shown_items):
+                    saw[attempt.memory_id] = attempt.outcome.feasible
     for trace, feasible in saw.items():
         if feasible is None:
             row = connection.execute("SELECT feasible FROM items WHERE id = ?", (note_id(trace),)).fetchone()
@@ -178,7 +178,7 @@ def mark(attempts: Iterable[str], known: dict[str, Run], dry_run: bool) -> tuple
     return tuple(sorted(by_run.keys() - known.keys()))
 
 
-def resolve(connection: Connection, path: Place, target: str) -> str:
+def resolve(connection: Connection, path: BankLocation, target: str) -> str:
     """The id that is meant, as items are called: `run:task/n` for an attempt."""
     run, _, rest = target.partition("/")
     for id in (target, f"{run}:{rest}"):
@@ -194,7 +194,7 @@ def resolve(connection: Connection, path: Place, target: str) -> str:
     return f"{runs[0][0]}:{target}"
 
 
-def with_code(connection: Connection, path: Place, candidate: str) -> list[str]:
+def with_code(connection: Connection, path: BankLocation, candidate: str) -> list[str]:
     """Attempts that wrote a candidate, given by the id that verify, export and `memory show` tell."""
     if not candidate:
         return []

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import cast, get_args
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import did_you_mean, folder
-from evokernel.core.records import Kind, MemoryItem
+from evokernel.core.plugins import did_you_mean, plugin_folder
+from evokernel.core.records import MemoryItem, MemoryKind
 
 NEEDED = {"kind", "title", "source"}
 KNOWN = sorted(NEEDED | {"bottleneck", "apis", "family", "bundle"})
@@ -15,7 +15,7 @@ KNOWN = sorted(NEEDED | {"bottleneck", "apis", "family", "bundle"})
 
 def seeds(backend: str) -> list[MemoryItem]:
     """The backend's knowledge cards, in the order of their names; none when it ships none."""
-    return [card(path, backend) for path in sorted((folder("backend", backend) / "knowledge").glob("*.md"))]
+    return [card(path, backend) for path in sorted((plugin_folder("backend", backend) / "knowledge").glob("*.md"))]
 
 
 def card(path: Path, backend: str) -> MemoryItem:
@@ -27,7 +27,7 @@ def card(path: Path, backend: str) -> MemoryItem:
         raise UserError(f"{path}: {error}") from error
     return MemoryItem(
         id=f"{backend}/{path.stem}",
-        kind=cast(Kind, meta["kind"]),
+        kind=cast(MemoryKind, meta["kind"]),
         backend=backend,
         title=meta["title"],
         text=body,
@@ -35,7 +35,7 @@ def card(path: Path, backend: str) -> MemoryItem:
         bottleneck=meta.get("bottleneck", ""),
         source=meta["source"],
         apis=tuple(name.strip() for name in meta.get("apis", "").split(",") if name.strip()),
-        bundle=meta.get("bundle") == "true",
+        always_include=meta.get("bundle") == "true",
     )
 
 
@@ -66,8 +66,8 @@ def read(head: list[str]) -> dict[str, str]:
         meta[key] = value
     if missing := sorted(NEEDED - meta.keys()):
         raise ValueError(f"front matter lacks {', '.join(missing)}")
-    if meta["kind"] not in get_args(Kind):
-        raise ValueError(f"kind '{meta['kind']}' must be one of {', '.join(get_args(Kind))}")
+    if meta["kind"] not in get_args(MemoryKind):
+        raise ValueError(f"kind '{meta['kind']}' must be one of {', '.join(get_args(MemoryKind))}")
     if meta.get("bundle", "false") not in ("true", "false"):
         raise ValueError(f"bundle '{meta['bundle']}' must be true or false")
     return meta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, Context, Shown, Stage, State
+from evokernel.core.records import Attempt, Context, ContextItem, Stage, State
 from evokernel.policies import retrieval
 
 
@@ -21,7 +21,7 @@ class PassKPolicy:
         shown = memory.get([self.demonstration]) if self.demonstration else []
         if self.demonstration and not shown:
             raise UserError(f"policy.demonstration '{self.demonstration}' is no item of this memory; evokernel memory list shows the ids")
-        return Context(stage=Stage.DRAFT, history=False, items=(*cards, *(Shown(role=item.kind, item=item) for item in shown)))
+        return Context(stage=Stage.DRAFT, history=False, items=(*cards, *(ContextItem(role=item.kind, item=item) for item in shown)))
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
         """Nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, Context, Shown, Stage, State
+from evokernel.core.records import Attempt, Context, ContextItem, Stage, State
 from evokernel.policies import retrieval
 
 
@@ -20,10 +20,10 @@ class RefinePolicy:
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """The last failure while nothing is feasible, the fastest kernel after that."""
         if state.best is None:
-            last = memory.get([state.last.trace]) if state.last else []
+            last = memory.get([state.last_attempt.memory_id]) if state.last_attempt else []
             cards = retrieval.api_cards(state, memory, last, self.apis) if self.apis else []
-            return Context(stage=Stage.DRAFT, items=(*cards, *(Shown(role="trace", item=item) for item in last)))
-        plain = retrieval.Selector(worth=lambda ids: {}, random=Random(0))
+            return Context(stage=Stage.DRAFT, items=(*cards, *(ContextItem(role="trace", item=item) for item in last)))
+        plain = retrieval.Selector(q_values=lambda ids: {}, random=Random(0))
         return retrieval.refine(state, memory, plain, state.best, items=0, pool=0)
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:

@@ -22,7 +22,7 @@ class SimilarityPolicy:
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Drafts until something is feasible, then refines the fastest."""
-        selector = retrieval.Selector(worth=lambda ids: {}, random=Random(0), variety=self.variety)
+        selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0), variety=self.variety)
         if state.best is None:
             return retrieval.draft(state, memory, selector, self.items, self.items * (POOL if self.variety else 1), self.apis)
         return retrieval.refine(state, memory, selector, state.best, self.items, self.items)

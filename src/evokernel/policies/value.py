@@ -17,7 +17,7 @@ DEPTH = 3
 """Steps back that credit goes."""
 
 
-class Running:
+class RewardNormalizer:
     """Mean and deviation so far, and rewards put on their scale (PopArt-style, with the safeguards a z-score needs)."""
 
     def __init__(self, warmup: int, sigma_floor: float, clip: float) -> None:
@@ -86,16 +86,18 @@ class ValuePolicy:
         budget: int = 30,
         seed: int = 0,
     ) -> None:
-        check("items, apis and warmup cannot be negative", min(items, apis, warmup) >= 0)
-        check(f"epsilon = {epsilon} and epsilon_end = {epsilon_end} must lie between 0 and 1", 0 <= epsilon <= 1 and 0 <= epsilon_end <= 1)
-        check(f"alpha = {alpha} must be above 0 and at most 1", 0 < alpha <= 1)
-        check(f"state = '{state}' must be 'item' or 'family'", state in ("item", "family"))
-        check("shrink, sigma_floor and clip must be above 0", min(shrink, sigma_floor, clip) > 0)
-        check(f"select = '{select}' must be one of {', '.join(SELECT)}", select in SELECT)
+        require("items, apis and warmup cannot be negative", min(items, apis, warmup) >= 0)
+        require(
+            f"epsilon = {epsilon} and epsilon_end = {epsilon_end} must lie between 0 and 1", 0 <= epsilon <= 1 and 0 <= epsilon_end <= 1
+        )
+        require(f"alpha = {alpha} must be above 0 and at most 1", 0 < alpha <= 1)
+        require(f"state = '{state}' must be 'item' or 'family'", state in ("item", "family"))
+        require("shrink, sigma_floor and clip must be above 0", min(shrink, sigma_floor, clip) > 0)
+        require(f"select = '{select}' must be one of {', '.join(SELECT)}", select in SELECT)
         least = min(handicap, settle, nearness, proven, variety, bonus)
-        check("handicap, settle, nearness, proven, variety and bonus cannot be negative", least >= 0)
-        check(f"credit = {credit} must be 0, or at least 0.01 and below 1", credit == 0 or 0.01 <= credit < 1)
-        self.items, self.apis, self.widen = items, apis, steps(widen)
+        require("handicap, settle, nearness, proven, variety and bonus cannot be negative", least >= 0)
+        require(f"credit = {credit} must be 0, or at least 0.01 and below 1", credit == 0 or 0.01 <= credit < 1)
+        self.items, self.apis, self.widen = items, apis, parse_schedule(widen)
         self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
         self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
         self.by_family, self.shrink, self.handicap = state == "family", shrink, handicap
@@ -103,81 +105,83 @@ class ValuePolicy:
         self.select, self.bonus, self.credit = select, bonus, credit
         self.warmup, self.sigma_floor, self.clip = warmup, sigma_floor, clip
         self.budget, self.seed = budget, seed
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, RewardNormalizer] = {}
         """Statistics of the refining rewards, per backend."""
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Drafts until something is feasible, then refines a start point chosen by Q2."""
-        stage = Stage.REFINE if state.starts else Stage.DRAFT
+        stage = Stage.REFINE if state.start_points else Stage.DRAFT
         random = Random(f"{self.seed}/{state.next_id}")
         selector = retrieval.Selector(
-            worth=lambda ids: self.worth(ids, stage, state.task.family, memory),
+            q_values=lambda ids: self.worth(ids, stage, state.task.family, memory),
             random=random,
-            epsilon=self.exploration(len(state.attempts)) if self.select == "epsilon" else 0.0,
-            sway=lambda ids: self.sway(ids, stage, memory, random),
+            epsilon=self.current_epsilon(len(state.attempts)) if self.select == "epsilon" else 0.0,
+            exploration_bonus=lambda ids: self.exploration_bonus(ids, stage, memory, random),
         )
-        pool = max(self.items, round(self.items * self.widening(state.round)))  # K = lambda N
+        pool = max(self.items, round(self.items * self.current_pool_factor(state.round)))  # K = lambda N
         if stage is Stage.DRAFT:
             selector = replace(selector, variety=self.variety, nearness=self.nearness, proven=self.proven)
             return retrieval.draft(state, memory, selector, self.items, pool, self.apis)
-        return retrieval.refine(state, memory, selector, self.start(state, memory, selector), self.items, pool)
+        return retrieval.refine(state, memory, selector, self.choose_start_point(state, memory, selector), self.items, pool)
 
-    def start(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:
+    def choose_start_point(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:
         """p in P(x) by Q2 in this state; ties go to the fastest.
 
         What a start point earned, it earned against the best of its day. Now that the best is b_t, leaving p as it is would earn
         tanh(log b_t - log l_p): without this term a slow kernel that was once improved upon is refined again and again, before the
         faster ones made from it, which nobody has tried yet.
         """
-        fastest_first = sorted(state.starts, key=lambda attempt: attempt.outcome.latency_us or float("inf"))
-        known = {attempt.trace: attempt for attempt in fastest_first}
+        fastest_first = sorted(state.start_points, key=lambda attempt: attempt.outcome.latency_us or float("inf"))
+        attempts_by_id = {attempt.memory_id: attempt for attempt in fastest_first}
 
-        def worth(ids: Sequence[str]) -> Mapping[str, float]:
-            return {id: q + self.handicap * behind(known[id], fastest_first[0]) for id, q in selector.worth(ids).items()}
+        def q_values(ids: Sequence[str]) -> Mapping[str, float]:
+            return {id: q + self.handicap * latency_gap(attempts_by_id[id], fastest_first[0]) for id, q in selector.q_values(ids).items()}
 
-        chosen = replace(selector, worth=worth).pick(memory.get(list(known)), 1)
-        return known[chosen[0].id] if chosen else fastest_first[0]
+        chosen = replace(selector, q_values=q_values).pick(memory.get(list(attempts_by_id)), 1)
+        return attempts_by_id[chosen[0].id] if chosen else fastest_first[0]
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
         """Eq. 4 for every valued item that was shown, and for the start point."""
         reward = attempt.reward
         if attempt.stage is Stage.REFINE:
-            scale = Running(self.warmup, self.sigma_floor, self.clip)
+            scale = RewardNormalizer(self.warmup, self.sigma_floor, self.clip)
             reward = self.running.setdefault(attempt.candidate.backend, scale).normalise(reward)
-        rewards = {shown.id: reward for shown in attempt.shown if shown.role != "api"}
-        if attempt.start:
-            rewards[f"{attempt.run}:{attempt.start}"] = reward
+        rewards = {shown.id: reward for shown in attempt.shown_items if shown.role != "api"}
+        if attempt.start_point:
+            rewards[f"{attempt.run}:{attempt.start_point}"] = reward
         for scope in ("", state.task.family) if self.by_family and state.task.family else ("",):
-            self.take_in(attempt, rewards, memory, scope=scope)
-        for depth, ids in enumerate(self.earlier(list(rewards), memory), start=1):
-            self.take_in(attempt, dict.fromkeys(ids, reward), memory, self.credit**depth)
+            self.apply_update(attempt, rewards, memory, scope=scope)
+        for depth, ids in enumerate(self.ancestor_items(list(rewards), memory), start=1):
+            self.apply_update(attempt, dict.fromkeys(ids, reward), memory, self.credit**depth)
 
-    def take_in(self, attempt: Attempt, rewards: Mapping[str, float], memory: MemoryStore, share: float = 1.0, scope: str = "") -> None:
+    def apply_update(
+        self, attempt: Attempt, rewards: Mapping[str, float], memory: MemoryStore, share: float = 1.0, scope: str = ""
+    ) -> None:
         """Eq. 4, at the rate that each item's visits leave."""
         visits = {id: value.visits for id, value in memory.values(list(rewards), attempt.stage, scope).items()}
         for count in sorted(set(visits.values())):
             alike = {id: reward for id, reward in rewards.items() if visits[id] == count}
-            memory.update(attempt.id, attempt.stage, alike, share * self.rate(attempt.stage, count), scope)
+            memory.update(attempt.id, attempt.stage, alike, share * self.learning_rate(attempt.stage, count), scope)
 
-    def rate(self, stage: Stage, visits: int) -> float:
+    def learning_rate(self, stage: Stage, visits: int) -> float:
         """Alpha for the next of so many visits."""
         return self.alpha if stage is Stage.REFINE or not self.settle else 1 / (visits + 1 + self.settle)
 
-    def left(self, stage: Stage, visits: int) -> float:
+    def prior_weight(self, stage: Stage, visits: int) -> float:
         """What is left of where a value began. Eq. 4 is linear, so a value that began at 0 becomes one that began at q0 by adding that."""
         return (1 - self.alpha) ** visits if stage is Stage.REFINE or not self.settle else self.settle / (self.settle + visits)
 
-    def earlier(self, ids: list[str], memory: MemoryStore) -> Iterator[list[str]]:
+    def ancestor_items(self, ids: list[str], memory: MemoryStore) -> Iterator[list[str]]:
         """What the writers of these items were shown, then what theirs were: how they came about, a step back at a time."""
         met = set(ids)
         for _ in range(DEPTH if self.credit else 0):
-            before = dict.fromkeys(id for item in memory.get(ids) for id in item.shown if id not in met)
+            before = dict.fromkeys(id for item in memory.get(ids) for id in item.shown_items if id not in met)
             ids = [item.id for item in memory.get(list(before))]
             met.update(ids)
             if ids:
                 yield ids
 
-    def sway(self, ids: Sequence[str], stage: Stage, memory: MemoryStore, random: Random) -> Mapping[str, float]:
+    def exploration_bonus(self, ids: Sequence[str], stage: Stage, memory: MemoryStore, random: Random) -> Mapping[str, float]:
         """How far what was seldom tried may lie above its value (`optimistic`), or either side of it by chance (`thompson`)."""
         if self.select == "epsilon":
             return {}
@@ -186,23 +190,23 @@ class ValuePolicy:
 
     def worth(self, ids: Sequence[str], stage: Stage, family: str, memory: MemoryStore) -> Mapping[str, float]:
         """Q(s, m) for each item."""
-        overall = {id: value.q + self.q0[stage] * self.left(stage, value.visits) for id, value in memory.values(ids, stage).items()}
+        overall = {id: value.q + self.q0[stage] * self.prior_weight(stage, value.visits) for id, value in memory.values(ids, stage).items()}
         if not (self.by_family and family):
             return overall
         local = memory.values(ids, stage, scope=family)
         return {id: (v.visits * v.q + self.shrink * overall[id]) / (v.visits + self.shrink) for id, v in local.items()}
 
-    def exploration(self, attempts: int) -> float:
+    def current_epsilon(self, attempts: int) -> float:
         """Epsilon after so many attempts on the task."""
         done = min(1.0, attempts / max(1, self.budget - 1))
         return self.epsilon + (self.epsilon_end - self.epsilon) * done
 
-    def widening(self, round: int) -> float:
+    def current_pool_factor(self, round: int) -> float:
         """Lambda in a round: the last step that has begun."""
         return next((value for begins, value in reversed(self.widen) if begins <= round), self.widen[0][1])
 
 
-def behind(start: Attempt, best: Attempt) -> float:
+def latency_gap(start: Attempt, best: Attempt) -> float:
     """Eq. 6 for a start point itself: 0 for the best, towards -1 for the hopelessly slow and the untimed."""
     slow, fast = start.outcome.latency_us, best.outcome.latency_us
     if not fast:
@@ -210,18 +214,18 @@ def behind(start: Attempt, best: Attempt) -> float:
     return tanh(log(fast) - log(slow)) if slow else -1.0
 
 
-def check(message: str, holds: bool) -> None:
+def require(message: str, holds: bool) -> None:
     """Refuses a setting."""
     if not holds:
         raise ValueError(message)
 
 
-def steps(widen: Schedule) -> list[tuple[float, float]]:
+def parse_schedule(widen: Schedule) -> list[tuple[float, float]]:
     """A schedule in order of rounds; a single number holds from the first."""
     pairs = [[0, widen]] if isinstance(widen, int | float) else widen
     message = f"widen = {widen} must be a number of at least 1, or a schedule [[round, number], ...]"
-    check(message, bool(pairs) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs))
-    check(message, all(isinstance(number, int | float) for pair in pairs for number in pair) and all(pair[1] >= 1 for pair in pairs))
+    require(message, bool(pairs) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs))
+    require(message, all(isinstance(number, int | float) for pair in pairs for number in pair) and all(pair[1] >= 1 for pair in pairs))
     return sorted((pair[0], pair[1]) for pair in pairs)
 
 

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from evokernel.core.errors import UserError, memory_is_out
+from evokernel.core.errors import UserError, is_out_of_memory
 from evokernel.core.protocols import Array
-from evokernel.core.records import Number
+from evokernel.core.records import ScalarArgument
 from evokernel.reference.arrays import dtype_name, to_array
 from evokernel.reference.constants import constants, replace
 from evokernel.reference.names import Names, output_names
@@ -52,7 +52,7 @@ class Sample:
     inputs: tuple[Named, ...]
     params: tuple[Named, ...]
     """Parameters, then buffers, then tensors the module merely holds."""
-    scalars: tuple[Number, ...]
+    scalars: tuple[ScalarArgument, ...]
 
     def arrays(self) -> tuple[Array, ...]:
         """Inputs, then parameters and buffers, as the kernel gets them: row-major, in the signature's order."""
@@ -81,7 +81,7 @@ class blame:
         said = f"{type(error).__name__}: {first}" if first else type(error).__name__
         at = f", line {line}" if line else ""
         mend = f"pip install {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else "fix the task file"
-        if memory_is_out(error):
+        if is_out_of_memory(error):
             mend = "memory is out: give it smaller sizes, or a machine with more"
         raise UserError(f"task file {self.file}{at}: {self.doing} raised {said}; {mend}") from error
 
@@ -122,7 +122,7 @@ class Reference:
             args = self._arguments("get_inputs")
         names = Names()
         inputs: list[Named] = []
-        scalars: list[Number] = []
+        scalars: list[ScalarArgument] = []
         given = named_leaves(module.forward, args)
         for label, leaf in given:
             if isinstance(leaf, torch.Tensor):
@@ -131,7 +131,7 @@ class Reference:
         for label, leaf in given + named_leaves(module.__init__, init):
             kind = "bool" if isinstance(leaf, bool) else "int" if isinstance(leaf, int) else "float"
             if isinstance(leaf, bool | int | float):
-                scalars.append(Number.model_validate({"name": names.take(label), "kind": kind, "value": leaf}))
+                scalars.append(ScalarArgument.model_validate({"name": names.take(label), "kind": kind, "value": leaf}))
         return Sample(seed, module, args, tuple(inputs), params, tuple(scalars))
 
     def run(self, sample: Sample, seed: int | None = None, watch: AbstractContextManager[Any] = NOBODY) -> tuple[Named, ...]:

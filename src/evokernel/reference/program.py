@@ -77,7 +77,7 @@ class Program(Record):
 @lru_cache(maxsize=1024)
 def program(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Program:
     """The program of a task's text; `small` as `checking` gives it."""
-    place = paths.cache() / "programs" / f"{key(source, small)}.json"
+    place = paths.cache_folder() / "programs" / f"{key(source, small)}.json"
     try:
         return Program.model_validate_json(place.read_bytes())
     except (OSError, ValidationError):
@@ -87,7 +87,7 @@ def program(source: str, name: str, small: tuple[tuple[str, int], ...]) -> Progr
     with TRACING:
         found = trace(source, name, dict(small))
     try:
-        paths.write(place, found.model_dump_json().encode())
+        paths.write_bytes(place, found.model_dump_json().encode())
     except OSError as error:
         log.debug("traced program not kept: %s", error)
     return found

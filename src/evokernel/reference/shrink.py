@@ -24,7 +24,7 @@ def narrowed(source: str, name: str, *, sums: bool = False) -> dict[str, int] | 
     if here is None:
         return {}  # it was run to be described, so it can be run
     keys = constants(ast.parse(source))
-    while here.work.memory > BYTES or here.work.flops > FLOPS:
+    while here.work.peak_bytes > BYTES or here.work.flops > FLOPS:
         for key, value in sorted({**keys, **now}.items(), key=lambda item: -item[1]):
             fewer = {**now, key: max(1, value // 2)}
             there = imagine(source, name, fewer) if value > 1 else None
@@ -33,7 +33,7 @@ def narrowed(source: str, name: str, *, sums: bool = False) -> dict[str, int] | 
                 break
         else:
             break
-    return now if here.work.memory <= MOST_BYTES and here.work.flops <= MOST_FLOPS else None
+    return now if here.work.peak_bytes <= MOST_BYTES and here.work.flops <= MOST_FLOPS else None
 
 
 def fewer_rows(some: Signature, others: Signature, *, sums: bool) -> bool:

@@ -105,4 +105,6 @@ def counted(reference: Reference, sample: Sample) -> tuple[Work, tuple[Named, ..
     held = sum(size_bytes(tensor) for _, tensor in sample.inputs + sample.params)
     read = sum(min(size_bytes(tensor), counter.reads[storage(tensor)]) for _, tensor in sample.inputs + sample.params)
     written = sum(size_bytes(tensor) for _, tensor in outputs)
-    return Work(flops=counter.flops, bytes=float(read + written), terms=counter.terms, memory=float(held + counter.peak)), outputs
+    return Work(
+        flops=counter.flops, bytes=float(read + written), reduction_length=counter.terms, peak_bytes=float(held + counter.peak)
+    ), outputs

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import did_you_mean, find
+from evokernel.core.plugins import did_you_mean, find_plugin
 from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
-from evokernel.core.run import Run, write_whole
+from evokernel.core.run import Run, atomic_write
 from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import Tried
 
@@ -48,7 +48,7 @@ class Export(NamedTuple):
 def export(run: Run, attempts: Sequence[Attempt], out: Path, only: str = "") -> Export:
     """Writes the fastest correct kernel of every task, or of those `only` names (an id, a name or a pattern)."""
     found = chosen(metrics.of_run(run, attempts), only)
-    wrap = wrapper(run.config.name("backend"))
+    wrap = wrapper(run.config.plugin_name("backend"))
     kernels = []
     for tried in found:
         if tried.best and (outcome := tried.outcome):
@@ -77,7 +77,7 @@ def chosen(found: list[Tried], only: str) -> list[Tried]:
 
 def wrapper(backend: str) -> Wrap | None:
     """The `files` function of a backend's `export` package; None when it brings none."""
-    package = find("backend", backend).__module__.rpartition(".")[0]
+    package = find_plugin("backend", backend).__module__.rpartition(".")[0]
     if not package or importlib.util.find_spec(f"{package}.export") is None:
         return None
     found: Wrap | None = getattr(importlib.import_module(f"{package}.export"), "files", None)
@@ -88,14 +88,14 @@ def contents(run: Run, task: Task, best: Attempt, found: Outcome, wrap: Wrap | N
     """Every file of one kernel's folder."""
     files = {**best.candidate.files, "reference.py": task.source}
     if wrap:
-        files |= wrap(task, best.candidate, run.config.settings("backend"))
+        files |= wrap(task, best.candidate, run.config.plugin_settings("backend"))
         files["test_kernel.py"] = template("test_kernel.py.j2", task=task)
     return {**files, "provenance.json": json.dumps(provenance(run, task, best, found), indent=2) + "\n"}
 
 
 def provenance(run: Run, task: Task, best: Attempt, found: Outcome) -> dict[str, Any]:
     """Where a kernel comes from and what was found about it, last when the run was over."""
-    prompt = run.artifacts(best.id) / "reply.prompt.md"
+    prompt = run.artifact_folder(best.id) / "reply.prompt.md"
     text = prompt.read_bytes() if prompt.is_file() else b""
     return {
         "run": run.config.id,
@@ -108,8 +108,8 @@ def provenance(run: Run, task: Task, best: Attempt, found: Outcome) -> dict[str,
         "model": best.usage.model or None,
         "prompt_sha256": hashlib.sha256(text).hexdigest() if text else None,
         "stage": best.stage.value,
-        "start": best.start,
-        "memories_shown": [ref.model_dump(mode="json") for ref in best.shown],
+        "start": best.start_point,
+        "memories_shown": [ref.model_dump(mode="json") for ref in best.shown_items],
         "latency_us": found.latency_us,
         "noise": found.noise,
         "speedup": found.speedup,
@@ -117,7 +117,7 @@ def provenance(run: Run, task: Task, best: Attempt, found: Outcome) -> dict[str,
         "judged_again": None if found is best.outcome else found.model_dump(mode="json"),
         "versions": dict(run.facts.get("versions", {})),
         "hardware": dict(run.facts.get("hardware", {})),
-        "finished_at": best.at or None,
+        "finished_at": best.finished_at or None,
     }
 
 
@@ -140,9 +140,9 @@ def index(run: Run, found: Sequence[Tried], done: Export) -> str:
         rows=rows,
         unsolved=done.unsolved,
         wrapped=done.wrapped,
-        clock=formatting.clock(done.clocks),
-        baseline=formatting.baseline(done.baselines),
-        facts=run.made_with(),
+        clock=formatting.clock_label(done.clocks),
+        baseline=formatting.baseline_label(done.baselines),
+        facts=run.environment_summary(),
     )
 
 
@@ -163,4 +163,4 @@ def write(folder: Path, files: dict[str, str]) -> None:
     except OSError as error:
         raise UserError(f"cannot make {folder}: {error.strerror}; give another place with --out") from error
     for name, text in files.items():
-        write_whole(folder / Path(name).name, text)
+        atomic_write(folder / Path(name).name, text)

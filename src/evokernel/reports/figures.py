@@ -26,8 +26,8 @@ def draw_all(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) 
 
 def plots(found: Sequence[Tried], attempts: Sequence[Attempt], folder: Path) -> Iterator[Plot | None]:
     """Draws them one by one; None for one that has nothing to show."""
-    made_up = formatting.not_measured(metrics.clocks(attempts))
-    base = formatting.baseline(metrics.baselines(found))
+    made_up = formatting.estimate_note(metrics.clocks(attempts))
+    base = formatting.baseline_label(metrics.baselines(found))
     mark = f"; {made_up}" if made_up else ""
     named = min(sum(tried.solved for tried in found), MOST_NAMED)
     tall = max(2.6, 0.24 * named + 0.9)

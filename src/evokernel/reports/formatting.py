@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from evokernel.core.labels import baseline as baseline
-from evokernel.core.labels import clock as clock
-from evokernel.core.labels import not_measured as not_measured
+from evokernel.core.labels import baseline_label as baseline_label
+from evokernel.core.labels import clock_label as clock_label
+from evokernel.core.labels import estimate_note as estimate_note
 from evokernel.core.records import Usage
 
 UNKNOWN = "–"

@@ -13,10 +13,10 @@ from math import exp, log
 from typing import NamedTuple
 
 from evokernel.core import final_results
-from evokernel.core.final_results import Final, Finals
+from evokernel.core.final_results import FinalResult, FinalResults
 from evokernel.core.records import Attempt, Outcome, Task, Usage
 from evokernel.core.run import Run
-from evokernel.core.statistics import bests, gain, quantile
+from evokernel.core.statistics import best_so_far, quantile, speed_gain
 
 FAST_P = (0.5, 1.0, 1.5, 2.0, 4.0)
 
@@ -27,14 +27,14 @@ class Tried:
 
     task: Task
     attempts: tuple[Attempt, ...]
-    finals: Finals = field(default_factory=dict)
-    others: Finals | None = None
+    finals: FinalResults = field(default_factory=dict)
+    others: FinalResults | None = None
     """What a looser protocol says of attempts that the loop's refused; None where nobody asked."""
 
     @cached_property
     def fallen(self) -> tuple[Attempt, ...]:
         """Bests that did not hold up when they were judged again."""
-        return tuple(a for a in self.attempts if a.id in final_results.fallen(self.finals))
+        return tuple(a for a in self.attempts if a.id in final_results.failed_reevaluation(self.finals))
 
     @cached_property
     def correct(self) -> tuple[tuple[int, Attempt], ...]:
@@ -46,7 +46,7 @@ class Tried:
 
     @property
     def compiled(self) -> bool:
-        return any(a.outcome.compiled for a in self.attempts)
+        return any(a.outcome.is_compiled for a in self.attempts)
 
     @property
     def solved(self) -> bool:
@@ -64,15 +64,15 @@ class Tried:
     @property
     def first_built(self) -> int | None:
         """The round of the first candidate that compiles."""
-        return next((number for number, a in enumerate(self.attempts, start=1) if a.outcome.compiled), None)
+        return next((number for number, a in enumerate(self.attempts, start=1) if a.outcome.is_compiled), None)
 
     @cached_property
     def best(self) -> Attempt | None:
         """The fastest correct kernel; the earlier one where two cannot be told apart."""
-        return final_results.best(self.attempts, self.finals)
+        return final_results.best_surviving(self.attempts, self.finals)
 
     @property
-    def final(self) -> Final | None:
+    def final(self) -> FinalResult | None:
         """The best kernel's second judgement."""
         return self.finals.get(self.best.id) if self.best else None
 
@@ -85,7 +85,7 @@ class Tried:
     def moved_us(self) -> float | None:
         """The best kernel's first latency, where the second one is another by more than noise."""
         first, second = (found.latency_us if found else None for found in (self.best and self.best.outcome, self.outcome))
-        return first if self.best and self.final and first and second and gain(self.final.outcome, self.best) else None
+        return first if self.best and self.final and first and second and speed_gain(self.final.outcome, self.best) else None
 
     @property
     def gain(self) -> float | None:
@@ -103,7 +103,7 @@ class Tried:
     @property
     def baseline_us(self) -> float | None:
         """What the best kernel is held against."""
-        return self.outcome.baseline() if self.outcome else None
+        return self.outcome.baseline_latency_us() if self.outcome else None
 
     @property
     def floor_us(self) -> float | None:
@@ -126,7 +126,9 @@ class Tried:
 
     def trajectory(self) -> list[float | None]:
         """Best latency after each round; None until something is correct."""
-        return [best.outcome.latency_us if best else None for best in bests(self.attempts, final_results.fallen(self.finals))]
+        return [
+            best.outcome.latency_us if best else None for best in best_so_far(self.attempts, final_results.failed_reevaluation(self.finals))
+        ]
 
 
 class Spread(NamedTuple):
@@ -145,16 +147,16 @@ def floor_us(outcome: Outcome) -> float | None:
 
 def of_run(run: Run, attempts: Iterable[Attempt]) -> list[Tried]:
     """A run's attempts by task, with what was found when its bests were judged again."""
-    return by_task(run.tasks, attempts, final_results.read(run.folder))
+    return by_task(run.tasks, attempts, final_results.read_final_results(run.folder))
 
 
-def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt], judged_again: Finals | None = None) -> list[Tried]:
+def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt], judged_again: FinalResults | None = None) -> list[Tried]:
     """Attempts by task, in the tasks' order; a task without attempts is there too."""
     made: dict[str, list[Attempt]] = {task.id: [] for task in tasks}
     for attempt in attempts:
         if attempt.task in made:
             made[attempt.task].append(attempt)
-    again: dict[str, dict[str, Final]] = {task.id: {} for task in tasks}
+    again: dict[str, dict[str, FinalResult]] = {task.id: {} for task in tasks}
     for name, final in (judged_again or {}).items():
         if final.task in again:
             again[final.task][name] = final
@@ -163,7 +165,7 @@ def by_task(tasks: Sequence[Task], attempts: Iterable[Attempt], judged_again: Fi
 
 def compiled(found: Sequence[Tried], rounds: int | None = None) -> int:
     """Tasks with at least one candidate that compiles, within so many rounds (CR times tasks)."""
-    return sum(any(a.outcome.compiled for a in tried.attempts[:rounds]) for tried in found)
+    return sum(any(a.outcome.is_compiled for a in tried.attempts[:rounds]) for tried in found)
 
 
 def feasible(found: Sequence[Tried], rounds: int | None = None) -> int:
@@ -231,7 +233,7 @@ def usage(attempts: Iterable[Attempt]) -> Usage:
 
 def span_s(attempts: Sequence[Attempt]) -> float | None:
     """Seconds between the first and the last finished attempt; None when no clock was kept."""
-    times = [a.at for a in attempts if a.at > 0]
+    times = [a.finished_at for a in attempts if a.finished_at > 0]
     return max(times) - min(times) if len(times) > 1 else None
 
 
@@ -247,7 +249,7 @@ def protocols(attempts: Iterable[Attempt]) -> set[str]:
 
 def lacking(attempts: Iterable[Attempt]) -> list[str]:
     """What some of the verdicts had to do without on their machine."""
-    return sorted({text for attempt in attempts for text in attempt.outcome.without})
+    return sorted({text for attempt in attempts for text in attempt.outcome.skipped_checks})
 
 
 def baselines(found: Iterable[Tried]) -> set[str]:
@@ -270,7 +272,7 @@ def shown_values(attempts: Iterable[Attempt]) -> dict[tuple[str, str], list[tupl
     """Per memory item and stage: which attempt of the run it was shown in, and its Q at that moment."""
     paths: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for number, attempt in enumerate(attempts, start=1):
-        for ref in attempt.shown:
+        for ref in attempt.shown_items:
             if ref.q is not None:
                 paths.setdefault((ref.id, attempt.stage.value), []).append((number, ref.q))
     return paths

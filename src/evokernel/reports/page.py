@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evokernel.core.config import write_toml
 from evokernel.core.records import Attempt
-from evokernel.core.run import Run, write_whole
+from evokernel.core.run import Run, atomic_write
 from evokernel.reports import formatting, metrics, tables
 from evokernel.reports.figures import draw_all
 from evokernel.reports.metrics import Tried
@@ -43,7 +43,7 @@ def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued]
     found = metrics.of_run(run, attempts)
     plots = path.with_name(f"{path.stem}-plots") if out else run.folder / "plots"
     html = render(run, attempts, values, draw_all(found, attempts, plots))
-    write_whole(path, html)
+    atomic_write(path, html)
     return path
 
 
@@ -54,16 +54,16 @@ def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | Non
     found = metrics.of_run(run, attempts)
     return template("report.html.j2").render(
         config=run.config,
-        backend=formatting.backend(run.config.name("backend"), run.facts),
+        backend=formatting.backend(run.config.plugin_name("backend"), run.facts),
         settings=write_toml(run.config.model_dump(mode="json")),
-        facts=run.made_with(),
+        facts=run.environment_summary(),
         totals=tables.totals(found, metrics.span_s(attempts), "first to last attempt"),
         operators=tables.operators(found),
         others=[table for table in (tables.categories(found), tables.fast(found), tables.failures(found)) if table.rows],
         values=None if values is None else value_table(values),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
         kernels=[kernel(tried) for tried in found],
-        clock=formatting.clock(metrics.clocks(attempts)),
+        clock=formatting.clock_label(metrics.clocks(attempts)),
     )
 
 
@@ -116,7 +116,7 @@ def headline(tried: Tried) -> str:
         return f"not solved in {len(tried.attempts)} attempts"
     before = "" if tried.moved_us is None else f" (first {formatting.latency(tried.moved_us)})"
     figure = f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}{before}"
-    return f"{figure}, {formatting.ratio(outcome.speedup)} over {formatting.baseline([outcome.baseline_name])}, {formatting.clock([outcome.clock])}"
+    return f"{figure}, {formatting.ratio(outcome.speedup)} over {formatting.baseline_label([outcome.baseline_name])}, {formatting.clock_label([outcome.clock])}"
 
 
 def verdict(attempt: Attempt) -> str:
@@ -124,6 +124,6 @@ def verdict(attempt: Attempt) -> str:
     outcome = attempt.outcome
     if failure := outcome.failure:
         return f"{failure.gate}: {failure.reason}. {formatting.first_line(failure.detail, 160)}"
-    label = formatting.not_measured([outcome.clock])
+    label = formatting.estimate_note([outcome.clock])
     figures = (f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}", label, formatting.ratio(outcome.speedup))
     return ", ".join(text for text in ("correct", *figures) if text)

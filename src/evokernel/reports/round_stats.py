@@ -27,7 +27,9 @@ def verification_s(attempt: Attempt) -> float:
 
 
 MONEY = Spending("US dollars per operator", lambda attempt: attempt.usage.cost_usd or 0.0)
-TOKENS = Spending("tokens read and written per operator", lambda attempt: (attempt.usage.tokens_in or 0) + (attempt.usage.tokens_out or 0))
+TOKENS = Spending(
+    "tokens read and written per operator", lambda attempt: (attempt.usage.input_tokens or 0) + (attempt.usage.output_tokens or 0)
+)
 SECONDS = Spending("seconds of verification per operator", verification_s)
 
 
@@ -37,7 +39,7 @@ def spending(attempts: Iterable[Attempt]) -> Spending | None:
     asked = [attempt.usage for attempt in made if attempt.usage.calls]
     if asked and all(usage.cost_usd is not None for usage in asked) and any(usage.cost_usd for usage in asked):
         return MONEY
-    if asked and all(usage.tokens_in is not None and usage.tokens_out is not None for usage in asked):
+    if asked and all(usage.input_tokens is not None and usage.output_tokens is not None for usage in asked):
         return TOKENS
     return SECONDS if any(map(verification_s, made)) else None
 
@@ -56,7 +58,7 @@ def worth(found: Sequence[Tried], stage: Stage) -> list[tuple[int, Spread]]:
     """Q of what was shown to drafts (Q1) or refinements (Q2) at that moment, round by round; rounds without any are left out."""
     spreads = []
     for number, attempts in enumerate(by_round(found), start=1):
-        values = [ref.q for attempt in attempts if attempt.stage is stage for ref in attempt.shown if ref.q is not None]
+        values = [ref.q for attempt in attempts if attempt.stage is stage for ref in attempt.shown_items if ref.q is not None]
         if spread := metrics.spread(values):
             spreads.append((number, spread))
     return spreads
@@ -64,7 +66,7 @@ def worth(found: Sequence[Tried], stage: Stage) -> list[tuple[int, Spread]]:
 
 def roles(found: Sequence[Tried]) -> list[Counter[str]]:
     """How often a memory was shown as what, round by round."""
-    return [Counter(ref.role for attempt in attempts for ref in attempt.shown) for attempts in by_round(found)]
+    return [Counter(ref.role for attempt in attempts for ref in attempt.shown_items) for attempts in by_round(found)]
 
 
 def spent(found: Sequence[Tried], counted: Spending) -> list[float]:
@@ -94,7 +96,7 @@ def shown_most(found: Sequence[Tried], most: int) -> list[Shown]:
     seen: dict[str, list[tuple[Attempt, str, float]]] = {}
     for attempts in by_round(found):
         for attempt in attempts:
-            for ref in attempt.shown:
+            for ref in attempt.shown_items:
                 if ref.q is not None:
                     seen.setdefault(ref.id.removeprefix(f"{attempt.run}:"), []).append((attempt, ref.role, ref.q))
     ranked = sorted(seen, key=lambda id: (-len(seen[id]), id))[:most]

@@ -102,13 +102,15 @@ def operators(found: Sequence[Tried]) -> Table:
         Column("failures"),
     )
     rows = tuple(operator_row(tried, names[tried.task.id]) for tried in found)
-    return Table("Operators", columns, rows, f"Times: {formatting.clock(metrics.clocks(a for tried in found for a in tried.attempts))}.")
+    return Table(
+        "Operators", columns, rows, f"Times: {formatting.clock_label(metrics.clocks(a for tried in found for a in tried.attempts))}."
+    )
 
 
 def heading(found: Sequence[Tried]) -> str:
     """The baseline as a column is called; without its name where several are mixed or none is known."""
     names = metrics.baselines(found)
-    return formatting.baseline(names) if len(names) == 1 else "baseline"
+    return formatting.baseline_label(names) if len(names) == 1 else "baseline"
 
 
 def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
@@ -172,7 +174,7 @@ def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "tim
             else formatting.UNKNOWN,
         ),
         (
-            f"speed-up over {formatting.baseline(metrics.baselines(found))}",
+            f"speed-up over {formatting.baseline_label(metrics.baselines(found))}",
             f"geometric mean {formatting.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks"
             if speedups
             else formatting.UNKNOWN,
@@ -223,7 +225,7 @@ def fast(found: Sequence[Tried]) -> Table:
     """fast_p: shares of tasks more than p times as fast as the baseline."""
     columns = (Column("p"), Column("of all tasks", "share"), Column("of correct tasks", "share"))
     rows = tuple((f"> {p:g}×", metrics.fast_p(found, p), metrics.fast_p(found, p, "correct")) for p in FAST_P)
-    return Table(f"Faster than p times {formatting.baseline(metrics.baselines(found))} (fast_p)", columns, rows)
+    return Table(f"Faster than p times {formatting.baseline_label(metrics.baselines(found))} (fast_p)", columns, rows)
 
 
 def failures(found: Sequence[Tried]) -> Table:

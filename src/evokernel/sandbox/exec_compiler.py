@@ -25,7 +25,7 @@ def command(plan: Plan, words: list[str], parent: int = 0) -> list[str]:
     """
     from evokernel.core import isolated_python  # the judge's side, of which the process itself need not know
 
-    return isolated_python.command(__name__, "main", str(parent), marshal.dumps(plan).hex(), *words)
+    return isolated_python.isolated_command(__name__, "main", str(parent), marshal.dumps(plan).hex(), *words)
 
 
 def main() -> None:

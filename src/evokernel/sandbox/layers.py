@@ -70,7 +70,9 @@ def probed() -> dict[str, tuple[bool, str]]:
     """Name to whether it holds, and how or why not."""
     if sys.platform != "linux":
         return {name: (name == "limits", "" if name == "limits" else f"{sys.platform} has no such thing") for name in described()}
-    command = isolated_python.command("evokernel.sandbox.probe", "main", (syscall_filter.program("kernel") or b"").hex(), str(number()))
+    command = isolated_python.isolated_command(
+        "evokernel.sandbox.probe", "main", (syscall_filter.program("kernel") or b"").hex(), str(number())
+    )
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, env={"PATH": os.defpath})
     except (OSError, subprocess.TimeoutExpired) as error:

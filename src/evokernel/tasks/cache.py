@@ -30,7 +30,7 @@ def get(source: str) -> Task | None:
 def put(source: str, task: Task) -> None:
     """Remembers a text's task, if the disk allows."""
     try:
-        paths.write(entry(source), task.model_dump_json().encode())
+        paths.write_bytes(entry(source), task.model_dump_json().encode())
     except OSError as error:
         log.debug("task cache not written: %s", error)
 
@@ -38,7 +38,7 @@ def put(source: str, task: Task) -> None:
 def entry(source: str) -> Path:
     """Where a text's task is kept."""
     key = hashlib.sha256(f"{toolchain()}\0{source}".encode()).hexdigest()[:32]
-    return paths.cache() / "tasks" / f"{key}.json"
+    return paths.cache_folder() / "tasks" / f"{key}.json"
 
 
 @cache

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Arguments, Array, Call
+from evokernel.core.protocols import Arguments, Array, CallShape
 from evokernel.sandbox.apply import enter, enter_after_loading
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
@@ -152,10 +152,10 @@ class Served:
         self.calls.append(self.kernel.bind(arguments))
 
 
-def called(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> Call:
+def called(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> CallShape:
     """A call that came as JSON."""
     tensors = [tuple((name, dtype, tuple(shape)) for name, dtype, shape in given) for given in (inputs, outputs)]
-    return Call(tensors[0], tuple((name, kind, value) for name, kind, value in scalars), tensors[1])
+    return CallShape(tensors[0], tuple((name, kind, value) for name, kind, value in scalars), tensors[1])
 
 
 def change(tensors: list[memoryview], changes: Sequence[Change], index: int) -> None:

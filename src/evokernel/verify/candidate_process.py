@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 from evokernel.core import isolated_python
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Access, Backend, Call, DeviceBackend, TracedBackend
+from evokernel.core.protocols import Backend, CallShape, DeviceAccess, DeviceUser, TracedBackend
 from evokernel.core.records import Job, Settings
 from evokernel.sandbox import profiles
 from evokernel.sandbox.profiles import Plan
 from evokernel.verify.candidate_main import Change
 from evokernel.verify.reasons import REASONS, clean
 from evokernel.verify.scratch_dir import refuse_too_much, refuse_what_is_no_file, remove
-from evokernel.verify.shared_buffers import Arena, Slot
+from evokernel.verify.shared_buffers import Arena, BufferSlot
 from evokernel.verify.zygote import Forked, Zygote
 
 START_S, EXIT_S, WATCH_S = 60.0, 5.0, 0.05
@@ -48,7 +48,7 @@ class Window(NamedTuple):
     """Processor and wall time as the child says. Never taken for a time: only held against the judge's."""
 
 
-class Child:
+class CandidateProcess:
     """A process with one candidate in it. Its answers are not believed, only waited for."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Child:
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
         self.errors = self.scratch.with_suffix(".err").open("w+b")
         given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
-        access = backend.access(workdir) if isinstance(backend, DeviceBackend) else None
+        access = backend.access(workdir) if isinstance(backend, DeviceUser) else None
         self.is_believed = isinstance(backend, TracedBackend) and not holds_candidate(backend, workdir)
         jail = self.jail(backend, threads, memory_bytes, file_bytes, bool(variables), access)
         try:
@@ -95,7 +95,7 @@ class Child:
         self.send(json.dumps(order))
 
     def jail(
-        self, backend: Backend, threads: int, memory_bytes: int, file_bytes: int, is_sanitized: bool, access: Access | None = None
+        self, backend: Backend, threads: int, memory_bytes: int, file_bytes: int, is_sanitized: bool, access: DeviceAccess | None = None
     ) -> Plan:
         """Machine code runs where nothing can be written; what traces, interprets, reports or uses a device has a folder of its own."""
         limits = {"RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": int(self.timeout_s * threads) + 30}
@@ -123,7 +123,7 @@ class Child:
                 return Forked(zygote(backend, job.settings), self.errors, given, self.scratch, variables)
         fix_addresses()
         return subprocess.Popen(
-            isolated_python.command("evokernel.verify.candidate_main", "main"),
+            isolated_python.isolated_command("evokernel.verify.candidate_main", "main"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self.errors,
@@ -141,12 +141,14 @@ class Child:
             line = None
         if line != b"ready":
             self.stop()
-            raise InfraError(f"the child did not start (exit code {self.process.returncode}): {self.said()[-600:] or 'it said nothing'}")
+            raise InfraError(
+                f"the child did not start (exit code {self.process.returncode}): {self.stderr_tail()[-600:] or 'it said nothing'}"
+            )
 
     def load(self) -> None:
         self.command("load", "")
 
-    def prepare(self, word: str, source: Path, calls: dict[str, Call], into: Path) -> None:
+    def prepare(self, word: str, source: Path, calls: dict[str, CallShape], into: Path) -> None:
         """Has the backend trace a candidate, or inspect or lower its programs; what that leaves is in `into`."""
         theirs = self.scratch / word
         theirs.mkdir()
@@ -161,12 +163,12 @@ class Child:
         except OSError as error:  # whoever may write there may also take it away
             raise CandidateError("forbidden", f"the folder for what the kernel's process leaves was changed: {error.strerror}") from error
 
-    def bind(self, slot: Slot, scalars: tuple[tuple[str, str, float], ...]) -> None:
+    def bind(self, slot: BufferSlot, scalars: tuple[tuple[str, str, float], ...]) -> None:
         """Makes a slot callable; slots are bound in the order in which they were made."""
         spec = {"spans": [slot.in_span, slot.out_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
         self.command("bind", json.dumps(spec))
 
-    def run(self, slot: Slot, calls: int = 1, changes: Sequence[Change] = ()) -> Window:
+    def run(self, slot: BufferSlot, calls: int = 1, changes: Sequence[Change] = ()) -> Window:
         """Runs a poisoned slot; with several calls, outputs are spoiled and inputs changed in between. No calls: what talking costs."""
         marks = self.arena.marks(slot)
         return self.command("run", json.dumps([slot.number, marks, changes, calls if marks else min(calls, 1)]))
@@ -182,7 +184,7 @@ class Child:
 
     def command(self, word: str, rest: str) -> Window:
         """Sends one command and waits for its answer, no longer than the job's time allows."""
-        self.quiet()
+        self.assert_idle()
         nonce = secrets.token_hex(8)
         cpu, wall = self.cpu_s(), time.perf_counter()
         self.send(f"{word} {nonce} {rest}")
@@ -194,12 +196,12 @@ class Child:
         spent, cpu_end = time.perf_counter() - wall, self.cpu_s()
         self.left_s -= spent
         if line is None:
-            self.blame()
+            self.raise_for_exit()
         assert line is not None
-        told = self.judge(line, nonce)
+        told = self.parse_reply(line, nonce)
         return Window(spent, cpu_end - cpu if cpu is not None and cpu_end is not None else None, told)
 
-    def judge(self, line: bytes, nonce: str) -> tuple[float, float]:
+    def parse_reply(self, line: bytes, nonce: str) -> tuple[float, float]:
         """An answer to this command says that it is through and what it took, or why not; anything else was not written by our side."""
         word, _, rest = line.decode(errors="replace").partition(" ")
         said, _, text = rest.partition(" ")
@@ -219,14 +221,14 @@ class Child:
             raise CandidateError("forbidden", "the kernel writes into the judge's channel") from error
         raise CandidateError(reason if reason in REASONS else "raised", detail)
 
-    def quiet(self) -> None:
+    def assert_idle(self) -> None:
         """Between commands the child has nothing to say."""
         if self.buffer or select.select([self.answers], [], [], 0)[0]:
             if not self.buffer and self.process.poll() is not None:
-                self.blame()
+                self.raise_for_exit()
             chunk = os.read(self.answers, 1) if not self.buffer else self.buffer
             if not chunk:
-                self.blame()
+                self.raise_for_exit()
             raise CandidateError("forbidden", "the kernel writes into the judge's channel")
 
     def send(self, line: str) -> None:
@@ -255,7 +257,7 @@ class Child:
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line
 
-    def blame(self) -> None:
+    def raise_for_exit(self) -> None:
         """Raises what the silence of the child means."""
         if len(self.buffer) > ANSWER_BYTES:
             raise CandidateError("forbidden", "the kernel floods the judge's channel")
@@ -265,7 +267,7 @@ class Child:
             self.stop()
             raise CandidateError("forbidden", "the kernel closed the judge's channel") from None
         self.stop()
-        said = clean(self.said()[-400:]).strip()
+        said = clean(self.stderr_tail()[-400:]).strip()
         if "bad_alloc" in said or "out of memory" in said.lower() or "cannot allocate memory" in said.lower():
             raise CandidateError("memory", "the kernel asked for more memory than it may use")
         if ended >= 0:
@@ -293,7 +295,7 @@ class Child:
         """How much that is so far."""
         return os.fstat(self.errors.fileno()).st_size
 
-    def said(self) -> str:
+    def stderr_tail(self) -> str:
         """The end of what it wrote to stderr."""
         size = self.errors.seek(0, os.SEEK_END)
         self.errors.seek(max(0, size - 4096))

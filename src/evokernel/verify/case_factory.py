@@ -25,7 +25,7 @@ from evokernel.verify.compare import FLOATS, Expected
 from evokernel.verify.input_distributions import ATTEMPTS, TIES, Attempt, nudge, redraw
 from evokernel.verify.odd_sizes import odd_size
 from evokernel.verify.shared_buffers import blank
-from evokernel.verify.tolerance import Unsuited, Yardstick
+from evokernel.verify.tolerance import Tolerance, Unsuited
 
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample
@@ -34,7 +34,7 @@ LONGEST_S, MOST_USES = 600.0, 64
 MEMORY_SHARE, MOST_BYTES, MOST_KEPT = 1 / 8, 1 << 30, 256
 """Of the machine's memory, for the answers that all its judges keep, one for each core; of answers in one judge; of tasks: what is known of
 one besides its answers is little, and takes longer to find out."""
-MADE: OrderedDict[str, Maker] = OrderedDict()
+MADE: OrderedDict[str, CaseFactory] = OrderedDict()
 
 
 class Sized(NamedTuple):
@@ -48,7 +48,7 @@ class Sized(NamedTuple):
 class Answer:
     """Inputs, and what must come out: worked out when first asked for, then kept."""
 
-    def __init__(self, maker: Maker, size: str, kind: str, sample: Sample) -> None:
+    def __init__(self, maker: CaseFactory, size: str, kind: str, sample: Sample) -> None:
         self.maker, self.size, self.kind, self.sample = maker, size, kind, sample
         self.inputs = sample.arrays()
         self.scalars = tuple((number.name, number.kind, number.value) for number in sample.scalars)
@@ -68,12 +68,12 @@ class Answer:
         return sum(array.data.nbytes for array in self.inputs) + 6 * sum(array.data.size * array.data.itemsize for array in self.outputs)
 
 
-class Maker:
+class CaseFactory:
     """What is known of one task under one protocol."""
 
     def __init__(self, task: Task, protocol: str, seed: int) -> None:
         self.task, self.protocol, self.seed = task, protocol, seed
-        self.yardstick = Yardstick(task, protocol)
+        self.yardstick = Tolerance(task, protocol)
         self.at: dict[str, Sized] = {}
         self.attempts: dict[str, Attempt | None] = {"own": ATTEMPTS[0], "near": ATTEMPTS[0]}
         self.answers: OrderedDict[tuple[str, int, str], Answer | None] = OrderedDict()
@@ -184,12 +184,12 @@ class Maker:
             raise UserError(f"task {self.task.id}: at size '{size}' the reference has {odd}; its signature must not depend on the size")
 
 
-def made(task: Task, protocol: str, is_secret: bool) -> Maker:
+def made(task: Task, protocol: str, is_secret: bool) -> CaseFactory:
     """The maker for a task, kept for a while; with a known seed where runs must be equal."""
     key = hashlib.sha256(f"{protocol}\0{is_secret}\0{task.model_dump_json()}".encode()).hexdigest()
     found = MADE.pop(key, None)
     if found is None or (is_secret and (found.uses >= MOST_USES or time.monotonic() - found.since > LONGEST_S)):
-        known, found = found, Maker(task, protocol, secrets.randbits(48) if is_secret else 0)
+        known, found = found, CaseFactory(task, protocol, secrets.randbits(48) if is_secret else 0)
         if known:  # what the operator is made for is no secret, and takes longest to find out
             found.attempts = known.attempts
     found.uses += 1

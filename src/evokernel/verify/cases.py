@@ -12,7 +12,7 @@ import numpy as np
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Array
 from evokernel.core.records import Task
-from evokernel.verify.case_factory import Answer, Maker, made
+from evokernel.verify.case_factory import Answer, CaseFactory, made
 from evokernel.verify.compare import FLOATS, Expected
 from evokernel.verify.input_distributions import structure
 from evokernel.verify.tolerance import Unsuited
@@ -68,10 +68,10 @@ class Cases:
         self.task, self.seed, self.threads = task, seed, threads
         self.protocol, self.is_secret = protocol, is_secret
         self.threads_before: int | None = None
-        self.opened: Maker | None = None
+        self.opened: CaseFactory | None = None
 
     @property
-    def maker(self) -> Maker:
+    def maker(self) -> CaseFactory:
         """The task's references and what is kept of them; torch is needed from here on."""
         if self.opened is None:
             try:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.protocols import TracedBackend
 from evokernel.verify.cases import Case, Unsuited
-from evokernel.verify.shared_buffers import NAN_BYTE, OTHER_BYTE, Arena, Slot
+from evokernel.verify.shared_buffers import NAN_BYTE, OTHER_BYTE, Arena, BufferSlot
 from evokernel.verify.trial import Trial, described_size
 
 WRONG = ("mismatch", "unwritten", "nan", "out_of_bounds", "crash")
@@ -50,22 +50,22 @@ def check(trial: Trial) -> None:
     if child is None:
         child = trial.start([trial.case(size, 0) for size in trial.sizes if size != "bench"])
         child.wait_ready()
-    with trial.telling():
+    with trial.translate_errors():
         child.load()
     for size in trial.first_sizes:
         earlier: list[Case] = []
         for case in list(trial.cases_at(size)):
             is_first = not earlier and trial.job.protocol == "strict"
             try:
-                judge(trial, case, earlier, repeats=2 if is_first and not trial.computes(size) else 1)
+                check_case(trial, case, earlier, repeats=2 if is_first and not trial.is_expensive(size) else 1)
             except Unsuited:
                 trial.drawn[size].remove(case)
                 continue
             earlier.append(case)
-    if trial.sampled and not trial.judged:
+    if trial.partial_run_notes and not trial.judged:
         raise UserError(f"{trial.job.task.id} is too large to be run in full here: verify it on a task with smaller sizes")
-    if (note := trial.cases.maker.yardstick.without) and note not in trial.without:
-        trial.without.append(note)
+    if (note := trial.cases.maker.yardstick.without) and note not in trial.skipped_checks:
+        trial.skipped_checks.append(note)
 
 
 def confirm(trial: Trial) -> None:
@@ -74,21 +74,21 @@ def confirm(trial: Trial) -> None:
         return
     is_priced = trial.is_simulated
     for index, (size, kind) in enumerate(CONFIRMED[is_priced]):
-        if size in trial.sampled:
+        if size in trial.partial_run_notes:
             continue
         if is_priced and size == "bench" and trial.child and trial.child.left_s < trial.child.timeout_s / 2:
-            trial.without.append(TOO_SLOW)
+            trial.skipped_checks.append(TOO_SLOW)
             return
         if size in trial.sizes:
             with suppress(Unsuited):
-                judge(trial, trial.cases.draw(size, 1000 + index, kind), (), repeats=1)
+                check_case(trial, trial.cases.draw(size, 1000 + index, kind), (), repeats=1)
 
 
-def judge(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) -> None:
+def check_case(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) -> None:
     """One case; what is wrong with it comes with what may be behind it."""
     slot = trial.slot(case)
     try:
-        attempt(trial, case, slot, repeats)
+        run_case(trial, case, slot, repeats)
     except CandidateError as error:
         if error.reason not in WRONG:
             raise
@@ -98,13 +98,13 @@ def judge(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) -> No
         raise CandidateError(error.reason, "\n".join([error.detail, *filter(None, hints)])) from error
 
 
-def stale(arena: Arena | None, slot: Slot, earlier: Sequence[Case]) -> bool:
+def stale(arena: Arena | None, slot: BufferSlot, earlier: Sequence[Case]) -> bool:
     """Whether a slot holds what an earlier case gave."""
     results = [result.tobytes() for result in arena.results(slot)] if arena else []
     return any(results == [result.tobytes() for result in case.results] for case in earlier)
 
 
-def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
+def run_case(trial: Trial, case: Case, slot: BufferSlot, repeats: int) -> None:
     """Runs one case, each time over fresh poison and with other bytes around the inputs."""
     assert trial.arena is not None
     trial.arena.fill(slot, case.inputs)
@@ -118,7 +118,7 @@ def attempt(trial: Trial, case: Case, slot: Slot, repeats: int) -> None:
             raise
 
 
-def run(trial: Trial, case: Case, slot: Slot, byte: int) -> int:
+def run(trial: Trial, case: Case, slot: BufferSlot, byte: int) -> int:
     """One run with a byte around the inputs; what goes wrong in it is told with the size. Gives where what it writes to stderr begins."""
     assert trial.arena is not None
     assert trial.child is not None
@@ -126,7 +126,7 @@ def run(trial: Trial, case: Case, slot: Slot, byte: int) -> int:
     trial.arena.poison(slot)
     since = trial.child.reported_bytes()
     try:
-        with trial.telling():
+        with trial.translate_errors():
             trial.child.run(slot)
     except CandidateError as error:
         first, line_end, rest = error.detail.partition("\n")
@@ -134,10 +134,10 @@ def run(trial: Trial, case: Case, slot: Slot, byte: int) -> int:
     return since
 
 
-def reads_outside(trial: Trial, case: Case, slot: Slot, byte: int) -> bool:
+def reads_outside(trial: Trial, case: Case, slot: BufferSlot, byte: int) -> bool:
     """Whether other bytes around the inputs give other results, and the same bytes the same ones."""
     assert trial.arena is not None
-    if isinstance(trial.backend, TracedBackend) or trial.computes(case.size):
+    if isinstance(trial.backend, TracedBackend) or trial.is_expensive(case.size):
         return False
     found = trial.arena.results(slot)
     seen = []

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Backend, MeasuredBackend, PricedBackend, TracedBackend
-from evokernel.core.statistics import is_apart
+from evokernel.core.protocols import Backend, LatencyEstimator, LatencyMeter, TracedBackend
+from evokernel.core.statistics import is_significant
 from evokernel.verify import incumbent, llm_review, sanitize
 from evokernel.verify.check import check, confirm
 from evokernel.verify.timing import Timing, measure, synthetic
@@ -35,7 +35,7 @@ def build(trial: Trial) -> None:
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
     if is_traced and traces_build(trial.backend):
         trial.trace(trial.workdir)
-    if not isinstance(trial.backend, PricedBackend):  # those are timed beside nobody
+    if not isinstance(trial.backend, LatencyEstimator):  # those are timed beside nobody
         incumbent.keep(trial)
 
 
@@ -43,12 +43,12 @@ def clock(trial: Trial) -> None:
     """Paired samples of candidate, incumbent and baselines; what bounds the candidate; and a closer look at one that would be the best."""
     job, backend = trial.job, trial.backend
     found = None
-    if isinstance(backend, PricedBackend) and job.clock != "synthetic":
-        if isinstance(backend, MeasuredBackend) and not backend.is_simulated:
+    if isinstance(backend, LatencyEstimator) and job.clock != "synthetic":
+        if isinstance(backend, LatencyMeter) and not backend.is_simulated:
             with incumbent.prepared(trial) as beside:
-                found = backend.measured(job, trial.workdir, beside)
+                found = backend.measure_latency(job, trial.workdir, beside)
         else:
-            found = backend.timed(job.task, trial.workdir, trial.said())
+            found = backend.estimate_latency(job.task, trial.workdir, trial.stderr_tail())
     if found:
         trial.timing = Timing(found.samples_us, found.baseline_us, found.clock, found.incumbent_us)
     else:
@@ -57,8 +57,8 @@ def clock(trial: Trial) -> None:
     trial.profile = found.profile if found else backend.profile(job.task, timed)
     if job.clock != "synthetic":
         refuse_impossible(trial, timed.latency_us or 0.0)
-    interval = timed.interval("incumbent")
-    if interval is None or (is_apart(interval) and interval[0] > 1):
+    interval = timed.speedup_interval("incumbent")
+    if interval is None or (is_significant(interval) and interval[0] > 1):
         confirm(trial)
 
 

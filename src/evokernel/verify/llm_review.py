@@ -45,7 +45,7 @@ class Verdict(Record):
 
 def applies(trial: Trial) -> bool:
     """Only where the run asks for it."""
-    return bool(trial.job.audit)
+    return bool(trial.job.llm_review)
 
 
 def audit(trial: Trial) -> None:
@@ -57,16 +57,16 @@ def audit(trial: Trial) -> None:
         code = bare(job.candidate)
     except Unreadable as error:
         raise CandidateError("vetoed", f"the code cannot be looked at: {error}") from error
-    settings = chat_settings(job.audit).model_copy(update=dict.fromkeys(BUDGETS, 0))
+    settings = chat_settings(job.llm_review).model_copy(update=dict.fromkeys(BUDGETS, 0))
     question = render(PROMPT, task=job.task, backend=job.backend, code=code)
     key = hashlib.sha256(json.dumps([question, settings.model, settings.provider, settings.base_url]).encode()).hexdigest()
-    place = paths.cache() / "audits" / key[:2] / f"{key}.json"
+    place = paths.cache_folder() / "audits" / key[:2] / f"{key}.json"
     found = remembered(place)
     if found is None:
         found, usage = ask(question, settings, key)
         trial.usage = trial.usage + usage
         try:
-            paths.write(place, found.model_dump_json().encode())
+            paths.write_bytes(place, found.model_dump_json().encode())
         except OSError as error:
             log.debug("answer not kept: %s", error)
     if found.verdict == "veto":

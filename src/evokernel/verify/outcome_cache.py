@@ -25,9 +25,9 @@ PASSING = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
 CODE = (".py", ".toml", ".json", ".c", ".cpp", ".h")
 
 
-def kept(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None:
+def load_outcome(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None:
     """What was found before, by the same code and toolchain, about the same candidate; None when nothing was."""
-    if job.again or not is_repeatable(job, backend):
+    if job.ignore_cache or not is_repeatable(job, backend):
         return None
     try:
         return Outcome.model_validate_json(entry(job, backend, versions).read_bytes())
@@ -35,7 +35,7 @@ def kept(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None
         return None
 
 
-def keep(job: Job, backend: Backend, outcome: Outcome) -> None:
+def store_outcome(job: Job, backend: Backend, outcome: Outcome) -> None:
     """Remembers a verdict that would be the same again, if the disk allows."""
     if not is_repeatable(job, backend) or (outcome.failure and outcome.failure.reason in PASSING):
         return
@@ -43,7 +43,7 @@ def keep(job: Job, backend: Backend, outcome: Outcome) -> None:
         return  # it may only have been too slow to find today
     try:
         free = outcome.model_copy(update={"usage": Usage()})  # a model is paid once
-        paths.write(entry(job, backend, outcome.versions), free.model_dump_json().encode())
+        paths.write_bytes(entry(job, backend, outcome.versions), free.model_dump_json().encode())
     except OSError as error:
         log.debug("verdict not kept: %s", error)
 
@@ -58,7 +58,7 @@ def entry(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
     told = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "timing_s", "incumbent", "again"})
     text = json.dumps([code(type(backend).__module__), versions, told, sorted(job.candidate.files.items())], sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()
-    return paths.cache() / "verdicts" / name[:2] / f"{name}.json"
+    return paths.cache_folder() / "verdicts" / name[:2] / f"{name}.json"
 
 
 @cache

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from evokernel.core.errors import CandidateError, CannotRun, InfraError
-from evokernel.core.protocols import Arguments, WatchedBackend
-from evokernel.verify.candidate_process import Child
+from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
+from evokernel.core.protocols import Arguments, ExternalSanitizer
+from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.cases import Case, seed_of
 from evokernel.verify.feedback import describe
-from evokernel.verify.shared_buffers import Arena, Slot, span
+from evokernel.verify.shared_buffers import Arena, BufferSlot, span
 from evokernel.verify.trial import Trial, described_size, shapes
 
 STACK_BYTES = 64 << 20
@@ -33,36 +33,36 @@ def sanitize(trial: Trial) -> None:
     """Every case that was checked at a size other than `bench`, in a process of its own."""
     watcher = trial.backend.sanitizer()
     assert watcher, "the gate does not apply otherwise"
-    if not watcher.found:
-        raise CannotRun(f"sanitizer: {watcher.detail}")
+    if not watcher.is_available:
+        raise ToolUnavailable(f"sanitizer: {watcher.detail}")
     folder = trial.workdir / "sanitized"
     try:
         folder.mkdir()
     except FileExistsError:
         raise CandidateError("forbidden", "the kernel writes into the judge's folder") from None
-    if isinstance(trial.backend, WatchedBackend):
+    if isinstance(trial.backend, ExternalSanitizer):
         cases = [drawn[0] for size, drawn in trial.drawn.items() if size != "bench" and drawn]
         calls = [Arguments(case.inputs, case.scalars, case.outputs) for case in cases]
-        trial.backend.watched(trial.job.candidate, trial.workdir, folder, calls)
+        trial.backend.run_sanitizer(trial.job.candidate, trial.workdir, folder, calls)
         return
-    run(trial, folder, trial.backend.sanitized(trial.job.task, trial.job.candidate, folder))
+    run(trial, folder, trial.backend.build_sanitized(trial.job.task, trial.job.candidate, folder))
 
 
 def run(trial: Trial, folder: Path, variables: dict[str, str]) -> None:
     """All of them in one process; what it reports is put into words by the backend."""
     cases = [case for size, drawn in trial.drawn.items() if size != "bench" for case in drawn]
     with closing(room(cases, trial.seed)) as arena:
-        with closing(Child(trial.job, trial.backend, folder, arena, 1, 0, variables=variables)) as child:
+        with closing(CandidateProcess(trial.job, trial.backend, folder, arena, 1, 0, variables=variables)) as child:
             try:
                 child.wait_ready()
                 child.left_s = max(child.left_s, WATCHED_S)
                 widen_stack(child.process.pid)
             except InfraError as error:
-                raise CannotRun(f"sanitizer: no process can be started with it ({str(error).splitlines()[-1][-200:]})") from error
+                raise ToolUnavailable(f"sanitizer: no process can be started with it ({str(error).splitlines()[-1][-200:]})") from error
             try:
                 watch(child, arena, cases)
             except CandidateError as error:
-                raise trial.backend.diagnosed(trial.job.candidate, folder, child.reported()) or error from error
+                raise trial.backend.parse_sanitizer_report(trial.job.candidate, folder, child.reported()) or error from error
 
 
 def room(cases: Sequence[Case], seed: int) -> Arena:
@@ -80,10 +80,10 @@ def widen_stack(pid: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_STACK, (wanted, hard))
 
 
-def watch(child: Child, arena: Arena, cases: Sequence[Case]) -> None:
+def watch(child: CandidateProcess, arena: Arena, cases: Sequence[Case]) -> None:
     """Runs the cases and compares: whoever uses memory that was never set is found by what comes out."""
     child.load()
-    slots: dict[str, Slot] = {}
+    slots: dict[str, BufferSlot] = {}
     for case in cases:
         if case.size not in slots:
             slots[case.size] = arena.slot(case.inputs, [expected.array for expected in case.expected])

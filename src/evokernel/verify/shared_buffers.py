@@ -45,7 +45,7 @@ class Place(NamedTuple):
         return prod(self.shape) * self.kind.itemsize
 
 
-class Slot(NamedTuple):
+class BufferSlot(NamedTuple):
     """Room for one call's tensors."""
 
     number: int
@@ -99,29 +99,29 @@ class Arena:
     def __init__(self, in_bytes: int, out_bytes: int, seed: int) -> None:
         self.inputs, self.outputs = Shared(in_bytes), Shared(out_bytes)
         self.random = Random(seed)
-        self.slots: list[Slot] = []
+        self.slots: list[BufferSlot] = []
         self.poisons: dict[int, list[np.ndarray]] = {}
 
-    def slot(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Slot:
+    def slot(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> BufferSlot:
         """Room for tensors of these shapes."""
         in_places, in_bytes = layout(inputs)
         out_places, out_bytes = layout(outputs)
-        slot = Slot(len(self.slots), in_places, out_places, self.inputs.take(in_bytes), self.outputs.take(out_bytes))
+        slot = BufferSlot(len(self.slots), in_places, out_places, self.inputs.take(in_bytes), self.outputs.take(out_bytes))
         self.slots.append(slot)
         self.surround(slot, NAN_BYTE)
         return slot
 
-    def fill(self, slot: Slot, inputs: Sequence[Array]) -> None:
+    def fill(self, slot: BufferSlot, inputs: Sequence[Array]) -> None:
         """Writes a case's inputs; the judge keeps its own."""
         for place, array in zip(slot.inputs, inputs, strict=True):
             at(self.inputs, slot.in_span[0], place)[...] = array.data
 
-    def surround(self, slot: Slot, byte: int) -> None:
+    def surround(self, slot: BufferSlot, byte: int) -> None:
         """Fills what lies before, between and after the inputs."""
         for start, end in gaps(slot.inputs, slot.in_span):
             self.inputs.bytes[start:end] = byte
 
-    def changed(self, slot: Slot, inputs: Sequence[Array]) -> list[str]:
+    def changed(self, slot: BufferSlot, inputs: Sequence[Array]) -> list[str]:
         """The inputs that are no longer what was given."""
         start = slot.in_span[0]
         places = [self.inputs.bytes[start + place.offset : start + place.offset + place.nbytes] for place in slot.inputs]
@@ -131,12 +131,12 @@ class Arena:
             if not np.array_equal(found, np.frombuffer(np.ascontiguousarray(array.data), np.uint8))
         ]
 
-    def restore(self, slot: Slot, results: Sequence[np.ndarray]) -> None:
+    def restore(self, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
         """Puts outputs back as they were found."""
         for place, result in zip(slot.outputs, results, strict=True):
             at(self.outputs, slot.out_span[0], place)[...] = result
 
-    def poison(self, slot: Slot) -> None:
+    def poison(self, slot: BufferSlot) -> None:
         """Outputs that are not numbers, and fresh guard bands around them."""
         start, length = slot.out_span
         self.outputs.bytes[start : start + length] = GUARD_BYTE
@@ -144,18 +144,18 @@ class Arena:
         for place, pattern in zip(slot.outputs, self.poisons[slot.number], strict=True):
             at(self.outputs, start, place).view(pattern.dtype)[...] = pattern
 
-    def marks(self, slot: Slot) -> list[tuple[int, int, int]]:
+    def marks(self, slot: BufferSlot) -> list[tuple[int, int, int]]:
         """Elements to spoil between the calls of a window: output, element, bits. A kernel would have to look at all to know."""
         filled = [index for index, place in enumerate(slot.outputs) if place.nbytes]
         chosen = [self.random.choice(filled) for _ in range(MARKS)] if filled else []
         bits = [int(pattern) for pattern in self.poisons[slot.number]]
         return [(index, self.random.randrange(prod(slot.outputs[index].shape)), bits[index]) for index in chosen]
 
-    def results(self, slot: Slot) -> list[np.ndarray]:
+    def results(self, slot: BufferSlot) -> list[np.ndarray]:
         """Copies of the outputs, which the child can no longer change."""
         return [at(self.outputs, slot.out_span[0], place).copy() for place in slot.outputs]
 
-    def trespassed(self, slot: Slot) -> list[str]:
+    def trespassed(self, slot: BufferSlot) -> list[str]:
         """The outputs next to which something was written, and on which side."""
         found = []
         for index, (start, end) in enumerate(gaps(slot.outputs, slot.out_span)):

@@ -36,7 +36,7 @@ def c_like(source: str) -> str:
 
 def c_pieces(source: str) -> Iterator[str]:
     """What is kept, token by token."""
-    for kind, text, _ in c_tokens.tokens(source):
+    for kind, text, _ in c_tokens.tokenize(source):
         if kind == "torn":  # whether a line end inside a raw literal counts is where two readers of one text begin to differ
             raise Unreadable("raw string literals and lines joined with a backslash do not go together")
         if kind in ("comment", "space", "newline"):

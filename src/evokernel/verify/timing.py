@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from evokernel.core.devices import alone
+from evokernel.core.devices import hold_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
-from evokernel.core.statistics import is_apart, median_interval, quantile
+from evokernel.core.statistics import is_significant, median_interval, quantile
 from evokernel.verify.candidate_main import MOVED, OTHER, PAIR, bits_of, change
 from evokernel.verify.cases import Case, changeable, seed_of
 from evokernel.verify.compare import numbers
 from evokernel.verify.incumbent import started, tell
-from evokernel.verify.timing_window import Changes, Incumbent, Side
+from evokernel.verify.timing_window import Changes, Incumbent, TimedKernel
 
 if TYPE_CHECKING:
     from evokernel.verify.trial import Trial
@@ -103,7 +103,7 @@ class Pool:
 def measure(trial: Trial) -> Timing:
     """Windows of equal work, A B A B, until the ratio is known well enough or the time is spent."""
     best = trial.job.incumbent
-    with alone("timing") if trial.threads > 1 else nullcontext():  # several threads: one timing at a time on this machine
+    with hold_device("timing") if trial.threads > 1 else nullcontext():  # several threads: one timing at a time on this machine
         with started(trial, best, "incumbent", trial) as incumbent:
             found = Clock(trial, incumbent).measure()
         if not is_narrow(found.outcome(trial.job)):
@@ -117,7 +117,7 @@ class Clock:
 
     def __init__(self, trial: Trial, incumbent: Trial | None = None) -> None:
         self.trial, self.pool = trial, Pool(trial)
-        self.own = Side(trial, trial.cases, Random(seed_of(f"{trial.seed}/swaps")))
+        self.own = TimedKernel(trial, trial.cases, Random(seed_of(f"{trial.seed}/swaps")))
         self.other = Incumbent(incumbent, trial.cases, Random(seed_of(f"{trial.seed}/incumbent"))) if incumbent else None
         if incumbent:
             incumbent.slots = trial.slots
@@ -240,7 +240,7 @@ class Clock:
         width = (interval[1] - interval[0]) / (interval[1] + interval[0])
         if self.other and is_close(interval):
             return width < PRECISION / 2 or elapsed_s > LONGER * budget_s or len(samples) >= 2 * MOST
-        if width < PRECISION or (self.other and is_apart(interval, PRECISION)):
+        if width < PRECISION or (self.other and is_significant(interval, PRECISION)):
             return True
         return elapsed_s > budget_s or len(samples) >= MOST
 
@@ -263,13 +263,13 @@ def cost_of_changes(tensors: list[memoryview], how: str) -> float:
 
 def is_narrow(outcome: Outcome) -> bool:
     """Whether a kernel is a little faster than the best so far: chance may have put it into a better place, so both start again."""
-    interval = outcome.interval("incumbent")
-    return interval is not None and is_apart(interval) and 1 < interval[0] < NARROW
+    interval = outcome.speedup_interval("incumbent")
+    return interval is not None and is_significant(interval) and 1 < interval[0] < NARROW
 
 
 def is_close(interval: tuple[float, float]) -> bool:
     """Whether a kernel may well be faster than the best so far, and may as well not be."""
-    return not is_apart(interval) and interval[0] + interval[1] > 2
+    return not is_significant(interval) and interval[0] + interval[1] > 2
 
 
 def filling(per_call_us: Callable[[int], float]) -> int:

@@ -15,7 +15,7 @@ from evokernel.verify.cases import Case, Cases
 
 if TYPE_CHECKING:
     from evokernel.verify.candidate_process import Window
-    from evokernel.verify.shared_buffers import Slot
+    from evokernel.verify.shared_buffers import BufferSlot
     from evokernel.verify.trial import Trial
 
 READINGS = 3
@@ -42,7 +42,7 @@ class Changes(NamedTuple):
     """What that takes longer than two elements of each, measured where no candidate is."""
 
 
-class Side:
+class TimedKernel:
     """A kernel in its process, taken in turn with others. `trial` has its child and memory; cases are those that all sides share."""
 
     def __init__(self, trial: Trial, cases: Cases, random: Random) -> None:
@@ -125,7 +125,7 @@ class Side:
         seen_s = min(self.cost(window), window.wall_s)  # more processor time than went by was not spent: it was read wrongly
         self.told.append((window.told[1] + SLACK_S) / seen_s if seen_s > 2 * SLACK_S else 1.0)
 
-    def expect(self, case: Case, slot: Slot) -> None:
+    def expect(self, case: Case, slot: BufferSlot) -> None:
         """Judges a timed output. The kernel was right when it was checked; what differs now is that it was called before."""
         try:
             self.trial.expect(case, slot)
@@ -158,7 +158,7 @@ class Side:
             raise CandidateError("forbidden", "clocks in the kernel's process do not show the time it takes: leave them alone")
 
 
-class Incumbent(Side):
+class Incumbent(TimedKernel):
     """The best kernel so far, on the candidate's tensors; judged by the reference alone: cases keep what the candidate made of them."""
 
     def warm_up(self, case: Case, changes: Changes) -> None:
@@ -166,7 +166,7 @@ class Incumbent(Side):
             self.child.bind(slot, case.scalars)
         super().warm_up(case, changes)
 
-    def expect(self, case: Case, slot: Slot) -> None:
+    def expect(self, case: Case, slot: BufferSlot) -> None:
         kept = case.results
         case.results = []
         try:

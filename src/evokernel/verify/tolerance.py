@@ -43,7 +43,7 @@ class Unsuited(Exception):
     """The operator is not made for inputs of this kind."""
 
 
-class Yardstick:
+class Tolerance:
     """The tolerances of one task under one protocol."""
 
     def __init__(self, task: Task, protocol: str) -> None:

@@ -14,12 +14,12 @@ import numpy as np
 
 from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Backend, Call, MeasuredBackend, PricedBackend
+from evokernel.core.protocols import Backend, CallShape, LatencyEstimator, LatencyMeter
 from evokernel.core.records import Job, Profile, Usage
-from evokernel.verify.candidate_process import Child
+from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.cases import SIZES, Case, Cases, seed_of
 from evokernel.verify.feedback import describe, is_hidden
-from evokernel.verify.shared_buffers import Arena, Slot, blank, span
+from evokernel.verify.shared_buffers import Arena, BufferSlot, blank, span
 
 if TYPE_CHECKING:
     from evokernel.verify.timing import Timing
@@ -51,17 +51,17 @@ class Trial:
     backend: Backend
     workdir: Path
     arena: Arena | None = None
-    child: Child | None = None
+    child: CandidateProcess | None = None
     timing: Timing | None = None
     profile: Profile | None = None
-    slots: dict[str, list[Slot]] = field(default_factory=dict)
+    slots: dict[str, list[BufferSlot]] = field(default_factory=dict)
     drawn: dict[str, list[Case]] = field(default_factory=dict)
-    without: list[str] = field(default_factory=list)
+    skipped_checks: list[str] = field(default_factory=list)
     """What could not be looked at or kept out on this machine."""
     usage: Usage = Usage()
     judged: int = 0
     """How many times a kernel was run in full and its values compared."""
-    sampled: set[str] = field(default_factory=set)
+    partial_run_notes: set[str] = field(default_factory=set)
     """Sizes at which only a part of the kernel was run."""
 
     def __enter__(self) -> Trial:
@@ -78,14 +78,14 @@ class Trial:
         if self.arena:
             self.arena.close()
 
-    def computes(self, size: str) -> bool:
+    def is_expensive(self, size: str) -> bool:
         """Whether a size is large and run in simulation, where a second run costs much and tells little."""
         return size == "bench" and self.is_simulated
 
     @property
     def is_simulated(self) -> bool:
         """Whether kernels run slowly, so that every further case costs much."""
-        return isinstance(self.backend, PricedBackend) and not (isinstance(self.backend, MeasuredBackend) and not self.backend.is_simulated)
+        return isinstance(self.backend, LatencyEstimator) and not (isinstance(self.backend, LatencyMeter) and not self.backend.is_simulated)
 
     @property
     def plan(self) -> dict[str, tuple[str, ...]]:
@@ -96,8 +96,8 @@ class Trial:
     def sizes(self) -> tuple[str, ...]:
         """The sizes at which this candidate is run, in order."""
         wanted: tuple[str, ...] = SIZES
-        if isinstance(self.backend, PricedBackend):
-            tried = self.backend.tried(self.job.candidate)
+        if isinstance(self.backend, LatencyEstimator):
+            tried = self.backend.sizes_for(self.job.candidate)
             wanted = tried if tried == ("bench",) else (*tried, *LATER)  # one written for a single size is tried at no other
         return tuple(size for size in SIZES if size in wanted and self.plan.get(size) and self.cases.has(size))
 
@@ -121,13 +121,13 @@ class Trial:
             self.drawn[size] = cases
         return self.drawn[size]
 
-    def calls(self) -> dict[str, Call]:
+    def calls(self) -> dict[str, CallShape]:
         """What a traced candidate is called with, at every size."""
         signature = self.job.task.signature
         tensors = [tuple((t.name, t.dtype, t.shape) for t in part) for part in ((*signature.inputs, *signature.params), signature.outputs)]
         scalars = tuple((number.name, number.kind, number.value) for number in signature.scalars)
         drawn = {size: call_of(self.case(size, 0)) for size in self.sizes if size != "bench"}
-        return {"bench": Call(tensors[0], scalars, tensors[1])} | drawn
+        return {"bench": CallShape(tensors[0], scalars, tensors[1])} | drawn
 
     def trace(self, source: Path | None = None) -> None:
         """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its programs are run.
@@ -137,9 +137,9 @@ class Trial:
         if source is None:
             source = self.workdir / "candidate"
             source.mkdir()
-            paths.lay_out(source, self.job.candidate.files)
+            paths.write_files(source, self.job.candidate.files)
         with closing(Arena(0, 0, 0)) as arena:
-            with closing(Child(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as child:
+            with closing(CandidateProcess(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as child:
                 child.wait_ready()
                 calls = self.calls()
                 try:
@@ -154,7 +154,7 @@ class Trial:
         assert self.child
         self.child.prepare(word, self.workdir / "programs", self.calls(), self.workdir / word)
 
-    def start(self, drawn: Sequence[Case], arena: Arena | None = None) -> Child:
+    def start(self, drawn: Sequence[Case], arena: Arena | None = None) -> CandidateProcess:
         """A child with room for these cases and for the timed ones, in memory of its own unless some is given."""
         signature = self.job.task.signature
         bench_in = span([blank(tensor) for tensor in (*signature.inputs, *signature.params)])
@@ -163,47 +163,47 @@ class Trial:
         out_bytes = TIMED_SLOTS * bench_out + sum(span(case.outputs) for case in drawn)
         self.arena = arena or Arena(in_bytes, out_bytes, seed_of(f"{self.seed}/poison"))
         memory_bytes = 2 * in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
-        if isinstance(self.backend, PricedBackend):
+        if isinstance(self.backend, LatencyEstimator):
             memory_bytes += SIMULATED_BYTES
-        self.child = Child(self.job, self.backend, self.workdir, self.arena, self.threads, memory_bytes, PROGRAM_BYTES)
+        self.child = CandidateProcess(self.job, self.backend, self.workdir, self.arena, self.threads, memory_bytes, PROGRAM_BYTES)
         return self.child
 
-    def slot(self, case: Case, which: int = 0) -> Slot:
+    def slot(self, case: Case, which: int = 0) -> BufferSlot:
         """The storage of a size, made and bound when first asked for."""
         assert self.arena is not None
         assert self.child is not None
         slots = self.slots.setdefault(case.size, [])
         if which == len(slots):
             slots.append(self.arena.slot(case.inputs, case.outputs))
-            with self.telling():
+            with self.translate_errors():
                 self.child.bind(slots[which], case.scalars)
         return slots[which]
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """What goes wrong in the child is put into words by a backend that knows more than the system does."""
         try:
             yield
         except CandidateError as error:
-            if not isinstance(self.backend, PricedBackend):
+            if not isinstance(self.backend, LatencyEstimator):
                 raise
-            raise self.backend.told(self.job.candidate, self.workdir, error) from error
+            raise self.backend.explain_failure(self.job.candidate, self.workdir, error) from error
 
-    def said(self, since: int = 0) -> str:
+    def stderr_tail(self, since: int = 0) -> str:
         """The end of what the child wrote to stderr, of what it wrote since a run."""
         assert self.child is not None
         return self.child.reported(SAID_BYTES, max(since, self.child.reported_bytes() - SAID_BYTES))
 
     def is_sampled(self, case: Case, since: int) -> bool:
         """Whether the last run left out a part of the kernel, which is noted: its values say nothing then."""
-        line = self.backend.sampled(self.workdir, self.said(since)) if isinstance(self.backend, PricedBackend) else ""
-        if line and case.size not in self.sampled:
-            self.sampled.add(case.size)
+        line = self.backend.partial_run_note(self.workdir, self.stderr_tail(since)) if isinstance(self.backend, LatencyEstimator) else ""
+        if line and case.size not in self.partial_run_notes:
+            self.partial_run_notes.add(case.size)
             where = "where those wrote" if self.sizes == (case.size,) else "at smaller sizes"
-            self.without.append(f"at size {case.size} {line}, for the estimate: values were checked {where}")
+            self.skipped_checks.append(f"at size {case.size} {line}, for the estimate: values were checked {where}")
         return bool(line)
 
-    def expect(self, case: Case, slot: Slot, since: int = 0) -> None:
+    def expect(self, case: Case, slot: BufferSlot, since: int = 0) -> None:
         """Judges what the child left in a slot: bounds and inputs first, then every element, then equality with an earlier run."""
         assert self.arena
         if trespassed := self.arena.trespassed(slot):
@@ -226,7 +226,7 @@ class Trial:
         self.refuse(case, slot, results)
         case.results = results
 
-    def refuse_written(self, case: Case, slot: Slot, results: Sequence[np.ndarray]) -> None:
+    def refuse_written(self, case: Case, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
         """The same of a run in part: what it left as it was is taken for right."""
         assert self.arena
         is_right = True
@@ -238,7 +238,7 @@ class Trial:
         if not is_right:
             self.refuse(case, slot, results)
 
-    def refuse(self, case: Case, slot: Slot, results: Sequence[np.ndarray]) -> None:
+    def refuse(self, case: Case, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
         """Raises the first difference from the reference."""
         assert self.arena
         for expected, result, poison in zip(case.expected, results, self.arena.poisons[slot.number], strict=True):
@@ -246,11 +246,11 @@ class Trial:
                 raise CandidateError(difference.reason, describe(difference, case.size, shapes(case), case.kind))
 
 
-def call_of(case: Case) -> Call:
+def call_of(case: Case) -> CallShape:
     """A case without its data."""
     inputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.inputs)
     outputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.outputs)
-    return Call(inputs, case.scalars, outputs)
+    return CallShape(inputs, case.scalars, outputs)
 
 
 def shapes(case: Case) -> str:

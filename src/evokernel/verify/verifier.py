@@ -14,14 +14,14 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 import evokernel
-from evokernel.core.errors import CandidateError, CannotRun, InfraError
-from evokernel.core.plugins import make
+from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
+from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Backend
 from evokernel.core.records import GateResult, Job, Outcome
 from evokernel.sandbox import layers
 from evokernel.verify import scratch_dir
 from evokernel.verify.gates import GATES
-from evokernel.verify.outcome_cache import keep, kept
+from evokernel.verify.outcome_cache import load_outcome, store_outcome
 from evokernel.verify.reasons import clean
 from evokernel.verify.trial import Trial
 
@@ -34,8 +34,8 @@ def verify(job: Job) -> Outcome:
     """Tries up to three times when a process was killed from outside or did not start; the last finding stands."""
     if job.require_sandbox:
         layers.require()
-    backend: Backend = make("backend", job.backend, **job.settings)
-    if found := kept(job, backend, versions(backend)):
+    backend: Backend = make_plugin("backend", job.backend, **job.settings)
+    if found := load_outcome(job, backend, versions(backend)):
         return found
     for left in reversed(range(TRIES)):
         try:
@@ -48,7 +48,7 @@ def verify(job: Job) -> Outcome:
         if left and outcome.failure and outcome.failure.reason == "killed":
             log.info("%s: %s; trying again", job.task.id, outcome.failure.detail)
             continue
-        keep(job, backend, outcome)
+        store_outcome(job, backend, outcome)
         return outcome
     raise InfraError("no tries left")
 
@@ -57,7 +57,7 @@ def once(job: Job, backend: Backend) -> Outcome:
     """All gates, once, in a folder of their own."""
     results: list[GateResult] = []
     with scratch() as workdir, Trial(job, backend, workdir) as trial:
-        trial.without.extend(layers.lacking())
+        trial.skipped_checks.extend(layers.lacking())
         for name, gate in ((gate.name, gate.passes) for gate in GATES if gate.applies(trial)):
             started = time.perf_counter()
             failure: CandidateError | None = None
@@ -65,8 +65,8 @@ def once(job: Job, backend: Backend) -> Outcome:
                 gate(trial)
             except CandidateError as error:
                 failure = error
-            except CannotRun as error:
-                trial.without.append(str(error))
+            except ToolUnavailable as error:
+                trial.skipped_checks.append(str(error))
                 continue
             except OSError as error:
                 raise InfraError(f"the {name} gate could not do its work: {error}") from error
@@ -81,7 +81,7 @@ def once(job: Job, backend: Backend) -> Outcome:
                 "profile": trial.profile if timed else None,
                 "versions": versions(backend),
                 "protocol": job.protocol,
-                "without": tuple(trial.without),
+                "without": tuple(trial.skipped_checks),
                 "usage": trial.usage,
             }
         )

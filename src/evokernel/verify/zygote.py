@@ -36,7 +36,7 @@ class Zygote:
         self.socket.settimeout(START_S)
         try:
             self.process = subprocess.Popen(
-                isolated_python.command(__name__, "serve", str(theirs.fileno())),
+                isolated_python.isolated_command(__name__, "serve", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=environment,

@@ -131,7 +131,7 @@ def worth(found: Sequence[Tried]) -> Chart | None:
 
 def over_hours(attempts: Sequence[Attempt]) -> Chart | None:
     """Attempts made and correct over the time on the wall."""
-    timed = sorted((attempt.at, attempt.outcome.feasible) for attempt in attempts if attempt.at > 0)
+    timed = sorted((attempt.finished_at, attempt.outcome.feasible) for attempt in attempts if attempt.finished_at > 0)
     if len(timed) < 2 or timed[-1][0] <= timed[0][0]:
         return None
     unit, name = (3600, "hours") if timed[-1][0] - timed[0][0] > 7200 else (60, "minutes")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evokernel.core.errors import UserError
-from evokernel.core.run import write_whole
+from evokernel.core.run import atomic_write
 from evokernel.reports.metrics import Tried
 from evokernel.web import graph, runs, task
 from evokernel.web.render import HERE, Links, Page, whole
@@ -58,7 +58,7 @@ def export(shelf: Shelf, key: str, out: Path) -> int:
             shutil.copyfile(HERE / "static" / name, out / name)
     except OSError as error:
         raise UserError(f"cannot write to {out}: {error.strerror}; name another folder") from error
-    write_whole(out / MARK, "Made by evokernel web --export; written over by the next one.\n")
+    atomic_write(out / MARK, "Made by evokernel web --export; written over by the next one.\n")
     solved = {tried.task.id for tried in followed.found if tried.solved}
     links = FileLinks(followed, solved)
     return sum(write(out / name, page, links) for name, page in pages(shelf, followed, links))
@@ -86,5 +86,5 @@ def task_pages(shelf: Shelf, here: dict[str, str], tried: Tried, links: FileLink
 
 
 def write(path: Path, page: Page, links: Links) -> int:
-    write_whole(path, whole(page, links, mark="", categories=[], operators=[]))
+    atomic_write(path, whole(page, links, mark="", categories=[], operators=[]))
     return 1

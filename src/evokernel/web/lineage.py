@@ -26,7 +26,7 @@ class Place(NamedTuple):
 def parents(attempts: Sequence[Attempt]) -> list[int | None]:
     """The number of the attempt that each was refined from; a start that is not older is no start."""
     numbers = {attempt.id: number for number, attempt in enumerate(attempts)}
-    found = [numbers.get(attempt.start or "") for attempt in attempts]
+    found = [numbers.get(attempt.start_point or "") for attempt in attempts]
     return [start if start is not None and start < number else None for number, start in enumerate(found)]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from evokernel.core.bank_uri import Place
+from evokernel.core.bank_uri import BankLocation
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Embedder
 from evokernel.memory.index import KINDS
 from evokernel.memory.ledger import Step
@@ -31,7 +31,7 @@ class Banks:
 
     def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
-        self._open: dict[Place, Browser] = {}
+        self._open: dict[BankLocation, Browser] = {}
 
     def get(self, key: str) -> Browser:
         """A bank by its key, or a line that says there is none."""
@@ -52,7 +52,7 @@ def embedder(bank: Browser) -> Embedder | None:
     """The one a bank was made with, where it works without a network."""
     made_with = bank.meta("embedder")
     for name in LOCAL:
-        found: Embedder = make("embedder", name)
+        found: Embedder = make_plugin("embedder", name)
         if found.id == made_with:
             return found
     return None

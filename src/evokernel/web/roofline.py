@@ -48,7 +48,9 @@ def marks(tried: Tried, outcome: Outcome) -> list[tuple[str, float | None, str]]
 def standing(tried: Tried, outcome: Outcome) -> Markup | None:
     """Floor, best, this kernel and the baseline as bars of time."""
     rows = [("floor", floor_us(outcome), "f2"), *((name, us, "f3" if name == "best" else "f1") for name, us, _ in marks(tried, outcome))]
-    rows.append((formatting.baseline([outcome.baseline_name]) if outcome.baseline_name else "baseline", outcome.baseline(), "f0"))
+    rows.append(
+        (formatting.baseline_label([outcome.baseline_name]) if outcome.baseline_name else "baseline", outcome.baseline_latency_us(), "f0")
+    )
     known = [(name, us, class_) for name, us, class_ in rows if us]
     if not outcome.latency_us or len(known) < 2:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from evokernel.core.bank_uri import Place, Url, place
+from evokernel.core.bank_uri import BankLocation, ServerUrl, parse_location
 from evokernel.core.errors import UserError
 from evokernel.web.run_tail import Followed, Stamp, stamp
 from evokernel.web.summary import Row, summarise
@@ -24,9 +24,9 @@ T = TypeVar("T")
 class Shelf:
     """Whatever is served. Used by one thread at a time."""
 
-    def __init__(self, folders: Sequence[Path], banks: Sequence[Place]) -> None:
+    def __init__(self, folders: Sequence[Path], banks: Sequence[BankLocation]) -> None:
         self.roots = [folder.resolve() for folder in folders]
-        self._named_banks = [bank if isinstance(bank, Url) else bank.resolve() for bank in banks]
+        self._named_banks = [bank if isinstance(bank, ServerUrl) else bank.resolve() for bank in banks]
         self.runs: dict[str, Followed] = {}
         self.rows: dict[str, Row] = {}
         self.seen: dict[str, tuple[Stamp | None, ...]] = {}
@@ -47,9 +47,9 @@ class Shelf:
                 self.runs[key] = Followed(key, folder)
 
     @property
-    def banks(self) -> dict[str, Place]:
+    def banks(self) -> dict[str, BankLocation]:
         """Banks by key: those that were named, and those inside run folders."""
-        found: dict[str, Place] = {}
+        found: dict[str, BankLocation] = {}
         for path in self._named_banks:
             found[free(path.name, found)] = path
         for key, run in self.runs.items():
@@ -62,7 +62,7 @@ class Shelf:
         if not run.run:
             return None
         config = run.run.config
-        path = run.folder / "memory.db" if config.fresh else place(config.memory)
+        path = run.folder / "memory.db" if config.fresh else parse_location(config.memory)
         sought = Path(os.path.normpath(path.absolute())) if isinstance(path, Path) else path
         return next((key for key, bank in self.banks.items() if bank == sought), None)
 

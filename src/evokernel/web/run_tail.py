@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from evokernel.core import final_results
 from evokernel.core.errors import UserError
-from evokernel.core.final_results import Final
+from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt, Outcome
-from evokernel.core.run import Run, struck
+from evokernel.core.run import Run, redact_revoked
 from evokernel.reports.metrics import Tried
 
 CHUNK = 1 << 24
@@ -85,7 +85,7 @@ class Followed:
         self._by_task: dict[str, list[Attempt]] = {}
         self._tried: dict[str, Tried] = {}
         self._gone: set[str] = set()
-        self._finals: dict[str, dict[str, Final]] = {}
+        self._finals: dict[str, dict[str, FinalResult]] = {}
         self._found: list[Tried] | None = None
 
     def drop(self) -> None:
@@ -114,7 +114,7 @@ class Followed:
     @property
     def attempts(self) -> list[Attempt]:
         """As they count now, in the order of the journal."""
-        return [struck(attempt) if attempt.id in self._gone else attempt for attempt in self._raw]
+        return [redact_revoked(attempt) if attempt.id in self._gone else attempt for attempt in self._raw]
 
     @property
     def count(self) -> int:
@@ -122,7 +122,7 @@ class Followed:
 
     def latest(self, most: int) -> list[Attempt]:
         """The newest ones, newest first."""
-        return [struck(attempt) if attempt.id in self._gone else attempt for attempt in self._raw[-most:][::-1]]
+        return [redact_revoked(attempt) if attempt.id in self._gone else attempt for attempt in self._raw[-most:][::-1]]
 
     @property
     def found(self) -> list[Tried]:
@@ -131,7 +131,7 @@ class Followed:
             tasks = self.run.tasks if self.run else []
             for task in tasks:
                 if task.id not in self._tried:
-                    made = tuple(struck(a) if a.id in self._gone else a for a in self._by_task.get(task.id, ()))
+                    made = tuple(redact_revoked(a) if a.id in self._gone else a for a in self._by_task.get(task.id, ()))
                     self._tried[task.id] = Tried(task, made, self._finals.get(task.id, {}))
             self._found = [self._tried[task.id] for task in tasks]
         return self._found
@@ -170,7 +170,7 @@ class Followed:
 
     def shown(self, item: str, most: int) -> tuple[int, list[Attempt]]:
         """How many attempts were shown an item, and the latest of them."""
-        found = [attempt for attempt in list(self._raw) if any(ref.id == item for ref in attempt.shown)]
+        found = [attempt for attempt in list(self._raw) if any(ref.id == item for ref in attempt.shown_items)]
         return len(found), found[-most:][::-1]
 
     def text(self, attempt: str, name: str) -> str | None:
@@ -224,13 +224,13 @@ class Followed:
 
     def _read_finals(self) -> None:
         self._finals = {}
-        for id, final in final_results.read(self.folder).items():
+        for id, final in final_results.read_final_results(self.folder).items():
             if is_sane(final.outcome):
                 self._finals.setdefault(final.task, {})[id] = final
 
     def _read_revoked(self) -> None:
         assert self.run
-        self._gone = self.run.revoked()
+        self._gone = self.run.revoked_ids()
 
     def _tail(self) -> bool:
         path = inside(self.folder, "attempts.jsonl")
@@ -269,7 +269,7 @@ class Followed:
         except ValidationError:
             self._damaged.append(self._lines)
             return
-        if not (is_sane(attempt.outcome) and isfinite(attempt.reward) and 0 <= attempt.at < LATEST):
+        if not (is_sane(attempt.outcome) and isfinite(attempt.reward) and 0 <= attempt.finished_at < LATEST):
             self._damaged.append(self._lines)
             return
         self._raw.append(attempt)

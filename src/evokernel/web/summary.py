@@ -69,10 +69,10 @@ def row_of(followed: Followed) -> Row:
     return Row(
         followed.key,
         id=config.id,
-        backend=formatting.backend(config.name("backend"), run.facts),
-        generator=config.name("generator"),
+        backend=formatting.backend(config.plugin_name("backend"), run.facts),
+        generator=config.plugin_name("generator"),
         model=usage.model or str(config.generator.get("model") or ""),
-        policy=config.name("policy"),
+        policy=config.plugin_name("policy"),
         suite=config.tasks,
         tasks=count,
         attempts=len(attempts),
@@ -81,12 +81,12 @@ def row_of(followed: Followed) -> Row:
         correct=metrics.feasible(found) / count if count else None,
         geomean=metrics.geomean(metrics.speedups(found)),
         best=fastest,
-        baseline=formatting.baseline(metrics.baselines(found)) if metrics.baselines(found) else "",
-        clock=formatting.clock(metrics.clocks(attempts)),
+        baseline=formatting.baseline_label(metrics.baselines(found)) if metrics.baselines(found) else "",
+        clock=formatting.clock_label(metrics.clocks(attempts)),
         cost=formatting.cost(usage),
         seconds=metrics.span_s(attempts),
-        at=max((attempt.at for attempt in attempts), default=0.0) or None,
-        is_over=bool(found) and not any(config.left(tried.attempts) for tried in found),
+        at=max((attempt.finished_at for attempt in attempts), default=0.0) or None,
+        is_over=bool(found) and not any(config.remaining_attempts(tried.attempts) for tried in found),
         notes=tuple(followed.notes),
         paths=paths(found),
         spent_in=counted.label if (counted := round_stats.spending(attempts)) else "",
@@ -95,7 +95,7 @@ def row_of(followed: Followed) -> Row:
 
 def planned(run: Run, found: list[Tried]) -> int:
     """How many attempts there will be, as far as can be said now."""
-    return sum(len(tried.attempts) + run.config.left(tried.attempts) for tried in found)
+    return sum(len(tried.attempts) + run.config.remaining_attempts(tried.attempts) for tried in found)
 
 
 def paths(found: list[Tried]) -> dict[str, Points]:

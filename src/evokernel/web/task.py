@@ -118,7 +118,7 @@ def latencies(tried: Tried, chosen: int | None) -> Chart | None:
     if drawn is None:
         return None
     names = svg.legend([*((line.class_, line.name) for line in lines), ("fill f3", "correct attempts"), ("fill f4", "the chosen one")])
-    return Chart("Latency", f"Times: {formatting.clock(metrics.clocks(tried.attempts))}.", drawn, names)
+    return Chart("Latency", f"Times: {formatting.clock_label(metrics.clocks(tried.attempts))}.", drawn, names)
 
 
 def table(tried: Tried, starts: Sequence[int | None], chosen: int | None, page: int, state: dict[str, str], links: Links) -> Markup:
@@ -135,7 +135,7 @@ def detail(shelf: Shelf, followed: Followed, tried: Tried, chosen: int, starts: 
     """One attempt: gates, profile, what was shown, asked, answered and written."""
     attempt = tried.attempts[chosen]
     bank = shelf.bank_of(followed)
-    shown = [(ref, links.to("item", bank=bank, id=ref.id) if bank else "") for ref in attempt.shown]
+    shown = [(ref, links.to("item", bank=bank, id=ref.id) if bank else "") for ref in attempt.shown_items]
     again = tried.finals.get(attempt.id)
     files = [Text(name, *cut(body)) for name, body in sorted(attempt.candidate.files.items())]
     return part(
@@ -155,7 +155,7 @@ def detail(shelf: Shelf, followed: Followed, tried: Tried, chosen: int, starts: 
         files=files,
         roof=roofline.roofline(tried.task, tried, attempt.outcome),
         stand=roofline.standing(tried, attempt.outcome),
-        interval=attempt.outcome.interval("incumbent"),
+        interval=attempt.outcome.speedup_interval("incumbent"),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evokernel.core.records import Candidate, Number, Signature, Task, Tensor, Work
+from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import seeds
 
 FOLDER = Path(__file__).parent / "cards"
@@ -135,7 +135,7 @@ def six_parts(bind: str, model: str) -> str:
 def task_of(inputs: dict[str, np.ndarray], numbers: dict[str, float], outputs: dict[str, np.ndarray]) -> Task:
     """A task with such a signature; nothing else of it is used."""
     described = [Tensor(name=name, dtype=str(array.dtype), shape=array.shape) for name, array in (inputs | outputs).items()]
-    scalars = [Number(name=name, kind="int" if isinstance(value, int) else "float", value=value) for name, value in numbers.items()]
+    scalars = [ScalarArgument(name=name, kind="int" if isinstance(value, int) else "float", value=value) for name, value in numbers.items()]
     signature = Signature(inputs=tuple(described[: len(inputs)]), scalars=tuple(scalars), outputs=tuple(described[len(inputs) :]))
     return Task(id="cards/claims", family="elementwise", source="", signature=signature, work=Work(flops=1, bytes=1), sizes={})
 
@@ -213,7 +213,7 @@ def child(workdir: Path) -> None:
     from evokernel.core.protocols import Arguments, Array
 
     backend = AscendcBackend()
-    backend.opened(workdir)
+    backend.preload(workdir)
     kernel: Any = backend.load(workdir)
     found = []
     for inputs, numbers, outputs in pickle.loads((workdir / "jobs.pickle").read_bytes()):

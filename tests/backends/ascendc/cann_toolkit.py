@@ -17,7 +17,7 @@ from evokernel.backends.ascendc.cann import detect
 from evokernel.backends.ascendc.project import read
 from evokernel.core import paths
 from evokernel.core.protocols import Arguments, Array
-from evokernel.core.records import Number, Signature, Tensor
+from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 FAKE = Path(__file__).parent / "fake_cann"
 BIN = FAKE / "bin"
@@ -36,7 +36,7 @@ DESCRIPTION = {
 VECTOR = {"dtype": "float32", "shape": (2048,)}
 ADDING = Signature(
     inputs=(Tensor(name="x", **VECTOR), Tensor(name="y", **VECTOR)),
-    scalars=(Number(name="alpha", kind="float", value=0.5),),
+    scalars=(ScalarArgument(name="alpha", kind="float", value=0.5),),
     outputs=(Tensor(name="out", **VECTOR),),
 )
 """Of the operator in cann_add.asc."""
@@ -62,7 +62,7 @@ class Toolkit:
             command = ["g++", "-std=c++17", "-shared", "-fPIC", str(FAKE / "native" / source), "-o", str(self.home / "lib64" / name)]
             subprocess.run(command, check=True)
         build_twin(read({"kernel.asc": (FAKE.parent / "cann_add.asc").read_text()}, ADDING), self.home / "warm")
-        (self.home / "cache.txt").write_text(str(paths.cache()))
+        (self.home / "cache.txt").write_text(str(paths.cache_folder()))
         monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(self.home / "lib64"), *seen_by_the_build()]))
 
     def found(self) -> detect.Found:
@@ -71,7 +71,7 @@ class Toolkit:
 
 def seen_by_the_build() -> list[str]:
     """Folders that the twin is compiled into, for a variable whose folders the jail shows: each may lead elsewhere."""
-    return [str(place) for place in (paths.cache(), paths.cache() / "ascendc", paths.cache() / "headers")]
+    return [str(place) for place in (paths.cache_folder(), paths.cache_folder() / "ascendc", paths.cache_folder() / "headers")]
 
 
 def only(folder: Path, *names: str) -> str:

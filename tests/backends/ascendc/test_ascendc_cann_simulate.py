@@ -13,7 +13,7 @@ from evokernel.backends.ascendc.cann.environment import for_building
 from evokernel.backends.ascendc.cann.quick_compile import FOLDER, Tiled
 from evokernel.backends.ascendc.project import read
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.records import Number, Signature, Tensor
+from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 KERNEL = """// file: op_kernel.cpp
 #include "kernel_operator.h"
@@ -30,7 +30,7 @@ extern "C" __global__ __aicore__ void kernel_custom(GM_ADDR x, GM_ADDR y, GM_ADD
 """
 SIGNATURE = Signature(
     inputs=tuple(Tensor(name=name, dtype="float32", shape=(64,)) for name in "xy"),
-    scalars=(Number(name="alpha", kind="float", value=0.5),),
+    scalars=(ScalarArgument(name="alpha", kind="float", value=0.5),),
     outputs=(Tensor(name="out", dtype="float32", shape=(64,)),),
 )
 TILED = Tiled(block_dim=4, key=7, workspace_bytes=4096, data=struct.pack("<If", 16, 0.5))

@@ -249,7 +249,7 @@ def test_a_card_that_is_lost(backend, workdir, toolkit):
 def test_what_is_missing_with_a_card(toolchain, npu, words, toolkit, monkeypatch):
     found = toolkit.found()
     monkeypatch.setattr(detect, "found", lambda: found._replace(versions=found.versions | {"npu": f"2 x {npu}"}))
-    missing = AscendcBackend(toolchain=toolchain).missing()
+    missing = AscendcBackend(toolchain=toolchain).unavailable_reason()
     assert missing is None if words is None else words in missing
     assert (AscendcBackend(toolchain="auto").card is None) == (npu == "310P3")
 
@@ -257,8 +257,8 @@ def test_what_is_missing_with_a_card(toolchain, npu, words, toolkit, monkeypatch
 def test_a_toolkit_is_asked_for_where_there_is_none(monkeypatch):
     nothing = detect.look({"PATH": os.defpath}, ("/opt/nobody/set_env.sh",))
     monkeypatch.setattr(detect, "found", lambda: nothing)
-    assert "set_env.sh" in AscendcBackend(toolchain="cann").missing()
-    assert AscendcBackend(toolchain="auto").missing() is None
+    assert "set_env.sh" in AscendcBackend(toolchain="cann").unavailable_reason()
+    assert AscendcBackend(toolchain="auto").unavailable_reason() is None
     assert AscendcBackend(toolchain="auto").cann is None
 
 
@@ -268,7 +268,7 @@ def test_the_twin_asks_for_nothing(monkeypatch):
 
     monkeypatch.setattr(detect, "found", never)
     backend = AscendcBackend(toolchain="twin")
-    assert (backend.missing(), backend.repeatable, backend.card) == (None, True, None)
+    assert (backend.unavailable_reason(), backend.repeatable, backend.card) == (None, True, None)
 
 
 def test_doctor(toolkit, capsys):

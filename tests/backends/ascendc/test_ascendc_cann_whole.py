@@ -19,13 +19,13 @@ from evokernel.backends.ascendc.chips import chip
 from evokernel.backends.ascendc.project import read
 from evokernel.core import paths
 from evokernel.core.errors import CandidateError
-from evokernel.core.records import Number, Signature, Tensor
+from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 TEXT = (FAKE.parent / "cann_add.asc").read_text()
 SHAPE = (2048,)
 SIGNATURE = Signature(
     inputs=(Tensor(name="x", dtype="float32", shape=SHAPE), Tensor(name="y", dtype="float32", shape=SHAPE)),
-    scalars=(Number(name="alpha", kind="float", value=0.5),),
+    scalars=(ScalarArgument(name="alpha", kind="float", value=0.5),),
     outputs=(Tensor(name="out", dtype="float32", shape=SHAPE),),
 )
 
@@ -59,7 +59,7 @@ def toolkit(tmp_path, monkeypatch, prepared):
     (made.home / "lib64").mkdir()
     for library in prepared.iterdir():
         os.link(library, made.home / "lib64" / library.name)
-    (made.home / "cache.txt").write_text(str(paths.cache()))
+    (made.home / "cache.txt").write_text(str(paths.cache_folder()))
     monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(made.home / "lib64"), *seen_by_the_build()]))
     return made
 

@@ -19,10 +19,10 @@ from evokernel.backends.ascendc.api_names import meant
 from evokernel.backends.ascendc.build import LANGUAGE, TWIN
 from evokernel.backends.ascendc.chips import chip
 from evokernel.backends.native.toolchain import find
-from evokernel.core.plugins import folder
-from evokernel.core.records import Number, Signature, Tensor
+from evokernel.core.plugins import plugin_folder
+from evokernel.core.records import ScalarArgument, Signature, Tensor
 
-HERE = folder("backend", "ascendc")
+HERE = plugin_folder("backend", "ascendc")
 RULES = tomllib.loads((HERE / "rules.toml").read_text())
 CODE = re.compile(r"\bE-[A-Z0-9]+(?:-[A-Z0-9]+)+")
 VECTOR, MEETING, REFUSED = cards.cases("vector.cpp"), cards.cases("meeting.cpp"), cards.cases("refused.cpp")
@@ -250,7 +250,9 @@ def test_figures_are_those_of_the_chip() -> None:
 def test_rules_are_rendered_and_name_what_there_is() -> None:
     tensor = Tensor(name="x", dtype="float32", shape=(4, 8))
     weight, out = (tensor.model_copy(update={"name": name}) for name in ("weight", "out"))
-    signature = Signature(inputs=(tensor,), params=(weight,), scalars=(Number(name="eps", kind="float", value=1e-5),), outputs=(out,))
+    signature = Signature(
+        inputs=(tensor,), params=(weight,), scalars=(ScalarArgument(name="eps", kind="float", value=1e-5),), outputs=(out,)
+    )
     task = cards.task_of({}, {}, {}).model_copy(update={"signature": signature})
     environment = Environment(loader=FileSystemLoader(HERE / "prompts"), undefined=StrictUndefined)
     text = environment.get_template("rules.md").render(task=task, entry="")

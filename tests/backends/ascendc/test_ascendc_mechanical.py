@@ -15,14 +15,14 @@ from evokernel.backends.ascendc import scaffolding
 from evokernel.backends.ascendc.build import build
 from evokernel.backends.ascendc.project import read
 from evokernel.backends.native.toolchain import missing
-from evokernel.core.records import Number, Signature, Tensor
+from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 HERE = Path(__file__).parent
 SAMPLES = Path(ascendc.__file__).parent / "samples"
 SIGNATURE = Signature(
     inputs=(Tensor(name="x", dtype="float32", shape=(6, 16)),),
     params=(Tensor(name="scale", dtype="float32", shape=(16,)), Tensor(name="shift", dtype="float32", shape=(16,))),
-    scalars=(Number(name="columns", kind="int", value=16), Number(name="slope", kind="float", value=0.25)),
+    scalars=(ScalarArgument(name="columns", kind="int", value=16), ScalarArgument(name="slope", kind="float", value=0.25)),
     outputs=(Tensor(name="out", dtype="float32", shape=(6, 16)),),
 )
 KINDS = {"float", "float16", "bfloat16", "double", "int8", "int16", "int32", "int64", "uint8", "bool"}

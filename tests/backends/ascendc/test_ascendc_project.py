@@ -12,7 +12,7 @@ from evokernel.backends.ascendc.bindings import Bound, Parameter, bound_function
 from evokernel.backends.ascendc.model_call import Call, model_call, passed_in_order
 from evokernel.backends.ascendc.project import read
 from evokernel.core.errors import CandidateError
-from evokernel.core.records import Number, Signature, Tensor
+from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 SAMPLES = Path(ascendc.__file__).parent / "samples"
 OURS = (SAMPLES / "good" / "kernel.asc").read_text()
@@ -21,7 +21,7 @@ FOLDER = {str(path.relative_to(SAMPLES / "good-folders")): path.read_text() for 
 SIGNATURE = Signature(
     inputs=(Tensor(name="x", dtype="float32", shape=(192, 512)),),
     params=(Tensor(name="scale", dtype="float32", shape=(512,)), Tensor(name="shift", dtype="float32", shape=(512,))),
-    scalars=(Number(name="columns", kind="int", value=512), Number(name="slope", kind="float", value=0.25)),
+    scalars=(ScalarArgument(name="columns", kind="int", value=512), ScalarArgument(name="slope", kind="float", value=0.25)),
     outputs=(Tensor(name="out", dtype="float32", shape=(192, 512)),),
 )
 
@@ -283,9 +283,9 @@ CALLED = Signature(
     inputs=(Tensor(name="x", dtype="float32", shape=(4,)), Tensor(name="b", dtype="float32", shape=(4,))),
     params=(Tensor(name="conv_weight", dtype="float32", shape=(4,)),),
     scalars=(
-        Number(name="dim", kind="int", value=1),
-        Number(name="eps", kind="float", value=0.5),
-        Number(name="flag", kind="bool", value=1),
+        ScalarArgument(name="dim", kind="int", value=1),
+        ScalarArgument(name="eps", kind="float", value=0.5),
+        ScalarArgument(name="flag", kind="bool", value=1),
     ),
     outputs=(Tensor(name="out", dtype="float32", shape=(4,)),),
 )

@@ -14,12 +14,12 @@ from evokernel.backends.ascendc.build import build as compile_project
 from evokernel.backends.ascendc.diagnostics import rules, told, where
 from evokernel.backends.native.toolchain import missing
 from evokernel.core.errors import CandidateError
-from evokernel.core.plugins import folder, make
+from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate
 from evokernel.tasks.loader import load
 from evokernel.verify.reasons import REASONS
 
-HOME = folder("backend", "ascendc")
+HOME = plugin_folder("backend", "ascendc")
 FILES = ("kernel", "library", "host", "bind")
 HARMLESS, LEVELS = ("allowed", "notes"), ("strict", "hardware")
 CODE = re.compile(r'"(E-[A-Z0-9-]+)')
@@ -137,7 +137,7 @@ GOOD = [path for path in sorted((HOME / "samples").iterdir()) if path.name.start
 @needs_compiler
 @pytest.mark.parametrize("sample", one_in(4, GOOD, lambda path: path.name))
 def test_good_samples_break_no_rule(sample: Path, tmp_path: Path):
-    backend = make("backend", "ascendc", toolchain="twin")
+    backend = make_plugin("backend", "ascendc", toolchain="twin")
     task = load(str(HOME / "samples" / "task.py"))[0]
     files = {str(file.relative_to(sample)): file.read_text() for file in sample.rglob("*") if file.is_file()}
     project = backend.project(task, Candidate(backend="ascendc", files=files))

@@ -15,10 +15,10 @@ import torch
 from evokernel.backends.cuda.model import record
 from evokernel.backends.cuda.record import unloadable
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call
+from evokernel.core.protocols import CallShape
 
 
-def tell(folder: Path, call: Call) -> dict:
+def tell(folder: Path, call: CallShape) -> dict:
     try:
         (folder / "programs").mkdir(exist_ok=True)
         record.record(folder, {"bench": call}, folder / "programs")
@@ -61,9 +61,9 @@ def imported(name: str, path: Path):
 def main() -> None:
     if (Path(sys.argv[1]) / "plain").exists():
         record.imported = imported
-    folder, call = Path(sys.argv[1]), Call(*json.loads(sys.argv[2]))
+    folder, call = Path(sys.argv[1]), CallShape(*json.loads(sys.argv[2]))
     tensors = ([(name, kind, tuple(shape)) for name, kind, shape in part] for part in (call.inputs, call.outputs))
-    call = Call(next(tensors), call.scalars, next(tensors))
+    call = CallShape(next(tensors), call.scalars, next(tensors))
     for text in json.load(sys.stdin):
         (folder / record.FILE).write_text(text)
         sys.stdout.flush()

@@ -15,8 +15,8 @@ from sampling import one_in
 from evokernel.backends.cuda.abi import HEADERS
 from evokernel.backends.cuda.build import MISSING, find
 from evokernel.backends.gpu.program import MOST_SCRATCH, MOST_THREADS
-from evokernel.core.plugins import folder, make
-from evokernel.core.records import Candidate, Job, Number, Signature, Task, Tensor, Work
+from evokernel.core.plugins import make_plugin, plugin_folder
+from evokernel.core.records import Candidate, Job, ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import seeds
 from evokernel.policies.retrieval import occurs
 from evokernel.tasks.family import FAMILIES
@@ -24,7 +24,7 @@ from evokernel.tasks.loader import load
 from evokernel.verify import verify
 from evokernel.verify.reasons import REASONS
 
-HERE = folder("backend", "cuda")
+HERE = plugin_folder("backend", "cuda")
 CARDS = {item.id.removeprefix("cuda/"): item for item in seeds("cuda")}
 BLOCKS = {name: "".join(re.findall(r"^```cuda\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE)) for name, item in CARDS.items()}
 SHOWN = sorted(name for name, block in BLOCKS.items() if block)
@@ -54,7 +54,7 @@ def make_task() -> Task:
     signature = Signature(
         inputs=(tensor,),
         params=(tensor.model_copy(update={"name": "weight"}),),
-        scalars=(Number(name="eps", kind="float", value=1e-5),),
+        scalars=(ScalarArgument(name="eps", kind="float", value=1e-5),),
         outputs=(tensor.model_copy(update={"name": "out"}),),
     )
     return Task(id="t/t", family="elementwise", source="", signature=signature, work=Work(flops=1, bytes=1), sizes={"bench": {}})
@@ -86,7 +86,7 @@ def test_names_that_stand_in_every_kernel_call_no_card() -> None:
 @pytest.mark.parametrize("card", SHOWN)
 def test_what_a_card_shows_passes_the_screen(card: str) -> None:
     candidate = Candidate(backend="cuda", files={"kernel.cu": BLOCKS[card]})
-    assert list(make("backend", "cuda").screen(make_task(), candidate, Path())) == []
+    assert list(make_plugin("backend", "cuda").screen(make_task(), candidate, Path())) == []
 
 
 @needs_nvcc
@@ -114,7 +114,7 @@ def test_a_complete_kernel_computes_what_it_says(card: str, tmp_path: Path) -> N
     task = load(cuda_card_tasks.task(card, tmp_path))[0]
     candidate = Candidate(backend="cuda", files={"kernel.cu": BLOCKS[card]})
     outcome = verify(Job(backend="cuda", task=task, candidate=candidate, timeout_s=60, clock="synthetic"))
-    if make("backend", "cuda").device.name:
+    if make_plugin("backend", "cuda").device.name:
         assert outcome.feasible, outcome.failure
     else:
         assert outcome.failure
@@ -123,13 +123,13 @@ def test_a_complete_kernel_computes_what_it_says(card: str, tmp_path: Path) -> N
 
 def rendered(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return environment.get_template("rules.md").render(task=task, entry=make("backend", "cuda").entry(task))
+    return environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cuda").entry(task))
 
 
 def test_the_rules_say_what_the_backend_does() -> None:
     text = rendered(make_task())
     assert all(f"<{header}>" in text for header in HEADERS)
-    assert make("backend", "cuda").file in text
+    assert make_plugin("backend", "cuda").file in text
     assert "scalars are passed by value" in text
     assert "-std=c++17 -O3" in text
     assert "{{" not in text

@@ -7,15 +7,15 @@ import pytest
 from evokernel.app.factory import working_backend
 from evokernel.backends.cuda.build import find, plain
 from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Symbol, read, refuse_impossible
-from evokernel.core.config import resolve
+from evokernel.core.config import resolve_config
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.plugins import folder, make
+from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load
 from evokernel.verify import gates
 from evokernel.verify.trial import Trial
 
-HOME = folder("backend", "cuda") / "samples"
+HOME = plugin_folder("backend", "cuda") / "samples"
 pytestmark = pytest.mark.skipif(find("") is None, reason="no nvcc")
 TEXT = """
 template <int N> __global__ void twice(const float* x, float* y, int64_t n, float by) {
@@ -41,7 +41,7 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 
 @pytest.fixture
 def never():
-    return make("backend", "cuda", device="never")
+    return make_plugin("backend", "cuda", device="never")
 
 
 def recorded(backend, text: str, workdir: Path) -> dict:
@@ -145,7 +145,7 @@ def test_messages_of_nvcc_in_the_form_of_other_compilers():
 
 
 def test_a_run_needs_a_gpu():
-    config = resolve(None, (), base={"backend": {"name": "cuda", "device": "never"}})
+    config = resolve_config(None, (), base={"backend": {"name": "cuda", "device": "never"}})
     with pytest.raises(UserError, match="compiles one"):
         working_backend(config)
 

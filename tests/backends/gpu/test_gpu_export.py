@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from evokernel.backends.cuda.build import find
-from evokernel.core.plugins import folder
+from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import Candidate
 from evokernel.reports.export import template, wrapper
 from evokernel.tasks.loader import load
 
 
 def exported(backend: str, file: str, text: str, into) -> None:
-    task = load(str(folder("backend", backend) / "samples" / "task.py"))[0]
+    task = load(str(plugin_folder("backend", backend) / "samples" / "task.py"))[0]
     candidate = Candidate(backend=backend, files={file: text})
     test = template("test_kernel.py.j2", task=task)
     into.mkdir()
@@ -26,7 +26,7 @@ def exported(backend: str, file: str, text: str, into) -> None:
 
 def test_a_triton_kernels_own_test_passes_and_can_fail(tmp_path):
     pytest.importorskip("triton")
-    good = (folder("backend", "triton") / "samples" / "good" / "kernel.py").read_text()
+    good = (plugin_folder("backend", "triton") / "samples" / "good" / "kernel.py").read_text()
     exported("triton", "kernel.py", good, tmp_path / "good")
     exported("triton", "kernel.py", good.replace("slope * y", "2 * slope * y"), tmp_path / "bad")
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--import-mode=importlib", "-k", "0", str(tmp_path)]
@@ -38,7 +38,7 @@ def test_a_triton_kernels_own_test_passes_and_can_fail(tmp_path):
 @pytest.mark.skipif(find("") is None, reason="no nvcc")
 def test_a_cuda_kernel_is_built_and_called_with_its_arguments_in_order(tmp_path, monkeypatch):
     """As far as there is no GPU: the library is built and loaded, and the call is seen instead of made."""
-    good = (folder("backend", "cuda") / "samples" / "good" / "kernel.cu").read_text()
+    good = (plugin_folder("backend", "cuda") / "samples" / "good" / "kernel.cu").read_text()
     exported("cuda", "kernel.cu", good, tmp_path / "good")
     monkeypatch.setenv("CUDACXX", str(find("")))
     spec = importlib.util.spec_from_file_location("exported_model", tmp_path / "good" / "model_new.py")

@@ -5,7 +5,7 @@ import pytest
 from evokernel.backends.gpu import ncu
 from evokernel.backends.gpu.profile import profile
 from evokernel.backends.gpu.sanitizer_run import finding
-from evokernel.core.errors import CannotRun
+from evokernel.core.errors import ToolUnavailable
 from evokernel.tasks.loader import load
 
 SOURCE = {"kernel.cu": "__global__ void add(const float* x) {\n  __shared__ float t[256];\n  t[threadIdx.x] = x[0];\n  use(t[0]);\n}\n"}
@@ -73,7 +73,7 @@ def test_columns_in_another_order_and_more_of_them():
 
 
 def test_a_tool_that_may_not_read_counters():
-    with pytest.raises(CannotRun, match="ERR_NVGPUCTRPERM"):
+    with pytest.raises(ToolUnavailable, match="ERR_NVGPUCTRPERM"):
         ncu.rows("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n")
 
 

@@ -329,6 +329,6 @@ def test_whoever_wants_no_baseline_waits_for_none(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(baseline, "baseline_us", lambda task, chip: asked.append(task.id) or 9.0)
     task = load("starter/gelu")[0]
-    assert PallasBackend(device="never", baseline=False).timed(task, tmp_path, "").baseline_us == {}
+    assert PallasBackend(device="never", baseline=False).estimate_latency(task, tmp_path, "").baseline_us == {}
     assert not asked
-    assert PallasBackend(device="never").timed(task, tmp_path, "").baseline_us == {"xla": (9.0,)}
+    assert PallasBackend(device="never").estimate_latency(task, tmp_path, "").baseline_us == {"xla": (9.0,)}

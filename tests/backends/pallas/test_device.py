@@ -79,5 +79,5 @@ def test_a_program_the_device_refuses_is_the_candidates_fault(tmp_path):
 
 def test_who_insists_on_a_tpu_is_told_that_there_is_none(monkeypatch):
     monkeypatch.setattr(backend, "present", lambda: False)
-    assert "no TPU" in backend.PallasBackend(device="always").missing()
-    assert backend.PallasBackend().missing() == compiler.missing()
+    assert "no TPU" in backend.PallasBackend(device="always").unavailable_reason()
+    assert backend.PallasBackend().unavailable_reason() == compiler.missing()

@@ -240,10 +240,10 @@ def test_versions_are_the_pinned_ones():
 
 def test_where_tools_are_kept(monkeypatch):
     monkeypatch.setenv("EVOKERNEL_TOOLS", "~/tools")
-    assert paths.tools() == Path.home() / "tools"
+    assert paths.tools_folder() == Path.home() / "tools"
     monkeypatch.delenv("EVOKERNEL_TOOLS")
     monkeypatch.setenv("EVOKERNEL_CACHE", "/a")
-    assert paths.tools() == Path("/a/tools")
+    assert paths.tools_folder() == Path("/a/tools")
 
 
 def test_a_driver_that_does_not_compile(machine, monkeypatch):

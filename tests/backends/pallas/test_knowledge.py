@@ -26,14 +26,14 @@ from evokernel.backends.pallas.lower import lower, target
 from evokernel.backends.pallas.program_rules import findings, rules
 from evokernel.backends.pallas.schedule import Estimate, diagnose
 from evokernel.backends.pallas.schedule.diagnosis import ADVICE
-from evokernel.core.plugins import folder, make
-from evokernel.core.records import Number, Signature, Task, Tensor, Work
+from evokernel.core.plugins import make_plugin, plugin_folder
+from evokernel.core.records import ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import seeds
 from evokernel.policies.retrieval import occurs
 from evokernel.tasks.family import FAMILIES
 from evokernel.verify.reasons import REASONS
 
-HERE = folder("backend", "pallas")
+HERE = plugin_folder("backend", "pallas")
 CARDS = {item.id.removeprefix("pallas/"): item for item in seeds("pallas")}
 BLOCKS = {name: re.findall(r"^```python\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE) for name, item in CARDS.items()}
 REFUSALS = sorted(name for name, blocks in BLOCKS.items() if blocks and card_tools.refused(blocks[0]))
@@ -154,7 +154,7 @@ def test_rules_of_thumb_follow_from_the_chip() -> None:
     assert f"{latency * 1e6:.2f} µs × {bandwidth / 1e9:.0f} GB/s ≈ {latency * bandwidth / 1024:.0f} KiB" in CARDS["larger-blocks"].text
     assert f"at {bandwidth / 1e9:.0f} GB/s" in CARDS["fuse-passes"].text
     assert f"takes {2 * 4096 / chip.hbm_bytes_per_cycle:.0f} cycles" in CARDS["function-costs"].text
-    sizes = {name: make("backend", "pallas", chip=name).chip.vmem_bytes >> 20 for name in ("v5e", "v6e", "v5p", "v7x", "v4")}
+    sizes = {name: make_plugin("backend", "pallas", chip=name).chip.vmem_bytes >> 20 for name in ("v5e", "v6e", "v5p", "v7x", "v4")}
     assert sizes == {"v5e": 128, "v6e": 128, "v5p": 64, "v7x": 64, "v4": 16}
     assert "v5e, v6e have 128 MiB, v5p and v7x 64 MiB, v4 16 MiB" in CARDS["vmem-budget"].text
 
@@ -267,7 +267,7 @@ def make_task() -> Task:
     signature = Signature(
         inputs=(tensor,),
         params=(tensor.model_copy(update={"name": "weight"}),),
-        scalars=(Number(name="eps", kind="float", value=1e-5),),
+        scalars=(ScalarArgument(name="eps", kind="float", value=1e-5),),
         outputs=(tensor.model_copy(update={"name": "out"}),),
     )
     return Task(id="t/t", family="elementwise", source="", signature=signature, work=Work(flops=1, bytes=1), sizes={"bench": {}})
@@ -275,11 +275,11 @@ def make_task() -> Task:
 
 def rendered(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return environment.get_template("rules.md").render(task=task, entry=make("backend", "pallas").entry(task))
+    return environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "pallas").entry(task))
 
 
 def test_the_rules_say_what_the_backend_does() -> None:
-    text, backend = rendered(make_task()), make("backend", "pallas")
+    text, backend = rendered(make_task()), make_plugin("backend", "pallas")
     assert backend.file in text
     assert all(f"`{option}`" in text for option in ("interpret", "debug", "cost_estimate", "metadata"))
     assert {"interpret", "debug", "cost_estimate", "metadata"} <= set(rules().owned)

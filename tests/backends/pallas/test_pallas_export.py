@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from evokernel.backends.pallas.export import files
-from evokernel.core.plugins import folder
+from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import Candidate
 from evokernel.reports.export import template
 from evokernel.tasks.loader import load
 
 pytest.importorskip("jax")
-SAMPLES = folder("backend", "pallas") / "samples"
+SAMPLES = plugin_folder("backend", "pallas") / "samples"
 
 
 def test_its_own_test_passes_and_can_fail(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from evokernel.backends.gpu.program import FILE, Fill, Launch, read
 from evokernel.core.errors import CandidateError
-from evokernel.core.plugins import make
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Task
 from evokernel.tasks.loader import load
 from evokernel.verify import gates, verify
@@ -72,7 +72,7 @@ def job(task: Task, text: str) -> Job:
 
 def test_launches_scratch_and_choices_are_written_down(task, tmp_path):
     asked = job(task, TEXT)
-    with Trial(asked, make("backend", "triton", device="never"), tmp_path) as trial:
+    with Trial(asked, make_plugin("backend", "triton", device="never"), tmp_path) as trial:
         gates.screen(trial)
         gates.build(trial)
     found = read(tmp_path / "programs" / FILE)
@@ -94,7 +94,7 @@ def test_without_a_gpu_values_are_checked_and_nothing_is_timed(task):
     assert outcome.feasible, outcome.failure
     assert [gate.gate for gate in outcome.gates] == ["screen", "build", "check"]
     assert outcome.latency_us is None
-    assert any(line.startswith("times (") for line in outcome.without)
+    assert any(line.startswith("times (") for line in outcome.skipped_checks)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_without_a_gpu_values_are_checked_and_nothing_is_timed(task):
     ],
 )
 def test_what_is_refused(old, new, reason, words, task, tmp_path):
-    with Trial(job(task, TEXT.replace(old, new)), make("backend", "triton", device="never"), tmp_path) as trial:
+    with Trial(job(task, TEXT.replace(old, new)), make_plugin("backend", "triton", device="never"), tmp_path) as trial:
         with pytest.raises(CandidateError) as caught:
             gates.screen(trial)
     assert caught.value.reason == reason

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Access, Equipment, Kernel, Timed
+from evokernel.core.protocols import DeviceAccess, Kernel, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.cann.backend import Beside, OnCard
@@ -94,7 +94,7 @@ class AscendcBackend:
             return (path / "op_kernel").is_dir()
         return path.suffix == ".txt" and path.is_file() and all(part in path.read_text(errors="replace") for part in SIX_PARTS)
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         from evokernel.backends.native.toolchain import missing
 
         if self.toolchain != "twin":
@@ -114,13 +114,13 @@ class AscendcBackend:
         twin = {"chip": self.chip.name, "toolchain": "twin", "twin": contents()[:12], "level": self.level}
         return twin | ({"compiler": version(path)} if path else {}) | (self.beside.versions() if self.beside else {})
 
-    def equipment(self) -> Iterable[Equipment]:
+    def optional_tools(self) -> Iterable[OptionalTool]:
         from evokernel.backends.ascendc.build import contents
         from evokernel.backends.ascendc.cann.backend import equipment
 
         return equipment(contents()[:12])
 
-    def entry(self, task: Task) -> str:
+    def entry_point(self, task: Task) -> str:
         from evokernel.backends.ascendc.entry import described
 
         return described(task.signature)
@@ -131,7 +131,7 @@ class AscendcBackend:
 
         return read(candidate.files, task.signature)
 
-    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+    def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         """A project of another's form was written for one size."""
         return SIZES if self.file in candidate.files else ("bench",)
 
@@ -156,10 +156,10 @@ class AscendcBackend:
         if self.beside and self.toolchain == "auto":  # a second opinion: the twin's has the better hints
             self.beside.check(project, workdir)
 
-    def access(self, workdir: Path) -> Access | None:
+    def access(self, workdir: Path) -> DeviceAccess | None:
         return self.card.access(workdir) if self.card else None
 
-    def opened(self, workdir: Path) -> None:
+    def preload(self, workdir: Path) -> None:
         """In the child, before it is closed in. Nothing of a card's: a runtime that starts threads could not be closed in any more."""
         from evokernel.backends.ascendc.loader import open_twin
 
@@ -178,12 +178,12 @@ class AscendcBackend:
         except ValueError as error:
             raise InfraError(str(error)) from error
 
-    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+    def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         from evokernel.backends.ascendc.diagnostics import sources, told
 
-        return self.card.told(workdir, error) if self.card else told(workdir, sources(workdir), error)
+        return self.card.explain_failure(workdir, error) if self.card else told(workdir, sources(workdir), error)
 
-    def sampled(self, workdir: Path, said: str) -> str:
+    def partial_run_note(self, workdir: Path, said: str) -> str:
         from evokernel.backends.ascendc.simulator_report import reports
 
         if self.card:
@@ -191,30 +191,30 @@ class AscendcBackend:
         found = reports(said, plan(workdir)["mark"])
         return f"{found[-1].ran} of {found[-1].blocks} blocks were run" if found and found[-1].ran < found[-1].blocks else ""
 
-    def sanitizer(self) -> Equipment | None:
+    def sanitizer(self) -> OptionalTool | None:
         if self.card:
-            return Equipment("sanitizer", False, "nobody watches memory on a card; verify with backend.toolchain=twin, which does")
+            return OptionalTool("sanitizer", False, "nobody watches memory on a card; verify with backend.toolchain=twin, which does")
         return None  # the twin looks for races, accesses out of bounds and memory that was never set, whenever a kernel is run
 
-    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         return {}
 
-    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
         return None
 
-    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
+    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
         from evokernel.backends.ascendc.baseline import baseline_us
         from evokernel.backends.ascendc.profile import profile
         from evokernel.backends.ascendc.simulator_report import at_size, reports
 
         if self.card:
-            return self.card.timed(task, workdir)
-        if self.beside and (simulated := self.beside.timed(task, workdir)):
+            return self.card.estimate_latency(task, workdir)
+        if self.beside and (simulated := self.beside.estimate_latency(task, workdir)):
             return simulated
         tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
         found = at_size(reports(said, plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
         base = baseline_us(task, self.chip)
-        return Timed(CLOCK, (found.us,), {"torch": (base.us,)} if base.us else {}, profile(task, found, self.chip))
+        return TimingResult(CLOCK, (found.us,), {"torch": (base.us,)} if base.us else {}, profile(task, found, self.chip))
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None

@@ -119,7 +119,7 @@ def baseline_us(task: Task, chip: Chip) -> Baseline:
 @lru_cache(maxsize=64)
 def at_bench(source: str, name: str) -> Program:
     """Traced at the bench size alone, for references whose steps depend on the size; kept, since such references have many."""
-    place = paths.cache() / "programs" / f"{key(source, BENCH_ALONE)}.json"
+    place = paths.cache_folder() / "programs" / f"{key(source, BENCH_ALONE)}.json"
     try:
         return Program.model_validate_json(place.read_bytes())
     except (OSError, ValidationError):
@@ -132,7 +132,7 @@ def at_bench(source: str, name: str) -> Program:
     except UserError as error:
         found = Program(gap=str(error))
     try:
-        paths.write(place, found.model_dump_json().encode())
+        paths.write_bytes(place, found.model_dump_json().encode())
     except OSError as error:
         log.debug("traced program not kept: %s", error)
     return found

@@ -203,12 +203,12 @@ def contents() -> str:
 
 def runtime_library(path: str) -> Path:
     """The twin's own library, compiled once per machine."""
-    folder = paths.cache() / "ascendc" / key_of(contents(), version_text(path))
+    folder = paths.cache_folder() / "ascendc" / key_of(contents(), version_text(path))
     made = folder / RUNTIME
     if made.exists():
         return made
     try:
-        with paths.locked(folder / "lock"):  # for whoever comes while another compiles it
+        with paths.hold_lock(folder / "lock"):  # for whoever comes while another compiles it
             if not made.exists():
                 log.warning("the twin of the device is compiled, once on this machine: some 20 s")
                 with tempfile.TemporaryDirectory(dir=folder) as building:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from evokernel.core.c_tokens import tokens
+from evokernel.core.c_tokens import tokenize
 
 OPERATOR = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
 REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
@@ -60,7 +60,7 @@ class Definition(NamedTuple):
 @lru_cache(maxsize=64)
 def code(text: str) -> str:
     """The text without its comments and what stands after `#if 0`; lines stay where they are."""
-    plain = "".join(blank(token.text) if token.kind == "comment" else token.text for token in tokens(text))
+    plain = "".join(blank(token.text) if token.kind == "comment" else token.text for token in tokenize(text))
     made: list[str] = []
     depth, dead = 0, 0  # of #if; of the one that is off
     for line in plain.splitlines(keepends=True):

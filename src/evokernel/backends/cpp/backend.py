@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.core.protocols import Equipment, Kernel
+from evokernel.core.protocols import Kernel, OptionalTool
 
 if TYPE_CHECKING:
     from evokernel.core.errors import CandidateError
@@ -25,7 +25,7 @@ class CppBackend:
         self.build_timeout_s = build_timeout_s
         self.compiler, self.flags, self.threads = compiler, flags, threads
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         from evokernel.backends.native.toolchain import missing
 
         return missing(self.compiler)
@@ -36,13 +36,13 @@ class CppBackend:
         path = find(self.compiler)
         return {"compiler": version(path), "processor": processor()} if path else {"processor": processor()}
 
-    def equipment(self) -> Iterable[Equipment]:
+    def optional_tools(self) -> Iterable[OptionalTool]:
         from evokernel.backends.cpp.ceilings import known
         from evokernel.backends.cpp.sanitizer_build import found
 
         return [found(self.compiler), *known()]
 
-    def entry(self, task: Task) -> str:
+    def entry_point(self, task: Task) -> str:
         from evokernel.backends.cpp.abi import described
 
         return described(task.signature)
@@ -65,17 +65,17 @@ class CppBackend:
 
         return (WatchedKernel if is_watched() else CppKernel)(workdir / "kernel.so")
 
-    def sanitizer(self) -> Equipment | None:
+    def sanitizer(self) -> OptionalTool | None:
         from evokernel.backends.cpp.sanitizer_build import found
 
         return found(self.compiler)
 
-    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         from evokernel.backends.cpp.sanitizer_build import build
 
         return build(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
 
-    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
         from evokernel.backends.cpp.sanitizer_report import explained
 
         return explained(report, candidate, workdir)

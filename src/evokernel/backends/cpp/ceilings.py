@@ -17,7 +17,7 @@ from evokernel.backends.cpp.build import FLAGS
 from evokernel.backends.native.toolchain import compile, find, processor, version
 from evokernel.core import paths
 from evokernel.core.errors import InfraError
-from evokernel.core.protocols import Equipment
+from evokernel.core.protocols import OptionalTool
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 60.0
@@ -47,27 +47,27 @@ def measured(compiler: str, flags: str) -> Ceilings:
         return NOMINAL
     source = (Path(__file__).parent / "ceilings.cpp").read_text()
     key = hashlib.sha256("\0".join([source, version(path), flags, processor()]).encode()).hexdigest()[:16]
-    kept = paths.cache() / "ceilings" / f"{key}.json"
+    kept = paths.cache_folder() / "ceilings" / f"{key}.json"
     try:
         return Ceilings(**json.loads(kept.read_text()))
     except (OSError, ValueError, TypeError):
         found = measure(path, flags, source)
     try:
-        paths.write(kept, json.dumps(found._asdict()).encode())
+        paths.write_bytes(kept, json.dumps(found._asdict()).encode())
     except OSError as error:
         log.debug("ceilings are not kept: %s", error)
     return found
 
 
-def known() -> Iterator[Equipment]:
+def known() -> Iterator[OptionalTool]:
     """What was measured last, whatever the compiler; nothing before a kernel was timed."""
-    for kept in sorted((paths.cache() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
+    for kept in sorted((paths.cache_folder() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
         try:
             best = Ceilings(**json.loads(kept.read_text()))
             detail = f"{best.memory_gbs:.3g} GB/s from memory, {best.cache_gbs:.3g} from cache, {best.gflops:.3g} GFLOP/s on one core"
-            yield Equipment("ceilings", True, detail)
+            yield OptionalTool("ceilings", True, detail)
         except (OSError, ValueError, TypeError):
-            yield Equipment("ceilings", False, f"{kept} cannot be read; it will be measured again")
+            yield OptionalTool("ceilings", False, f"{kept} cannot be read; it will be measured again")
 
 
 def measure(path: str, flags: str, source: str) -> Ceilings:

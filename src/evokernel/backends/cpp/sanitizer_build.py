@@ -17,7 +17,7 @@ from evokernel.backends.cpp.build import FLAGS, LIBRARY, SOURCE, TIMEOUT_S, comp
 from evokernel.backends.native.diagnostics import first_errors, refuse_killed
 from evokernel.backends.native.toolchain import compile, find, is_gcc, missing, version_text
 from evokernel.core.errors import CandidateError, InfraError, UserError
-from evokernel.core.protocols import Equipment
+from evokernel.core.protocols import OptionalTool
 from evokernel.core.records import Candidate, Task
 
 NAME = "sanitizer"
@@ -35,17 +35,17 @@ def settings() -> dict[str, dict[str, object]]:
     return tomllib.loads((Path(__file__).parent / "sanitizer.toml").read_text())
 
 
-def found(compiler: str) -> Equipment:
+def found(compiler: str) -> OptionalTool:
     """Whether the compiler comes with its sanitizers."""
     path = find(compiler)
     if path is None:
-        return Equipment(NAME, False, missing(compiler) or "no C++ compiler")
+        return OptionalTool(NAME, False, missing(compiler) or "no C++ compiler")
     if sys.platform != "linux":
-        return Equipment(NAME, False, "memory accesses of kernels are watched on Linux only")
+        return OptionalTool(NAME, False, "memory accesses of kernels are watched on Linux only")
     if runtime(path):
-        return Equipment(NAME, True, "AddressSanitizer and UndefinedBehaviorSanitizer, run on every correct kernel")
+        return OptionalTool(NAME, True, "AddressSanitizer and UndefinedBehaviorSanitizer, run on every correct kernel")
     fix = "apt install libasan8 libubsan1, dnf install libasan libubsan, or install clang's compiler-rt"
-    return Equipment(NAME, False, f"{Path(path).name} has none, so memory accesses of kernels are not watched: {fix}")
+    return OptionalTool(NAME, False, f"{Path(path).name} has none, so memory accesses of kernels are not watched: {fix}")
 
 
 @lru_cache

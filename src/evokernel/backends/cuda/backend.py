@@ -10,7 +10,7 @@ from evokernel.backends.cuda.model import CLASS, is_model
 from evokernel.backends.cuda.model import FILE as MODEL
 from evokernel.backends.gpu.backend import PROGRAMS, GpuBackend
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.protocols import Call, Equipment, Kernel
+from evokernel.core.protocols import CallShape, Kernel, OptionalTool
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
@@ -26,7 +26,7 @@ class CudaBackend(GpuBackend):
     "always"; `number` is which. `build_timeout_s` is what compiling may take. `profiler` "never" leaves Nsight Compute out.
     """
 
-    drafts: ClassVar[bool] = False
+    can_check_values: ClassVar[bool] = False
     file = "kernel.cu"
     takes: ClassVar[tuple[str, ...]] = (".py",)
     environment: ClassVar[dict[str, str]] = {}
@@ -55,11 +55,11 @@ class CudaBackend(GpuBackend):
             text = file.read(HEAD_BYTES)
         return f"class {CLASS}" in text and "load_inline" in text
 
-    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+    def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         """A model is written for the size its problem has, and held to no other."""
-        return ("bench",) if is_model(candidate) else super().tried(candidate)
+        return ("bench",) if is_model(candidate) else super().sizes_for(candidate)
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         from evokernel.backends.cuda.build import MISSING, find
         from evokernel.backends.native import toolchain
 
@@ -67,7 +67,7 @@ class CudaBackend(GpuBackend):
             return f"{self.device.why_not}: leave out backend.device=always to compile kernels without running them"
         return toolchain.missing("") if find(self.compiler) else MISSING  # nvcc compiles host code with another's compiler
 
-    def unjudged(self) -> str | None:
+    def limitations(self) -> str | None:
         return None if self.device.name else f"{self.device.why_not}: kernels are compiled and recorded here, and not run"
 
     def versions(self) -> dict[str, str]:
@@ -76,21 +76,21 @@ class CudaBackend(GpuBackend):
         path = find(self.compiler)
         return self.device_versions() | ({"compiler": version(path)} if path else {})
 
-    def equipment(self) -> Iterable[Equipment]:
+    def optional_tools(self) -> Iterable[OptionalTool]:
         from evokernel.backends.gpu.tools import equipment
 
         return equipment(self.device, "kernels are compiled and recorded, not run, so that none can be correct")
 
-    def entry(self, task: Task) -> str:
+    def entry_point(self, task: Task) -> str:
         from evokernel.backends.cuda.abi import described
 
         return described(task.signature)
 
-    def warm(self) -> None:
+    def load_libraries(self) -> None:
         from evokernel.backends.cuda import record  # noqa: F401
         from evokernel.backends.gpu import replay  # noqa: F401
 
-    def trace(self, candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         if (candidate / MODEL).exists():
             from evokernel.backends.cuda.model.record import record as record_model
 
@@ -99,13 +99,13 @@ class CudaBackend(GpuBackend):
 
         record(candidate, calls, into)
 
-    def inspect(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         from evokernel.backends.gpu.program import FILE, read, refuse_impossible
 
         for program in read(programs / FILE).values():
             refuse_impossible(program)
 
-    def lower(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         pass  # compiled before they were recorded
 
     def explain(self, error: Exception) -> CandidateError:

@@ -135,9 +135,9 @@ def judge(done: Compiled, task: Task, source: str, workdir: Path, timeout_s: flo
 def recording_library(path: str) -> Path:
     """The stand-in, compiled once per machine and toolkit."""
     source = HERE / "recorder.cpp"
-    folder = paths.cache() / "cuda" / key_of(source.read_text(), version_text(path))
+    folder = paths.cache_folder() / "cuda" / key_of(source.read_text(), version_text(path))
     made = folder / RECORDER
-    with paths.locked(folder / "lock"):
+    with paths.hold_lock(folder / "lock"):
         if made.exists():
             return made
         try:

@@ -19,7 +19,7 @@ from evokernel.backends.gpu.cubin import Function, functions
 from evokernel.backends.gpu.driver import ATTRIBUTES
 from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Step, Symbol, TensorMap, key, renumbered, written
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Call
+from evokernel.core.protocols import CallShape
 
 LIBRARY, RECORDER, IMAGE, KNOWN = "kernel.so", "recorder.so", "kernel{}.image", "device.json"
 UNDEFINED = re.compile(r"undefined symbol: (\w+)")
@@ -33,7 +33,7 @@ STREAM = 0x5EED57EA0
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 
-def record(workdir: Path, calls: Mapping[str, Call], into: Path) -> None:
+def record(workdir: Path, calls: Mapping[str, CallShape], into: Path) -> None:
     """Leaves the programs of all sizes and the device code in a folder."""
     tape = Tape(workdir)
     entry = loaded(workdir / LIBRARY)
@@ -128,7 +128,7 @@ def unloadable(error: Exception) -> CandidateError:
     return CandidateError("symbol", f"the built kernel cannot be loaded: {error}")
 
 
-def program(tape: Tape, entry: Any, call: Call) -> Program:
+def program(tape: Tape, entry: Any, call: CallShape) -> Program:
     """One call of the launch function."""
     bases, sizes = places(call)
     values, kept = arguments(call, bases)
@@ -143,13 +143,13 @@ def program(tape: Tape, entry: Any, call: Call) -> Program:
     return Program(tuple(sizes), len(call.outputs), tuple(scratch), placed, tuple(data))
 
 
-def places(call: Call) -> tuple[list[int], list[int]]:
+def places(call: CallShape) -> tuple[list[int], list[int]]:
     """Addresses for inputs and outputs, where nothing is, and how many bytes each has."""
     tensors = (*call.inputs, *call.outputs)
     return [FIRST + APART * number for number in range(len(tensors))], [nbytes(dtype, shape) for _, dtype, shape in tensors]
 
 
-def arguments(call: Call, bases: Sequence[int]) -> tuple[list[object], list[np.ndarray]]:
+def arguments(call: CallShape, bases: Sequence[int]) -> tuple[list[object], list[np.ndarray]]:
     """In the order of the signature: every tensor with its shape, numbers between inputs and outputs."""
     shapes = [np.array(shape or (0,), np.int64) for _, _, shape in (*call.inputs, *call.outputs)]
     pairs = [(ctypes.c_void_p(base), ctypes.c_void_p(shape.ctypes.data)) for base, shape in zip(bases, shapes, strict=True)]
@@ -219,7 +219,7 @@ def nbytes(dtype: str, shape: Sequence[int]) -> int:
     return count
 
 
-def key_of(call: Call) -> str:
+def key_of(call: CallShape) -> str:
     """Of the program for a call."""
     tensors = [(dtype, shape) for _, dtype, shape in (*call.inputs, *call.outputs)]
     return key(tensors, [(kind, value) for _, kind, value in call.scalars])

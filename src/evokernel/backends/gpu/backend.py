@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.core.errors import CandidateError, CannotRun
-from evokernel.core.protocols import Access, Arguments, Equipment, Timed
+from evokernel.core.errors import CandidateError, ToolUnavailable
+from evokernel.core.protocols import Arguments, DeviceAccess, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.backends.gpu.devices import Device
@@ -56,29 +56,29 @@ class GpuBackend:
         found = {"architecture": self.architecture}
         return found | ({"gpu": self.device.name, "driver": self.device.driver} if self.device.name else {})
 
-    def access(self, workdir: Path) -> Access | None:
+    def access(self, workdir: Path) -> DeviceAccess | None:
         from evokernel.backends.gpu.devices import access
 
         return access() if (workdir / PROGRAMS).exists() and self.device.name else None
 
-    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+    def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED
 
-    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+    def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         return error
 
-    def opened(self, workdir: Path) -> None:
+    def preload(self, workdir: Path) -> None:
         pass  # the driver starts threads, and a process with threads could not be closed in
 
-    def sampled(self, workdir: Path, said: str) -> str:
+    def partial_run_note(self, workdir: Path, said: str) -> str:
         return ""
 
-    def sanitizer(self) -> Equipment | None:
+    def sanitizer(self) -> OptionalTool | None:
         from evokernel.backends.gpu.tools import sanitizer
 
         return sanitizer(self.device)
 
-    def watched(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
+    def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
         from evokernel.backends.gpu.sanitizer_run import lay_out, sanitize
 
         tool = self.sanitizer()
@@ -86,16 +86,16 @@ class GpuBackend:
         lay_out(folder, workdir / PROGRAMS, calls, self.number)
         sanitize(tool.detail, folder, candidate.files)
 
-    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         return {}
 
-    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
         return None
 
-    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
-        raise CannotRun(f"times ({self.device.why_not})")
+    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
+        raise ToolUnavailable(f"times ({self.device.why_not})")
 
-    def measured(self, job: Job, workdir: Path, beside: Path | None) -> Timed:
+    def measure_latency(self, job: Job, workdir: Path, beside: Path | None) -> TimingResult:
         from evokernel.backends.gpu.latency import timed
 
         best = beside / PROGRAMS if beside else None

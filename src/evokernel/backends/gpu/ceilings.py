@@ -70,10 +70,10 @@ def kept(device: str) -> dict[str, float] | None:
 
 def keep(device: str, found: dict[str, float]) -> None:
     try:
-        paths.write(place(device), json.dumps(found).encode())
+        paths.write_bytes(place(device), json.dumps(found).encode())
     except OSError as error:
         log.debug("ceilings are not kept: %s", error)
 
 
 def place(device: str) -> Any:
-    return paths.cache() / "ceilings" / f"gpu-{''.join(c if c.isalnum() else '-' for c in device)}.json"
+    return paths.cache_folder() / "ceilings" / f"gpu-{''.join(c if c.isalnum() else '-' for c in device)}.json"

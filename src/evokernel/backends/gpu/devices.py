@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core import isolated_python
-from evokernel.core.protocols import Access
+from evokernel.core.protocols import DeviceAccess
 
 TIMEOUT_S = 60.0
 SPECIAL = 9
@@ -39,7 +39,7 @@ def device(number: int = 0) -> Device:
         return Device(why_not="no NVIDIA GPU")
     try:
         done = subprocess.run(
-            isolated_python.command(__name__, "main", str(number)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            isolated_python.isolated_command(__name__, "main", str(number)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         found = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
@@ -59,6 +59,6 @@ def main() -> None:
     sys.stdout.write(json.dumps(found._asdict()) + "\n")
 
 
-def access() -> Access:
+def access() -> DeviceAccess:
     """What a process that runs recorded programs needs: there, nothing of the candidate is on the processor."""
-    return Access((), (), dict(CARD_VARIABLES), holds_candidate=False)
+    return DeviceAccess((), (), dict(CARD_VARIABLES), holds_candidate=False)

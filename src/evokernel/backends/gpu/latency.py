@@ -11,8 +11,8 @@ from evokernel.backends.gpu import timing_client
 from evokernel.backends.gpu.devices import Device
 from evokernel.backends.gpu.profile import profile
 from evokernel.backends.gpu.program import FILE, key
-from evokernel.core.errors import CannotRun
-from evokernel.core.protocols import Timed
+from evokernel.core.errors import ToolUnavailable
+from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Task
 
 CLOCK = "gpu"
@@ -28,7 +28,7 @@ def timed(
     baselines: Sequence[str] = ("eager",),
     seconds: float = 1.0,
     profiler: str = "never",
-) -> Timed:
+) -> TimingResult:
     """Asks the process that holds the clock."""
     more = {"seconds": seconds, "incumbent": str(beside) if beside else "", "baselines": list(baselines)}
     order = ordered(task, programs) | more
@@ -39,7 +39,7 @@ def timed(
     counted, noted = counters(programs, order["key"], number) if profiler == "ncu" else ({}, "")
     measured = profile(task, own["samples_us"], own["warm_us"], ceilings, counted, noted)
     best = tuple(found["incumbent"]["samples_us"]) if "incumbent" in found else ()
-    return Timed(CLOCK, tuple(own["samples_us"]), others, measured, best)
+    return TimingResult(CLOCK, tuple(own["samples_us"]), others, measured, best)
 
 
 def counters(programs: Path, key: str, number: int) -> tuple[dict[str, float], str]:
@@ -52,7 +52,7 @@ def counters(programs: Path, key: str, number: int) -> tuple[dict[str, float], s
         return {}, "ncu is not found"
     try:
         return ncu.counters(tool, programs, key, number), ""
-    except CannotRun as error:
+    except ToolUnavailable as error:
         return {}, str(error)
 
 

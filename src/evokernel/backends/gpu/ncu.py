@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evokernel.backends.gpu.sanitizer_run import run
 from evokernel.backends.gpu.standalone import INPUTS
-from evokernel.core.errors import CannotRun
+from evokernel.core.errors import ToolUnavailable
 
 TIME = "gpu__time_duration.sum"
 READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
@@ -45,7 +45,7 @@ def rows(text: str) -> list[dict[str, float]]:
     lines = [line for line in text.splitlines() if line.startswith('"')]
     if len(lines) < 3:
         said = next((line for line in text.splitlines() if "ERR" in line or "rror" in line), "it printed no table")
-        raise CannotRun(f"ncu: {said.strip('= ')[:200]}")
+        raise ToolUnavailable(f"ncu: {said.strip('= ')[:200]}")
     names, units, *found = csv.reader(io.StringIO("\n".join(lines)))
     made = []
     for values in found:

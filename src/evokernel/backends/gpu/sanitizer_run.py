@@ -13,7 +13,7 @@ from typing import NamedTuple
 from evokernel.backends.gpu.program import key
 from evokernel.backends.gpu.standalone import INPUTS
 from evokernel.core import isolated_python
-from evokernel.core.errors import CandidateError, CannotRun
+from evokernel.core.errors import CandidateError, ToolUnavailable
 from evokernel.core.protocols import Arguments
 
 TOOLS = (("memcheck", "--padding", "4096"), ("racecheck",), ("initcheck",), ("synccheck",))
@@ -61,13 +61,13 @@ def lay_out(folder: Path, programs: Path, calls: Sequence[Arguments], number: in
 
 def run(command: Sequence[str], folder: Path, timeout_s: float) -> str:
     """What a tool prints about `standalone`."""
-    whole = [*command, *isolated_python.command("evokernel.backends.gpu.standalone", "main", str(folder))]
+    whole = [*command, *isolated_python.isolated_command("evokernel.backends.gpu.standalone", "main", str(folder))]
     try:
         done = subprocess.run(whole, capture_output=True, text=True, timeout=timeout_s, cwd=folder, check=False)
     except subprocess.TimeoutExpired as error:
-        raise CannotRun(f"{Path(command[0]).name} did not finish within {timeout_s:g} s") from error
+        raise ToolUnavailable(f"{Path(command[0]).name} did not finish within {timeout_s:g} s") from error
     except OSError as error:
-        raise CannotRun(f"{Path(command[0]).name} cannot be started: {error}") from error
+        raise ToolUnavailable(f"{Path(command[0]).name} cannot be started: {error}") from error
     return done.stdout + done.stderr
 
 
@@ -82,7 +82,7 @@ def sanitize(tool: str, folder: Path, sources: Mapping[str, str]) -> None:
     for (name, *_), text in zip(TOOLS, texts):
         if DONE not in text.splitlines():
             said = next((line.removeprefix(LEFT) for line in text.splitlines() if "rror" in line), text[-200:])
-            raise CannotRun(f"compute-sanitizer's {name} does not work here: {said.strip()[:200]}")
+            raise ToolUnavailable(f"compute-sanitizer's {name} does not work here: {said.strip()[:200]}")
 
 
 def finding(text: str, sources: Mapping[str, str]) -> CandidateError | None:

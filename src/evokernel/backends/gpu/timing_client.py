@@ -13,7 +13,7 @@ from typing import IO, Any
 from evokernel.backends.gpu import ceilings
 from evokernel.backends.gpu.devices import Device
 from evokernel.core import isolated_python
-from evokernel.core.devices import alone, physical
+from evokernel.core.devices import hold_device, physical_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 START_S, ANSWER_S = 120.0, 300.0
@@ -27,7 +27,7 @@ class Timer:
     def __init__(self, number: int) -> None:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
-            isolated_python.command("evokernel.backends.gpu.timing_server", "main", str(number)),
+            isolated_python.isolated_command("evokernel.backends.gpu.timing_server", "main", str(number)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -75,7 +75,7 @@ class Timer:
 
 def ask(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
     """An order to the process for this device, with the device to ourselves."""
-    with alone(f"gpu{physical(number, VISIBLE)}"):
+    with hold_device(f"gpu{physical_device(number, VISIBLE)}"):
         if number not in TIMERS or TIMERS[number].process.poll() is not None:
             TIMERS[number] = Timer(number)
         found = TIMERS[number].ask(order, timeout_s)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evokernel.backends.gpu import ceilings
 from evokernel.backends.gpu.devices import Device
-from evokernel.core.protocols import Equipment
+from evokernel.core.protocols import OptionalTool
 
 PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/opt/nvidia/nsight-compute")
 
@@ -23,23 +23,23 @@ def find(name: str) -> str | None:
     return found or next((str(path) for path in sorted(Path(PLACES[2]).glob(f"*/{name}"), reverse=True)), None)
 
 
-def sanitizer(device: Device) -> Equipment | None:
+def sanitizer(device: Device) -> OptionalTool | None:
     """Where there is a GPU: the path of the tool, or what is missing."""
     if not device.name:
         return None
     path = find("compute-sanitizer")
-    return Equipment("sanitizer", bool(path), path or "compute-sanitizer is not found: it comes with the CUDA toolkit")
+    return OptionalTool("sanitizer", bool(path), path or "compute-sanitizer is not found: it comes with the CUDA toolkit")
 
 
-def equipment(device: Device, otherwise: str) -> Iterator[Equipment]:
+def equipment(device: Device, otherwise: str) -> Iterator[OptionalTool]:
     """What `doctor` says; `otherwise` is what is done without a GPU."""
     if not device.name:
-        yield Equipment("gpu", False, f"{device.why_not}; {otherwise}")
+        yield OptionalTool("gpu", False, f"{device.why_not}; {otherwise}")
         return
-    yield Equipment("gpu", True, f"{device.name} ({device.architecture}), driver for CUDA {device.driver}; kernels are timed on it")
+    yield OptionalTool("gpu", True, f"{device.name} ({device.architecture}), driver for CUDA {device.driver}; kernels are timed on it")
     for name, use in (("compute-sanitizer", "memory accesses are not watched"), ("ncu", "profiles are counted bytes and operations")):
         path = find(name)
-        yield Equipment(name, bool(path), path or f"not found: {use}; it comes with the CUDA toolkit")
+        yield OptionalTool(name, bool(path), path or f"not found: {use}; it comes with the CUDA toolkit")
     known = ceilings.kept(f"{device.name} {device.driver}")
     if known:
-        yield Equipment("ceilings", True, f"{known['copy_gbs']:.4g} GB/s copied, {known['bfloat16_tflops']:.3g} TFLOP/s in bfloat16")
+        yield OptionalTool("ceilings", True, f"{known['copy_gbs']:.4g} GB/s copied, {known['bfloat16_tflops']:.3g} TFLOP/s in bfloat16")

@@ -74,7 +74,7 @@ def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
 
 def tokens(source: str) -> Iterator[Token]:
     """The text as the preprocessor sees it: comments and blanks gone, signs in their usual spelling."""
-    for token in c_tokens.tokens(source):
+    for token in c_tokens.tokenize(source):
         if token.kind not in ("comment", "space"):
             yield token._replace(kind="string" if token.kind == "raw" else token.kind, text=token.text.replace("%:", "#"))
 
@@ -89,7 +89,7 @@ def findings(name: str, source: str, rules: Rules, files: Collection[str] = ()) 
         yield f"{name} holds more than {LITERALS} number literals: compute what a table would hold"
     if returned := LONE_RETURN.search(source):
         yield f"{name} line {source.count(chr(10), 0, returned.start()) + 1}: '\\r' without '\\n' after it ends a line for compilers only"
-    for token in c_tokens.tokens(source):
+    for token in c_tokens.tokenize(source):
         if token.kind != "comment" and (control := CONTROL.search(token.text)):
             yield f"{name} line {token.line}: {control[0]!r} is no character of a program"
     for token in found:

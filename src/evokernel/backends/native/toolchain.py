@@ -95,7 +95,7 @@ def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float
     Besides its own parts it sees what was precompiled, and the folders in `readable`.
     """
     limits = {"RLIMIT_CPU": int(timeout_s) + 5, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_AS": MEMORY_BYTES, "RLIMIT_NOFILE": 1024}
-    seen = [str(paths.cache() / "headers"), *map(str, readable)]
+    seen = [str(paths.cache_folder() / "headers"), *map(str, readable)]
     jail = profiles.compiler(path, seen, str(workdir), PASSED_ON[1:], limits)
     given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     environment = {"PATH": os.defpath, **given, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
@@ -148,10 +148,10 @@ def precompiled(path: str, options: Sequence[str], text: str, readable: Sequence
     options = [option for option in options if option != "-shared"]
     if not is_gcc(path):
         return None
-    folder = paths.cache() / "headers" / key_of(text, contents, version_text(path), *options, processor())
+    folder = paths.cache_folder() / "headers" / key_of(text, contents, version_text(path), *options, processor())
     try:
         if not (folder / f"{HEADER}.gch").exists():
-            with paths.locked(folder / "lock"):  # for whoever comes while another compiles it
+            with paths.hold_lock(folder / "lock"):  # for whoever comes while another compiles it
                 if not (folder / f"{HEADER}.gch").exists() and not compile_header(path, options, text, folder, readable):
                     return None
     except OSError as error:

@@ -12,7 +12,7 @@ from evokernel.backends.pallas.device import CLOCK as MEASURED
 from evokernel.backends.pallas.device import measure, present
 from evokernel.backends.pallas.environment import ENVIRONMENT
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call, Equipment, Kernel, Timed
+from evokernel.core.protocols import CallShape, Kernel, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Outcome, Profile, Task
@@ -40,7 +40,7 @@ class PallasBackend:
         self.measures = device == "always" or (device == "auto" and present())
         self.repeatable = not self.measures
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         from evokernel.backends.pallas.compiler import missing
 
         if self.device == "always" and not present():
@@ -52,32 +52,32 @@ class PallasBackend:
 
         return {"chip": self.chip.name, **versions()}
 
-    def equipment(self) -> Iterable[Equipment]:
+    def optional_tools(self) -> Iterable[OptionalTool]:
         found = present()
-        yield Equipment("tpu", found, "found; kernels are timed on it" if found else NO_TPU)
+        yield OptionalTool("tpu", found, "found; kernels are timed on it" if found else NO_TPU)
 
-    def entry(self, task: Task) -> str:
+    def entry_point(self, task: Task) -> str:
         from evokernel.backends.pallas.entry import described
 
         return described(task.signature)
 
-    def warm(self) -> None:
+    def load_libraries(self) -> None:
         from evokernel.backends.pallas import inspection, kernel, trace  # noqa: F401
         from evokernel.backends.pallas.interpret import warm
 
         warm()
 
-    def trace(self, candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         from evokernel.backends.pallas.trace import trace
 
         trace(candidate, calls, into, self.chip)
 
-    def inspect(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         from evokernel.backends.pallas.inspection import inspect
 
         inspect(programs, calls, into, self.chip)
 
-    def lower(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         from evokernel.backends.pallas.inspection import lower
 
         lower(programs, into, self.chip)
@@ -107,28 +107,28 @@ class PallasBackend:
 
         return PallasKernel(workdir, self.chip)
 
-    def sanitizer(self) -> Equipment | None:
+    def sanitizer(self) -> OptionalTool | None:
         return None  # interpret mode looks for races, accesses out of bounds and memory that was never set, whenever a kernel is run
 
-    def sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
+    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         return {}
 
-    def diagnosed(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
+    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
         return None
 
-    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+    def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED
 
-    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+    def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         return error  # interpret mode says what is wrong in the words of the kernel's writer already
 
-    def opened(self, workdir: Path) -> None:
+    def preload(self, workdir: Path) -> None:
         pass  # interpreting needs nothing more
 
-    def sampled(self, workdir: Path, said: str) -> str:
+    def partial_run_note(self, workdir: Path, said: str) -> str:
         return ""
 
-    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
+    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
         from evokernel.backends.pallas.baseline import baseline_us
         from evokernel.backends.pallas.errors import unpriced
         from evokernel.backends.pallas.profile import profile
@@ -140,11 +140,11 @@ class PallasBackend:
         if self.measures:
             order = {"source": task.source, "bench": task.sizes["bench"]}
             measured = measure(workdir / "programs" / "bench.program", order, self.chip)
-            return Timed(MEASURED, measured.samples_us, {"xla": measured.baseline_us}, profile(task, found, self.chip))
+            return TimingResult(MEASURED, measured.samples_us, {"xla": measured.baseline_us}, profile(task, found, self.chip))
         if not found.certified or (found.compares and json.loads((workdir / "inspect" / "tables.json").read_text())):
             raise unpriced(found.notes)
         base = baseline_us(task, self.chip) if self.baseline else None
-        return Timed(CLOCK, (found.us,), {} if base is None else {"xla": (base,)}, profile(task, found, self.chip))
+        return TimingResult(CLOCK, (found.us,), {} if base is None else {"xla": (base,)}, profile(task, found, self.chip))
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None

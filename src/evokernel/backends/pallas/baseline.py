@@ -88,7 +88,7 @@ def baseline(task: Task, chip: Chip) -> Baseline:
     except metadata.PackageNotFoundError as error:
         return Baseline(None, f"{error.name} is not installed: pip install 'evokernel[pallas]'")
     if key not in _found:
-        kept = paths.cache() / "baselines" / f"{key}.json"
+        kept = paths.cache_folder() / "baselines" / f"{key}.json"
         _found[key] = shipped().get(key) or read(kept) or found_once(task, chip, kept)
         report(task, chip, _found[key])
     return _found[key]
@@ -104,7 +104,7 @@ def report(task: Task, chip: Chip, found: Baseline) -> None:
 
 def found_once(task: Task, chip: Chip, kept: Path) -> Baseline:
     """Finds it out and keeps it, unless somebody else did while we waited for the lock."""
-    with paths.locked(kept.with_suffix(".lock")):
+    with paths.hold_lock(kept.with_suffix(".lock")):
         if known := read(kept):
             return known
         log.info("pricing XLA's program for %s on %s", task.id, chip.name)
@@ -145,7 +145,7 @@ def converted(task: Task, chip: Chip, workdir: Path) -> bytes:
     own = {"HOME": str(workdir), "TMPDIR": str(workdir), "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
-            isolated_python.command(*CONVERTER), input=json.dumps(order), capture_output=True, text=True,
+            isolated_python.isolated_command(*CONVERTER), input=json.dumps(order), capture_output=True, text=True,
             timeout=CONVERT_S, cwd=workdir, env={**passed, **own, **ENVIRONMENT},
         )  # fmt: skip
     except OSError as error:
@@ -234,6 +234,6 @@ def read(path: Path) -> Baseline | None:
 def keep(path: Path, found: Baseline, **more: float) -> None:
     """If the disk allows."""
     try:
-        paths.write(path, json.dumps({**found._asdict(), **more}).encode())
+        paths.write_bytes(path, json.dumps({**found._asdict(), **more}).encode())
     except OSError as error:
         log.debug("a baseline is not kept: %s", error)

@@ -134,7 +134,7 @@ def base_options() -> bytes:
 
     Another process asks jax for them, once per version: importing it takes longer than a compile.
     """
-    path = paths.tools() / f"compile-options-{metadata.version('jax')}-{metadata.version('jaxlib')}"
+    path = paths.tools_folder() / f"compile-options-{metadata.version('jax')}-{metadata.version('jaxlib')}"
     if path.is_file():
         return path.read_bytes()
     code = "import sys; from evokernel.backends.pallas.lower import compile_options; sys.stdout.buffer.write(compile_options())"
@@ -142,7 +142,7 @@ def base_options() -> bytes:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**plain, "JAX_PLATFORMS": "cpu"})
     if done.returncode:
         raise InfraError(f"jax does not say its compile options: {done.stderr.decode(errors='replace')[-500:]}")
-    paths.write(path, done.stdout)
+    paths.write_bytes(path, done.stdout)
     return done.stdout
 
 

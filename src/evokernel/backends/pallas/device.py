@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evokernel.backends.pallas.chips import Chip, chips
-from evokernel.core.devices import alone
+from evokernel.core.devices import hold_device
 from evokernel.core.errors import CandidateError, InfraError
 
 CLOCK = "tpu"
@@ -45,7 +45,7 @@ def measure(program: Path, order: Mapping[str, Any], chip: Chip, platform: str =
     """Times a traced program and the reference's, in a process of their own."""
     given = {**order, "program": str(program), "kind": chip.kind, "platform": platform}
     try:
-        with alone(platform):
+        with hold_device(platform):
             done = subprocess.run(
                 [sys.executable, "-P", "-c", CODE], input=json.dumps(given), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
             )

@@ -70,7 +70,7 @@ class Driver:
         address = libtpu.access_address(library) if runner.lacks_access else None
         words = [*runner.command, str(program), str(library), str(os.getpid()), *([str(address)] if address else [])]
         self.buffer, self.requests = b"", 0
-        jail = profiles.compiler(words[0], [*map(str, (paths.tools(), library.parent))], str(self.folder), (), LIMITS)
+        jail = profiles.compiler(words[0], [*map(str, (paths.tools_folder(), library.parent))], str(self.folder), (), LIMITS)
         try:
             with (self.folder / "errors").open("wb") as errors:
                 self.process = subprocess.Popen(
@@ -191,7 +191,7 @@ class Translations:
 
     @staticmethod
     def shared_folder(version: str) -> Path:
-        return paths.tools() / f"translations-{version}-{libtpu.VERSION}"
+        return paths.tools_folder() / f"translations-{version}-{libtpu.VERSION}"
 
     def environment(self) -> dict[str, str]:
         if self.shared.is_dir():
@@ -229,7 +229,7 @@ def missing() -> str | None:
 def program() -> Path:
     """Where the driver is kept; another text is another file."""
     key = hashlib.sha256("\0".join([SOURCE.read_text(), *BUILD, TARGET]).encode()).hexdigest()[:16]
-    return paths.tools() / f"driver-{key}"
+    return paths.tools_folder() / f"driver-{key}"
 
 
 def build() -> Path:

@@ -65,7 +65,7 @@ def missing() -> str | None:
 
 def home() -> Path:
     """Where our own copy is unpacked."""
-    return paths.tools() / "box64"
+    return paths.tools_folder() / "box64"
 
 
 def private() -> list[str]:

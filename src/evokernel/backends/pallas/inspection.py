@@ -12,12 +12,12 @@ from evokernel.backends.pallas import prefetch_check, program, program_rules, vm
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry import jax_dtype
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call
+from evokernel.core.protocols import CallShape
 
 BENCH = "bench"
 
 
-def inspect(programs: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -> None:
+def inspect(programs: Path, calls: Mapping[str, CallShape], into: Path, chip: Chip) -> None:
     """Every size's program must fit its call; what the guard finds is left in `into`."""
     found: list[str] = []
     for size, call in calls.items():
@@ -39,7 +39,7 @@ def lower(programs: Path, into: Path, chip: Chip) -> None:
     (into / "program.mlir").write_bytes(lowering.lower(closed, chip))
 
 
-def fit(closed: Any, call: Call) -> None:
+def fit(closed: Any, call: CallShape) -> None:
     """Inputs are as they were given, outputs as they are wanted."""
     given = [(tuple(aval.shape), aval.dtype.name) for aval in closed.in_avals]
     if given != [(shape, jax_dtype(dtype)) for _, dtype, shape in call.inputs]:

@@ -26,7 +26,7 @@ def is_native() -> bool:
 
 def private() -> Path:
     """Where a copy is kept on machines whose package index has none for them."""
-    return paths.tools() / f"libtpu-{VERSION}" / "libtpu.so"
+    return paths.tools_folder() / f"libtpu-{VERSION}" / "libtpu.so"
 
 
 def find() -> Path | None:

@@ -21,12 +21,12 @@ from evokernel.backends.pallas.lower import target
 from evokernel.backends.pallas.program import encode
 from evokernel.backends.pallas.program_rules import findings, place
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call
+from evokernel.core.protocols import CallShape
 
 FILE = "kernel.py"
 
 
-def trace(candidate: Path, calls: Mapping[str, Call], into: Path, chip: Chip) -> None:
+def trace(candidate: Path, calls: Mapping[str, CallShape], into: Path, chip: Chip) -> None:
     """Every size's program, as `into/<size>.program`."""
     with target(chip):
         kernel = loaded(candidate)

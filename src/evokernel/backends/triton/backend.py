@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from evokernel.backends.gpu.backend import PROGRAMS, TRIED, GpuBackend
-from evokernel.core.errors import CandidateError, CannotRun
-from evokernel.core.protocols import Access, Call, Equipment, Kernel, Timed
+from evokernel.core.errors import CandidateError, ToolUnavailable
+from evokernel.core.protocols import CallShape, DeviceAccess, Kernel, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
@@ -27,7 +27,7 @@ class TritonBackend(GpuBackend):
     Nsight Compute out, where it is there.
     """
 
-    drafts: ClassVar[bool] = True
+    can_check_values: ClassVar[bool] = True
     file = "kernel.py"
     environment: ClassVar[dict[str, str]] = {"TRITON_DEFAULT_FP_FUSION": "1"}
 
@@ -39,14 +39,14 @@ class TritonBackend(GpuBackend):
         """Without a GPU, kernels are interpreted."""
         return not self.device.name
 
-    def missing(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         if importlib.util.find_spec("triton") is None:
             return "no Triton: pip install 'evokernel[triton]'"
         if self.wanted == "always" and not self.device.name:
             return f"{self.device.why_not}: leave out backend.device=always to have kernels interpreted"
         return None
 
-    def unjudged(self) -> str | None:
+    def limitations(self) -> str | None:
         return None if self.device.name else f"{self.device.why_not}: kernels are checked by an interpreter here, and not timed"
 
     def versions(self) -> dict[str, str]:
@@ -55,31 +55,31 @@ class TritonBackend(GpuBackend):
             found["triton"] = version("triton")
         return found
 
-    def equipment(self) -> Iterable[Equipment]:
+    def optional_tools(self) -> Iterable[OptionalTool]:
         from evokernel.backends.gpu.tools import equipment
 
         return equipment(self.device, "kernels are compiled to machine code, and checked by Triton's interpreter; nothing is timed")
 
-    def entry(self, task: Task) -> str:
+    def entry_point(self, task: Task) -> str:
         from evokernel.backends.triton.entry import described
 
         return described(task.signature)
 
-    def warm(self) -> None:
+    def load_libraries(self) -> None:
         from evokernel.backends.gpu import replay  # noqa: F401
         from evokernel.backends.triton.record import warm
 
         warm(int(self.architecture.removeprefix("sm_").rstrip("af")))
 
-    def trace(self, candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         from evokernel.backends.triton.record import record
 
         record(candidate, calls, into)
 
-    def inspect(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         pass  # the text is looked at; what was recorded, when it is built
 
-    def lower(self, programs: Path, calls: Mapping[str, Call], into: Path) -> None:
+    def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         pass
 
     def explain(self, error: Exception) -> CandidateError:
@@ -114,18 +114,18 @@ class TritonBackend(GpuBackend):
         """The judge's word: in the child, no device can be looked for."""
         return (workdir / INTERPRETED).exists()
 
-    def access(self, workdir: Path) -> Access | None:
+    def access(self, workdir: Path) -> DeviceAccess | None:
         if (workdir / PROGRAMS).exists() and not self.device.name:
             (workdir / INTERPRETED).write_text(self.device.why_not)
         return super().access(workdir)
 
-    def tried(self, candidate: Candidate) -> tuple[str, ...]:
+    def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED if self.device.name else TRIED[:2]
 
-    def told(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
+    def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         if error.reason == "crash" and self.is_interpreted(workdir):
             return CandidateError("out_of_bounds", "the interpreter died while it read or wrote: an address is that of no tensor")
         return error
 
-    def timed(self, task: Task, workdir: Path, said: str) -> Timed:
-        raise CannotRun(f"times ({self.device.why_not}): values were checked by Triton's interpreter")
+    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
+        raise ToolUnavailable(f"times ({self.device.why_not}): values were checked by Triton's interpreter")

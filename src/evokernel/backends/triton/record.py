@@ -25,7 +25,7 @@ from evokernel.backends.gpu.program import key
 from evokernel.backends.gpu.torch_guard import Guard
 from evokernel.backends.triton.screen import findings
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call
+from evokernel.core.protocols import CallShape
 
 FILE, TRACED, ENTRY = "kernel.py", "traced.json", "kernel"
 MOST_LAUNCHES, MOST_KERNELS = 10_000, 64
@@ -79,7 +79,7 @@ class ToPtx(nvidia.CUDABackend):  # type: ignore[misc]
 class Tape:
     """What one call of the launch function did."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CallShape) -> None:
         self.call, self.steps = call, list[list[Any]]()
         self.storages: dict[int, int] = {}
         self.kept: list[torch.Tensor] = []
@@ -221,7 +221,7 @@ def warm(capability: int) -> None:
         made.t().unsqueeze(0).transpose(1, 2).view(2, 8).unsqueeze(0).expand(3, 2, 8).stride()
 
 
-def record(candidate: Path, calls: Mapping[str, Call], into: Path) -> None:
+def record(candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
     """Leaves what every size launches, and the PTX of all kernels, in a folder."""
     triton.knobs.cache.dir = str(Path.cwd() / "compiled")
     triton.knobs.cache.manager_class = OneFolder

@@ -28,7 +28,7 @@ def solves(tries: Sequence[Tried]) -> dict[str, Solve]:
     found = []
     for id, tried in first.items():
         assert tried.first
-        sources = [source(ref.id) for ref in tried.first.shown if ref.id.startswith(f"{tried.first.run}:")]
+        sources = [source(ref.id) for ref in tried.first.shown_items if ref.id.startswith(f"{tried.first.run}:")]
         known = [one for one in dict.fromkeys(sources) if one != id and one in first and before(first[one], tried)]
         found.append(Solve(id, tried.first_round or 0, tuple(known)))
     return {solve.task: solve for solve in sorted(found, key=lambda solve: (solve.round, solve.task))}

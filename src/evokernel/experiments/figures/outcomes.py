@@ -35,7 +35,7 @@ def tables(found: Mapping[str, Sequence[Tried]]) -> list[Table]:
             *(Column(f"{words} ×", "count") for _, words in TIERS),
             Column("first→best, median", "ratio"),
         )
-        base = formatting.baseline(metrics.baselines(tries))
+        base = formatting.baseline_label(metrics.baselines(tries))
         gained = metrics.spread(further(tries))
         note = f"Speed of the best kernels over {base}. First correct to best, over operators with a further correct kernel"
         note += (
@@ -60,7 +60,7 @@ def further(tries: Sequence[Tried]) -> list[float]:
 
 
 def plots_of(arm: str, tries: Sequence[Tried], folder: Path) -> list[Plot | None]:
-    base = formatting.baseline(metrics.baselines(tries))
+    base = formatting.baseline_label(metrics.baselines(tries))
     by_category = metrics.categories(tries)
     height = 1.2 + 0.3 * len(by_category)
     return [

@@ -40,7 +40,7 @@ def tables(found: Mapping[str, Sequence[Tried]]) -> list[Table]:
             later = ", ".join(str(number) for number, _ in path[1:])
             best = tried.outcome.latency_us if tried.outcome else None
             rows.append((names[tried.task.id], tried.first_round, later or None, path[0][1] if path else None, best, tried.speedup))
-        note = f"Attempts are counted per operator. Speed-up over {formatting.baseline(metrics.baselines(tries))}."
+        note = f"Attempts are counted per operator. Speed-up over {formatting.baseline_label(metrics.baselines(tries))}."
         made.append(Table(f"{arm}: timelines", columns, tuple(rows), note))
     return made
 
@@ -81,5 +81,5 @@ def draw(figure: Any, axes: Any, tries: Sequence[Tried]) -> bool:
     left.set_xlabel("attempts: ○ first solve, | best improved, ★ best")
     plots.whole_ticks(left.xaxis)
     right.axvline(0, color=plots.INK, linewidth=0.8)
-    right.set_xlabel(f"log2 of speed-up over\n{formatting.baseline(metrics.baselines(tries))}")
+    right.set_xlabel(f"log2 of speed-up over\n{formatting.baseline_label(metrics.baselines(tries))}")
     return True

@@ -39,7 +39,7 @@ class Sweep:
         tried = {line_in(a.candidate.code) for a in seen.attempts}
         taken, why = Taken({}, ()), ""
         for _ in range(TRIES):
-            taken, why = writer.refine(context.start, evidence) if context.start else writer.draft(evidence)
+            taken, why = writer.refine(context.start_point, evidence) if context.start_point else writer.draft(evidence)
             if taken.line not in tried:
                 break
         code = found.render(taken)

@@ -58,7 +58,7 @@ def decisions_of(item: MemoryItem, hints: Hints) -> Stages:
 
 def gather(state: State, context: Context, backend: str, hints: Hints) -> list[Evidence]:
     """What the context and the task's own attempts have to say."""
-    tried = [as_item(attempt) for attempt in (*state.attempts, *([context.start] if context.start else []))]
+    tried = [as_item(attempt) for attempt in (*state.attempts, *([context.start_point] if context.start_point else []))]
     judged: dict[object, tuple[MemoryItem, Stages]] = {}
     for item in (*tried, *(shown.item for shown in context.items)):
         parts = decisions_of(item, hints)
@@ -89,7 +89,13 @@ def as_item(attempt: Attempt) -> MemoryItem:
     }
     speed = {"latency_us": outcome.latency_us, "speedup": outcome.speedup}
     return MemoryItem(
-        id=attempt.trace, kind="trace", backend=attempt.candidate.backend, task=attempt.task, feasible=outcome.feasible, **words, **speed
+        id=attempt.memory_id,
+        kind="trace",
+        backend=attempt.candidate.backend,
+        task=attempt.task,
+        feasible=outcome.feasible,
+        **words,
+        **speed,
     )
 
 
@@ -120,4 +126,6 @@ def words_of(context: Context) -> Words:
     items = [shown.item for shown in context.items]
     cards = (f"{item.title}\n{item.text}\n{item.code}" for item in items if item.kind in ("practice", "api"))
     code = [item.code for item in items if item.kind not in ("practice", "api")]
-    return Words("\n".join(cards).lower(), "\n".join([*code, *([context.start.candidate.code] if context.start else [])]).lower())
+    return Words(
+        "\n".join(cards).lower(), "\n".join([*code, *([context.start_point.candidate.code] if context.start_point else [])]).lower()
+    )

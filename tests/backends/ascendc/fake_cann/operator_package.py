@@ -45,13 +45,13 @@ def make(here, output):
 
 def signature(description):
     """The operator's description as a signature: shapes do not matter for building."""
-    from evokernel.core.records import Number, Signature, Tensor
+    from evokernel.core.records import ScalarArgument, Signature, Tensor
 
     def tensors(kind):
         found = description.get(kind) or []
         return tuple(Tensor(name=one["name"], dtype=DTYPES.get(one["type"][0], one["type"][0]), shape=(1,)) for one in found)
 
-    scalars = tuple(Number(name=one["name"], kind=one["type"], value=0) for one in description.get("attr") or [])
+    scalars = tuple(ScalarArgument(name=one["name"], kind=one["type"], value=0) for one in description.get("attr") or [])
     return Signature(inputs=tensors("input_desc"), scalars=scalars, outputs=tensors("output_desc"))
 
 

@@ -21,7 +21,7 @@ from evokernel.backends.ascendc.cann.tools import devices
 from evokernel.backends.ascendc.chips import Chip, chips
 from evokernel.backends.ascendc.project import Project
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Access, Equipment, Timed
+from evokernel.core.protocols import DeviceAccess, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.core.records import Task
@@ -49,24 +49,24 @@ class OnCard:
     def build(self, task: Task, project: Project, workdir: Path) -> None:
         self.cann.build(project, description(project, task.signature), workdir)
 
-    def access(self, workdir: Path) -> Access:
+    def access(self, workdir: Path) -> DeviceAccess:
         """For the child."""
         variables = needed(json.loads((workdir / BUILT).read_text())["variables"])
-        return Access(tuple(devices()), (str(self.cann.home), *FACTS), variables)
+        return DeviceAccess(tuple(devices()), (str(self.cann.home), *FACTS), variables)
 
-    def told(self, workdir: Path, error: CandidateError) -> CandidateError:
+    def explain_failure(self, workdir: Path, error: CandidateError) -> CandidateError:
         """A process next to a candidate may say that the card failed; whether it did, the card is asked."""
         if error.reason == "killed":
             self.cann.refuse_lost(workdir)
         return error
 
-    def timed(self, task: Task, workdir: Path) -> Timed:
+    def estimate_latency(self, task: Task, workdir: Path) -> TimingResult:
         """What the profiler says, held against PyTorch on the same card where torch_npu is installed, else against nobody."""
         folder = workdir / TIMED
         torch = tensor_server.draw(task, workdir, folder, LAUNCHES, self.cann.device)
         found = self.cann.measured(workdir, folder)
         base = {"torch": paired(torch, len(found.duration_us))} if torch else {}
-        return Timed(ON_CARD, found.duration_us, base, profile(task, found, self.chip))
+        return TimingResult(ON_CARD, found.duration_us, base, profile(task, found, self.chip))
 
 
 class Beside:
@@ -87,7 +87,7 @@ class Beside:
         quick_compile.check(project, found.tools["bisheng"], workdir, variables)
         (workdir / PROJECT).write_text(json.dumps(asdict(project)))
 
-    def timed(self, task: Task, workdir: Path) -> Timed | None:
+    def estimate_latency(self, task: Task, workdir: Path) -> TimingResult | None:
         """What the simulator says; None where there is none, or the task is too large for it. It is held against nobody's estimate."""
         found = self.cann.found
         if not self.simulates or not any(found.tools[name] for name in detect.PROFILERS) or task.work.bytes > SMALL_BYTES:
@@ -99,7 +99,7 @@ class Beside:
         project = Project(**json.loads((workdir / PROJECT).read_text()))
         variables = for_building(workdir, self.cann.home)
         seen = simulate.timed(project, found, self.chip.soc, arguments, asked, workdir, variables, self.cann.build_timeout_s)
-        return Timed(ON_SIMULATOR, seen.duration_us, {}, profile(task, seen, self.chip))
+        return TimingResult(ON_SIMULATOR, seen.duration_us, {}, profile(task, seen, self.chip))
 
 
 def chosen(
@@ -142,22 +142,22 @@ def is_foreign(found: Found) -> bool:
     return bool(name) and not any(name.startswith(one) for one in chips())
 
 
-def equipment(twin: str, found: Found | None = None) -> Iterator[Equipment]:
+def equipment(twin: str, found: Found | None = None) -> Iterator[OptionalTool]:
     """What was found of CANN, what that changes, and what helps."""
     found = found or detect.found()
     if found.level == NONE:
-        yield Equipment("CANN", False, f"none, and none is needed; kernels run on the twin ({found.why})")
+        yield OptionalTool("CANN", False, f"none, and none is needed; kernels run on the twin ({found.why})")
     else:
         told = f"{found.versions.get('cann', NOT_REPORTED)} at {found.home}"
-        yield Equipment("CANN", True, f"{told}; {found.why}" if found.why else told)
+        yield OptionalTool("CANN", True, f"{told}; {found.why}" if found.why else told)
     if found.level == CARD and not is_foreign(found):
-        yield Equipment("NPU", True, f"{found.versions['npu']}; kernels run on it, and msprof times them")
+        yield OptionalTool("NPU", True, f"{found.versions['npu']}; kernels run on it, and msprof times them")
     elif found.level == CARD:
-        yield Equipment("NPU", False, f"{found.versions['npu']}, for which no kernel is written; times are the twin's estimates")
+        yield OptionalTool("NPU", False, f"{found.versions['npu']}, for which no kernel is written; times are the twin's estimates")
     else:
         also = "" if found.level == NONE else "; bisheng compiles every kernel besides, backend.toolchain=cann simulates small ones"
-        yield Equipment("NPU", False, f"none; times are the twin's estimates{also}")
-    yield Equipment("Ascend C twin", True, f"{twin}; backend.toolchain=twin uses nothing else")
+        yield OptionalTool("NPU", False, f"none; times are the twin's estimates{also}")
+    yield OptionalTool("Ascend C twin", True, f"{twin}; backend.toolchain=twin uses nothing else")
 
 
 def paired(times: Sequence[float], count: int) -> tuple[float, ...]:

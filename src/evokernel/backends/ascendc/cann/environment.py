@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core.devices import physical
+from evokernel.core.devices import physical_device
 
 PASSED_ON = (
     *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LANG", "VIRTUAL_ENV", "CONDA_PREFIX"),
@@ -47,7 +47,7 @@ def for_running(
     own = {
         CUSTOM: str(installed.vendor),
         LIBRARIES: os.pathsep.join([*first, before] if before else first),
-        DEVICE: physical(device, DEVICE, environment),
+        DEVICE: physical_device(device, DEVICE, environment),
         LOG_PATH: str(workdir / LOGS),
         "ASCEND_GLOBAL_LOG_LEVEL": "3",
     }

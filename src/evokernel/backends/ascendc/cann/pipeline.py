@@ -16,7 +16,7 @@ from evokernel.backends.ascendc.cann.generate import generate, places, preset, v
 from evokernel.backends.ascendc.cann.profiler import Measured
 from evokernel.backends.ascendc.cann.tools import Ran, run
 from evokernel.core import isolated_python
-from evokernel.core.devices import alone, physical
+from evokernel.core.devices import hold_device, physical_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Cann:
         op = json.loads((workdir / BUILT).read_text())["op"]
         output = folder / "profile"
         options = [f"--output={output}", f"--aic-metrics={METRICS}", f"--launch-count={LAUNCHES}", f"--kernel-name={op}"]
-        with alone(f"npu{physical(self.device, DEVICE)}"):
+        with hold_device(f"npu{physical_device(self.device, DEVICE)}"):
             self.judged(self.started([*self.profiler(), *options, "bash", str(script)], workdir), folder)
         measured = profiler.read(output, op)
         if len(measured.duration_us) > LAUNCHES:
@@ -110,7 +110,7 @@ class Cann:
 
     def refuse_lost(self, workdir: Path) -> None:
         """Raises InfraError when the card cannot be used even without a candidate."""
-        done = self.started(isolated_python.command(worker.__name__, "probe", str(self.home)), workdir)
+        done = self.started(isolated_python.isolated_command(worker.__name__, "probe", str(self.home)), workdir)
         if done.timed_out or done.code:
             why = f"it does not answer within {RUN_S:g} s" if done.timed_out else done.text.strip()[-300:] or "it said nothing"
             raise InfraError(f"card {self.device} is lost: {why}")
@@ -151,4 +151,4 @@ class Cann:
 
 
 def worker_command(order: Path) -> list[str]:
-    return isolated_python.command(worker.__name__, "main", str(order))
+    return isolated_python.isolated_command(worker.__name__, "main", str(order))

@@ -19,7 +19,7 @@ from evokernel.backends.ascendc.cann import worker
 from evokernel.backends.ascendc.cann.environment import CUSTOM, DEVICE
 from evokernel.backends.ascendc.cann.tools import run
 from evokernel.core import isolated_python
-from evokernel.core.devices import physical
+from evokernel.core.devices import physical_device
 from evokernel.core.errors import InfraError
 from evokernel.core.protocols import Arguments, Array
 
@@ -45,8 +45,8 @@ def draw(task: Task, workdir: Path, folder: Path, calls: int, device: int | None
     }
     path = workdir / ASKED
     path.write_text(json.dumps(asked))
-    variables = {name: value for name, value in os.environ.items() if name != CUSTOM} | {DEVICE: physical(device or 0, DEVICE)}
-    done = run(isolated_python.command(__name__, "main", str(path)), workdir, variables, LIMIT_S, jailed=False)
+    variables = {name: value for name, value in os.environ.items() if name != CUSTOM} | {DEVICE: physical_device(device or 0, DEVICE)}
+    done = run(isolated_python.isolated_command(__name__, "main", str(path)), workdir, variables, LIMIT_S, jailed=False)
     if not (folder / worker.ORDER).exists():
         why = f"not done after {LIMIT_S:g} s" if done.timed_out else done.text.strip()[-300:] or "it said nothing"
         raise InfraError(f"the task's tensors could not be drawn: {why}")

@@ -33,7 +33,7 @@ def tiled(twin_built: Path, arguments: Arguments, chip: str, compiler: str = "")
     order = worker.write_order(folder, twin_built, arguments, 1)
     (folder / "chip.txt").write_text(chip)
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder), VARIABLE: str(folder / TOLD)}
-    command = isolated_python.command(__name__, "main", str(order))
+    command = isolated_python.isolated_command(__name__, "main", str(order))
     done = run(command, twin_built, environment, TILE_S)
     if done.timed_out:
         raise CandidateError("timeout", f"the tiling function did not end within {TILE_S:g} s")

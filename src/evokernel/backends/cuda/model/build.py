@@ -105,7 +105,7 @@ def build(
 
 def collected(workdir: Path) -> list[Extension]:
     """What the file has compiled; its own code runs for that, where it can do no harm."""
-    program, *arguments = isolated_python.command("evokernel.backends.cuda.model.collect", "main", str(workdir))
+    program, *arguments = isolated_python.isolated_command("evokernel.backends.cuda.model.collect", "main", str(workdir))
     packages = [path for path in map(os.path.abspath, sys.path) if is_for_packages(path)]
     seen = [Path(path) for path in {*packages, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}]
     done = compile(program, arguments, workdir, COLLECT_S, [*seen, HERE.parents[3], Path(sys.base_prefix), Path(sys.prefix)])
@@ -224,9 +224,9 @@ def tensor_library(host: str, nvcc: str) -> Path:
     """What makes tensors without a device, compiled once per machine and version of PyTorch."""
     source = HERE / f"{Path(STAND_IN).stem}.cpp"
     versions = metadata.version("torch"), sysconfig.get_python_version(), str(torch_headers()[0])
-    folder = paths.cache() / "cuda" / key_of(source.read_text(), version_text(host), *versions)
+    folder = paths.cache_folder() / "cuda" / key_of(source.read_text(), version_text(host), *versions)
     made = folder / STAND_IN
-    with paths.locked(folder / "lock"):
+    with paths.hold_lock(folder / "lock"):
         if made.exists():
             return made
         includes = [f"-I{path}" for path in [*torch_headers(), sysconfig.get_path("include")]]

@@ -19,7 +19,7 @@ from evokernel.backends.cuda.model.tensors import Device, Maker, Stage
 from evokernel.backends.cuda.record import APART, FIRST, Tape, key_of, places, unloadable
 from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumbered, used
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Call
+from evokernel.core.protocols import CallShape
 from evokernel.reference.module import Reference, Sample, held_tensors, leaves, own_chance
 
 SEED = 0x5EED
@@ -30,7 +30,7 @@ SCRATCH, OWN = 0x5EEE << 48, 0x5EEF << 48
 """Where scratch is, and what a model brought along; the first is the recorder's."""
 
 
-def record(workdir: Path, calls: Mapping[str, Call], into: Path) -> None:
+def record(workdir: Path, calls: Mapping[str, CallShape], into: Path) -> None:
     """Leaves the program of the one size a model is made for, and the device code, in a folder."""
     torch.set_num_threads(1)  # this process may start none
     order = json.loads((workdir / ORDER).read_text())
@@ -62,7 +62,7 @@ class Model:
         self.tape.learn()
         return module
 
-    def program(self, reference: Reference, small: Reference, call: Call) -> Program:
+    def program(self, reference: Reference, small: Reference, call: CallShape) -> Program:
         """Of a small size only the way arguments are nested is taken: large ones would be drawn for nothing."""
         with own_chance(SEED):
             module = reference.namespace["Model"](*reference.initial()).eval()
@@ -213,7 +213,7 @@ def words(packed: bytes) -> Iterator[int]:
     return (int.from_bytes(packed[at : at + WORD], "little") for at in range(0, len(packed) - WORD + 1, WORD))
 
 
-def returned(made: Program, call: Call, results: Sequence[Any], brought: int) -> Program:
+def returned(made: Program, call: CallShape, results: Sequence[Any], brought: int) -> Program:
     """What a model returns becomes the outputs: scratch that is one is no scratch any longer, everything else is copied.
 
     The recorder counts what a model brought along before scratch, and what it copied from the host by numbers below -1; what is kept
@@ -250,7 +250,7 @@ def place(address: int, scratch: int) -> tuple[int, int]:
     return first + offset // APART, offset % APART
 
 
-def refuse_other(call: Call, results: Sequence[Any]) -> None:
+def refuse_other(call: CallShape, results: Sequence[Any]) -> None:
     wanted = [(dtype, shape) for _, dtype, shape in call.outputs]
     found = [(str(one.dtype).removeprefix("torch."), tuple(one.shape)) for one in results if isinstance(one, torch.Tensor)]
     if found != wanted or len(found) != len(results):

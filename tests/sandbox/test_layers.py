@@ -33,7 +33,9 @@ def test_trying_finds_what_is_not_there(monkeypatch):
     plan = profiles.compiler(
         sys.executable, [sys.prefix, sys.base_prefix, str(allowed_paths.Path(layers.__file__).parents[2])], "/tmp", (), {}
     )
-    probe = isolated_python.command("evokernel.sandbox.probe", "main", syscall_filter.program("kernel").hex(), str(layers.number()))
+    probe = isolated_python.isolated_command(
+        "evokernel.sandbox.probe", "main", syscall_filter.program("kernel").hex(), str(layers.number())
+    )
     done = subprocess.run(exec_compiler.command(plan, probe), capture_output=True, text=True)
     states = {line.split("\t")[0]: line.split("\t")[1] for line in done.stdout.splitlines()}
     assert states == dict.fromkeys(NAMES, "fails") | {"limits": "holds"}, done.stderr
@@ -71,7 +73,7 @@ def test_a_verdict_says_what_it_had_to_do_without(doubling, tmp_path, monkeypatc
     monkeypatch.setenv("EVOKERNEL_WITHOUT", "namespaces")
     outcome = verify(job(doubling, tmp_path))
     assert outcome.feasible, outcome.failure
-    assert "sandbox: no namespaces (switched off by EVOKERNEL_WITHOUT)" in outcome.without
+    assert "sandbox: no namespaces (switched off by EVOKERNEL_WITHOUT)" in outcome.skipped_checks
 
 
 def test_a_sandbox_that_is_required_must_be_whole(doubling, tmp_path, monkeypatch):

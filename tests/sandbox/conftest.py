@@ -14,7 +14,7 @@ from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import profiles
 from evokernel.tasks.loader import load
-from evokernel.verify.candidate_process import Child
+from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.shared_buffers import Arena
 
 BACKENDS = Path(__file__).parents[1] / "verify"
@@ -40,7 +40,7 @@ def started(doubling, tmp_path):
         (work / "kernel.py").write_text(text)
         candidate = Candidate(backend=name, files={"kernel.py": text})
         job = Job(backend=name, settings={"where": str(tmp_path)}, task=doubling, candidate=candidate, timeout_s=20)
-        child = Child(job, backend, work, Arena(4096, 4096, 0), 1, 1 << 30, file_bytes)
+        child = CandidateProcess(job, backend, work, Arena(4096, 4096, 0), 1, 1 << 30, file_bytes)
         child.wait_ready()
         return child
 
@@ -51,7 +51,7 @@ def started(doubling, tmp_path):
 def prober():
     """A process that tries texts in jails, each in a copy of its own."""
     sys.path.insert(0, str(Path(__file__).parent))
-    command = isolated_python.command("prober", "main")
+    command = isolated_python.isolated_command("prober", "main")
     sys.path.pop(0)
     bare = {"PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=bare) as process:
