@@ -1,4 +1,4 @@
-"""Guides keep their promises: paths exist, links resolve, commands and options are real, code in them runs."""
+"""Checks the documentation: paths exist, links resolve, commands and options exist, code runs."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ from evokernel.core.records import (
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))])
-PATHS = re.compile(r"(?<![\w./-])((?:src|docs|tests|benchmarks|examples|experiments)/[\w./-]*\w|verify/child\.py)")
+PATHS = re.compile(r"(?<![\w./-])((?:src|docs|tests|benchmarks|examples|experiments)/[\w./-]*\w|verify/candidate_main\.py)")
 LINKS = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCES = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-ALONE = {"verify/candidate_main.py": "src/evokernel/verify/candidate_main.py"}
+SHORT_PATHS = {"verify/candidate_main.py": "src/evokernel/verify/candidate_main.py"}
 
 
-def name(page: Path) -> str:
+def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def missing_paths(text: str) -> list[str]:
-    """Paths a text names that are not there; patterns such as `<name>` end a path."""
-    return [path for path in PATHS.findall(text) if not (ROOT / ALONE.get(path, path)).exists()]
+def find_missing_paths(text: str) -> list[str]:
+    """Paths in a text that do not exist; patterns such as `<name>` end a path."""
+    return [path for path in PATHS.findall(text) if not (ROOT / SHORT_PATHS.get(path, path)).exists()]
 
 
-def broken_links(page: Path, text: str) -> list[str]:
-    """Relative links that lead nowhere."""
+def find_broken_links(page: Path, text: str) -> list[str]:
+    """Relative links whose target does not exist."""
     targets = [link.partition("#")[0] for link in LINKS.findall(FENCES.sub("", text)) if not re.match(r"\w+:", link)]
     return [target for target in targets if target and not (page.parent / target).exists()]
 
 
-def commands(text: str) -> list[list[str]]:
-    """Every `evokernel …` line of a text's unnamed or shell blocks."""
+def list_commands(text: str) -> list[list[str]]:
+    """Every `evokernel …` line of the unnamed or shell blocks of a text."""
     lines = [line for language, block in FENCES.findall(text) if language in ("", "sh", "bash", "console") for line in block.splitlines()]
     return [shlex.split(line, comments=True) for line in lines if line.startswith("evokernel ")]
 
 
-def unknown_options(words: list[str]) -> list[str]:
-    """What a command line asks for that the program does not have."""
+def find_unknown_options(words: list[str]) -> list[str]:
+    """Commands and options of a command line that the program does not have."""
     from evokernel.cli.main import COMMANDS
 
     command = words[1]
@@ -66,40 +66,40 @@ def unknown_options(words: list[str]) -> list[str]:
         return [] if command in ("--help", "--version") else [command]
     if command not in COMMANDS:
         return [command]
-    found: click.Command = importlib.import_module(f"evokernel.cli.{command}").command
+    cli_command: click.Command = importlib.import_module(f"evokernel.cli.{command}").command
     rest = words[2:]
-    rest = rest[: rest.index("--")] if "--" in rest else rest  # what follows is passed on
-    if isinstance(found, click.Group) and rest:
-        if rest[0] not in found.commands:
+    rest = rest[: rest.index("--")] if "--" in rest else rest  # the rest is passed on
+    if isinstance(cli_command, click.Group) and rest:
+        if rest[0] not in cli_command.commands:
             return [rest[0]]
-        found, rest = found.commands[rest[0]], rest[1:]
-    known = {option for parameter in found.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    return [word for word in rest if word.startswith("--") and word.partition("=")[0] not in known | {"--help"}]
+        cli_command, rest = cli_command.commands[rest[0]], rest[1:]
+    options = {option for parameter in cli_command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return [word for word in rest if word.startswith("--") and word.partition("=")[0] not in options | {"--help"}]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_paths_exist(page: Path) -> None:
-    assert missing_paths(page.read_text()) == []
+    assert find_missing_paths(page.read_text()) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_links_resolve(page: Path) -> None:
-    assert broken_links(page, page.read_text()) == []
+    assert find_broken_links(page, page.read_text()) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_commands_and_options_exist(page: Path) -> None:
-    assert [found for words in commands(page.read_text()) for found in unknown_options(words)] == []
+    assert [option for words in list_commands(page.read_text()) for option in find_unknown_options(words)] == []
 
 
-def test_these_tests_can_fail() -> None:
-    assert missing_paths("see `src/evokernel/core/nowhere.py`") == ["src/evokernel/core/nowhere.py"]
-    assert broken_links(ROOT / "README.md", "[a](docs/nowhere.md)") == ["docs/nowhere.md"]
-    assert unknown_options(["evokernel", "fly"]) == ["fly"]
-    assert unknown_options(["evokernel", "run", "--flie", "x"]) == ["--flie"]
+def test_checks_find_mistakes() -> None:
+    assert find_missing_paths("see `src/evokernel/core/nowhere.py`") == ["src/evokernel/core/nowhere.py"]
+    assert find_broken_links(ROOT / "README.md", "[a](docs/nowhere.md)") == ["docs/nowhere.md"]
+    assert find_unknown_options(["evokernel", "fly"]) == ["fly"]
+    assert find_unknown_options(["evokernel", "run", "--flie", "x"]) == ["--flie"]
 
 
-def test_decisions_have_their_three_parts() -> None:
+def test_adrs_have_three_parts() -> None:
     pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
     assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
     for page in pages:
@@ -108,7 +108,7 @@ def test_decisions_have_their_three_parts() -> None:
         assert all(f"**{part}.**" in text for part in ("Context", "Choice", "What we gave up")), page.name
 
 
-def python_in(page: str) -> str:
+def python_block(page: str) -> str:
     (block,) = [code for language, code in FENCES.findall((ROOT / "docs" / page).read_text()) if language == "python"]
     return block
 
@@ -124,57 +124,57 @@ def make_attempt(code: str) -> Attempt:
     return Attempt(id="t/t/0", run="r", task="t/t", round=0, stage=Stage.DRAFT, candidate=candidate, outcome=Outcome(gates=()), reward=1.0)
 
 
-class OneItem:
-    """A memory that finds one item and remembers what it was taught."""
+class OneItemBank:
+    """A memory bank that finds one item and records its updates."""
 
     def __init__(self) -> None:
         self.item = MemoryItem(id="i", kind="trace", backend="cpp", title="a kernel", text="", code="…")
-        self.taught: dict[str, float] = {}
+        self.rewards: dict[str, float] = {}
 
     def search(self, query: str, k: int, kinds: tuple[str, ...] = (), **filters: object) -> list[SearchHit]:
         return [SearchHit(self.item, 1.0)]
 
     def update(self, attempt: str, stage: Stage, rewards: dict[str, float], alpha: float, scope: str = "") -> None:
-        self.taught |= rewards
+        self.rewards |= rewards
 
 
-def test_the_policy_in_the_guide_works() -> None:
+def test_policy_of_the_guide_works() -> None:
     space: dict[str, object] = {}
-    exec(python_in("add-a-policy.md"), space)
-    policy, memory = space["plugin"](), OneItem()  # type: ignore[operator]
+    exec(python_block("add-a-policy.md"), space)
+    policy, memory = space["plugin"](), OneItemBank()  # type: ignore[operator]
     context = policy.choose(State(task=make_task()), memory)
-    assert [shown.item.id for shown in context.items] == ["i"]
+    assert [entry.item.id for entry in context.items] == ["i"]
     assert context.stage is Stage.DRAFT
-    attempt = make_attempt("").model_copy(update={"shown": (ContextRef(id="i", role="trace"),)})
+    attempt = make_attempt("").model_copy(update={"shown_items": (ContextRef(id="i", role="trace"),)})
     policy.learn(State(task=make_task()), attempt, memory)
-    assert memory.taught == {"i": 1.0}
+    assert memory.rewards == {"i": 1.0}
 
 
-def test_the_generator_in_the_guide_works() -> None:
+def test_generator_of_the_guide_works() -> None:
     space: dict[str, object] = {}
-    exec(python_in("add-a-generator.md"), space)
+    exec(python_block("add-a-generator.md"), space)
     generator = space["plugin"]("cpp", sizes=(48,))  # type: ignore[operator]
     state = State(task=make_task())
     assert not generator.write(state, Context(stage=Stage.DRAFT)).candidate.files
-    start = make_attempt("constexpr int64_t T = 16;")
-    shown = ContextItem(role="trace", item=OneItem().item.model_copy(update={"code": "constexpr int64_t T = 8;", "feasible": True}))
-    drafted = generator.write(state, Context(stage=Stage.DRAFT, items=(shown,)))
-    assert drafted.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
-    reply = generator.write(state, Context(stage=Stage.REFINE, start_point=start))
+    start_point = make_attempt("constexpr int64_t T = 16;")
+    entry = ContextItem(role="trace", item=OneItemBank().item.model_copy(update={"code": "constexpr int64_t T = 8;", "feasible": True}))
+    draft = generator.write(state, Context(stage=Stage.DRAFT, items=(entry,)))
+    assert draft.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
+    reply = generator.write(state, Context(stage=Stage.REFINE, start_point=start_point))
     assert reply.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
 
 
-def test_the_task_in_the_guide_works() -> None:
-    describe = pytest.importorskip("evokernel.reference.describe").describe
-    task = describe(python_in("add-a-task.md"), "row_norm.py")
+def test_task_of_the_guide_works() -> None:
+    describe = pytest.importorskip("evokernel.reference.describe").describe_task
+    task = describe(python_block("add-a-task.md"), "row_norm.py")
     assert [tensor.shape for tensor in task.signature.inputs] == [(256, 1000)]
     assert [number.name for number in task.signature.scalars] == ["eps"]
     assert task.sizes["small"] != task.sizes["held_out"]
-    sweep = make_plugin("generator", "template_search", backend="cpp")  # which the guide's `evokernel run` asks
-    assert sweep.write(State(task=task.model_copy(update={"id": "my_tasks/row_norm"})), Context(stage=Stage.DRAFT)).candidate.files
+    generator = make_plugin("generator", "template_search", backend="cpp")  # the generator of the guide's `evokernel run`
+    assert generator.write(State(task=task.model_copy(update={"id": "my_tasks/row_norm"})), Context(stage=Stage.DRAFT)).candidate.files
 
 
-def test_the_settings_in_the_guide_are_ones(tmp_path: Path) -> None:
+def test_settings_of_the_guide_are_valid(tmp_path: Path) -> None:
     from evokernel.app.factory import make_part
     from evokernel.core.config import resolve_config
 
@@ -185,10 +185,20 @@ def test_the_settings_in_the_guide_are_ones(tmp_path: Path) -> None:
     assert make_part(config, "backend").threads == 2
 
 
-def test_the_card_in_the_guide_is_one(tmp_path: Path) -> None:
-    from evokernel.memory.seed_cards import card
+def test_card_of_the_guide_is_valid(tmp_path: Path) -> None:
+    from evokernel.memory.seed_cards import load_card
 
     (block,) = [text for language, text in FENCES.findall((ROOT / "docs" / "add-knowledge.md").read_text()) if language == "markdown"]
     (tmp_path / "hoist-divisions.md").write_text(block)
-    item = card(tmp_path / "hoist-divisions.md", "cpp")
+    item = load_card(tmp_path / "hoist-divisions.md", "cpp")
     assert (item.kind, item.bottleneck) == ("practice", "latency")
+
+
+def test_glossary_page_lists_the_terms_of_the_program() -> None:
+    from evokernel.core.glossary import load_glossary
+
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    terms = load_glossary()
+    assert [row for row in rows if row != ("term", "meaning")] == [tuple(term) for term in terms]
+    assert len(terms) <= 60
+    assert all(term.meaning.endswith(".") and term.meaning.count(". ") == 0 for term in terms)

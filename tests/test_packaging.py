@@ -1,4 +1,4 @@
-"""What an installed package needs is in it: prompts, cards, templates, samples, lists."""
+"""The installed package contains everything it needs: prompts, cards, templates, samples, lists."""
 
 import tomllib
 from fnmatch import fnmatch
@@ -10,14 +10,14 @@ PATTERNS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setupto
 
 
 def test_every_file_is_packaged():
-    left_out = []
+    missing_files = []
     for path in sorted(p for p in SRC.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
         name = str(path.relative_to(SRC))
         if path.suffix == ".py" and (path.parent / "__init__.py").exists():
             continue
         if not any(fnmatch(name, pattern.replace("**/", "*")) for pattern in PATTERNS):
-            left_out.append(name)
-    assert left_out == [], "add a pattern to package-data in pyproject.toml"
+            missing_files.append(name)
+    assert missing_files == [], "add a pattern to package-data in pyproject.toml"
 
 
 def test_versions_agree():
@@ -26,9 +26,9 @@ def test_versions_agree():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == evokernel.__version__
 
 
-def test_every_dependency_has_its_version_pinned():
+def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    names = {one.split(">")[0].split("=")[0].strip().lower().replace("_", "-") for one in wanted}
-    pinned = {line.split("==")[0].strip().lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    assert names - pinned == set()
+    requirements = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    names = {one.split(">")[0].split("=")[0].strip().lower().replace("_", "-") for one in requirements}
+    pinned_names = {line.split("==")[0].strip().lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert names - pinned_names == set()

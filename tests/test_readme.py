@@ -1,4 +1,4 @@
-"""What the README shows, as it stands but for the clock and less of it: everyday commands in an empty folder, models by a local service."""
+"""Runs the commands of the README: everyday commands in an empty folder, model commands against a local service."""
 
 import os
 import re
@@ -18,69 +18,71 @@ BLOCKS = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOT
 CARDS = {name: (plugin_folder("backend", name) / "knowledge" / "softmax-rows.md").read_text() for name in ("cpp", "pallas")}
 REPLY = re.findall(r"```cpp\n.*?```\n", CARDS["cpp"], re.DOTALL)[0]
 QUICK = " --set protocol=paper --set clock=synthetic"
-"""Added to every run: a closer look and a real clock take most of the time, and are tested elsewhere."""
-LESS = {"run": f" --budget 2 --workers 1{QUICK}", "selftest": " --workers 1"}
-"""Added to everyday commands: each further worker loads PyTorch."""
+"""Added to every run: the strict protocol and a real clock take most of the time, and other tests cover them."""
+SMALLER = {"run": f" --budget 2 --workers 1{QUICK}", "selftest": " --workers 1"}
+"""Added to everyday commands, because each further worker loads PyTorch."""
 SHORT = f" --tasks starter/softmax --budget 1 --backend cpp{QUICK}"
 
 
-def block(holding: str) -> list[str]:
-    """The command lines of the block that holds a text."""
-    (found,) = [text for text in BLOCKS if holding in text]
-    return [line.partition("  #")[0].strip() for line in found.splitlines() if line.startswith("evokernel ")]
+def command_lines(text: str) -> list[str]:
+    """The command lines of the block that contains a text."""
+    (block,) = [one for one in BLOCKS if text in one]
+    return [line.partition("  #")[0].strip() for line in block.splitlines() if line.startswith("evokernel ")]
 
 
-def call(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def run_line(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)[1:]
     return subprocess.run(
         [sys.executable, "-m", "evokernel.cli.main", *words], cwd=folder, capture_output=True, text=True, env={**os.environ, **env}
     )
 
 
-@pytest.mark.skipif(bool(why := make_plugin("backend", "pallas").missing()), reason=str(why))
-def test_the_everyday_commands(tmp_path):
+@pytest.mark.skipif(bool(reason := make_plugin("backend", "pallas").unavailable_reason()), reason=str(reason))
+def test_everyday_commands(tmp_path):
     (tmp_path / "kernel.py").write_text(re.findall(r"```python\n(.*?)```", CARDS["pallas"], re.DOTALL)[0])
-    lines = block("evokernel doctor")
+    lines = command_lines("evokernel doctor")
     assert len(lines) >= 7
     for line in lines:
         runs = [path.name for path in (tmp_path / "runs").iterdir()] if (tmp_path / "runs").exists() else [""]
-        done = call(line.replace("<id>", runs[0]) + LESS.get(line.split()[1], ""), tmp_path)
-        assert done.returncode == 0, (line, done.stdout[-2000:], done.stderr[-2000:])
-        assert "Traceback" not in done.stderr
+        completed = run_line(line.replace("<id>", runs[0]) + SMALLER.get(line.split()[1], ""), tmp_path)
+        assert completed.returncode == 0, (line, completed.stdout[-2000:], completed.stderr[-2000:])
+        assert "Traceback" not in completed.stderr
     (run,) = (tmp_path / "runs").iterdir()
     assert (run / "report.html").stat().st_size > 10_000
     assert list((tmp_path / "kernels").glob("**/test_kernel.py"))
 
 
-@pytest.mark.parametrize("line", [line for line in block("generator.budget_usd") if "--generator llm" in line])
-def test_the_model_commands(line, tmp_path):
+@pytest.mark.parametrize("line", [line for line in command_lines("generator.budget_usd") if "--generator llm" in line])
+def test_model_commands(line, tmp_path):
     with ChatServer(lambda request, n: Behaviour(text=REPLY)) as server:
-        done = call(f"{line}{SHORT} --set generator.base_url={server.base_url}", tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none")
-        assert done.returncode == 0, done.stderr
-        assert "100 %" in done.stdout
+        completed = run_line(
+            f"{line}{SHORT} --set generator.base_url={server.base_url}", tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none"
+        )
+        assert completed.returncode == 0, completed.stderr
+        assert "100 %" in completed.stdout
 
 
-def test_a_program_and_a_mailbox_answer_too(tmp_path):
-    program, mailbox = (line for line in block("generator.budget_usd") if "--generator llm" not in line)
+def test_command_and_file_exchange_generators_answer(tmp_path):
+    command, file_exchange = (line for line in command_lines("generator.budget_usd") if "--generator llm" not in line)
     reply = tmp_path / "reply.md"
     reply.write_text(REPLY)
     agent = tmp_path / "my-agent"
     agent.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {reply}\n")
     agent.chmod(0o755)
-    done = call(program + SHORT, tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert (done.returncode, "100 %" in done.stdout) == (0, True), done.stderr
+    completed = run_line(command + SHORT, tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (completed.returncode, "100 %" in completed.stdout) == (0, True), completed.stderr
     inbox = tmp_path / "inbox"
-    waiting = subprocess.Popen(
-        [sys.executable, "-m", "evokernel.cli.main", *shlex.split(mailbox + SHORT)[1:]],
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evokernel.cli.main", *shlex.split(file_exchange + SHORT)[1:]],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        while not (asked := list(inbox.glob("*.prompt.md"))) and waiting.poll() is None:
+        while not (prompts := list(inbox.glob("*.prompt.md"))) and process.poll() is None:
             time.sleep(0.05)
-        os.link(reply, str(asked[0]).replace(".prompt.md", ".reply.md"))
-        out, _ = waiting.communicate(timeout=120)
+        os.link(reply, str(prompts[0]).replace(".prompt.md", ".reply.md"))
+        out, _ = process.communicate(timeout=120)
     finally:
-        waiting.kill()
-    assert (waiting.returncode, "100 %" in out) == (0, True), out
+        process.kill()
+    assert (process.returncode, "100 %" in out) == (0, True), out

@@ -165,7 +165,7 @@ def optimiser_step(a: int, b: int, c: int) -> Case:
 
 
 def first_argmax(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """The first of equal maxima, whatever the library does."""
+    """The index of the first of equal maxima, independent of the library."""
     order = torch.arange(x.shape[dim], 0, -1).reshape([-1 if d == dim else 1 for d in range(x.dim())])
     return ((x == x.amax(dim, keepdim=True)) * order).argmax(dim)
 

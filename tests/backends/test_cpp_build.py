@@ -1,4 +1,4 @@
-"""From text to a shared object, with the real compiler."""
+"""Building C++ kernels with the real compiler."""
 
 import os
 import platform
@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from evokernel.backends.cpp import plugin as CppBackend
-from evokernel.backends.cpp.abi import declaration, described
-from evokernel.backends.cpp.ceilings import NOMINAL, measured
+from evokernel.backends.cpp.abi import annotated_prototype, c_prototype
+from evokernel.backends.cpp.ceilings import NOMINAL, load_or_measure_ceilings
 from evokernel.backends.cpp.profile import diagnose
-from evokernel.backends.cpp.screen import rules
+from evokernel.backends.cpp.screen import screen_rules
 from evokernel.backends.native import toolchain
-from evokernel.backends.native.diagnostics import first_errors
-from evokernel.backends.native.elf import read, symbols
+from evokernel.backends.native.diagnostics import summarize_errors
+from evokernel.backends.native.elf import read_elf, read_symbols
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
 
@@ -27,7 +27,7 @@ SIGNATURE = Signature(
     scalars=(ScalarArgument(name="eps", kind="float", value=1e-5), ScalarArgument(name="keep", kind="bool", value=1)),
     outputs=(Tensor(name="out", dtype="float64", shape=()),),
 )
-HEAD = declaration(SIGNATURE) + " {\n"
+HEAD = c_prototype(SIGNATURE) + " {\n"
 
 
 def task(flops=1e6, nbytes=1e6, outputs=SIGNATURE.outputs):
@@ -39,32 +39,32 @@ def build(code, workdir, **settings):
     CppBackend(**settings).build(task(), Candidate(backend="cpp", files={"kernel.cpp": code}), workdir)
 
 
-def refused(code, workdir, **settings):
+def build_error(code, workdir, **settings):
     with pytest.raises(CandidateError) as caught:
         build(code, workdir, **settings)
     return caught.value.reason, caught.value.detail
 
 
-def test_the_declaration_has_every_argument_in_order():
-    assert declaration(SIGNATURE) == (
+def test_prototype_lists_every_argument_in_order():
+    assert c_prototype(SIGNATURE) == (
         'extern "C" void kernel(const float* x, const int64_t* x_shape, const int64_t* index, const int64_t* index_shape, '
         "const uint16_t* weight, const int64_t* weight_shape, double eps, bool keep, double* out, const int64_t* out_shape)"
     )
-    text = described(SIGNATURE)
+    text = annotated_prototype(SIGNATURE)
     assert "input: float32 [8, 4] at bench size" in text
     assert "bfloat16 bit patterns" in text
     assert "one element" in text
 
 
 @needs_compiler
-def test_only_the_entry_point_is_offered(tmp_path):
+def test_library_exports_only_the_entry_point(tmp_path):
     other = 'extern "C" __attribute__((visibility("default"))) int other() { return 2; }'
     build(f"int helper() {{ return 1; }}\n{other}\n{HEAD} *out = 1; }}", tmp_path)
-    assert symbols(tmp_path / "kernel.so").offered == ("kernel",)
+    assert read_symbols(tmp_path / "kernel.so").exported_names == ("kernel",)
 
 
 @needs_compiler
-def test_mathematics_and_containers_are_allowed(tmp_path):
+def test_math_and_container_headers_build(tmp_path):
     code = "#include <vector>\n#include <numeric>\n#include <unordered_map>\n#include <string>\n#include <random>\n"
     body = (
         "std::vector<double> v(x_shape[0]); std::unordered_map<int, float> m; m[x_shape[0]] = 1;\n"
@@ -75,12 +75,12 @@ def test_mathematics_and_containers_are_allowed(tmp_path):
         "float* p = new float[8]; s += p[0]; delete[] p; *out = s + m.size(); }"
     )
     build(code + HEAD + body, tmp_path)
-    assert "kernel" in symbols(tmp_path / "kernel.so").offered
+    assert "kernel" in read_symbols(tmp_path / "kernel.so").exported_names
 
 
 @needs_compiler
-def test_errors_come_with_their_lines_and_without_paths(tmp_path):
-    reason, detail = refused("// one\n" + HEAD + "  float y = undefined_thing;\n}\n", tmp_path)
+def test_compile_errors_show_source_lines_without_paths(tmp_path):
+    reason, detail = build_error("// one\n" + HEAD + "  float y = undefined_thing;\n}\n", tmp_path)
     assert reason == "compile_error"
     assert detail.startswith("line 3: error: 'undefined_thing' was not declared")
     assert "    float y = undefined_thing;" in detail
@@ -89,17 +89,17 @@ def test_errors_come_with_their_lines_and_without_paths(tmp_path):
 
 
 @needs_compiler
-def test_a_wrong_signature_is_answered_with_the_right_one(tmp_path):
-    reason, detail = refused('extern "C" void kernel(float* x) {}', tmp_path)
+def test_wrong_signature_error_shows_the_required_prototype(tmp_path):
+    reason, detail = build_error('extern "C" void kernel(float* x) {}', tmp_path)
     assert reason == "compile_error"
-    assert declaration(SIGNATURE) in detail
+    assert c_prototype(SIGNATURE) in detail
 
 
 @needs_compiler
 @pytest.mark.parametrize("name", ["cblas_sgemm", "getppid", "pthread_create", "puts", "_exit", "memfd_create", "omp_get_wtime"])
-def test_what_is_called_from_outside_is_refused(name, tmp_path):
-    assert not rules().symbols.fullmatch(name)
-    reason, detail = refused(f'extern "C" int {name}(int);\n{HEAD} *out = {name}(1); }}', tmp_path)
+def test_imported_system_functions_are_refused(name, tmp_path):
+    assert not screen_rules().allowed_symbols.fullmatch(name)
+    reason, detail = build_error(f'extern "C" int {name}(int);\n{HEAD} *out = {name}(1); }}', tmp_path)
     assert reason == "forbidden"
     assert name in detail
 
@@ -112,27 +112,27 @@ ODD = {
 
 @needs_compiler
 @pytest.mark.parametrize("words", ODD)
-def test_what_no_honest_object_has(words, tmp_path):
+def test_suspicious_object_features_are_refused(words, tmp_path):
     body = " *out = room[x_shape[0]]; room[1] = x[0]; }" if "room" in ODD[words] else " *out = 1; }"
-    reason, detail = refused(ODD[words] + HEAD + body, tmp_path)
+    reason, detail = build_error(ODD[words] + HEAD + body, tmp_path)
     assert reason == "forbidden"
     assert words in detail
 
 
 @needs_compiler
-@pytest.mark.skipif(platform.machine() != "aarch64", reason="instructions are looked at on aarch64 only")
+@pytest.mark.skipif(platform.machine() != "aarch64", reason="instructions are checked on aarch64 only")
 @pytest.mark.parametrize("instruction", ["svc 0", "msr fpcr, x0", "mrs x0, cntvct_el0"])
-def test_calls_of_the_system_are_seen_in_the_object(instruction, tmp_path):
-    reason, detail = refused(f'{HEAD} asm volatile("{instruction}" ::: "x0"); *out = 1; }}', tmp_path)
+def test_system_instructions_in_the_object_are_refused(instruction, tmp_path):
+    reason, detail = build_error(f'{HEAD} asm volatile("{instruction}" ::: "x0"); *out = 1; }}', tmp_path)
     assert reason == "forbidden"
-    assert "call the system" in detail
+    assert "make system calls" in detail
 
 
 @needs_compiler
 @pytest.mark.skipif(sys.platform != "linux", reason="ELF only")
-def test_constants_cannot_be_executed(tmp_path):
+def test_constants_are_not_executable(tmp_path):
     build(f"static const int table[] = {{1, 2, 3}};\n{HEAD} *out = table[x_shape[0] % 3]; }}", tmp_path)
-    built = read(tmp_path / "kernel.so")
+    built = read_elf(tmp_path / "kernel.so")
     constants = [one for one in built.sections if one.flags == 2 and one.kind == 1]
     executable = [one for one in built.segments if one.kind == 1 and one.flags & 1]
     assert constants
@@ -140,7 +140,7 @@ def test_constants_cannot_be_executed(tmp_path):
     assert not [one for one in constants for two in executable if two.address <= one.address < two.address + two.in_memory]
 
 
-def test_template_noise_is_left_out():
+def test_error_summary_omits_template_noise():
     noise = (
         "In file included from a.h:1,\n                 from kernel.cpp:1:\n"
         "/usr/include/c++/12/bits/stl_algo.h: In instantiation of 'void f(T) [with T = int]':\n"
@@ -150,17 +150,17 @@ def test_template_noise_is_left_out():
         "kernel.cpp:9:1: error: second\n    9 | foo\n      | ^~~\n"
         "kernel.cpp:9:2: error: third\nkernel.cpp:9:3: error: fourth\n"
     )
-    text = first_errors(noise, {"kernel.cpp": "\n" * 8 + "foo\n"})
+    text = summarize_errors(noise, {"kernel.cpp": "\n" * 8 + "foo\n"})
     assert text.splitlines()[0] == "stl_algo.h: error: no match for 'operator-'"
     assert "line 9: error: second\n    foo\n    ^~~" in text
     assert "note" not in text
     assert text.endswith("(and 1 more errors)")
 
 
-def test_a_missing_compiler_is_named_with_its_fix(monkeypatch, tmp_path):
+def test_missing_compiler_message_names_the_fix(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    assert CppBackend().unavailable_reason() == "no C++ compiler: install g++ (apt install g++) or set backend.compiler"
+    assert CppBackend().unavailable_reason() == "there is no C++ compiler; install g++ (apt install g++) or set backend.compiler"
     assert "icpx" in CppBackend(compiler="icpx").unavailable_reason()
 
 
@@ -171,9 +171,9 @@ def fake_compiler(path: Path, script: str) -> str:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
-def test_a_compiler_that_hangs_is_ended_with_its_children(tmp_path, monkeypatch):
+def test_hanging_compiler_is_killed_with_its_children(tmp_path, monkeypatch):
     compiler = fake_compiler(tmp_path / "cc", f"sleep 100 &\necho $! > {tmp_path}/pid\nsleep 100\n")
-    done = toolchain.compile(compiler, ["x"], tmp_path, 0.3)
+    done = toolchain.run_compiler(compiler, ["x"], tmp_path, 0.3)
     assert done.timed_out
     pid = int((tmp_path / "pid").read_text())
     for _ in range(100):  # it has been killed; on a busy machine it takes a moment to die of it
@@ -193,22 +193,22 @@ def test_a_compiler_that_hangs_is_ended_with_its_children(tmp_path, monkeypatch)
         ("exit 1", "compile_error"),
     ],
 )
-def test_whose_fault_a_failed_build_is(tmp_path, script, reason):
+def test_failed_build_is_attributed_to_its_cause(tmp_path, script, reason):
     compiler = fake_compiler(tmp_path / "cc", f'[ "$1" = --version ] && exit 0\n{script}\n')
     work = tmp_path / "work"
     work.mkdir()
-    assert refused(HEAD + "}", work, compiler=compiler)[0] == reason
+    assert build_error(HEAD + "}", work, compiler=compiler)[0] == reason
 
 
-def test_a_build_that_does_not_end_is_the_candidates_fault(tmp_path):
+def test_build_timeout_is_the_candidates_fault(tmp_path):
     compiler = fake_compiler(tmp_path / "cc", '[ "$1" = --version ] && exit 0\nsleep 60\n')
     work = tmp_path / "work"
     work.mkdir()
-    assert refused(HEAD + "}", work, compiler=compiler, build_timeout_s=0.3)[0] == "build_timeout"
+    assert build_error(HEAD + "}", work, compiler=compiler, build_timeout_s=0.3)[0] == "build_timeout"
 
 
 @pytest.mark.parametrize("text", ["/usr/bin/ld: cannot find -lomp", "g++: fatal error: cannot execute 'cc1plus': No such file"])
-def test_an_incomplete_compiler_is_for_the_user_to_mend(tmp_path, text):
+def test_incomplete_compiler_is_a_user_error(tmp_path, text):
     compiler = fake_compiler(tmp_path / "cc", f"""[ "$1" = --version ] && exit 0\necho "{text}"; exit 1\n""")
     work = tmp_path / "work"
     work.mkdir()
@@ -217,8 +217,8 @@ def test_an_incomplete_compiler_is_for_the_user_to_mend(tmp_path, text):
 
 
 @needs_compiler
-def test_a_compiler_without_native_tuning_still_builds(tmp_path):
-    real = toolchain.find("")
+def test_compiler_without_march_native_still_builds(tmp_path):
+    real = toolchain.find_compiler("")
     guard = 'for a in "$@"; do [ "$a" = -march=native ] && { echo "error: bad value for -march=native"; exit 1; }; done\n'
     compiler = fake_compiler(tmp_path / "cc", f'{guard}exec {real} "$@"\n')
     work = tmp_path / "work"
@@ -228,33 +228,33 @@ def test_a_compiler_without_native_tuning_still_builds(tmp_path):
 
 
 @needs_compiler
-def test_ceilings_are_measured_once_and_kept(tmp_path, monkeypatch):
+def test_ceilings_are_measured_once_and_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path))
-    measured.cache_clear()
-    first = measured("", "")
+    load_or_measure_ceilings.cache_clear()
+    first = load_or_measure_ceilings("", "")
     assert min(first) > 0
     assert first.cache_gbs >= first.memory_gbs * 0.5
-    measured.cache_clear()
-    assert measured("", "") == first  # a second measurement would differ
-    measured.cache_clear()
+    load_or_measure_ceilings.cache_clear()
+    assert load_or_measure_ceilings("", "") == first  # a second measurement would differ
+    load_or_measure_ceilings.cache_clear()
 
 
-def test_the_profile_names_the_nearer_ceiling():
+def test_profile_names_the_nearer_ceiling():
     assert diagnose(task(flops=1e6, nbytes=8e6), 1000, NOMINAL).bottleneck == "memory"
     assert diagnose(task(flops=1e8, nbytes=1e6), 5000, NOMINAL).bottleneck == "compute"
     assert diagnose(task(flops=1e6, nbytes=1e6), 100_000, NOMINAL).bottleneck == "latency"
     assert diagnose(task(flops=100, nbytes=400), 2, NOMINAL).bottleneck == "overhead"
-    assert "less of it than the reference" in diagnose(task(flops=1e9, nbytes=1e6), 1000, NOMINAL).summary
+    assert "less work than the reference" in diagnose(task(flops=1e9, nbytes=1e6), 1000, NOMINAL).summary
 
 
-def test_the_floor_counts_what_must_be_written():
+def test_time_floor_counts_output_bytes():
     outputs = (Tensor(name="out", dtype="float32", shape=(1000, 1000)),)
     figures = diagnose(task(outputs=outputs), 1000, NOMINAL).figures
     assert figures["writing_us"] == pytest.approx(4e6 / (NOMINAL.cache_gbs * 4) / 1e3)
     assert diagnose(task(nbytes=8e6), 1000, NOMINAL).figures["moving_us"] == pytest.approx(8e6 / (NOMINAL.cache_gbs * 4) / 1e3)
 
 
-def test_outputs_that_fit_no_cache_have_a_higher_floor():
+def test_outputs_larger_than_the_cache_have_a_higher_time_floor():
     small, large = ((Tensor(name="out", dtype="float32", shape=(rows, 1 << 20)),) for rows in (16, 17))
     floors = [diagnose(task(outputs=outputs), 1e6, NOMINAL).figures["writing_us"] for outputs in (small, large)]
     assert floors[0] == pytest.approx((16 << 22) / (NOMINAL.cache_gbs * 4) / 1e3)

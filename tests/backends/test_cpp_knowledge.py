@@ -15,16 +15,16 @@ import pytest
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from evokernel.backends.cpp.abi import harness
+from evokernel.backends.cpp.abi import harness_header
 from evokernel.backends.cpp.build import FLAGS
-from evokernel.backends.native.toolchain import find
+from evokernel.backends.native.toolchain import find_compiler
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
-from evokernel.memory.seed_cards import seeds
+from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.verify.reasons import REASONS
 
 HERE = plugin_folder("backend", "cpp")
-CARDS = {item.id.removeprefix("cpp/"): item for item in seeds("cpp")}
+CARDS = {item.id.removeprefix("cpp/"): item for item in load_seed_cards("cpp")}
 BLOCKS = {name: re.findall(r"^```cpp\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE) for name, item in CARDS.items()}
 KERNELS = sorted(name for name, blocks in BLOCKS.items() if any('extern "C" void kernel' in block for block in blocks))
 MAP = "static void {0}_all(const float* x, float* y, int64_t n) {{ for (int64_t i = 0; i < n; ++i) y[i] = {1}; }}"
@@ -79,13 +79,13 @@ def all_blocks_as_one_file() -> str:
         MAP.format(name, call) + f" void map_{name}(const float* x, float* y, int64_t n) {{ {name}_all(x, y, n); }}"
         for name, call in MAPS.items()
     ]
-    header = harness(Signature(inputs=(), outputs=())).partition('extern "C"')[0]
+    header = harness_header(Signature(inputs=(), outputs=())).partition('extern "C"')[0]
     return "\n".join([header, *sorted(includes), *parts, 'extern "C" {', *PROBES, *maps, "}"])
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = find("")
+    compiler = find_compiler("")
     if compiler is None:
         pytest.skip("no C++ compiler")
     place = tmp_path_factory.mktemp("cards")
@@ -100,7 +100,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def mapped(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
+def apply_function(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
     x = np.ascontiguousarray(x, dtype=np.float32)
     y = np.full_like(x, np.nan)
     getattr(library, name)(pointer(x), pointer(y), ctypes.c_int64(x.size))
@@ -118,7 +118,7 @@ def make_task() -> Task:
     return Task(id="t/t", family="elementwise", source="", signature=signature, work=Work(flops=1, bytes=1), sizes={"bench": {}})
 
 
-def test_there_are_enough_cards_of_both_kinds() -> None:
+def test_there_are_enough_api_and_practice_cards() -> None:
     kinds = Counter(item.kind for item in CARDS.values())
     assert kinds["api"] >= 12
     assert kinds["practice"] >= 15
@@ -126,25 +126,25 @@ def test_there_are_enough_cards_of_both_kinds() -> None:
     assert set(kinds) == {"api", "practice"}
 
 
-def test_every_bottleneck_has_practice_that_answers_it() -> None:
+def test_every_bottleneck_has_a_practice_card() -> None:
     answered = Counter(item.bottleneck for item in CARDS.values() if item.kind == "practice")
     assert set(answered) <= {"memory", "compute", "latency", "overhead", ""}
     assert min(answered[name] for name in ("memory", "compute", "latency", "overhead")) >= 2
 
 
 @pytest.mark.parametrize("card", sorted(name for name, blocks in BLOCKS.items() if blocks))
-def test_what_a_card_shows_passes_the_screen(card: str) -> None:
+def test_card_code_passes_the_screen(card: str) -> None:
     candidate = Candidate(backend="cpp", files={"kernel.cpp": BLOCKS[card][0]})
     assert list(make_plugin("backend", "cpp").screen(make_task(), candidate, Path())) == []
 
 
-def test_every_complete_kernel_is_checked_below() -> None:
+def test_every_complete_kernel_of_a_card_is_checked() -> None:
     assert sorted(card_kernels.CASES) == KERNELS
 
 
 @pytest.mark.parametrize("size", card_kernels.SIZES, ids=str)
 @pytest.mark.parametrize("card", KERNELS)
-def test_a_complete_kernel_computes_what_it_says(library: ctypes.CDLL, card: str, size: tuple[int, int, int]) -> None:
+def test_card_kernel_computes_its_operator(library: ctypes.CDLL, card: str, size: tuple[int, int, int]) -> None:
     torch.manual_seed(sum(size))
     inputs, scalars, expected = card_kernels.CASES[card](*size)
     outputs = [np.full(tuple(e.shape), -77, dtype=e.numpy().dtype) for e in expected]
@@ -167,27 +167,27 @@ def test_a_complete_kernel_computes_what_it_says(library: ctypes.CDLL, card: str
 
 
 @pytest.mark.parametrize("name", ["map_exp", "map_exp_short"])
-def test_fast_exp_is_as_exact_as_claimed(library: ctypes.CDLL, name: str) -> None:
+def test_fast_exp_meets_its_claimed_error(library: ctypes.CDLL, name: str) -> None:
     x = np.linspace(-87, 87, 400_001).astype(np.float32)
     want = np.exp(x.astype(np.float64))
-    assert np.max(np.abs(mapped(library, name, x) - want) / want) < 3e-7
-    edges = mapped(library, name, np.array([-np.inf, -1e30, 1e30, np.inf, np.nan]))
+    assert np.max(np.abs(apply_function(library, name, x) - want) / want) < 3e-7
+    edges = apply_function(library, name, np.array([-np.inf, -1e30, 1e30, np.inf, np.nan]))
     assert np.all(edges[:2] < 2e-38)
     assert np.all(edges[2:4] > 6e37)
     assert np.isnan(edges[4])
 
 
-def test_tanh_and_erf_are_as_exact_as_claimed(library: ctypes.CDLL) -> None:
+def test_tanh_and_erf_meet_their_claimed_error(library: ctypes.CDLL) -> None:
     x = np.linspace(-12, 12, 200_001).astype(np.float32)
     wide = x.astype(np.float64)
     erf = np.array([math.erf(value) for value in wide])
-    assert np.max(np.abs(mapped(library, "map_tanh", x) - np.tanh(wide))) < 5e-7
-    assert np.max(np.abs(mapped(library, "map_sigmoid", x) - 1 / (1 + np.exp(-wide)))) < 5e-7
-    assert np.max(np.abs(mapped(library, "map_erf", x) - erf)) < 1e-6
+    assert np.max(np.abs(apply_function(library, "map_tanh", x) - np.tanh(wide))) < 5e-7
+    assert np.max(np.abs(apply_function(library, "map_sigmoid", x) - 1 / (1 + np.exp(-wide)))) < 5e-7
+    assert np.max(np.abs(apply_function(library, "map_erf", x) - erf)) < 1e-6
     gelu = np.array([0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in wide])
-    assert np.max(np.abs(mapped(library, "map_gelu", x) - gelu)) < 1e-5
+    assert np.max(np.abs(apply_function(library, "map_gelu", x) - gelu)) < 1e-5
     small = x[np.abs(x) < 0.5]
-    assert np.max(np.abs(mapped(library, "map_tanh_near_zero", small) - np.tanh(small.astype(np.float64)))) < 1e-6
+    assert np.max(np.abs(apply_function(library, "map_tanh_near_zero", small) - np.tanh(small.astype(np.float64)))) < 1e-6
 
 
 def test_activation_identities_hold(library: ctypes.CDLL) -> None:
@@ -198,7 +198,7 @@ def test_activation_identities_hold(library: ctypes.CDLL) -> None:
         ("map_softplus", torch.nn.functional.softplus(x)),
         ("map_elu", torch.nn.functional.elu(x)),
     ]:
-        assert np.allclose(mapped(library, name, x.numpy()), want.numpy(), rtol=1e-5, atol=1e-6), name
+        assert np.allclose(apply_function(library, name, x.numpy()), want.numpy(), rtol=1e-5, atol=1e-6), name
 
 
 def test_half_precision_conversions_round_as_pytorch_does(library: ctypes.CDLL) -> None:
@@ -209,22 +209,22 @@ def test_half_precision_conversions_round_as_pytorch_does(library: ctypes.CDLL) 
     bits = torch.randint(-(2**31), 2**31 - 1, (300_000,), generator=torch.Generator().manual_seed(1), dtype=torch.int64).to(torch.int32)
     near = torch.cat([patterns.view(t).float() * (1 + s) for t in (torch.float16, torch.bfloat16) for s in (0, 2.0**-11, -(2.0**-9))])
     x = torch.cat([bits.view(torch.float32), near])
-    assert np.array_equal(mapped(library, "map_bf16", x.numpy()), x.bfloat16().float().numpy(), equal_nan=True)
-    assert np.array_equal(mapped(library, "map_fp16", x.numpy()), x.half().float().numpy(), equal_nan=True)
+    assert np.array_equal(apply_function(library, "map_bf16", x.numpy()), x.bfloat16().float().numpy(), equal_nan=True)
+    assert np.array_equal(apply_function(library, "map_fp16", x.numpy()), x.half().float().numpy(), equal_nan=True)
 
 
 @pytest.mark.parametrize("n", [1, 3, 15, 16, 17, 1025, 9001])
-def test_fragments_on_vectors_are_right(library: ctypes.CDLL, n: int) -> None:
+def test_vector_fragments_are_correct(library: ctypes.CDLL, n: int) -> None:
     x = np.random.default_rng(n).normal(1.0, 3.0, n).astype(np.float32)
     wide = x.astype(np.float64)
-    assert np.allclose(mapped(library, "probe_softsign", x), wide / (1 + np.abs(wide)), atol=1e-6)
-    assert np.allclose(mapped(library, "probe_leaky", x), np.where(wide > 0, wide, 0.1 * wide), atol=1e-6)
-    assert np.allclose(mapped(library, "probe_clamp", x), np.clip(wide, -1.5, 2.0), atol=1e-6)
+    assert np.allclose(apply_function(library, "probe_softsign", x), wide / (1 + np.abs(wide)), atol=1e-6)
+    assert np.allclose(apply_function(library, "probe_leaky", x), np.where(wide > 0, wide, 0.1 * wide), atol=1e-6)
+    assert np.allclose(apply_function(library, "probe_clamp", x), np.clip(wide, -1.5, 2.0), atol=1e-6)
     for name, want in [("scan_dot", wide @ wide), ("sum", wide.sum()), ("sum_fixed", wide.sum()), ("moments", wide.var())]:
-        assert mapped(library, f"probe_{name}", x)[0] == pytest.approx(want, rel=1e-5, abs=1e-5), name
+        assert apply_function(library, f"probe_{name}", x)[0] == pytest.approx(want, rel=1e-5, abs=1e-5), name
 
 
-def test_fragments_on_matrices_are_right(library: ctypes.CDLL) -> None:
+def test_matrix_fragments_are_correct(library: ctypes.CDLL) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(5, 13)).astype(np.float32), rng.normal(size=(13, 70)).astype(np.float32)
     c = np.full((5, 70), np.nan, np.float32)
@@ -251,31 +251,31 @@ def test_integer_division_floors_as_in_python(library: ctypes.CDLL, a: int, b: i
 
 def rules(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cpp").entry(task))
+    return environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cpp").entry_point(task))
 
 
-def test_the_rules_say_what_the_backend_does() -> None:
+def test_rules_describe_the_backend() -> None:
     text = rules(make_task())
     assert all(flag in text for flag in FLAGS)
-    included = re.findall(r"#include (<\w+>)", harness(make_task().signature))
+    included = re.findall(r"#include (<\w+>)", harness_header(make_task().signature))
     assert included
     assert all(header in text for header in included)
     assert "kernel.cpp" in text
-    assert "scalars are passed by value" in text
+    assert "Scalars are passed by value" in text
     assert "{{" not in text
     assert len(text) <= 4000
 
 
-def test_the_rules_fit_the_task() -> None:
+def test_rules_fit_the_task() -> None:
     task = make_task()
     bare = Signature(inputs=task.signature.inputs, outputs=(*task.signature.outputs, *task.signature.outputs))
     text = rules(task.model_copy(update={"signature": bare}))
-    assert "parameters and buffers" not in text
-    assert "scalars are passed" not in text
+    assert "Parameters and buffers" not in text
+    assert "Scalars are passed" not in text
     assert "never overlap the outputs." in text
 
 
-def test_the_failures_explained_are_those_the_judge_knows() -> None:
+def test_explained_failures_are_reasons_of_the_verifier() -> None:
     explained = re.findall(r"^\| `(\w+)`", CARDS["what-is-checked"].text, re.MULTILINE)
     assert len(explained) >= 8
     assert set(explained) <= set(REASONS)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from evokernel.backends.cpp.screen import rules
-from evokernel.backends.native.screen import findings, pastes_tokens, tokens
+from evokernel.backends.cpp.screen import screen_rules
+from evokernel.backends.native.screen import find_violations, pastes_tokens, preprocessor_tokens
 
 
-def found(text):
-    return list(findings("kernel.cpp", text, rules()))
+def violations(text):
+    return list(find_violations("kernel.cpp", text, screen_rules()))
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def found(text):
         "float constructor = 1, section = 2, alias = 3; float q = a[constructor[section]];",
     ],
 )  # fmt: skip
-def test_honest_text_passes(text):
-    assert found(text) == []
+def test_honest_source_passes_the_screen(text):
+    assert violations(text) == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_honest_text_passes(text):
         ('__attribute__((visibility("default"), alias("f"))) void g();', "alias"),
         ("auto x = R\"(\n)\"; int y = fork();", "fork"),
         ("int \u0430sm;", "ASCII"),
-        ("int a; \x1b[2J", "no character"),
+        ("int a; \x1b[2J", "control character"),
         ("as\\\v\nm(\"nop\");", "asm"),
         ('auto t = R"(a)\\\n" )" asm("nop"); //";', "raw string"),
         ("#line 1 \"a.h\"", "line"),
@@ -74,34 +74,34 @@ def test_honest_text_passes(text):
         ('_Pragma("redefine_extname a b")', "redefine_extname"),
         ('#pragma GCC dependency "/etc/passwd"', "dependency"),
         ("#ifdef __SANITIZE_ADDRESS__\n#endif", "__SANITIZE_ADDRESS__"),
-        ("#if __SSP_STRONG__\n#endif", "no need to know"),
+        ("#if __SSP_STRONG__\n#endif", "conditions may only test"),
         ('#if __has_include("/etc/passwd")\n#endif', "/etc/passwd"),
-        ("#define J(a, b) a##b\n#define W J(__SANI, TIZE__)\n#if W\n#endif\n#undef W\n#define W 1", "cannot be read"),
+        ("#define J(a, b) a##b\n#define W J(__SANI, TIZE__)\n#if W\n#endif\n#undef W\n#define W 1", "cannot expand"),
         ("char c = __TIME__[0];", "__TIME__"),
         ("__attribute__((no_sanitize(\"address\"))) void f();", "no_sanitize"),
         ("void* p = __builtin_return_address(0);", "__builtin_return_address"),
     ],
 )  # fmt: skip
-def test_reaching_outside_is_refused_and_named(text, word):
-    assert any(word in line for line in found(text)), found(text)
+def test_forbidden_constructs_are_refused_and_named(text, word):
+    assert any(word in line for line in violations(text)), violations(text)
 
 
-def test_findings_name_the_line_as_the_writer_counts_it():
+def test_violations_name_the_line_of_the_source():
     text = "int a;\n#define X \\\n  1\n/* two\nlines */\nvoid f() { fork(); }\n"
-    assert found(text) == ["kernel.cpp line 6: `fork` reaches for other processes"]
+    assert violations(text) == ["kernel.cpp line 6: `fork` gives access to other processes, which a kernel may not use"]
 
 
-def test_big_tables_are_refused():
-    assert "literals" in found("float t[] = {" + "1.5f," * 5000 + "};")[0]
-    assert "KiB" in found("//" + "x" * 300_000)[0]
+def test_large_tables_are_refused():
+    assert "literals" in violations("float t[] = {" + "1.5f," * 5000 + "};")[0]
+    assert "KiB" in violations("//" + "x" * 300_000)[0]
 
 
-def test_pasting_is_seen_whatever_it_is_spelled_with():
+def test_token_pasting_is_detected_in_every_spelling():
     assert pastes_tokens("#define J(a, b) a##b")
     assert pastes_tokens("%:define J(a, b) a %:%: b")
     assert not pastes_tokens("// a##b\n#define S(a) #a\n")
 
 
-def test_unfinished_text_is_still_read():
+def test_unterminated_source_is_still_screened():
     for text in ('"never closed', "/* never closed", "'", 'R"(never closed', "\\"):
-        assert "".join(token.text for token in tokens(text)) == ("" if text.startswith("/*") else text)
+        assert "".join(token.text for token in preprocessor_tokens(text)) == ("" if text.startswith("/*") else text)

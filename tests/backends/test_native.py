@@ -17,9 +17,9 @@ conditions = ['__CCE_\\w+']
 [names]
 free = "printf"
 [reaches]
-"the twin" = "twin"
+"the simulator" = "simulator"
 [forms]
-"inside the twin" = 'twin_\\w+'
+"the simulator's internals" = 'simulator_\\w+'
 [symbols]
 allowed = ['own_call']
 """
@@ -30,14 +30,14 @@ FILES = ("op_host/tiling.h", "op_kernel/kernel.cpp")
 def rules(tmp_path):
     path = tmp_path / "screen.toml"
     path.write_text(OWN)
-    return screen.read(path)
+    return screen.read_rules(path)
 
 
-def found(text, rules, name="op_kernel/kernel.cpp"):
-    return list(screen.findings(name, text, rules, FILES))
+def violations(text, rules, name="op_kernel/kernel.cpp"):
+    return list(screen.find_violations(name, text, rules, FILES))
 
 
-def test_it_is_no_plug_in():
+def test_native_is_not_a_plugin():
     assert "native" not in plugins.plugin_names("backend")
 
 
@@ -50,8 +50,8 @@ def test_it_is_no_plug_in():
         'void f() { printf("%d", 1); }',
     ],
 )
-def test_a_backends_own_rules_allow_more(text, rules):
-    assert found(text, rules) == []
+def test_backend_rules_can_allow_more(text, rules):
+    assert violations(text, rules) == []
 
 
 @pytest.mark.parametrize(
@@ -64,52 +64,54 @@ def test_a_backends_own_rules_allow_more(text, rules):
         ("#include <tiling.h>", "is not allowed"),
         ("#include <omp.h>", "is not allowed"),
         ('#if __has_include("secret.h")\n#endif', "secret.h"),
-        ("void f() { twin::stop(); }", "the twin"),
-        ("int x = twin_error();", "inside the twin"),
+        ("void f() { simulator::stop(); }", "the simulator"),
+        ("int x = simulator_error();", "the simulator's internals"),
         ("void f() { puts(nullptr); ::puts(nullptr); }", "the terminal"),
     ],
 )
-def test_and_refuse_more(text, words, rules):
-    assert any(words in line for line in found(text, rules)), found(text, rules)
+def test_backend_rules_can_refuse_more(text, words, rules):
+    assert any(words in line for line in violations(text, rules)), violations(text, rules)
 
 
-def test_symbols_are_added(rules):
-    assert rules.symbols.fullmatch("own_call")
-    assert rules.symbols.fullmatch("memcpy")
-    assert not rules.symbols.fullmatch("GOMP_parallel")
+def test_backend_rules_extend_allowed_symbols(rules):
+    assert rules.allowed_symbols.fullmatch("own_call")
+    assert rules.allowed_symbols.fullmatch("memcpy")
+    assert not rules.allowed_symbols.fullmatch("GOMP_parallel")
 
 
-def test_of_expanded_text_only_the_candidates_part_counts(rules):
-    expanded = '# 1 "/usr/include/a.h"\nint twin_a;\n# 1 "op_kernel/kernel.cpp"\nint twin_b;\n'
-    assert screen.unwanted_words(expanded, rules, FILES) == ["`twin_b` reaches for inside the twin"]
+def test_only_the_candidates_part_of_expanded_text_is_screened(rules):
+    expanded = '# 1 "/usr/include/a.h"\nint simulator_a;\n# 1 "op_kernel/kernel.cpp"\nint simulator_b;\n'
+    assert screen.check_expanded_text(expanded, rules, FILES) == [
+        "`simulator_b` gives access to the simulator's internals, which a kernel may not use"
+    ]
 
 
-def test_errors_name_the_file_where_there_are_several():
+def test_errors_name_the_file_if_there_are_several():
     text = (
         "/tmp/w/op_kernel/kernel.cpp:2:1: error: first\n    2 | b\n      | ^\n"
-        "op_host/tiling.h:1:1: error: second\n/package/twin/queue.h:7:1: error: third\n"
+        "op_host/tiling.h:1:1: error: second\n/package/simulator/queue.h:7:1: error: third\n"
     )
     sources = {"op_kernel/kernel.cpp": "a\nb\n", "op_host/tiling.h": "c\n"}
-    said = diagnostics.first_errors(text, sources).splitlines()
+    said = diagnostics.summarize_errors(text, sources).splitlines()
     assert said[:3] == ["op_kernel/kernel.cpp line 2: error: first", "    b", "    ^"]
     assert said[3:] == ["op_host/tiling.h line 1: error: second", "    c", "queue.h: error: third"]
-    alone = diagnostics.first_errors(text, {"op_kernel/kernel.cpp": "a\nb\n"}).splitlines()
+    alone = diagnostics.summarize_errors(text, {"op_kernel/kernel.cpp": "a\nb\n"}).splitlines()
     assert alone[0] == "line 2: error: first"
     assert "tiling.h: error: second" in alone
 
 
-def test_a_longer_name_is_meant_rather_than_its_ending():
+def test_longest_matching_file_name_wins():
     sources = {"tiling.h": "outer\n", "op_host/tiling.h": "inner\n"}
-    assert "inner" in diagnostics.first_errors("/w/op_host/tiling.h:1:1: error: x\n", sources)
+    assert "inner" in diagnostics.summarize_errors("/w/op_host/tiling.h:1:1: error: x\n", sources)
 
 
 def gcc():
-    path = toolchain.find("")
+    path = toolchain.find_compiler("")
     return path if path and toolchain.is_gcc(path) else None
 
 
 @pytest.mark.skipif(gcc() is None, reason="needs g++")
-def test_headers_are_compiled_once_for_what_they_say_and_include(tmp_path, monkeypatch):
+def test_header_is_precompiled_once_per_content(tmp_path, monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
     include, work = tmp_path / "include", tmp_path / "work"
     for folder in (include, work):
@@ -122,12 +124,12 @@ def test_headers_are_compiled_once_for_what_they_say_and_include(tmp_path, monke
     assert (
         len({first, toolchain.precompiled(gcc(), options, text, [include], "two"), toolchain.precompiled(gcc(), options, "int a;\n")}) == 3
     )
-    done = toolchain.compile(gcc(), [*options, "-include", first, "a.cpp", "-o", "a"], work, 60, [include])
+    done = toolchain.run_compiler(gcc(), [*options, "-include", first, "a.cpp", "-o", "a"], work, 60, [include])
     assert done.code == 0, done.text
     assert os.waitstatus_to_exitcode(os.system(str(work / "a"))) == 3
 
 
 @pytest.mark.skipif(gcc() is None, reason="needs g++")
-def test_a_header_that_does_not_compile_is_done_without(tmp_path, monkeypatch):
+def test_header_that_does_not_compile_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path))
     assert toolchain.precompiled(gcc(), ["-std=c++17"], '#include "nowhere.h"\n') is None

@@ -1,24 +1,24 @@
-"""What the command line's tests share: the program called in this process, a small task, and one real run."""
+"""Fixtures of the command-line tests: the program called in this process, a small task, and candidates for it."""
 
 import sys
 from pathlib import Path
 
 import pytest
-from cli_calls import KERNEL, TASK, Call, Said
+from cli_helpers import KERNEL, TASK, Call, CommandResult
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """The program, in this process."""
+    """Calls the program in this process."""
     from evokernel.cli.main import main
 
-    def run(*arguments: object) -> Said:
+    def run(*arguments: object) -> CommandResult:
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             main([str(argument) for argument in arguments])
-        return Said(int(ended.value.code or 0), *capsys.readouterr())
+        return CommandResult(int(exit_info.value.code or 0), *capsys.readouterr())
 
     return run
 
@@ -32,7 +32,7 @@ def task_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A script of two kernels for that task: one that is wrong, one that is right."""
+    """Replies for the generator from_files: a wrong kernel, then a correct one."""
     folder = tmp_path_factory.mktemp("script")
     (folder / "double").mkdir()
     (folder / "double" / "1.cpp").write_text(KERNEL.replace("+ 1", "+ 2"))

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_calls import Call
+from cli_helpers import Call
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from model_parts import GELU, MODEL, a_run
+from model_parts import GELU, MODEL, make_run
 
 CHEAP = ["--set", "clock=synthetic", "--set", "protocol=paper"]
 
@@ -20,7 +20,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_from_a_model_to_a_run_and_back(model: Path, call: Call) -> None:
+def test_tasks_from_a_model_and_kernels_back_into_it(model: Path, call: Call) -> None:
     made = call("extract", model, "--min-share", "0.001", "--json")
     assert made.code == 0
     assert sorted(one["function"].rpartition(".")[2] for one in made.json["operators"]) == ["gelu", "linear", "linear", "softmax"]
@@ -41,46 +41,46 @@ def test_from_a_model_to_a_run_and_back(model: Path, call: Call) -> None:
         *CHEAP,
     ]
     assert call("run", "--backend", "cpp", "--tasks", task, *more).code == 0
-    said = call("extract", model, "--with", "runs/one")
-    assert said.code == 0, said
-    assert "the model with kernels is right" in said.out
-    assert "not comparable" in said.out  # synthetic times are nobody's
-    assert call("extract", model, "--with", "runs/one", "--json").json["replaced"] == 1
+    result = call("extract", model, "--kernels-from", "runs/one")
+    assert result.code == 0, result
+    assert "The model with kernels is correct." in result.out
+    assert "not comparable" in result.out  # synthetic times have no clock
+    assert call("extract", model, "--kernels-from", "runs/one", "--json").json["replaced"] == 1
 
 
-def test_a_wrong_kernel_gives_exit_code_one(model: Path, call: Call) -> None:
+def test_wrong_kernel_exits_with_1(model: Path, call: Call) -> None:
     assert call("extract", model, "--min-share", "0.001").code == 0
     (task,) = model.parent.glob("operators/small/*gelu*")
-    a_run(model.parent / "run", str(task), GELU.replace("0.5f", "0.6f"))
-    said = call("extract", model, "--with", "run")
-    assert said.code == 1
-    assert "is not right" in said.out
+    make_run(model.parent / "run", str(task), GELU.replace("0.5f", "0.6f"))
+    result = call("extract", model, "--kernels-from", "run")
+    assert result.code == 1
+    assert "is wrong" in result.out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
-        (["nowhere.py"], "cannot be read"),
-        (["small.txt"], "is no Python file"),
-        (["small.py", "--min-share", "1"], "give a lower --min-share"),
-        (["small.py", "--with", "nowhere"], "is not a run folder"),
-        (["still.py"], "calls no operator"),
+        (["nowhere.py"], "cannot read task file"),
+        (["small.txt"], "is not a Python file"),
+        (["small.py", "--min-share", "1"], "Lower --min-share"),
+        (["small.py", "--kernels-from", "nowhere"], "is not a run folder"),
+        (["still.py"], "calls no torch operator"),
         (["broken.py"], "line 1"),
     ],
 )
-def test_mistakes_are_told_in_one_line(model: Path, call: Call, arguments: list[str], says: str) -> None:
+def test_wrong_input_is_one_line(model: Path, call: Call, arguments: list[str], message: str) -> None:
     (model.parent / "small.txt").write_text(MODEL)
     (model.parent / "still.py").write_text(MODEL.replace("return torch.softmax", "return x.view(-1)\n        return torch.softmax"))
     (model.parent / "broken.py").write_text("def")
-    said = call("extract", *arguments)
-    assert said.code == 2
-    assert says in said.err.splitlines()[-1]
+    result = call("extract", *arguments)
+    assert result.code == 2
+    assert message in result.err.splitlines()[-1]
     assert not (model.parent / "operators").exists()
 
 
-def test_tasks_are_not_mixed_with_others(model: Path, call: Call) -> None:
+def test_folder_with_other_files_is_refused(model: Path, call: Call) -> None:
     (model.parent / "out").mkdir()
     (model.parent / "out" / "mine.py").write_text("")
-    said = call("extract", model, "--out", "out")
-    assert said.code == 2
-    assert "give another folder with --out" in said.err
+    result = call("extract", model, "--out", "out")
+    assert result.code == 2
+    assert "choose another folder with --out" in result.err

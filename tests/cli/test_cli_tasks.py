@@ -1,11 +1,11 @@
-"""`evokernel tasks`: lists, filters, counts, audits."""
+"""`evokernel tasks`: list, filters, count and lint."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from cli_calls import Call
+from cli_helpers import Call
 
 TEXT = """import torch
 N = 64
@@ -14,7 +14,7 @@ class Model(torch.nn.Module):
 def get_inputs(): return [torch.randn(N, 24)]
 """
 ONE = ("--workers", 1)
-"""Process that looks at tasks: each loads PyTorch first, which takes longer."""
+"""One worker process: each loads PyTorch first, which takes longer than the check."""
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path / "mine"
 
 
-def test_a_listing_is_filtered(call: Call) -> None:
+def test_list_is_filtered(call: Call) -> None:
     rows = call("tasks", "level1", "--category", "pooling", "--json").json
     assert {row["category"] for row in rows} == {"pooling"}
     assert {row["level"] for row in call("tasks", "level1,level2", "--level", "2", "--json").json} == {2}
@@ -34,43 +34,43 @@ def test_a_listing_is_filtered(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["level1", "--category", "poling"], "did you mean 'pooling'"),
-        (["starter", "--level", "7"], "none of 16 tasks is of level 7; there are levels 1"),
+        (["starter", "--level", "7"], "none of 16 tasks has level 7. Levels: 1"),
         (["level9"], "did you mean 'level"),
     ],
 )
-def test_a_filter_that_leaves_nothing_says_what_there_is(call: Call, more: list[str], said: str) -> None:
-    done = call("tasks", *more)
-    assert done.code == 2
-    assert said in done.err
-    assert done.err.count("\n") == 1
+def test_filter_without_match_lists_the_choices(call: Call, more: list[str], message: str) -> None:
+    result = call("tasks", *more)
+    assert result.code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
 
 
-def test_counts(call: Call) -> None:
+def test_count_by_suite_and_category(call: Call) -> None:
     rows = call("tasks", "count", "--json").json
     assert sum(row["tasks"] for row in rows) == 321
     assert {row["suite"] for row in rows} == {"attention", "level1", "level2", "level3", "mhc", "starter"}
     assert "321 tasks in 6 suites" in call("tasks", "count").out
 
 
-def test_what_is_shown_of_a_task(call: Call) -> None:
-    (shown,) = call("tasks", "show", "level2/linear_relu_divide", "--backend", "cpp", "--json").json
-    assert (shown["level"], shown["category"], shown["dtype"], shown["accumulation"]) == (2, "fuse", "float32", "float32")
-    assert shown["terms"] > 1
-    assert shown["memory"] >= shown["bytes"] / 2
-    assert set(shown["families"]) >= {"matmul", "activation"}
+def test_show_prints_the_requirements_of_a_task(call: Call) -> None:
+    (record,) = call("tasks", "show", "level2/linear_relu_divide", "--backend", "cpp", "--json").json
+    assert (record["level"], record["category"], record["dtype"], record["accumulation"]) == (2, "fuse", "float32", "float32")
+    assert record["reduction_length"] > 1
+    assert record["peak_bytes"] >= record["bytes"] / 2
+    assert set(record["families"]) >= {"matmul", "activation"}
     assert "sums of up to" in call("tasks", "show", "level2/linear_relu_divide", "--backend", "cpp").out
 
 
-def test_an_audit_tells_sound_tasks_from_others(call: Call, folder: Path) -> None:
-    done = call("tasks", "audit", str(folder), *ONE)
-    assert done.code == 1
-    assert "mine/empty: vacuous: zeros (bench, small, held-out)" in done.out
-    assert "mine/good" not in done.out
-    rows = {row["id"]: row for row in call("tasks", "audit", str(folder / "good.py"), *ONE, "--json").json}
-    assert rows["mine/good"]["flaws"] == []
-    loading = call("tasks", "audit", str(folder / "empty.py"), *ONE, "--loading")
-    assert loading.code == 0
-    assert "sound" not in loading.out
+def test_lint_finds_vacuous_tasks(call: Call, folder: Path) -> None:
+    result = call("tasks", "lint", str(folder), *ONE)
+    assert result.code == 1
+    assert "mine/empty: vacuous: zeros (bench, small, held-out)" in result.out
+    assert "mine/good" not in result.out
+    rows = {row["id"]: row for row in call("tasks", "lint", str(folder / "good.py"), *ONE, "--json").json}
+    assert rows["mine/good"]["issues"] == []
+    load_only = call("tasks", "lint", str(folder / "empty.py"), *ONE, "--load-only")
+    assert load_only.code == 0
+    assert "no issues" not in load_only.out

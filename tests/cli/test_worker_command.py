@@ -1,35 +1,35 @@
-"""`evokernel worker`: judges what it is given, and says what it can."""
+"""`evokernel worker`: answers jobs, and reports what the machine can verify."""
 
 import json
 import subprocess
 import sys
 
-from engine_parts import task
+from engine_parts import make_task
 
 from evokernel.core.records import Candidate, Job
 
 WORKER = [sys.executable, "-m", "evokernel.cli.main", "worker"]
-JOB = Job(backend="cpp", task=task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "#error stop here\n"}))
+JOB = Job(backend="cpp", task=make_task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "#error stop here\n"}))
 
 
-def run(*options, given=""):
-    return subprocess.run([*WORKER, *options], input=given, capture_output=True, text=True, timeout=120)
+def run_worker(*options, stdin=""):
+    return subprocess.run([*WORKER, *options], input=stdin, capture_output=True, text=True, timeout=120)
 
 
-def test_one_job_one_answer():
-    done = run("--once", given=JOB.model_dump_json(indent=2))
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
+def test_one_job_gets_one_answer():
+    process = run_worker("--once", stdin=JOB.model_dump_json(indent=2))
+    assert process.returncode == 0, process.stderr
+    (line,) = process.stdout.splitlines()
     assert json.loads(line)["outcome"]["gates"][-1]["reason"] == "compile_error"
 
 
-def test_what_is_no_job_is_told_in_one_line():
-    done = run("--once", given="{}")
-    assert "no job: backend: field required" in json.loads(done.stdout)["user"]
-    assert "Traceback" not in done.stderr
+def test_invalid_job_is_reported_in_one_line():
+    process = run_worker("--once", stdin="{}")
+    assert "invalid job: backend: field required" in json.loads(process.stdout)["user_error"]
+    assert "Traceback" not in process.stderr
 
 
-def test_it_serves_lines_until_its_stdin_ends():
+def test_worker_answers_lines_until_stdin_ends():
     worker = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for _ in range(2):
         worker.stdin.write(JOB.model_dump_json() + "\n")
@@ -40,22 +40,22 @@ def test_it_serves_lines_until_its_stdin_ends():
     worker.stdout.close()
 
 
-def test_check_says_what_this_machine_offers():
-    done = run("--check", "--json")
-    found = json.loads(done.stdout)
-    ready = {row["backend"] for row in found["backends"] if row["why_not"] is None}
-    assert {f"evokernel-backend-{name}" for name in ready} <= found["labels"].keys()
-    assert done.returncode == (0 if ready else 1)
-    assert found["ray_start"].startswith("ray start --address HEAD:6379")
-    assert {"layer", "holds", "detail"} == found["sandbox"][0].keys()
-    assert {"evokernel", "python", "torch", "ray"} == found["versions"].keys()
+def test_check_reports_what_this_machine_offers():
+    process = run_worker("--check", "--json")
+    report = json.loads(process.stdout)
+    ready = {row["backend"] for row in report["backends"] if row["cannot_verify_reason"] is None}
+    assert {f"evokernel-backend-{name}" for name in ready} <= report["ray_resources"].keys()
+    assert process.returncode == (0 if ready else 1)
+    assert report["ray_start"].startswith("ray start --address HEAD:6379")
+    assert {"layer", "is_active", "detail"} == report["sandbox"][0].keys()
+    assert {"evokernel", "python", "torch", "ray"} == report["versions"].keys()
 
 
-def test_devices_are_counted_as_far_as_they_are_shown(monkeypatch):
-    from evokernel.cli.worker import devices
+def test_hidden_devices_are_not_counted(monkeypatch):
+    from evokernel.cli.worker import count_devices
 
-    row = {"equipment": [{"name": "gpu", "found": True, "detail": ""}, {"name": "ncu", "found": True, "detail": ""}]}
+    row = {"optional_tools": [{"name": name, "is_available": True, "detail": ""} for name in ("gpu", "ncu")]}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-    assert devices(row) == {"GPU": 2}
-    row["equipment"][0]["found"] = False
-    assert devices(row) == {}
+    assert count_devices(row) == {"GPU": 2}
+    row["optional_tools"][0]["is_available"] = False
+    assert count_devices(row) == {}

@@ -1,9 +1,9 @@
-"""What every embedder owes the bank. One that asks a service is asked through a local server that answers like the real one."""
+"""Contract of every embedder. An embedder that uses a service is tested with a local server that answers like the real one."""
 
 import numpy as np
 import pytest
 from embedding_server import serving
-from engine_parts import attempt, task
+from engine_parts import make_attempt, make_task
 
 from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
 from evokernel.memory.bank import Bank
@@ -33,34 +33,34 @@ def test_rows_are_unit_vectors(embedder):
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_equal_texts_are_equal_and_alone_or_together_the_same(embedder):
+def test_equal_texts_have_equal_vectors_in_any_batch(embedder):
     rows = embedder.embed(TEXTS)
     assert (rows[0] == rows[4]).all()
     for text, row in zip(TEXTS, rows, strict=True):
         assert (embedder.embed([text])[0] == row).all()
 
 
-def test_what_shares_words_is_nearer(embedder):
+def test_texts_with_common_words_are_more_similar(embedder):
     rows = embedder.embed(TEXTS)
     assert rows[0] @ rows[2] > rows[0] @ rows[1]
 
 
-def test_strange_texts_do_no_harm(embedder):
+def test_unusual_texts_are_embedded(embedder):
     rows = embedder.embed(["", "\0", "ünïcödé 核 " * 50, "x" * 100_000, "1 2 3"])
     assert rows.shape[0] == 5
     assert np.isfinite(rows).all()
     assert embedder.embed([]).shape[0] == 0
 
 
-def test_it_has_a_name(embedder):
+def test_embedder_has_an_id(embedder):
     assert embedder.id
     assert "\n" not in embedder.id
 
 
-def test_a_bank_can_use_it(embedder, tmp_path):
+def test_bank_can_use_the_embedder(embedder, tmp_path):
     with Bank.open(tmp_path / "bank.db", embedder, backend="cpp", run="r") as bank:
         for name in ("relu", "gelu"):
-            bank.add(distill(task(name), attempt(0, name)))
-        found = bank.search(task("gelu").source, 1)
-    assert found[0].item.task == "t/gelu"
-    assert found[0].similarity == pytest.approx(1.0)
+            bank.add(distill(make_task(name), make_attempt(0, name)))
+        hits = bank.search(make_task("gelu").source, 1)
+    assert hits[0].item.task == "t/gelu"
+    assert hits[0].similarity == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Every generator found, and every backend's prompts: whoever adds one is tested without being listed."""
+"""Contract of every generator, and of the prompts of every backend; new plug-ins are discovered."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ from evokernel.core.records import (
     Tensor,
     Work,
 )
-from evokernel.generators.prompting import Prompts
+from evokernel.generators.prompting import PromptBuilder
 
 SOURCE = """import torch
 
@@ -77,8 +77,8 @@ def server():
 
 
 @pytest.fixture
-def made(server, tmp_path, monkeypatch):
-    """Makes a generator by name, with what it cannot do without: someone to ask, or something to play."""
+def make_generator(server, tmp_path, monkeypatch):
+    """Return a function that constructs a generator by name, with a server or files that it needs."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     journal = Journal(tmp_path / "attempts.jsonl")
     for n in range(2):
@@ -86,49 +86,51 @@ def made(server, tmp_path, monkeypatch):
     script = tmp_path / "script" / "relu"
     script.mkdir(parents=True)
     (script / "1.cpp").write_text(CODE)
-    needs = {
+    required_settings = {
         "llm": {"model": "m", "base_url": server.base_url},
         "command": {"command": [sys.executable, "-c", f"print({REPLY!r})"]},
-        "mailbox": {"folder": str(tmp_path / "mailbox"), "poll_s": 0.02},
+        "file_exchange": {"folder": str(tmp_path / "file-exchange"), "poll_s": 0.02},
         "replay": {"journal": str(journal.path)},
-        "script": {"folder": str(script.parent)},
+        "from_files": {"folder": str(script.parent)},
     }
 
     def make_one(name):
-        if name == "mailbox":
-            (tmp_path / "mailbox").mkdir(exist_ok=True)
+        if name == "file_exchange":
+            (tmp_path / "file-exchange").mkdir(exist_ok=True)
             for number, (state, context) in enumerate(TURNS):
-                base = tmp_path / "mailbox" / f"toy--relu--{number}"
-                base.with_suffix(".prompt.md").write_text(Prompts("cpp").write(state, context))
+                base = tmp_path / "file-exchange" / f"toy--relu--{number}"
+                base.with_suffix(".prompt.md").write_text(PromptBuilder("cpp").build_text(state, context))
                 base.with_suffix(".reply.md").write_text(REPLY)
-        return make_plugin("generator", name, backend="cpp", **needs.get(name, {}))
+        return make_plugin("generator", name, backend="cpp", **required_settings.get(name, {}))
 
     return make_one
 
 
 @pytest.mark.parametrize("name", plugin_names("generator"))
-def test_a_generator_writes_replies_and_never_changes_its_mind(made, name):
-    generator = made(name)
-    once = [generator.write(*turn) for turn in TURNS]
-    for reply in once:
+def test_generator_is_deterministic(make_generator, name):
+    generator = make_generator(name)
+    replies = [generator.write(*turn) for turn in TURNS]
+    for reply in replies:
         assert isinstance(reply, Reply)
         assert reply.candidate.backend == "cpp"
-        assert reply.candidate.files or reply.candidate.notes, "a reply without code says why"
+        assert reply.candidate.files or reply.candidate.notes, "a reply without code has a note"
         assert Reply.model_validate_json(reply.model_dump_json()) == reply
         (reply.prompt + reply.text).encode()
     with ThreadPoolExecutor(4) as pool:
-        again = list(pool.map(lambda turn: made(name).write(*turn), (*TURNS, *TURNS)))
-    assert [r.candidate.id for r in again] == [r.candidate.id for r in once] * 2, "chance must depend on the seed and the attempt alone"
+        repeated = list(pool.map(lambda turn: make_generator(name).write(*turn), (*TURNS, *TURNS)))
+    assert [r.candidate.id for r in repeated] == [r.candidate.id for r in replies] * 2, (
+        "random numbers must depend on the seed and the attempt only"
+    )
 
 
 @pytest.mark.parametrize("name", plugin_names("generator"))
-def test_a_lesson_is_a_reply_without_code_or_nothing(made, name):
-    lesson = made(name).lesson(FIRST, DONE.candidate, PASSED)
+def test_lesson_is_a_reply_without_code_or_none(make_generator, name):
+    lesson = make_generator(name).lesson(FIRST, DONE.candidate, PASSED)
     assert lesson is None or (isinstance(lesson, Reply) and not lesson.candidate.files)
 
 
 @pytest.mark.parametrize("name", plugin_names("generator"))
-def test_a_generator_takes_the_backend_and_refuses_what_it_does_not_know(name):
+def test_generator_accepts_backend_and_refuses_unknown_settings(name):
     cls = find_plugin("generator", name)
     assert "backend" in signature(cls).parameters
     assert cls.__doc__
@@ -136,21 +138,21 @@ def test_a_generator_takes_the_backend_and_refuses_what_it_does_not_know(name):
         make_plugin("generator", name, backend="cpp", nonsense=1)
 
 
-def test_finding_generators_loads_nothing_heavy():
+def test_discovering_generators_imports_no_heavy_modules():
     code = (
-        "import sys; from evokernel.core.plugins import find, names\n"
-        "for name in names('generator'): find('generator', name)\n"
+        "import sys; from evokernel.core.plugins import find_plugin, plugin_names\n"
+        "for name in plugin_names('generator'): find_plugin('generator', name)\n"
         "print([m for m in ('torch', 'openai', 'matplotlib', 'genai_prices') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("backend", plugin_names("backend"))
 @pytest.mark.parametrize("turn", TURNS, ids=["draft", "refine"])
-def test_every_backend_can_be_prompted_for(backend, turn):
-    prompts = Prompts(backend)
-    text = prompts.write(*turn)
+def test_prompt_for_every_backend_is_complete(backend, turn):
+    prompts = PromptBuilder(backend)
+    text = prompts.build_text(*turn)
     assert prompts.plugin.entry_point(TASK) in text
     assert prompts.rules.exists(), f"{backend} needs prompts/rules.md"
     assert prompts.file in text

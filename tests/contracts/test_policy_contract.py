@@ -1,15 +1,15 @@
-"""What every policy owes the loop, whoever wrote it."""
+"""Contract of every policy."""
 
 import shutil
 
 import pytest
-from engine_parts import attempt, task
+from engine_parts import make_attempt, make_task
 
 from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
 from evokernel.core.records import Context, ContextRef, Stage, State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seed_cards import seeds
+from evokernel.memory.seed_cards import load_seed_cards
 
 POLICIES = plugin_names("policy")
 STEPS = 6
@@ -23,34 +23,34 @@ def policy(request):
 
 def open_bank(path, run="r"):
     bank = Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run=run)
-    bank.add(seeds("cpp"))
+    bank.add(load_seed_cards("cpp"))
     return bank
 
 
-def play(policy, bank, recorded=()):
-    """A small run over two tasks; recorded attempts are learned again instead of made again."""
-    known = {made.id: made for made in recorded}
+def run_policy(policy, bank, recorded=()):
+    """Run a policy on two tasks; recorded attempts are replayed instead of being made again."""
+    journal = {attempt.id: attempt for attempt in recorded}
     history = {name: [] for name in ("relu", "gelu")}
     contexts = {}
     for round in range(STEPS):
-        states = [State(task=task(name), attempts=tuple(history[name]), round=round) for name in history]
-        chosen = [known.get(state.next_id) or policy.choose(state, bank) for state in states]
-        for name, state, context in zip(history, states, chosen, strict=True):
+        states = [State(task=make_task(name), attempts=tuple(history[name]), round=round) for name in history]
+        choices = [journal.get(state.next_id) or policy.choose(state, bank) for state in states]
+        for name, state, context in zip(history, states, choices, strict=True):
             if isinstance(context, Context):
                 contexts[state.next_id] = context
-                context = made_from(name, round, context)
+                context = attempt_from_context(name, round, context)
             policy.learn(state, context, bank)
             bank.add(distill(state.task, context, state.attempts))
             history[name].append(context)
-    return [made for name in history for made in history[name]], contexts
+    return [attempt for name in history for attempt in history[name]], contexts
 
 
-def made_from(name, round, context):
+def attempt_from_context(name, round, context):
     feasible = (round + len(name)) % 3 != 0
-    return attempt(round, name, feasible, context.stage, latency=50.0 - 5 * round).model_copy(
+    return make_attempt(round, name, feasible, context.stage, latency=50.0 - 5 * round).model_copy(
         update={
-            "start": context.start and context.start.id,
-            "shown": tuple(ContextRef(id=shown.item.id, role=shown.role, q=shown.q) for shown in context.items),
+            "start_point": context.start_point and context.start_point.id,
+            "shown_items": tuple(ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items),
             "reward": -1.0 if not feasible else 1.0 if context.stage is Stage.DRAFT else 0.1,
         }
     )
@@ -58,42 +58,42 @@ def made_from(name, round, context):
 
 def test_contexts_are_well_formed(policy, tmp_path):
     with open_bank(tmp_path / "bank.db") as bank:
-        attempts, contexts = play(policy(), bank)
-        mine = {made.id: made for made in attempts}
+        attempts, contexts = run_policy(policy(), bank)
+        attempts_by_id = {attempt.id: attempt for attempt in attempts}
         assert len(contexts) == 2 * STEPS
         for id, context in contexts.items():
-            shown = [entry.item for entry in context.items]
-            assert len({item.id for item in shown}) == len(shown), "nothing is shown twice"
-            assert bank.get([item.id for item in shown]) == shown, "what is shown is in memory"
-            assert all(entry.q is None for entry in context.items if entry.role == "api"), "api knowledge is not valued"
-            assert (context.stage is Stage.REFINE) == (context.start is not None), "a refinement has a start point"
-            if context.start:
-                assert context.start.task == mine[id].task
-                assert context.start.outcome.feasible
+            items = [entry.item for entry in context.items]
+            assert len({item.id for item in items}) == len(items), "no item is shown twice"
+            assert bank.get([item.id for item in items]) == items, "every shown item is in memory"
+            assert all(entry.q is None for entry in context.items if entry.role == "api"), "api cards have no value"
+            assert (context.stage is Stage.REFINE) == (context.start_point is not None), "a refinement has a start point"
+            if context.start_point:
+                assert context.start_point.task == attempts_by_id[id].task
+                assert context.start_point.outcome.feasible
 
 
 def test_equal_runs_are_equal(policy, tmp_path):
     runs = []
     for name in "ab":
         with open_bank(tmp_path / name) as bank:
-            runs.append(play(policy(), bank))
+            runs.append(run_policy(policy(), bank))
     assert runs[0] == runs[1]
 
 
-def test_a_resumed_run_is_the_straight_one(policy, tmp_path):
+def test_resumed_run_equals_straight_run(policy, tmp_path):
     with open_bank(tmp_path / "a.db") as bank:
-        straight, _ = play(policy(), bank)
-    order = sorted(straight, key=lambda made: (made.round, made.task == "t/gelu"))
+        straight, _ = run_policy(policy(), bank)
+    order = sorted(straight, key=lambda attempt: (attempt.round, attempt.task == "t/gelu"))
     with open_bank(tmp_path / "a.db", run="stranger") as bank:
-        bank.update("t/relu/0", Stage.DRAFT, {made.trace: -1.0 for made in straight}, 0.9)
+        bank.update("t/relu/0", Stage.DRAFT, {attempt.memory_id: -1.0 for attempt in straight}, 0.9)
     for stopped_after in (1, 5, 8):
         shutil.copy(tmp_path / "a.db", tmp_path / "b.db")
         with open_bank(tmp_path / "b.db") as bank:
-            resumed, _ = play(policy(), bank, order[:stopped_after])
+            resumed, _ = run_policy(policy(), bank, order[:stopped_after])
         assert resumed == straight, stopped_after
 
 
-def test_an_empty_memory_is_enough(policy, tmp_path):
+def test_policy_works_with_empty_memory(policy, tmp_path):
     with Bank.open(tmp_path / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="r") as bank:
-        context = policy().choose(State(task=task("relu")), bank)
-    assert (context.stage, context.start, context.items) == (Stage.DRAFT, None, ())
+        context = policy().choose(State(task=make_task("relu")), bank)
+    assert (context.stage, context.start_point, context.items) == (Stage.DRAFT, None, ())

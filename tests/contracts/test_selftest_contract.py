@@ -1,4 +1,4 @@
-"""Every backend's candidates with a known verdict get it. Backends and candidates are found, not listed."""
+"""Selftest candidates of every backend get their expected outcome; backends and candidates are discovered."""
 
 from itertools import groupby
 
@@ -7,41 +7,41 @@ from sampling import one_in
 
 from evokernel.core.plugins import make_plugin, plugin_names
 from evokernel.core.protocols import PartialBackend
-from evokernel.experiments.selftest import CLASSES, HONEST, collect, job, shipped
+from evokernel.experiments.selftest import CATEGORIES, HONEST, load_cases, make_job, selftest_folder
 from evokernel.verify import verify
 
-BACKENDS = [name for name in plugin_names("backend") if shipped(name).is_dir()]
-SPECIMENS = [one for name in BACKENDS for one in collect(name, shipped(name))]
+BACKENDS = [name for name in plugin_names("backend") if selftest_folder(name).is_dir()]
+CASES = [one for name in BACKENDS for one in load_cases(name, selftest_folder(name))]
 TIMED = ("openmp", "two-threads")
-"""Honest ones that are timed here as well; the others are judged up to the clock, which takes longest and tells least about them."""
-CHOSEN = [
+"""Honest candidates that are also timed; the others skip timing, which takes longest and reveals least."""
+SELECTED = [
     one
-    for _, group in groupby(SPECIMENS, lambda one: (one.backend, one.kind))
-    for one in one_in(24, group, lambda one: f"{one.backend}-{one.kind}-{one.path.stem}")
+    for _, group in groupby(CASES, lambda one: (one.backend, one.category))
+    for one in one_in(24, group, lambda one: f"{one.backend}-{one.category}-{one.path.stem}")
 ]
-"""Some of each class are judged whenever tests are run; all are with `-m ""`, and by `evokernel selftest`."""
+"""Some candidates of each category run by default; all of them with `-m ""` and in `evokernel selftest`."""
 
 
-def test_all_backends_ship_candidates():
-    assert plugin_names("backend") == BACKENDS, "put some in selftest/, and see docs/selftest.md"
+def test_every_backend_has_selftest_candidates():
+    assert plugin_names("backend") == BACKENDS, "add some in selftest/, see docs/selftest.md"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_all_classes_have_candidates(backend):
-    found = [one.kind for one in SPECIMENS if one.backend == backend]
-    assert set(found) == set(CLASSES)
-    assert found.count(HONEST) >= 5
-    assert len(found) - found.count(HONEST) >= 20
+def test_every_category_has_candidates(backend):
+    categories = [one.category for one in CASES if one.backend == backend]
+    assert set(categories) == set(CATEGORIES)
+    assert categories.count(HONEST) >= 5
+    assert len(categories) - categories.count(HONEST) >= 20
 
 
-@pytest.mark.parametrize("specimen", CHOSEN)
-def test_the_judge_is_right(specimen):
-    backend = make_plugin("backend", specimen.backend)
-    if missing := backend.missing() or (backend.limitations() if isinstance(backend, PartialBackend) else None):
-        pytest.skip(missing)
-    asked = job(specimen)
-    if specimen.kind == HONEST and specimen.path.stem not in TIMED:
-        asked = asked.model_copy(update={"clock": "synthetic"})
-    outcome = verify(asked)
-    assert specimen.is_judged_rightly(outcome), f"{specimen.expected}; {outcome.failure}"
-    assert outcome.feasible == (specimen.kind == HONEST)
+@pytest.mark.parametrize("case", SELECTED)
+def test_verifier_gives_the_expected_outcome(case):
+    backend = make_plugin("backend", case.backend)
+    if problem := backend.unavailable_reason() or (backend.limitations() if isinstance(backend, PartialBackend) else None):
+        pytest.skip(problem)
+    job = make_job(case)
+    if case.category == HONEST and case.path.stem not in TIMED:
+        job = job.model_copy(update={"clock": "synthetic"})
+    outcome = verify(job)
+    assert case.is_expected_outcome(outcome), f"{case.expectation}; {outcome.failure}"
+    assert outcome.feasible == (case.category == HONEST)

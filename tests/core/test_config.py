@@ -1,22 +1,22 @@
-"""Settings come from defaults, files, flags and --set, and what is unknown is refused in one line."""
+"""Settings come from defaults, files, flags and --set; unknown settings are refused with one line."""
 
 import pytest
 
-from evokernel.core.config import RunConfig, resolve_config, write_toml
+from evokernel.core.config import RunConfig, format_toml, resolve_config
 from evokernel.core.errors import UserError
 
 
-def test_defaults_are_the_main_job():
+def test_defaults_name_suite_and_plugins():
     config = resolve_config(None)
     assert (config.tasks, config.plugin_name("backend"), config.plugin_name("generator"), config.plugin_name("policy")) == (
         "starter",
         "pallas",
-        "sweep",
+        "template_search",
         "value",
     )
 
 
-def test_later_wins(tmp_path):
+def test_flags_and_overrides_win_over_the_file(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('budget = 3\n[policy]\nname = "value"\nepsilon = 0.5\n')
     config = resolve_config(file, ["policy.epsilon=0.1", "tasks=starter/softmax"], seed=7)
@@ -24,29 +24,29 @@ def test_later_wins(tmp_path):
     assert config.plugin_settings("policy") == {"epsilon": 0.1}
 
 
-def test_another_plugin_drops_the_settings_of_the_old():
+def test_choosing_another_plugin_drops_settings_of_the_previous_one():
     config = resolve_config(None, ["policy.epsilon=0.1", "policy=passk"])
     assert config.policy == {"name": "passk"}
 
 
 @pytest.mark.parametrize(
-    ("sets", "says"),
+    ("overrides", "message"),
     [
         (["budgte=3"], "did you mean 'budget'"),
         (["budget=0"], "budget"),
         (["budget=many"], "budget"),
         (["policy"], "--set key=value"),
         (["backend.name=3"], "backend"),
-        (["policy=3"], "give the name of a policy"),
+        (["policy=3"], "must be the name of a policy"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(sets, says):
-    with pytest.raises(UserError, match=says) as caught:
-        resolve_config(None, sets)
+def test_invalid_setting_is_reported_in_one_line(overrides, message):
+    with pytest.raises(UserError, match=message) as caught:
+        resolve_config(None, overrides)
     assert "\n" not in str(caught.value)
 
 
-def test_bad_toml_names_the_file(tmp_path):
+def test_invalid_toml_error_names_the_file(tmp_path):
     file = tmp_path / "bad.toml"
     file.write_text("budget = = 3")
     with pytest.raises(UserError, match=r"bad\.toml"):
@@ -55,10 +55,10 @@ def test_bad_toml_names_the_file(tmp_path):
         resolve_config(tmp_path / "none.toml")
 
 
-def test_a_saved_file_is_the_same_settings(tmp_path):
+def test_saved_settings_equal_the_original(tmp_path):
     config = RunConfig(
-        id="a", budget=5, policy={"name": "value", "widen": [[0, 4], [10, 15]], "epsilon": 0.1}, baselines=("eager", "compile")
+        id="a", budget=5, policy={"name": "value", "pool_factor": [[0, 4], [10, 15]], "epsilon": 0.1}, baselines=("eager", "compile")
     )
     file = tmp_path / "run.toml"
-    file.write_text(write_toml(config.model_dump(mode="json")))
+    file.write_text(format_toml(config.model_dump(mode="json")))
     assert resolve_config(file) == config

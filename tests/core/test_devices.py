@@ -1,4 +1,4 @@
-"""One measurement at a time on a device, across processes, users' folders and deaths."""
+"""A device lock allows one measurement at a time, across processes, folders and killed processes."""
 
 import os
 import signal
@@ -12,65 +12,65 @@ import pytest
 from evokernel.core import devices
 
 HOLD = (
-    "import sys, time; from evokernel.core.devices import alone\n"
-    "with alone(sys.argv[1]):\n"
+    "import sys, time; from evokernel.core.devices import hold_device\n"
+    "with hold_device(sys.argv[1]):\n"
     "  print('in', flush=True); time.sleep(float(sys.argv[2]))"
 )
-NOTE = (
-    "import sys, time; from evokernel.core.devices import alone\n"
+RECORD_SPANS = (
+    "import sys, time; from evokernel.core.devices import hold_device\n"
     "for _ in range(20):\n"
-    "  with alone(sys.argv[1]):\n"
-    "    begun = time.monotonic(); time.sleep(0.005); print(begun, time.monotonic())"
+    "  with hold_device(sys.argv[1]):\n"
+    "    started = time.monotonic(); time.sleep(0.005); print(started, time.monotonic())"
 )
 
 
 @pytest.fixture
 def name():
-    found = f"test-{os.getpid()}"
-    yield found
-    for path in devices.PLACE.glob(f"evokernel-{found}*"):
+    device_name = f"test-{os.getpid()}"
+    yield device_name
+    for path in devices.LOCK_FOLDER.glob(f"evokernel-{device_name}*"):
         path.unlink()
 
 
-def begin(code, *words, **environment):
-    return subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+def start_process(code, *arguments, **environment):
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
 
 
-def test_no_two_processes_measure_at_once(name, tmp_path):
-    others = [begin(NOTE, name), begin(NOTE, name, TMPDIR=str(tmp_path))]
+def test_only_one_process_holds_a_device(name, tmp_path):
+    others = [start_process(RECORD_SPANS, name), start_process(RECORD_SPANS, name, TMPDIR=str(tmp_path))]
     spans = sorted(tuple(map(float, line.split())) for other in others for line in other.communicate(timeout=60)[0].splitlines())
     assert len(spans) == 40
     assert all(earlier[1] <= later[0] for earlier, later in pairwise(spans))
 
 
-def test_a_killed_process_lets_go(name):
-    held = begin(HOLD, name, "60")
-    assert held.stdout.readline().strip() == "in"
-    waiting = begin(HOLD, name, "0")
+def test_killed_process_releases_the_device(name):
+    holder = start_process(HOLD, name, "60")
+    assert holder.stdout.readline().strip() == "in"
+    waiting = start_process(HOLD, name, "0")
     time.sleep(0.3)
     assert waiting.poll() is None, "the lock holds"
-    held.send_signal(signal.SIGKILL)
+    holder.send_signal(signal.SIGKILL)
     assert waiting.communicate(timeout=60)[0].strip() == "in"
-    held.communicate()
+    holder.communicate()
 
 
-def test_devices_do_not_wait_for_each_other(name):
-    held = begin(HOLD, f"{name}-0", "60")
-    assert held.stdout.readline().strip() == "in"
+def test_different_devices_have_separate_locks(name):
+    holder = start_process(HOLD, f"{name}-0", "60")
+    assert holder.stdout.readline().strip() == "in"
     with devices.hold_device(f"{name}-1"):
         pass
-    held.kill()
-    held.communicate()
+    holder.kill()
+    holder.communicate()
 
 
-def test_a_lock_that_may_not_be_written_can_be_held(name):
-    path = devices.PLACE / f"evokernel-{name}.lock"
+def test_read_only_lock_file_can_be_locked(name):
+    path = devices.LOCK_FOLDER / f"evokernel-{name}.lock"
     path.touch(mode=0o444)
     with devices.hold_device(name):
         pass
 
 
-def test_a_device_is_known_by_what_the_machine_calls_it(monkeypatch):
+def test_physical_device_follows_visible_devices(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert devices.physical_device(1, "CUDA_VISIBLE_DEVICES") == "1"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-1f")

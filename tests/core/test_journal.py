@@ -1,39 +1,39 @@
-"""The journal survives what kills its writer."""
+"""The journal survives crashes of its writer."""
 
 import json
 import subprocess
 import sys
 
 import pytest
-from engine_parts import attempt
+from engine_parts import make_attempt
 
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal
 
 
-def test_reads_back_what_was_appended(tmp_path):
+def test_journal_reads_back_appended_attempts(tmp_path):
     journal = Journal(tmp_path / "attempts.jsonl")
-    made = [attempt(n) for n in range(3)]
-    for one in made:
+    attempts = [make_attempt(n) for n in range(3)]
+    for one in attempts:
         journal.append(one)
-    assert list(journal.read()) == made
+    assert list(journal.read()) == attempts
 
 
-def test_a_half_written_last_line_is_no_attempt(tmp_path):
+def test_incomplete_last_line_is_skipped_and_repaired(tmp_path):
     journal = Journal(tmp_path / "attempts.jsonl")
-    journal.append(attempt(0))
+    journal.append(make_attempt(0))
     with journal.path.open("a") as file:
         file.write('{"id": "half')
     assert len(list(journal.read())) == 1
     journal.repair()
-    journal.append(attempt(1))
+    journal.append(make_attempt(1))
     assert [a.id for a in journal.read()] == ["t/x/0", "t/x/1"]
 
 
-def test_damage_in_the_middle_names_the_line_and_the_fix(tmp_path):
+def test_damaged_line_error_names_line_and_fix(tmp_path):
     journal = Journal(tmp_path / "attempts.jsonl")
     for n in range(3):
-        journal.append(attempt(n))
+        journal.append(make_attempt(n))
     lines = journal.path.read_text().splitlines()
     lines[1] = json.dumps({"id": "torn"})
     journal.path.write_text("\n".join(lines) + "\n")
@@ -41,9 +41,9 @@ def test_damage_in_the_middle_names_the_line_and_the_fix(tmp_path):
         list(journal.read())
 
 
-def test_a_full_disk_leaves_no_torn_line(tmp_path):
+def test_full_disk_leaves_no_incomplete_line(tmp_path):
     journal = Journal(tmp_path / "attempts.jsonl")
-    journal.append(attempt(0))
+    journal.append(make_attempt(0))
     size = journal.path.stat().st_size
     code = (
         "import resource, signal, sys\n"
@@ -59,6 +59,6 @@ def test_a_full_disk_leaves_no_torn_line(tmp_path):
         "except UserError:\n"
         "    sys.exit(7)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(journal.path), attempt(1).model_dump_json(), str(size + 100)])
-    assert done.returncode == 7
+    process = subprocess.run([sys.executable, "-c", code, str(journal.path), make_attempt(1).model_dump_json(), str(size + 100)])
+    assert process.returncode == 7
     assert journal.path.stat().st_size == size

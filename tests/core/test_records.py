@@ -1,4 +1,4 @@
-"""Records: what is equal, what is derived, what is not known."""
+"""Records: equality, derived values and unknown values."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,18 +7,18 @@ from evokernel.core.records import Candidate, GateResult, Outcome, Usage
 from evokernel.core.statistics import quantile
 
 
-def test_a_candidate_is_known_by_its_files():
+def test_candidate_id_depends_on_files_only():
     a = Candidate(backend="cpp", files={"kernel.cpp": "x"}, notes="one")
     assert a.id == Candidate(backend="cpp", files={"kernel.cpp": "x"}, notes="two").id
     assert a.id != Candidate(backend="cpp", files={"kernel.cpp": "y"}).id
 
 
-def test_an_outcome_without_gates_is_not_feasible():
+def test_outcome_without_gates_is_not_feasible():
     assert not Outcome(gates=()).feasible
     assert Outcome(gates=()).latency_us is None
-    failed = Outcome(gates=(GateResult(gate="build", passed=True), GateResult(gate="check", passed=False, reason="mismatch")))
-    assert failed.is_compiled
-    assert failed.failure.reason == "mismatch"
+    outcome = Outcome(gates=(GateResult(gate="build", passed=True), GateResult(gate="check", passed=False, reason="mismatch")))
+    assert outcome.is_compiled
+    assert outcome.failure.reason == "mismatch"
 
 
 def test_speedup_is_unknown_without_a_baseline():
@@ -28,15 +28,15 @@ def test_speedup_is_unknown_without_a_baseline():
 
 
 def test_unknown_cost_stays_unknown():
-    known = Usage(model="m", calls=1, input_tokens=10, output_tokens=2, cost_usd=0.5)
-    assert (known + Usage()).cost_usd == 0.5
-    assert (known + known).cost_usd == 1.0
-    assert (known + Usage(model="m", calls=1)).cost_usd is None
+    usage = Usage(model="m", calls=1, input_tokens=10, output_tokens=2, cost_usd=0.5)
+    assert (usage + Usage()).cost_usd == 0.5
+    assert (usage + usage).cost_usd == 1.0
+    assert (usage + Usage(model="m", calls=1)).cost_usd is None
 
 
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=50), st.floats(0, 1))
 def test_quantile_stays_within_its_samples(samples, q):
-    found = quantile(tuple(samples), q)
-    assert min(samples) * (1 - 1e-12) <= found <= max(samples) * (1 + 1e-12)
+    value = quantile(tuple(samples), q)
+    assert min(samples) * (1 - 1e-12) <= value <= max(samples) * (1 + 1e-12)
     assert quantile(tuple(samples), 0.0) == min(samples)
     assert quantile(tuple(samples), 1.0) == max(samples)

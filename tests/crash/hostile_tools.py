@@ -1,6 +1,6 @@
-"""What a hostile candidate knows of the place it is to harm, and how it tells that it could. Every act is bounded."""
+"""Helpers for hostile candidates: the environment they attack, and how they report success. Every act is bounded."""
 
-import array  # noqa: F401  (a candidate that is called cannot load modules any more: all that any of them needs is here)
+import array  # noqa: F401  (a loaded candidate cannot import modules any more, so all of them are imported here)
 import ctypes
 import fcntl  # noqa: F401
 import mmap  # noqa: F401
@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 
 SCENE: dict[str, str] = {}
-"""`where`: a folder with `home/`, `run/` and `bank.db` in it; `token`: a word nobody else's files hold; `port`: where someone listens."""
+"""`where`: a folder with `home/`, `run/` and `bank.db` in it; `token`: a word that no other file contains; `port`: of a listener."""
 LIVES_S = 20
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Harm(Exception):
-    """Something was possible that must not be."""
+    """A forbidden act succeeded."""
 
 
 def harm(what: str) -> None:
@@ -40,15 +40,15 @@ def port() -> int:
     return int(SCENE["port"].removeprefix("port-"))
 
 
-def judge() -> int:
-    """Whoever started this process, as far as it can be seen from here; never the first process of the machine."""
+def verifier_pid() -> int:
+    """Return the id of the parent process, as far as it is visible here; never the first process of the machine."""
     if os.getppid() <= 1:
-        raise PermissionError("the judge cannot be seen")
+        raise PermissionError("the verifier cannot be seen")
     return os.getppid()
 
 
 def must_fail(what: str, call, *arguments) -> None:
-    """Harm, unless the system refuses."""
+    """Report harm unless the system refuses the call."""
     try:
         call(*arguments)
     except OSError:
@@ -57,15 +57,15 @@ def must_fail(what: str, call, *arguments) -> None:
 
 
 def native(name: str, *arguments: int) -> int:
-    """A function of the C library; its failures are OSErrors."""
-    found = getattr(LIBC, name)(*(ctypes.c_long(argument) for argument in arguments))
-    if found == -1:
+    """Call a function of the C library; raise OSError if it fails."""
+    result = getattr(LIBC, name)(*(ctypes.c_long(argument) for argument in arguments))
+    if result == -1:
         raise OSError(ctypes.get_errno(), name)
-    return found
+    return result
 
 
 def linger() -> None:
-    """For processes that should not be there: does nothing, in nobody's way, and not for ever."""
+    """Keep an illicit process alive, harmless and for a limited time."""
     signal.alarm(LIVES_S)
     os.closerange(0, 64)
     time.sleep(LIVES_S)
@@ -73,7 +73,7 @@ def linger() -> None:
 
 
 def spin() -> None:
-    """Never comes back, but for the alarm that no jail needs."""
+    """Loop until a time-out that no sandbox needs."""
     end = time.monotonic() + LIVES_S
     while time.monotonic() < end:
         pass

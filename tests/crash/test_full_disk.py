@@ -1,4 +1,4 @@
-"""A disk that fills up in the middle of a run: one line, exit code 2, and nothing lost once there is room again."""
+"""A disk that fills up during a run: one error line, exit code 2, and no attempt lost after space is freed."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ FIRST = [
 ]
 
 
-def call(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_cli(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*RUN, *arguments], cwd=folder, capture_output=True, text=True)
 
 
@@ -39,21 +39,21 @@ def disk(tmp_path):
     """A file system of four megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"no small file system can be mounted here: {made.stderr.strip()}")
+    mount_result = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)], capture_output=True, text=True)
+    if mount_result.returncode:
+        pytest.skip(f"cannot mount a small file system: {mount_result.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("straight")
-    assert call(FIRST, folder).returncode == 0
+def undisturbed_journal(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed_journal")
+    assert run_cli(FIRST, folder).returncode == 0
     return (folder / "out" / "attempts.jsonl").read_bytes()
 
 
-def fill(disk: Path, leave_bytes: int) -> Path:
+def fill_disk(disk: Path, leave_bytes: int) -> Path:
     ballast = disk / "ballast"
     free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
     ballast.write_bytes(b"x" * max(0, free - leave_bytes))
@@ -61,14 +61,14 @@ def fill(disk: Path, leave_bytes: int) -> Path:
 
 
 @pytest.mark.parametrize("leave_kb", [60, *(pytest.param(kb, marks=pytest.mark.slow) for kb in (600, 700))])
-def test_nothing_is_lost(leave_kb, straight, disk):
-    ballast = fill(disk, leave_kb << 10)
-    full = call(FIRST, disk)
+def test_run_on_a_full_disk_can_be_resumed(leave_kb, undisturbed_journal, disk):
+    ballast = fill_disk(disk, leave_kb << 10)
+    full = run_cli(FIRST, disk)
     assert full.returncode == 2, full.stdout + full.stderr
     assert "Traceback" not in full.stderr
     errors = [line for line in full.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1, full.stderr
     ballast.unlink()
-    again = call(["resume", "out", "--plain"] if (disk / "out" / "run.toml").exists() else FIRST, disk)
-    assert again.returncode == 0, again.stderr
-    assert (disk / "out" / "attempts.jsonl").read_bytes() == straight
+    second_run = run_cli(["resume", "out", "--plain"] if (disk / "out" / "run.toml").exists() else FIRST, disk)
+    assert second_run.returncode == 0, second_run.stderr
+    assert (disk / "out" / "attempts.jsonl").read_bytes() == undisturbed_journal

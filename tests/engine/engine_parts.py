@@ -1,4 +1,4 @@
-"""Small deterministic parts to drive the loop with: no torch, no compiler, no model."""
+"""Small deterministic parts for driving the loop: no torch, no compiler, no model."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seed_cards import seeds
+from evokernel.memory.seed_cards import load_seed_cards
 
 
-def task(name: str, family: str = "activation") -> Task:
+def make_task(name: str, family: str = "activation") -> Task:
     tensor = Tensor(name="x", dtype="float32", shape=(64, 64))
     signature = Signature(
         inputs=(tensor,), scalars=(ScalarArgument(name="n", kind="int", value=3),), outputs=(tensor.model_copy(update={"name": "out"}),)
@@ -47,7 +47,9 @@ def task(name: str, family: str = "activation") -> Task:
     )
 
 
-def attempt(n: int, name: str = "x", feasible: bool = True, stage: Stage = Stage.DRAFT, run: str = "r", latency: float = 10.0) -> Attempt:
+def make_attempt(
+    n: int, name: str = "x", feasible: bool = True, stage: Stage = Stage.DRAFT, run: str = "r", latency: float = 10.0
+) -> Attempt:
     gate = GateResult(
         gate="check", passed=feasible, reason="" if feasible else "mismatch", detail="" if feasible else "3 of 64 elements differ"
     )
@@ -65,16 +67,16 @@ def attempt(n: int, name: str = "x", feasible: bool = True, stage: Stage = Stage
     )
 
 
-class Writer:
-    """Writes a text that depends on everything it is shown."""
+class EchoGenerator:
+    """Generator whose candidate text depends on the complete context."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
 
     def write(self, state, context):
         self.calls.append(state.next_id)
-        time.sleep(random.random() / 500)  # finish in another order every time
-        text = " ".join([state.next_id, str(context.start and context.start.id), *[shown.item.id for shown in context.items]])
+        time.sleep(random.random() / 500)  # vary the order in which attempts finish
+        text = " ".join([state.next_id, str(context.start_point and context.start_point.id), *[entry.item.id for entry in context.items]])
         return Reply(
             candidate=Candidate(
                 backend="cpp", files={"kernel.cpp": text}, usage=Usage(model="m", calls=1, input_tokens=1, output_tokens=1)
@@ -87,16 +89,16 @@ class Writer:
         return None
 
 
-class Oracle:
-    """Judges by arithmetic on the text, on two threads."""
+class ArithmeticExecutor:
+    """Executor that decides by arithmetic on the candidate text, on two threads."""
 
     def __init__(self, fail: set[str] = frozenset()) -> None:
         self.pool, self.fail = ThreadPoolExecutor(2), set(fail)
 
     def submit(self, job) -> Future[Outcome]:
-        return self.pool.submit(self.judge, job)
+        return self.pool.submit(self.verify, job)
 
-    def judge(self, job) -> Outcome:
+    def verify(self, job) -> Outcome:
         text = job.candidate.files["kernel.cpp"]
         first = text.split()[0]
         if first in self.fail:
@@ -116,7 +118,7 @@ class Oracle:
         self.pool.shutdown()
 
 
-def engine(
+def make_engine(
     folder: Path,
     budget: int = 6,
     tasks=None,
@@ -124,21 +126,28 @@ def engine(
     concurrency: int = 4,
     executor=None,
     memory: Path | None = None,
-    until: str = "budget",
-    novelty: float = 0.0,
+    stop_when: str = "budget",
+    min_novelty: float = 0.0,
     generator=None,
     **settings,
 ) -> Engine:
-    """An engine over `folder`, new or reopened."""
+    """Return an engine for a new or existing run in `folder`."""
     parts = {"backend": {"name": "cpp"}, "policy": {"name": policy}}
-    config = RunConfig(id="run", budget=budget, stop_when=until, min_novelty=novelty, concurrency=concurrency, **parts)
-    tasks = tasks or [task(name) for name in ("relu", "gelu", "tanh", "sum", "max")]
+    config = RunConfig(id="run", budget=budget, stop_when=stop_when, min_novelty=min_novelty, concurrency=concurrency, **parts)
+    tasks = tasks or [make_task(name) for name in ("relu", "gelu", "tanh", "sum", "max")]
     run = Run.open(folder) if (folder / "run.toml").exists() else Run.create(folder, config, tasks, {})
     if run.config.budget != budget:
         run.save_config(run.config.model_copy(update={"budget": budget}))
     run.lock()
     bank = Bank.open(memory or folder / "memory.db", make_plugin("embedder", "hash"), backend="cpp", run="run")
-    bank.add(seeds("cpp"))
-    made = make_plugin("policy", policy, **settings)
-    writer = generator or Writer()
-    return Engine(run=run, generator=writer, policy=made, memory=bank, executor=executor or Oracle(), distill=distill, clock=lambda: 0.0)
+    bank.add(load_seed_cards("cpp"))
+    policy_plugin = make_plugin("policy", policy, **settings)
+    return Engine(
+        run=run,
+        generator=generator or EchoGenerator(),
+        policy=policy_plugin,
+        memory=bank,
+        executor=executor or ArithmeticExecutor(),
+        distill=distill,
+        clock=lambda: 0.0,
+    )

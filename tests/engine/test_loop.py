@@ -1,87 +1,87 @@
-"""The loop's laws: equal runs are equal, a resumed run is the straight one, infrastructure trouble teaches nothing."""
+"""Laws of the loop: equal runs are equal, a resumed run equals the straight one, infrastructure failures teach nothing."""
 
 import pytest
-from engine_parts import Oracle, Writer, engine, task
+from engine_parts import ArithmeticExecutor, EchoGenerator, make_engine, make_task
 
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Stage
 from evokernel.core.run import Run
 
 
-def journal(folder):
+def read_journal(folder):
     return (folder / "attempts.jsonl").read_bytes()
 
 
 def values(e):
-    ids = sorted({ref.id for attempts in e.history.values() for a in attempts for ref in a.shown})
+    ids = sorted({ref.id for attempts in e.history.values() for a in attempts for ref in a.shown_items})
     return {stage: e.memory.values(ids, stage) for stage in Stage}
 
 
 def test_drafts_until_feasible_then_refines(tmp_path):
-    e = engine(tmp_path / "a", budget=8)
-    made = list(e.attempts())
-    assert len(made) == 5 * 8
-    for name in {a.task for a in made}:
-        mine = [a for a in made if a.task == name]
-        first = next((i for i, a in enumerate(mine) if a.outcome.feasible), len(mine))
-        assert all(a.stage is Stage.DRAFT for a in mine[: first + 1])
-        assert all(a.stage is Stage.REFINE and a.start_point for a in mine[first + 1 :])
-    assert any(a.stage is Stage.REFINE for a in made)
+    e = make_engine(tmp_path / "a", budget=8)
+    attempts = list(e.make_attempts())
+    assert len(attempts) == 5 * 8
+    for name in {a.task for a in attempts}:
+        own = [a for a in attempts if a.task == name]
+        first = next((i for i, a in enumerate(own) if a.outcome.feasible), len(own))
+        assert all(a.stage is Stage.DRAFT for a in own[: first + 1])
+        assert all(a.stage is Stage.REFINE and a.start_point for a in own[first + 1 :])
+    assert any(a.stage is Stage.REFINE for a in attempts)
 
 
 @pytest.mark.parametrize("policy", ["value", "similarity", "refine", "passk"])
-def test_equal_whatever_the_number_of_workers(tmp_path, policy):
+def test_journal_is_independent_of_concurrency(tmp_path, policy):
     for name, concurrency in (("one", 1), ("many", 8)):
-        list(engine(tmp_path / name, policy=policy, concurrency=concurrency, budget=4).attempts())
-    # concurrency is a setting of the run, not of its journal
-    assert journal(tmp_path / "one") == journal(tmp_path / "many")
+        list(make_engine(tmp_path / name, policy=policy, concurrency=concurrency, budget=4).make_attempts())
+    # concurrency is a setting of the run, not of its read_journal
+    assert read_journal(tmp_path / "one") == read_journal(tmp_path / "many")
 
 
-def test_resumed_equals_straight_at_every_point(tmp_path):
-    straight = engine(tmp_path / "straight", budget=4)
-    total = len(list(straight.attempts()))
+def test_resumed_run_equals_straight_run_at_every_point(tmp_path):
+    straight = make_engine(tmp_path / "straight", budget=4)
+    total = len(list(straight.make_attempts()))
     for cut in range(0, total, 3):
         folder = tmp_path / f"cut{cut}"
-        first = engine(folder, budget=4)
-        going = first.attempts()
+        first = make_engine(folder, budget=4)
+        iterator = first.make_attempts()
         for _ in range(cut):
-            next(going)
-        going.close()
+            next(iterator)
+        iterator.close()
         first.close()
-        second = engine(folder, budget=4)
-        list(second.attempts())
-        assert journal(folder) == journal(tmp_path / "straight"), f"cut after {cut}"
+        second = make_engine(folder, budget=4)
+        list(second.make_attempts())
+        assert read_journal(folder) == read_journal(tmp_path / "straight"), f"cut after {cut}"
         assert values(second) == values(straight)
 
 
-def test_a_bigger_budget_goes_on_where_the_smaller_ended(tmp_path):
-    less = engine(tmp_path / "a", budget=2)
-    list(less.attempts())
+def test_larger_budget_continues_after_the_smaller_one(tmp_path):
+    less = make_engine(tmp_path / "a", budget=2)
+    list(less.make_attempts())
     less.close()
-    more = engine(tmp_path / "a", budget=5)
-    list(more.attempts())
+    more = make_engine(tmp_path / "a", budget=5)
+    list(more.make_attempts())
     assert sorted(more.generator.calls) == sorted(f"t/{n}/{i}" for n in ("relu", "gelu", "tanh", "sum", "max") for i in (2, 3, 4))
 
 
-def test_until_feasible_spends_the_budget_on_what_is_unsolved(tmp_path):
-    straight = engine(tmp_path / "straight", budget=6, until="feasible")
-    made = list(straight.attempts())
-    for name in {a.task for a in made}:
-        solved = [a.outcome.feasible for a in made if a.task == name]
-        assert not any(solved[:-1])
-        assert solved[-1] or len(solved) == 6
-    assert straight.run.is_complete(made)
-    assert not straight.run.is_complete(made[:-1])
-    cut = engine(tmp_path / "cut", budget=6, until="feasible")
-    going = cut.attempts()
-    next(going), next(going)
-    going.close()
+def test_stop_when_feasible_spends_the_budget_on_unsolved_tasks(tmp_path):
+    straight = make_engine(tmp_path / "straight", budget=6, stop_when="feasible")
+    attempts = list(straight.make_attempts())
+    for name in {a.task for a in attempts}:
+        feasible_flags = [a.outcome.feasible for a in attempts if a.task == name]
+        assert not any(feasible_flags[:-1])
+        assert feasible_flags[-1] or len(feasible_flags) == 6
+    assert straight.run.is_complete(attempts)
+    assert not straight.run.is_complete(attempts[:-1])
+    cut = make_engine(tmp_path / "cut", budget=6, stop_when="feasible")
+    iterator = cut.make_attempts()
+    next(iterator), next(iterator)
+    iterator.close()
     cut.close()
-    list(engine(tmp_path / "cut", budget=6, until="feasible").attempts())
-    assert journal(tmp_path / "cut") == journal(tmp_path / "straight")
+    list(make_engine(tmp_path / "cut", budget=6, stop_when="feasible").make_attempts())
+    assert read_journal(tmp_path / "cut") == read_journal(tmp_path / "straight")
 
 
-def test_a_kept_reply_is_never_asked_for_again(tmp_path):
+def test_stored_reply_is_not_requested_again(tmp_path):
     class Dies:
         def submit(self, job):
             raise KeyboardInterrupt
@@ -89,87 +89,87 @@ def test_a_kept_reply_is_never_asked_for_again(tmp_path):
         def close(self):
             pass
 
-    first = engine(tmp_path / "a", budget=1, executor=Dies(), tasks=[task("relu")])
+    first = make_engine(tmp_path / "a", budget=1, executor=Dies(), tasks=[make_task("relu")])
     with pytest.raises(KeyboardInterrupt):
-        list(first.attempts())
+        list(first.make_attempts())
     first.close()
     assert first.generator.calls == ["t/relu/0"]
-    second = engine(tmp_path / "a", budget=1)
-    (made,) = second.attempts()
+    second = make_engine(tmp_path / "a", budget=1)
+    (attempts,) = second.make_attempts()
     assert second.generator.calls == []
-    assert made.usage.input_tokens == 1
+    assert attempts.usage.input_tokens == 1
 
 
-def test_infrastructure_trouble_earns_nothing_and_spends_nothing(tmp_path):
-    e = engine(tmp_path / "a", budget=3, executor=Oracle({"t/gelu/1", "t/sum/0"}))
-    made = list(e.attempts())
-    assert len(made) == 15
-    assert {a.round for a in made if a.task == "t/gelu"} == {0, 2, 3}
+def test_infrastructure_failure_earns_no_reward_and_costs_no_budget(tmp_path):
+    e = make_engine(tmp_path / "a", budget=3, executor=ArithmeticExecutor({"t/gelu/1", "t/sum/0"}))
+    attempts = list(e.make_attempts())
+    assert len(attempts) == 15
+    assert {a.round for a in attempts if a.task == "t/gelu"} == {0, 2, 3}
     assert e.run.incidents.read_text().count("device lost") == 2
-    for attempt in made:
-        told = attempt.candidate.files["kernel.cpp"].split()[2:]
-        assert [ref.id for ref in attempt.shown_items] == told, (
-            "credit goes to what the reply was written with, though it was judged a round later"
+    for attempt in attempts:
+        prompt_ids = attempt.candidate.files["kernel.cpp"].split()[2:]
+        assert [ref.id for ref in attempt.shown_items] == prompt_ids, (
+            "credit goes to the items of the prompt, although the reply was verified a round later"
         )
     before = values(e)
     e.close()
-    again = engine(tmp_path / "a", budget=3)
-    assert list(again.attempts()) == made
+    again = make_engine(tmp_path / "a", budget=3)
+    assert list(again.make_attempts()) == attempts
     assert again.generator.calls == []
     assert values(again) == before
 
 
-def test_a_whole_round_of_trouble_stops_the_run(tmp_path):
-    class Down(Writer):
+def test_round_without_attempts_stops_the_run(tmp_path):
+    class Down(EchoGenerator):
         def write(self, state, context):
             raise InfraError("model service is down")
 
-    e = engine(tmp_path / "a")
+    e = make_engine(tmp_path / "a")
     e.generator = Down()
     with pytest.raises(InfraError, match="incidents"):
-        list(e.attempts())
+        list(e.make_attempts())
     assert not (tmp_path / "a" / "attempts.jsonl").exists()
 
 
-def test_a_limit_stops_cleanly_and_can_be_resumed(tmp_path):
-    class Poor(Writer):
+def test_limit_stops_cleanly_and_run_can_be_resumed(tmp_path):
+    class Poor(EchoGenerator):
         def write(self, state, context):
             if len(self.calls) >= 7:
                 raise StopRun("the budget of 7 calls is spent")
             return super().write(state, context)
 
-    e = engine(tmp_path / "a", budget=4, concurrency=1)
+    e = make_engine(tmp_path / "a", budget=4, concurrency=1)
     e.generator = Poor()
-    assert len(list(e.attempts())) == 7
+    assert len(list(e.make_attempts())) == 7
     assert "7 calls" in e.stop_reason
     e.close()
-    list(engine(tmp_path / "a", budget=4).attempts())
-    list(engine(tmp_path / "straight", budget=4).attempts())
-    assert journal(tmp_path / "a") == journal(tmp_path / "straight")
+    list(make_engine(tmp_path / "a", budget=4).make_attempts())
+    list(make_engine(tmp_path / "straight", budget=4).make_attempts())
+    assert read_journal(tmp_path / "a") == read_journal(tmp_path / "straight")
 
 
-def test_two_writers_are_refused(tmp_path):
-    held = engine(tmp_path / "a")
+def test_second_writer_is_refused(tmp_path):
+    first_engine = make_engine(tmp_path / "a")
     with pytest.raises(UserError, match="another process"):
         Run.open(tmp_path / "a").lock()
-    held.close()
+    first_engine.close()
     Run.open(tmp_path / "a").lock()
 
 
-def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
-    e = engine(tmp_path / "a")
+def test_existing_run_is_not_overwritten(tmp_path):
+    e = make_engine(tmp_path / "a")
     with pytest.raises(UserError, match="resume"):
         Run.create(tmp_path / "a", e.run.config, e.run.tasks, {})
 
 
-def test_no_code_fails_at_the_write_gate(tmp_path):
-    class Chatty(Writer):
+def test_reply_without_code_fails_at_the_write_gate(tmp_path):
+    class Chatty(EchoGenerator):
         def write(self, state, context):
             reply = super().write(state, context)
-            empty = reply.candidate.model_copy(update={"files": {}, "notes": "the reply held no code"})
+            empty = reply.candidate.model_copy(update={"files": {}, "notes": "the reply first_engine no code"})
             return reply.model_copy(update={"candidate": empty})
 
-    e = engine(tmp_path / "a", budget=1)
+    e = make_engine(tmp_path / "a", budget=1)
     e.generator = Chatty()
-    made = list(e.attempts())
-    assert {(a.outcome.failure.gate, a.outcome.failure.reason, a.reward) for a in made} == {("write", "no_code", -1.0)}
+    attempts = list(e.make_attempts())
+    assert {(a.outcome.failure.gate, a.outcome.failure.reason, a.reward) for a in attempts} == {("write", "no_code", -1.0)}

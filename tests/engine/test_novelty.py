@@ -1,7 +1,7 @@
-"""Kernels that are not new are not verified, and refining may end when little is to be expected of it."""
+"""Duplicate kernels are not verified, and refining stops when the expected gain is small."""
 
 import pytest
-from engine_parts import Oracle, Writer, attempt, engine, task
+from engine_parts import ArithmeticExecutor, EchoGenerator, make_attempt, make_engine, make_task
 
 from evokernel.core.config import RunConfig
 from evokernel.core.records import Candidate, Stage
@@ -11,12 +11,12 @@ from evokernel.engine import novelty
 LOOP = "for (int i = 0; i < n; ++i) out[i] = x[i] > 0 ? x[i] : 0;"
 
 
-def made(code, n=0, feasible=False):
-    return attempt(n, feasible=feasible).model_copy(update={"candidate": Candidate(backend="cpp", files={"kernel.cpp": code})})
+def attempt_with_code(code, n=0, feasible=False):
+    return make_attempt(n, feasible=feasible).model_copy(update={"candidate": Candidate(backend="cpp", files={"kernel.cpp": code})})
 
 
 @pytest.mark.parametrize(
-    ("code", "is_known"),
+    ("code", "is_duplicate"),
     [
         (LOOP, True),
         (f"// the same once more\n  {LOOP}  /* and\nagain */", True),
@@ -25,26 +25,33 @@ def made(code, n=0, feasible=False):
         ("#pragma omp parallel for\n" + LOOP, False),
     ],
 )
-def test_code_is_compared_not_comments(code, is_known):
-    assert (novelty.find_duplicate(Candidate(backend="cpp", files={"k.cpp": code}), [made(LOOP)], 0.1) is not None) == is_known
+def test_comments_are_ignored_in_the_comparison(code, is_duplicate):
+    assert (
+        novelty.find_duplicate(Candidate(backend="cpp", files={"k.cpp": code}), [attempt_with_code(LOOP)], 0.1) is not None
+    ) == is_duplicate
 
 
-def test_the_nearest_attempt_is_named():
-    found = novelty.find_duplicate(
-        Candidate(backend="cpp", files={"k.cpp": LOOP}), [made("other()", 0), made(LOOP, 1), made("more()", 2)], 0.1
+def test_duplicate_outcome_names_the_most_similar_attempt():
+    duplicate = novelty.find_duplicate(
+        Candidate(backend="cpp", files={"k.cpp": LOOP}),
+        [attempt_with_code("other()", 0), attempt_with_code(LOOP, 1), attempt_with_code("more()", 2)],
+        0.1,
     )
-    assert found is not None
-    assert novelty.refusal(found).failure.detail == "nearly the same as attempt 1, which failed at check (mismatch): write something else"
+    assert duplicate is not None
+    assert (
+        novelty.duplicate_outcome(duplicate).failure.detail
+        == "This kernel is nearly identical to attempt 2, which failed at gate check (mismatch). Write a different kernel."
+    )
 
 
-def test_nothing_to_compare_is_new():
+def test_without_code_or_earlier_attempts_there_is_no_duplicate():
     nothing = Candidate(backend="cpp", files={}, notes="no code")
-    assert novelty.find_duplicate(nothing, [made(LOOP)], 0.5) is None
+    assert novelty.find_duplicate(nothing, [attempt_with_code(LOOP)], 0.5) is None
     assert novelty.find_duplicate(Candidate(backend="cpp", files={"k.cpp": LOOP}), [], 0.5) is None
 
 
-class Stubborn(Writer):
-    """Gives in when it has been told so many times that it repeats itself."""
+class RepeatingGenerator(EchoGenerator):
+    """Repeats one candidate until it was rejected `gives_in_after` times."""
 
     def __init__(self, gives_in_after: int) -> None:
         super().__init__()
@@ -52,82 +59,82 @@ class Stubborn(Writer):
 
     def write(self, state, context):
         reply = super().write(state, context)
-        refused = sum(a.outcome.failure is not None and a.outcome.failure.reason == "known" for a in state.attempts)
+        rejection_count = sum(a.outcome.failure is not None and a.outcome.failure.reason == "duplicate" for a in state.attempts)
         own = [a for a in state.attempts if a.run]
-        text = "the same words every time" if refused < self.after else f"other words {len(own)} than those of before {len(own)}"
+        text = "the same words every time" if rejection_count < self.after else f"other words {len(own)} than those of before {len(own)}"
         return reply.model_copy(update={"candidate": reply.candidate.model_copy(update={"files": {"kernel.cpp": text}})})
 
 
-class Counting(Oracle):
-    judged = 0
+class CountingExecutor(ArithmeticExecutor):
+    verification_count = 0
 
-    def judge(self, job):
-        self.judged += 1
-        return super().judge(job)
+    def verify(self, job):
+        self.verification_count += 1
+        return super().verify(job)
 
 
-def test_who_repeats_himself_is_asked_again_and_pays_for_it(tmp_path):
-    oracle = Counting()
-    e = engine(tmp_path, 3, [task("relu")], executor=oracle, novelty=0.5, generator=Stubborn(1), concurrency=1)
-    first, second, third = e.attempts()
+def test_duplicate_is_requested_again_and_its_usage_counts(tmp_path):
+    executor = CountingExecutor()
+    e = make_engine(tmp_path, 3, [make_task("relu")], executor=executor, min_novelty=0.5, generator=RepeatingGenerator(1), concurrency=1)
+    first, second, third = e.make_attempts()
     assert first.candidate.code.startswith("the same")
     assert second.candidate.code.startswith("other")
     assert (first.usage.calls, second.usage.calls) == (1, 2)
-    assert third.outcome.failure is None or third.outcome.failure.reason != "known"
-    assert oracle.judged == 3
+    assert third.outcome.failure is None or third.outcome.failure.reason != "duplicate"
+    assert executor.verification_count == 3
 
 
-def test_who_does_not_give_in_is_not_verified(tmp_path):
-    oracle = Counting()
-    e = engine(tmp_path, 3, [task("relu")], executor=oracle, novelty=0.5, generator=Stubborn(9), concurrency=1)
-    made = list(e.attempts())
-    assert [a.outcome.failure.reason for a in made[1:]] == ["known", "known"]
-    assert [a.reward for a in made[1:]] == [-1.0, -1.0]
-    assert oracle.judged == 1
+def test_repeated_duplicate_is_not_verified(tmp_path):
+    executor = CountingExecutor()
+    e = make_engine(tmp_path, 3, [make_task("relu")], executor=executor, min_novelty=0.5, generator=RepeatingGenerator(9), concurrency=1)
+    attempts = list(e.make_attempts())
+    assert [a.outcome.failure.reason for a in attempts[1:]] == ["duplicate", "duplicate"]
+    assert [a.reward for a in attempts[1:]] == [-1.0, -1.0]
+    assert executor.verification_count == 1
 
 
-def test_without_the_setting_everything_is_verified(tmp_path):
-    oracle = Counting()
-    list(engine(tmp_path, 3, [task("relu")], executor=oracle, generator=Stubborn(9)).attempts())
-    assert oracle.judged == 3
+def test_without_min_novelty_every_candidate_is_verified(tmp_path):
+    executor = CountingExecutor()
+    list(make_engine(tmp_path, 3, [make_task("relu")], executor=executor, generator=RepeatingGenerator(9)).make_attempts())
+    assert executor.verification_count == 3
 
 
-# --- when little is expected -------------------------------------------------------------------------------------------------
+# --- expected gain -------------------------------------------------------------------------------------------------
 
 
-def refined(*rewards):
-    drafted = [attempt(0, feasible=False), attempt(1)]
-    return drafted + [attempt(n, stage=Stage.REFINE).model_copy(update={"reward": r}) for n, r in enumerate(rewards, start=2)]
+def with_refinements(*rewards):
+    drafts = [make_attempt(0, feasible=False), make_attempt(1)]
+    return drafts + [make_attempt(n, stage=Stage.REFINE).model_copy(update={"reward": r}) for n, r in enumerate(rewards, start=2)]
 
 
-def test_expectation_falls_without_gains_and_rises_with_them():
-    assert expected_gain(refined()) == expected_gain([]) == 0.3
-    idle = [expected_gain(refined(*[0.0] * n)) for n in range(8)]
-    assert idle == sorted(idle, reverse=True)
-    assert expected_gain(refined(-1.0, -1.0)) == expected_gain(refined(0.0, 0.0))  # a failure gains nothing, and loses nothing
-    assert expected_gain(refined(0.0, 0.9)) > expected_gain(refined(0.9, 0.0)) > expected_gain(refined(0.0, 0.0))
+def test_expected_gain_falls_without_gains_and_rises_with_them():
+    assert expected_gain(with_refinements()) == expected_gain([]) == 0.3
+    without_gain = [expected_gain(with_refinements(*[0.0] * n)) for n in range(8)]
+    assert without_gain == sorted(without_gain, reverse=True)
+    assert expected_gain(with_refinements(-1.0, -1.0)) == expected_gain(with_refinements(0.0, 0.0))  # a failure counts as zero gain
+    assert expected_gain(with_refinements(0.0, 0.9)) > expected_gain(with_refinements(0.9, 0.0)) > expected_gain(with_refinements(0.0, 0.0))
 
 
-def test_a_task_is_left_when_little_is_expected_and_never_before_it_is_solved():
+def test_solved_task_stops_when_expected_gain_is_small():
     patient = RunConfig(budget=30, stop_when="gain")
-    unsolved = [attempt(n, feasible=False) for n in range(12)]
+    unsolved = [make_attempt(n, feasible=False) for n in range(12)]
     assert patient.remaining_attempts(unsolved) == 18
-    assert patient.remaining_attempts(refined(0.0, 0.0, 0.0)) > 0
-    assert patient.remaining_attempts(refined(*[0.0] * 8)) == 0
-    assert patient.remaining_attempts(refined(*[0.0] * 5, 0.8)) > 0
-    assert RunConfig(budget=30).remaining_attempts(refined(*[0.0] * 8)) == 20
-    assert RunConfig(budget=5, stop_when="gain").remaining_attempts(refined(0.5, 0.5, 0.5)) == 0
+    assert patient.remaining_attempts(with_refinements(0.0, 0.0, 0.0)) > 0
+    assert patient.remaining_attempts(with_refinements(*[0.0] * 8)) == 0
+    assert patient.remaining_attempts(with_refinements(*[0.0] * 5, 0.8)) > 0
+    assert RunConfig(budget=30).remaining_attempts(with_refinements(*[0.0] * 8)) == 20
+    assert RunConfig(budget=5, stop_when="gain").remaining_attempts(with_refinements(0.5, 0.5, 0.5)) == 0
 
 
-def test_a_run_ends_sooner_and_resumes_as_one_that_was_not_stopped(tmp_path):
-    straight = engine(tmp_path / "straight", 30, until="gain")
-    total = len(list(straight.attempts()))
+def test_stop_when_gain_ends_earlier_and_resumed_run_equals_straight_run(tmp_path):
+    straight = make_engine(tmp_path / "straight", 30, stop_when="gain")
+    total = len(list(straight.make_attempts()))
     assert total < 5 * 30
-    first = engine(tmp_path / "cut", 30, until="gain")
-    going = first.attempts()
+    first = make_engine(tmp_path / "cut", 30, stop_when="gain")
+    iterator = first.make_attempts()
     for _ in range(total // 2):
-        next(going)
-    going.close()
+        next(iterator)
+    iterator.close()
     first.close()
-    list(engine(tmp_path / "cut", 30, until="gain").attempts())
+    list(make_engine(tmp_path / "cut", 30, stop_when="gain").make_attempts())
     assert (tmp_path / "cut" / "attempts.jsonl").read_bytes() == (tmp_path / "straight" / "attempts.jsonl").read_bytes()

@@ -1,4 +1,4 @@
-"""Without rounds: nobody waits for the slowest task, nothing is lost or made twice, and credit goes to what was shown."""
+"""Streaming schedule: no task waits for another, no attempt is lost or repeated, and credit goes to the shown items."""
 
 import json
 import random
@@ -10,91 +10,91 @@ import time
 from pathlib import Path
 
 import pytest
-from engine_parts import Oracle, Writer, engine, task
+from engine_parts import ArithmeticExecutor, EchoGenerator, make_engine, make_task
 
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Context, Stage
 from evokernel.engine import context_store
 
 
-def stream(folder, budget=4, **parts):
-    made = engine(folder, budget=budget, **parts)
-    if made.run.config.schedule != "streaming":
-        made.run.save_config(made.run.config.model_copy(update={"mode": "streaming"}))
-    return made
+def make_streaming_engine(folder, budget=4, **parts):
+    attempts = make_engine(folder, budget=budget, **parts)
+    if attempts.run.config.schedule != "streaming":
+        attempts.run.save_config(attempts.run.config.model_copy(update={"schedule": "streaming"}))
+    return attempts
 
 
 def ids(attempts):
     return sorted(attempt.id for attempt in attempts)
 
 
-EVERY = sorted(f"t/{name}/{n}" for name in ("relu", "gelu", "tanh", "sum", "max") for n in range(4))
+ALL_IDS = sorted(f"t/{name}/{n}" for name in ("relu", "gelu", "tanh", "sum", "max") for n in range(4))
 
 
-def test_every_task_gets_its_budget(tmp_path):
-    e = stream(tmp_path)
-    made = list(e.attempts())
-    assert ids(made) == EVERY
-    assert [attempt.id for attempt in e.run.attempts()] == [attempt.id for attempt in made]
-    assert not list(tmp_path.rglob(context_store.KEPT)), "a choice is kept only while it may be needed"
-    for name in {attempt.task for attempt in made}:
-        assert [attempt.round for attempt in made if attempt.task == name] == [0, 1, 2, 3]
+def test_each_task_gets_its_budget(tmp_path):
+    e = make_streaming_engine(tmp_path)
+    attempts = list(e.make_attempts())
+    assert ids(attempts) == ALL_IDS
+    assert [attempt.id for attempt in e.run.attempts()] == [attempt.id for attempt in attempts]
+    assert not list(tmp_path.rglob(context_store.CONTEXT_FILE)), "contexts are deleted when their attempts are in the journal"
+    for name in {attempt.task for attempt in attempts}:
+        assert [attempt.round for attempt in attempts if attempt.task == name] == [0, 1, 2, 3]
 
 
-def test_nobody_waits_for_the_slowest_task(tmp_path):
-    going_on = threading.Event()
+def test_tasks_do_not_wait_for_the_slowest_one(tmp_path):
+    may_continue = threading.Event()
 
-    class Slow(Writer):
+    class Slow(EchoGenerator):
         def write(self, state, context):
             if state.task.id == "t/relu":
-                assert going_on.wait(60), "the other tasks wait for this one"
+                assert may_continue.wait(60), "the other tasks wait for this one"
             return super().write(state, context)
 
-    e = stream(tmp_path, generator=Slow(), tasks=[task(name) for name in ("relu", "gelu", "tanh")])
-    made = []
-    for attempt in e.attempts():
-        made.append(attempt)
-        if len(made) == 8:
-            going_on.set()
-    assert {attempt.task for attempt in made[:8]} == {"t/gelu", "t/tanh"}
-    assert len(made) == 12
+    e = make_streaming_engine(tmp_path, generator=Slow(), tasks=[make_task(name) for name in ("relu", "gelu", "tanh")])
+    attempts = []
+    for attempt in e.make_attempts():
+        attempts.append(attempt)
+        if len(attempts) == 8:
+            may_continue.set()
+    assert {attempt.task for attempt in attempts[:8]} == {"t/gelu", "t/tanh"}
+    assert len(attempts) == 12
 
 
-def test_no_more_than_concurrency_at_a_time_and_one_per_task(tmp_path):
-    now, most, guard = set(), [0], threading.Lock()
+def test_concurrency_limit_and_one_attempt_per_task(tmp_path):
+    in_flight, max_in_flight, guard = set(), [0], threading.Lock()
 
-    class Counting(Writer):
+    class CountingGenerator(EchoGenerator):
         def write(self, state, context):
             with guard:
-                assert state.task.id not in now
-                now.add(state.task.id)
-                most[0] = max(most[0], len(now))
+                assert state.task.id not in in_flight
+                in_flight.add(state.task.id)
+                max_in_flight[0] = max(max_in_flight[0], len(in_flight))
             time.sleep(0.01)
             with guard:
-                now.discard(state.task.id)
+                in_flight.discard(state.task.id)
             return super().write(state, context)
 
-    list(stream(tmp_path, generator=Counting(), concurrency=2).attempts())
-    assert most[0] == 2
+    list(make_streaming_engine(tmp_path, generator=CountingGenerator(), concurrency=2).make_attempts())
+    assert max_in_flight[0] == 2
 
 
 @pytest.mark.parametrize("cut", [0, 1, 7, 13, 19])
-def test_resumed_it_makes_only_what_is_missing(tmp_path, cut):
-    first = stream(tmp_path)
-    going = first.attempts()
+def test_resumed_run_makes_only_missing_attempts(tmp_path, cut):
+    first = make_streaming_engine(tmp_path)
+    iterator = first.make_attempts()
     for _ in range(cut):
-        next(going)
+        next(iterator)
     first.stop.set()
-    learned = cut + len(list(going))
+    learned_count = cut + len(list(iterator))
     first.close()
-    second = stream(tmp_path)
-    made = list(second.attempts())
-    assert ids(made) == EVERY
-    assert sorted(first.generator.calls + second.generator.calls) == EVERY, "no reply was asked for twice"
-    assert learned >= cut
+    second = make_streaming_engine(tmp_path)
+    attempts = list(second.make_attempts())
+    assert ids(attempts) == ALL_IDS
+    assert sorted(first.generator.calls + second.generator.calls) == ALL_IDS, "no reply was requested twice"
+    assert learned_count >= cut
 
 
-def test_a_kept_reply_keeps_the_context_it_was_written_with(tmp_path):
+def test_stored_reply_keeps_its_context(tmp_path):
     class Dies:
         def submit(self, job):
             raise KeyboardInterrupt
@@ -102,72 +102,72 @@ def test_a_kept_reply_keeps_the_context_it_was_written_with(tmp_path):
         def close(self):
             pass
 
-    first = stream(tmp_path, budget=1, executor=Dies(), tasks=[task("relu")])
+    first = make_streaming_engine(tmp_path, budget=1, executor=Dies(), tasks=[make_task("relu")])
     with pytest.raises(KeyboardInterrupt):
-        list(first.attempts())
+        list(first.make_attempts())
     first.close()
-    (path,) = tmp_path.rglob(context_store.KEPT)
-    kept = Context.model_validate_json(path.read_text())
-    assert kept.items
-    path.write_text(kept.model_copy(update={"items": kept.items[:1]}).model_dump_json())
-    second = stream(tmp_path, budget=1, tasks=[task("relu")])
-    (made,) = second.attempts()
-    assert [ref.id for ref in made.shown_items] == [kept.items[0].item.id]
+    (path,) = tmp_path.rglob(context_store.CONTEXT_FILE)
+    stored_context = Context.model_validate_json(path.read_text())
+    assert stored_context.items
+    path.write_text(stored_context.model_copy(update={"items": stored_context.items[:1]}).model_dump_json())
+    second = make_streaming_engine(tmp_path, budget=1, tasks=[make_task("relu")])
+    (attempts,) = second.make_attempts()
+    assert [ref.id for ref in attempts.shown_items] == [stored_context.items[0].item.id]
     assert second.generator.calls == []
 
 
-def test_trouble_earns_nothing_and_spends_nothing(tmp_path):
-    e = stream(tmp_path, executor=Oracle({"t/gelu/1", "t/sum/0"}))
-    made = list(e.attempts())
-    assert ids(made) == EVERY
-    assert [attempt.round for attempt in made if attempt.task == "t/gelu"] == [0, 2, 3, 4]
-    what = [json.loads(line) for line in e.run.incidents.read_text().splitlines()]
-    assert sorted(one["task"] for one in what) == ["t/gelu", "t/sum"]
-    assert all(attempt.stage in Stage for attempt in made)
+def test_infrastructure_failure_costs_no_budget(tmp_path):
+    e = make_streaming_engine(tmp_path, executor=ArithmeticExecutor({"t/gelu/1", "t/sum/0"}))
+    attempts = list(e.make_attempts())
+    assert ids(attempts) == ALL_IDS
+    assert [attempt.round for attempt in attempts if attempt.task == "t/gelu"] == [0, 2, 3, 4]
+    incidents = [json.loads(line) for line in e.run.incidents.read_text().splitlines()]
+    assert sorted(one["task"] for one in incidents) == ["t/gelu", "t/sum"]
+    assert all(attempt.stage in Stage for attempt in attempts)
 
 
-ASKED = """
+SCRIPT = """
 import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
-from test_streaming import stream, Writer
+from test_streaming import make_streaming_engine, EchoGenerator
 
-class Noted(Writer):
+class LoggingGenerator(EchoGenerator):
     def write(self, state, context):
-        with open(Path(sys.argv[1]) / "asked", "a") as file:
+        with open(Path(sys.argv[1]) / "requests", "a") as file:
             file.write(state.next_id + "\\n")
         return super().write(state, context)
 
 print("ready", flush=True)
-for attempt in stream(Path(sys.argv[1]), generator=Noted()).attempts():
+for attempt in make_streaming_engine(Path(sys.argv[1]), generator=LoggingGenerator()).make_attempts():
     print(attempt.id, flush=True)
 """
 
 
-def test_kill_9_loses_no_attempt(tmp_path):
-    here, chance, kills = [str(Path(__file__).parent), *sys.path], random.Random(1), 0
+def test_killed_run_loses_no_attempt(tmp_path):
+    search_path, random_source, kills = [str(Path(__file__).parent), *sys.path], random.Random(1), 0
     for left in reversed(range(7)):
-        run = subprocess.Popen([sys.executable, "-c", ASKED, str(tmp_path), *here], stdout=subprocess.PIPE, text=True)
-        for _ in range(chance.randint(1, 9) if left else 99):
+        run = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), *search_path], stdout=subprocess.PIPE, text=True)
+        for _ in range(random_source.randint(1, 9) if left else 99):
             run.stdout.readline()
         if left:
             run.send_signal(signal.SIGKILL)
         kills += run.wait() == -signal.SIGKILL
         run.stdout.close()
     assert kills >= 3
-    made = [json.loads(line)["id"] for line in (tmp_path / "attempts.jsonl").read_text().splitlines()]
-    assert sorted(made) == EVERY
-    asked = (tmp_path / "asked").read_text().split()
-    again = len(asked) - len(set(asked))
-    assert set(asked) == set(EVERY)
-    assert again <= kills * 4, "at most what was being written when it was killed is asked for again"
+    attempts = [json.loads(line)["id"] for line in (tmp_path / "attempts.jsonl").read_text().splitlines()]
+    assert sorted(attempts) == ALL_IDS
+    requests = (tmp_path / "requests").read_text().split()
+    repeats = len(requests) - len(set(requests))
+    assert set(requests) == set(ALL_IDS)
+    assert repeats <= kills * 4, "at max_in_flight incidents was being written when it was killed is requests for repeats"
 
 
-def test_nothing_but_trouble_stops_the_run(tmp_path):
-    class Down(Writer):
+def test_repeated_infrastructure_failures_stop_the_run(tmp_path):
+    class FailingGenerator(EchoGenerator):
         def write(self, state, context):
             raise InfraError("model service is down")
 
-    with pytest.raises(InfraError, match="in a row came to nothing"):
-        list(stream(tmp_path, generator=Down()).attempts())
+    with pytest.raises(InfraError, match="attempts in a row"):
+        list(make_streaming_engine(tmp_path, generator=FailingGenerator()).make_attempts())
     assert not (tmp_path / "attempts.jsonl").exists()

@@ -1,4 +1,4 @@
-"""Whatever a command does instead of answering is infrastructure, in one line; and what it answers is an Outcome."""
+"""A command returns an outcome; every other behaviour of the command is an infrastructure error in one line."""
 
 import json
 import os
@@ -7,20 +7,20 @@ import sys
 import time
 
 import pytest
-from engine_parts import task
+from engine_parts import make_task
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
 
-JOB = Job(backend="cpp", task=task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "#error stop\n"}))
+JOB = Job(backend="cpp", task=make_task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "#error stop\n"}))
 PASSED = {"gates": [{"gate": "build", "passed": True}]}
 ONCE = f"import sys, json; json.load(sys.stdin); print('{json.dumps(PASSED)}')"
 WORKER = [sys.executable, "-P", "-m", "evokernel.executors.worker"]
 
 
-def asked(command, **settings):
-    executor = make_plugin("executor", "command", command=command, **{"tries": 1, **settings})
+def verify_through_command(command, **settings):
+    executor = make_plugin("executor", "command", command=command, **{"max_attempts": 1, **settings})
     try:
         return executor.submit(JOB).result(60)
     finally:
@@ -28,62 +28,62 @@ def asked(command, **settings):
 
 
 @pytest.mark.parametrize("answer", [json.dumps(PASSED), json.dumps({"outcome": PASSED}), json.dumps(PASSED, indent=2)])
-def test_a_program_of_any_kind_answers_with_an_outcome(answer):
-    found = asked([sys.executable, "-c", f"import sys; sys.stdin.read(); print('''{answer}''')"], keep=False)
-    assert found.gates[0].passed
+def test_any_program_can_return_an_outcome(answer):
+    outcome = verify_through_command([sys.executable, "-c", f"import sys; sys.stdin.read(); print('''{answer}''')"], persistent=False)
+    assert outcome.gates[0].passed
 
 
 @pytest.mark.parametrize(
-    ("program", "settings", "says"),
+    ("program", "settings", "message"),
     [
         ("exit 7", {}, r"'sh' died \(exit code 7\)"),
-        ("echo 'no route to host' >&2; exit 255", {}, r"exit code 255\); it said: no route to host"),
+        ("echo 'no route to host' >&2; exit 255", {}, r"exit code 255\); its stderr: no route to host"),
         ("kill -9 $$", {}, "killed by signal 9"),
-        ("echo hello", {}, "no outcome: 'hello'"),
-        ("echo '[1, 2]'", {}, "no outcome"),
-        ("echo '{\"gates\": 3}'", {}, "no outcome"),
-        ("echo hello; sleep 60", {}, "no outcome: 'hello'"),
-        ("sleep 60", {"timeout_s": 0.5}, "gave no answer for 0 s|gave no answer for 1 s"),
-        ("yes | tr -d '\\n'", {"timeout_s": 1}, "gave no answer"),
-        ("cat > /dev/null; exit 3", {"keep": False}, "exit code 3"),
-        (f"cat > /dev/null; echo '{json.dumps(PASSED)}'; exit 3", {"keep": False}, "exit code 3"),
-        ('echo \'{"infra": "device lost"}\'', {}, "device lost"),
+        ("echo hello", {}, "not an outcome: 'hello'"),
+        ("echo '[1, 2]'", {}, "not an outcome"),
+        ("echo '{\"gates\": 3}'", {}, "not an outcome"),
+        ("echo hello; sleep 60", {}, "not an outcome: 'hello'"),
+        ("sleep 60", {"timeout_s": 0.5}, "did not reply within 0 s|did not reply within 1 s"),
+        ("yes | tr -d '\\n'", {"timeout_s": 1}, "did not reply within"),
+        ("cat > /dev/null; exit 3", {"persistent": False}, "exit code 3"),
+        (f"cat > /dev/null; echo '{json.dumps(PASSED)}'; exit 3", {"persistent": False}, "exit code 3"),
+        ('echo \'{"infra_error": "device lost"}\'', {}, "device lost"),
     ],
 )
-def test_trouble_is_infrastructure_in_one_line(program, settings, says):
-    with pytest.raises(InfraError, match=says) as found:
-        asked(["sh", "-c", program], **settings)
-    assert "\n" not in str(found.value)
-    assert len(str(found.value)) < 800
+def test_failure_is_an_infra_error_in_one_line(program, settings, message):
+    with pytest.raises(InfraError, match=message) as error:
+        verify_through_command(["sh", "-c", program], **settings)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 800
 
 
-def test_no_device_there_is_nobody_s_fault():
+def test_missing_remote_device_is_an_infra_error():
     answer = {"gates": [{"gate": "check", "passed": False, "reason": "not_run", "detail": "no GPU"}]}
-    with pytest.raises(InfraError, match="no device where it was judged: no GPU"):
-        asked(["sh", "-c", f"echo '{json.dumps(answer)}'"])
+    with pytest.raises(InfraError, match="the verifying machine has no device: no GPU"):
+        verify_through_command(["sh", "-c", f"echo '{json.dumps(answer)}'"])
 
 
-def test_a_dead_command_is_started_again(tmp_path):
+def test_dead_command_is_restarted(tmp_path):
     flag = tmp_path / "flag"
     program = f"if [ -e {flag} ]; then exec {' '.join(WORKER)}; else touch {flag}; kill -9 $$; fi"
-    assert asked(["sh", "-c", program], tries=2).failure.reason == "compile_error"
+    assert verify_through_command(["sh", "-c", program], max_attempts=2).failure.reason == "compile_error"
 
 
-def test_what_was_said_unasked_is_no_answer_to_the_next_job():
+def test_unrequested_output_is_not_a_reply_to_the_next_job():
     late = f"while read job; do echo '{json.dumps(PASSED)}'; sleep 0.2; echo '{json.dumps(PASSED)}'; sleep 60; done"
-    executor = make_plugin("executor", "command", command=["sh", "-c", late], tries=1)
+    executor = make_plugin("executor", "command", command=["sh", "-c", late], max_attempts=1)
     executor.submit(JOB).result(60)
-    first = executor.all[0].process.pid
+    first = executor.workers[0].process.pid
     time.sleep(1)
     executor.submit(JOB).result(60)
-    assert executor.all[0].process.pid != first
+    assert executor.workers[0].process.pid != first
     executor.close()
 
 
-def test_a_worker_serves_job_after_job_several_at_once():
+def test_persistent_workers_serve_several_jobs():
     executor = make_plugin("executor", "command", command=WORKER, jobs=2)
     assert {future.result(60).failure.reason for future in [executor.submit(JOB) for _ in range(4)]} == {"compile_error"}
-    pids = [judge.process.pid for judge in executor.all if judge.process]
+    pids = [worker.process.pid for worker in executor.workers if worker.process]
     os.kill(pids[0], signal.SIGKILL)
     assert executor.submit(JOB).result(60).failure.reason == "compile_error"
     executor.close()
@@ -91,14 +91,14 @@ def test_a_worker_serves_job_after_job_several_at_once():
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
         ({}, "executor.command="),
-        ({"command": "nonesuch-program worker"}, "no program 'nonesuch-program'"),
-        ({"command": "sh '"}, "cannot be read"),
+        ({"command": "nonesuch-program worker"}, "program 'nonesuch-program' not found"),
+        ({"command": "sh '"}, "cannot be parsed"),
         ({"command": "sh", "jobs": 0}, "at least 1"),
     ],
 )
-def test_bad_settings_are_one_line(settings, says):
-    with pytest.raises(UserError, match=says):
+def test_invalid_settings_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
         make_plugin("executor", "command", **settings)

@@ -1,4 +1,4 @@
-"""A judge may die; the run may not notice."""
+"""A worker process may die without disturbing the run."""
 
 import os
 import shutil
@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from engine_parts import task
+from engine_parts import make_task
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.executors.local import Local, WorkerProcess, outcome
-from evokernel.tasks.loader import load
+from evokernel.executors.local import LocalExecutor, WorkerProcess, parse_reply
+from evokernel.tasks.loader import load_tasks
 
 ENDLESS = """
 import torch
@@ -26,45 +26,45 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(N)]
 """
-WRONG = Job(backend="cpp", task=task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "this is not C++"}))
+WRONG = Job(backend="cpp", task=make_task("relu"), candidate=Candidate(backend="cpp", files={"kernel.cpp": "this is not C++"}))
 
 
 @pytest.fixture
 def local():
-    made = Local(workers=1)
-    yield made
-    made.close()
+    executor = LocalExecutor(workers=1)
+    yield executor
+    executor.close()
 
 
-def test_a_job_comes_back_as_an_outcome(local):
-    found = local.submit(WRONG).result()
-    assert (found.failure.gate, found.failure.reason) == ("build", "compile_error")
+def test_job_returns_an_outcome(local):
+    outcome = local.submit(WRONG).result()
+    assert (outcome.failure.gate, outcome.failure.reason) == ("build", "compile_error")
 
 
-def test_a_killed_judge_is_replaced_and_blames_nobody(local):
-    expected = local.submit(WRONG).result()
-    os.kill(local.all[0].process.pid, signal.SIGKILL)
-    again = local.submit(WRONG).result()
-    assert [(g.gate, g.reason) for g in again.gates] == [(g.gate, g.reason) for g in expected.gates]
+def test_killed_worker_is_replaced(local):
+    first_outcome = local.submit(WRONG).result()
+    os.kill(local.workers[0].process.pid, signal.SIGKILL)
+    second_outcome = local.submit(WRONG).result()
+    assert [(g.gate, g.reason) for g in second_outcome.gates] == [(g.gate, g.reason) for g in first_outcome.gates]
 
 
-@pytest.mark.parametrize(("program", "says"), [("kill -9 $$", "worker died"), ("exit 1", "traceback above")])
-def test_a_judge_that_never_answers_is_infrastructure(monkeypatch, program, says):
-    started = []
+@pytest.mark.parametrize(("program", "message"), [("kill -9 $$", "worker died"), ("exit 1", "traceback above")])
+def test_worker_that_never_replies_is_an_infra_error(monkeypatch, program, message):
+    start_times = []
 
     def start(self):
-        started.append(program)
+        start_times.append(program)
         return subprocess.Popen(["sh", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     monkeypatch.setattr(WorkerProcess, "start", start)
-    broken = Local(workers=1, tries=2)
-    with pytest.raises(InfraError, match=says):
-        broken.submit(WRONG).result()
-    broken.close()
-    assert len(started) == (1 if program == "exit 1" else 2), "only a death from outside is worth another try"
+    executor = LocalExecutor(workers=1, max_attempts=2)
+    with pytest.raises(InfraError, match=message):
+        executor.submit(WRONG).result()
+    executor.close()
+    assert len(start_times) == (1 if program == "exit 1" else 2), "only a death from outside is retried"
 
 
-def test_a_worker_ends_with_whoever_asked():
+def test_worker_ends_with_its_stdin():
     worker = subprocess.Popen([sys.executable, "-m", "evokernel.executors.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     time.sleep(0.2)
     worker.stdin.close()
@@ -73,42 +73,42 @@ def test_a_worker_ends_with_whoever_asked():
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("g++"), reason="needs /proc and a compiler")
-def test_a_worker_that_ends_in_the_middle_leaves_nothing_behind(tmp_path):
+def test_worker_that_ends_during_a_job_leaves_nothing_behind(tmp_path):
     code = 'extern "C" void kernel(const float*, const int64_t*, float* out, const int64_t*) { for (volatile int i = 0;;) out[0] = i; }'
     path = tmp_path / "task.py"
     path.write_text(ENDLESS)
-    job = Job(backend="cpp", task=load(str(path))[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": code}))
+    job = Job(backend="cpp", task=load_tasks(str(path))[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": code}))
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "evokernel.executors.worker"]
     worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     worker.stdin.write(job.model_dump_json().encode() + b"\n")
     worker.stdin.flush()
-    started, children = [], []
-    while not (started and children):
+    start_times, children = [], []
+    while not (start_times and children):
         assert worker.poll() is None
         time.sleep(0.02)
-        started = list(tmp_path.glob("evokernel-judge-*/scratch-*.err"))
-        children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split() if started else []
+        start_times = list(tmp_path.glob("evokernel-verify-*/scratch-*.err"))
+        children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split() if start_times else []
     worker.stdin.close()
     assert worker.wait(30) == 0
     worker.stdout.close()
-    assert not started[0].parent.exists()
+    assert not start_times[0].parent.exists()
     deadline = time.monotonic() + 20
     while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
-def test_answers_say_whose_fault_it_is():
+def test_reply_names_the_side_to_blame():
     with pytest.raises(UserError, match="no such task"):
-        outcome('{"user": "no such task"}')
+        parse_reply('{"user_error": "no such task"}')
     with pytest.raises(InfraError, match="device lost"):
-        outcome('{"infra": "device lost"}')
+        parse_reply('{"infra_error": "device lost"}')
 
 
-def test_a_file_in_the_working_folder_hides_no_library(tmp_path, monkeypatch):
+def test_file_in_the_working_folder_hides_no_library(tmp_path, monkeypatch):
     (tmp_path / "random.py").write_text("raise SystemExit('the wrong random')\n")
     monkeypatch.chdir(tmp_path)
-    local = Local(workers=1)
+    local = LocalExecutor(workers=1)
     assert local.submit(WRONG).result().failure.reason == "compile_error"
     local.close()

@@ -1,4 +1,4 @@
-"""A cluster on one machine whose nodes are killed and stopped: every verdict comes, each once, and nobody is blamed."""
+"""A cluster on one machine whose nodes are killed and stopped: every job gets exactly one outcome, and no candidate is blamed."""
 
 import json
 import signal
@@ -12,32 +12,32 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 ray = pytest.importorskip("ray", reason="pip install 'evokernel[ray]'")
 
-from ray_nodes import cluster, free_port, is_of, jobs  # noqa: E402
+from ray_nodes import find_free_port, is_outcome_of, make_jobs, start_cluster  # noqa: E402
 
 from evokernel.core.errors import InfraError, UserError  # noqa: E402
 from evokernel.executors import ray as executor_ray  # noqa: E402
-from evokernel.executors.ray import Ray, amounts  # noqa: E402
+from evokernel.executors.ray import RayExecutor, parse_amounts  # noqa: E402
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes of a node in /proc")
 
 
 @pytest.fixture(scope="module")
 def nodes():
-    with cluster(cores=1, evokernel_backend_cpp=1) as made:
-        yield made
+    with start_cluster(cores=1, evokernel_backend_cpp=1) as executor:
+        yield executor
 
 
 @pytest.fixture
-def made(nodes):
-    executor = Ray(address=nodes.address, silence_s=6, wait_s=2)
+def executor(nodes):
+    executor = RayExecutor(address=nodes.address, heartbeat_timeout_s=6, placement_timeout_s=2)
     yield executor
     executor.close()
 
 
 @pytest.mark.slow
-def test_a_run_goes_through_it(nodes, tmp_path):
-    words = ["run", "--backend", "cpp", "--tasks", "starter/gelu", "--budget", "2", "--set", "executor=ray", "--json", "--fresh"]
-    more = [
+def test_run_on_a_cluster_completes(nodes, tmp_path):
+    arguments = ["run", "--backend", "cpp", "--tasks", "starter/gelu", "--budget", "2", "--set", "executor=ray", "--json", "--fresh"]
+    settings = [
         "--set",
         f'executor.address="{nodes.address}"',
         "--set",
@@ -47,109 +47,114 @@ def test_a_run_goes_through_it(nodes, tmp_path):
         "--out",
         str(tmp_path / "r"),
     ]
-    done = subprocess.run([sys.executable, "-m", "evokernel.cli.main", *words, *more], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    json.loads(done.stdout)
+    process = subprocess.run(
+        [sys.executable, "-m", "evokernel.cli.main", *arguments, *settings], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert process.returncode == 0, process.stderr
+    json.loads(process.stdout)
     attempts = [json.loads(line) for line in (tmp_path / "r" / "attempts.jsonl").read_text().splitlines()]
     assert len(attempts) == 2
     assert not (tmp_path / "r" / "incidents.jsonl").exists()
 
 
-def test_a_killed_node_costs_nothing_but_time(nodes, made, tmp_path):
+def test_jobs_of_a_killed_node_are_retried(nodes, executor, tmp_path):
     nodes.add("first", evokernel_backend_cpp=1)
     count = 12
-    futures = [made.submit(job) for job in jobs(count, tmp_path)]
+    futures = [executor.submit(job) for job in make_jobs(count, tmp_path)]
     deadline = time.monotonic() + 120
     while not any(future.done() for future in futures) and time.monotonic() < deadline:
         time.sleep(0.05)
     nodes.kill("first")
-    verdicts = [future.result(180) for future in futures]
-    assert [n for n in range(count) if not is_of(n, verdicts[n])] == []
+    outcomes = [future.result(180) for future in futures]
+    assert [n for n in range(count) if not is_outcome_of(n, outcomes[n])] == []
 
 
 @pytest.mark.slow
-def test_a_stopped_node_is_noticed_and_what_it_says_later_is_thrown_away(nodes, made, tmp_path):
+def test_stopped_node_is_detected_and_its_late_replies_are_discarded(nodes, executor, tmp_path):
     nodes.add("third", evokernel_backend_cpp=1)
     nodes.add("fourth", evokernel_backend_cpp=1)
     count = 40
-    futures = [made.submit(job) for job in jobs(count, tmp_path)]
+    futures = [executor.submit(job) for job in make_jobs(count, tmp_path)]
     futures[4].result(120)
     nodes.kill("third", signal.SIGSTOP)
-    verdicts = [future.result(180) for future in futures]
+    outcomes = [future.result(180) for future in futures]
     nodes.kill("third", signal.SIGCONT)
     time.sleep(5)
-    assert [n for n in range(count) if not is_of(n, verdicts[n])] == []
-    assert [future.result() for future in futures] == verdicts
+    assert [n for n in range(count) if not is_outcome_of(n, outcomes[n])] == []
+    assert [future.result() for future in futures] == outcomes
 
 
-def test_what_no_node_offers_is_one_line(made):
+def test_backend_that_no_node_offers_is_a_user_error(executor):
     with pytest.raises(UserError, match=r"no node of the Ray cluster offers 'evokernel-backend-nonesuch'.*worker --check"):
-        made.toolchain("nonesuch", {})
+        executor.toolchain("nonesuch", {})
 
 
 @pytest.mark.slow
-def test_a_node_that_offers_what_it_cannot_do_is_named(nodes, made, tmp_path):
+def test_node_with_an_unavailable_backend_is_named(nodes, executor, tmp_path):
     nodes.add("liar", evokernel_backend_cuda=1)
-    if not (why := subprocess.run([sys.executable, "-c", LIES], capture_output=True, text=True).stdout.strip()):
+    if not (reason := subprocess.run([sys.executable, "-c", UNAVAILABLE_REASON_SCRIPT], capture_output=True, text=True).stdout.strip()):
         pytest.skip("a GPU is here")
-    with pytest.raises(UserError, match="which cannot work there"):
-        made.toolchain("cuda", {})
-    (job,) = jobs(1, tmp_path)
-    with pytest.raises(InfraError, match="cannot work there"):
-        made.submit(job.model_copy(update={"backend": "cuda"})).result(120)
-    assert why
+    with pytest.raises(UserError, match="is unavailable there"):
+        executor.toolchain("cuda", {})
+    (job,) = make_jobs(1, tmp_path)
+    with pytest.raises(InfraError, match="is unavailable on the node"):
+        executor.submit(job.model_copy(update={"backend": "cuda"})).result(120)
+    assert reason
 
 
-LIES = "from evokernel.core.plugins import make; b = make('backend', 'cuda'); print(b.missing() or b.unjudged() or '')"
+UNAVAILABLE_REASON_SCRIPT = (
+    "from evokernel.core.plugins import make_plugin; b = make_plugin('backend', 'cuda'); "
+    "print(b.unavailable_reason() or b.limitations() or '')"
+)
 
 
 def node(name, **resources):
     return {"NodeID": name, "Alive": True, "Resources": {key.replace("_", "-"): value for key, value in resources.items()}}
 
 
-def test_a_job_takes_a_device_to_itself_where_nodes_have_them(made, monkeypatch):
-    found = [node("a", evokernel_backend_cuda=8, evokernel_device_cuda=2, GPU=2), node("b", evokernel_backend_cuda=8)]
-    monkeypatch.setattr(executor_ray.ray, "nodes", lambda: found)
-    asked = made.options("cuda", set())
-    assert asked["num_gpus"] == 1
-    assert asked["resources"] == {"evokernel-backend-cuda": 1, "evokernel-device-cuda": 1}
-    assert asked["label_selector"] is None
-    made.share = 4
-    assert made.options("cuda", set())["num_gpus"] == 0.25
+def test_job_takes_one_device_if_nodes_have_devices(executor, monkeypatch):
+    nodes_found = [node("a", evokernel_backend_cuda=8, evokernel_device_cuda=2, GPU=2), node("b", evokernel_backend_cuda=8)]
+    monkeypatch.setattr(executor_ray.ray, "nodes", lambda: nodes_found)
+    options = executor.make_task_options("cuda", set())
+    assert options["num_gpus"] == 1
+    assert options["resources"] == {"evokernel-backend-cuda": 1, "evokernel-device-cuda": 1}
+    assert options["label_selector"] is None
+    executor.jobs_per_device = 4
+    assert executor.make_task_options("cuda", set())["num_gpus"] == 0.25
 
 
-def test_nodes_in_trouble_are_avoided_while_there_are_others(made, monkeypatch):
-    found = [node(name, evokernel_backend_cpp=1) for name in ("a", "b", "c")]
-    monkeypatch.setattr(executor_ray.ray, "nodes", lambda: found)
-    assert made.options("cpp", {"a"})["label_selector"] == {"ray.io/node-id": "in(b,c)"}
-    made.trouble("b", set(), at_once=True)
-    assert made.options("cpp", {"a"})["label_selector"] == {"ray.io/node-id": "c"}
-    assert made.options("cpp", {"a", "c"})["label_selector"] is None
+def test_failing_nodes_are_avoided_while_others_exist(executor, monkeypatch):
+    nodes_found = [node(name, evokernel_backend_cpp=1) for name in ("a", "b", "c")]
+    monkeypatch.setattr(executor_ray.ray, "nodes", lambda: nodes_found)
+    assert executor.make_task_options("cpp", {"a"})["label_selector"] == {"ray.io/node-id": "in(b,c)"}
+    executor.record_failure("b", set(), at_once=True)
+    assert executor.make_task_options("cpp", {"a"})["label_selector"] == {"ray.io/node-id": "c"}
+    assert executor.make_task_options("cpp", {"a", "c"})["label_selector"] is None
     for _ in range(3):
-        made.trouble("c", set())
-    assert made.options("cpp", set())["label_selector"] == {"ray.io/node-id": "a"}
+        executor.record_failure("c", set())
+    assert executor.make_task_options("cpp", set())["label_selector"] == {"ray.io/node-id": "a"}
 
 
-def test_bad_settings_are_one_line():
+def test_invalid_resources_are_refused():
     with pytest.raises(UserError, match="name=amount"):
-        amounts(["GPU"])
-    assert amounts(["GPU=1", "accelerator_type:H200=0.01"]) == {"GPU": 1.0, "accelerator_type:H200": 0.01}
+        parse_amounts(["GPU"])
+    assert parse_amounts(["GPU=1", "accelerator_type:H200=0.01"]) == {"GPU": 1.0, "accelerator_type:H200": 0.01}
 
 
-def test_a_run_with_no_cluster_says_how_to_start_one(tmp_path):
-    words = [
+def test_missing_cluster_is_a_user_error(tmp_path):
+    arguments = [
         "run",
         "--backend",
         "cpp",
         "--set",
         "executor=ray",
         "--set",
-        f'executor.address="127.0.0.1:{free_port()}"',
+        f'executor.address="127.0.0.1:{find_free_port()}"',
         "--out",
         str(tmp_path / "r"),
     ]
-    done = subprocess.run([sys.executable, "-m", "evokernel.cli.main", *words], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.strip().splitlines()[-1].startswith("error: no Ray cluster at")
-    assert "Traceback" not in done.stderr
+    process = subprocess.run([sys.executable, "-m", "evokernel.cli.main", *arguments], capture_output=True, text=True, cwd=tmp_path)
+    assert process.returncode == 2
+    assert process.stderr.strip().splitlines()[-1].startswith("error: no Ray cluster at")
+    assert "Traceback" not in process.stderr
     assert not (tmp_path / "r").exists()

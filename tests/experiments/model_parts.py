@@ -1,4 +1,4 @@
-"""A small model, kernels for its GELU, and a run that found one."""
+"""A small model, a kernel for its GELU, and a run with it."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from evokernel.app.factory import describe_hardware
 from evokernel.core.config import resolve_config
 from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage
 from evokernel.core.run import Run
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 
 MODEL = """
 import torch
@@ -38,14 +38,14 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 """
 
 
-def a_run(folder: Path, tasks: str, code: str, clock: str = "cpu") -> Run:
-    """A run in C++ in which one kernel passed all gates for every task."""
-    found = load(tasks)
-    run = Run.create(folder, resolve_config(None, ["backend=cpp", "id=r"]), found, {"hardware": describe_hardware()})
+def make_run(folder: Path, tasks: str, code: str, clock: str = "cpu") -> Run:
+    """Write a C++ run in which one kernel passed all gates for every task."""
+    task_list = load_tasks(tasks)
+    run = Run.create(folder, resolve_config(None, ["backend=cpp", "id=r"]), task_list, {"hardware": describe_hardware()})
     outcome = Outcome(
         gates=(GateResult(gate="check", passed=True),), samples_us=(5.0,) * 3, baseline_us={"eager": (10.0,) * 3}, clock=clock
     )
-    for task in found:
+    for task in task_list:
         candidate = Candidate(backend="cpp", files={"kernel.cpp": code})
         run.journal.append(
             Attempt(id=f"{task.id}/0", run="r", task=task.id, round=0, stage=Stage.DRAFT, candidate=candidate, outcome=outcome, reward=1.0)
@@ -73,4 +73,4 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.rand(HOW_MANY, 5)]
 """
-"""What `level2/linear_relu_divide` computes, under other names."""
+"""The same computation as `level2/linear_relu_divide`, under other names."""

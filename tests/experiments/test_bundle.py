@@ -1,4 +1,4 @@
-"""A bundle runs where nothing of ours is installed, and what it found comes back as a run."""
+"""A bundle runs on a machine without this package, and its results are imported as a run."""
 
 import os
 import subprocess
@@ -34,65 +34,65 @@ def get_inputs():
 
 @pytest.fixture
 def without_network(monkeypatch):
-    """What would be fetched is installed here already."""
-    monkeypatch.setattr(bundle, "fetch", lambda site, *_: site.mkdir(parents=True) or ("none",))
+    """The packages to download are already installed here."""
+    monkeypatch.setattr(bundle, "download_packages", lambda site, *_: site.mkdir(parents=True) or ("none",))
 
 
-def test_there_and_back(without_network, tmp_path):
+def test_bundle_runs_and_is_imported(without_network, tmp_path):
     (tmp_path / "mine.py").write_text(TASK)
-    made = bundle.pack(tmp_path / "run.tar.gz", ARGUMENTS, [tmp_path / "mine.py"], None, "3.12", ["any"], ())
-    assert made.command[0] == "run"
-    with tarfile.open(made.file) as archive:
+    packed_bundle = bundle.pack_bundle(tmp_path / "run.tar.gz", ARGUMENTS, [tmp_path / "mine.py"], None, "3.12", ["any"], ())
+    assert packed_bundle.command[0] == "run"
+    with tarfile.open(packed_bundle.file) as archive:
         names = archive.getnames()
         archives.extract_archive(archive, tmp_path / "there")
     assert not [name for name in names if "__pycache__" in name]
-    home = tmp_path / "there" / bundle.HOME
-    installed = sysconfig.get_path("purelib")
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHON": f"{sys.executable}", "PYTHONPATH": installed}
-    done = subprocess.run([home / "run.sh"], env=environment, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = bundle.back(home / bundle.RESULTS, tmp_path / "runs")
-    assert found.attempts == len(Run.open(found.run).attempts()) == 1
-    assert found.bank is not None
-    with pytest.raises(UserError, match="is there already"):
-        bundle.back(home / bundle.RESULTS, tmp_path / "runs")
+    home = tmp_path / "there" / bundle.ARCHIVE_ROOT
+    site_packages = sysconfig.get_path("purelib")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHON": f"{sys.executable}", "PYTHONPATH": site_packages}
+    process = subprocess.run([home / "run.sh"], env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    imported = bundle.import_results(home / bundle.RESULTS, tmp_path / "runs")
+    assert imported.attempts == len(Run.open(imported.run).attempts()) == 1
+    assert imported.bank is not None
+    with pytest.raises(UserError, match="already exists"):
+        bundle.import_results(home / bundle.RESULTS, tmp_path / "runs")
 
 
-def test_what_is_no_bundle(tmp_path):
+def test_file_that_is_not_a_bundle_is_refused(tmp_path):
     (tmp_path / "odd.tar.gz").write_bytes(b"nothing")
-    with pytest.raises(UserError, match="cannot be read"):
-        bundle.back(tmp_path / "odd.tar.gz", tmp_path)
+    with pytest.raises(UserError, match="cannot read"):
+        bundle.import_results(tmp_path / "odd.tar.gz", tmp_path)
     with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as archive:
         archive.add(Path(__file__), "results/file.py")
-    with pytest.raises(UserError, match="holds no run"):
-        bundle.back(tmp_path / "other.tar.gz", tmp_path)
+    with pytest.raises(UserError, match="does not contain a run"):
+        bundle.import_results(tmp_path / "other.tar.gz", tmp_path)
 
 
-def test_what_is_not_there_to_pack(without_network, tmp_path):
-    with pytest.raises(UserError, match="no task file"):
-        bundle.pack(tmp_path / "run.tar.gz", (), [tmp_path / "gone.py"], None, "3.12", ["any"], ())
-    with pytest.raises(UserError, match="no memory bank"):
-        bundle.pack(tmp_path / "run.tar.gz", (), [], tmp_path / "gone.db", "3.12", ["any"], ())
+def test_missing_task_or_bank_is_refused(without_network, tmp_path):
+    with pytest.raises(UserError, match=r"task file or folder .* does not exist"):
+        bundle.pack_bundle(tmp_path / "run.tar.gz", (), [tmp_path / "gone.py"], None, "3.12", ["any"], ())
+    with pytest.raises(UserError, match=r"memory bank .* does not exist"):
+        bundle.pack_bundle(tmp_path / "run.tar.gz", (), [], tmp_path / "gone.db", "3.12", ["any"], ())
 
 
-def test_requirements_are_those_of_a_bare_installation():
-    wanted = {bundle.normal(one) for one in bundle.requirements()}
-    assert {"click", "numpy", "pydantic"} <= wanted
-    assert not wanted & {"torch", "jax", "pytest", "triton"}
+def test_requirements_exclude_extras():
+    names = {bundle.normalize_name(one) for one in bundle.package_requirements()}
+    assert {"click", "numpy", "pydantic"} <= names
+    assert not names & {"torch", "jax", "pytest", "triton"}
 
 
-@pytest.mark.parametrize("named", [("--memory", "{}"), ("--memory={}",), ("--set", "memory={}"), ("--set=memory={}",)])
-def test_a_bank_among_the_arguments_of_the_run_is_refused(without_network, tmp_path, named):
-    arguments = [one.format("postgresql://me:s3cret@db.example/bank") for one in named]
+@pytest.mark.parametrize("bank_arguments", [("--memory", "{}"), ("--memory={}",), ("--set", "memory={}"), ("--set=memory={}",)])
+def test_bank_among_the_arguments_of_the_run_is_refused(without_network, tmp_path, bank_arguments):
+    arguments = [one.format("postgresql://me:s3cret@db.example/bank") for one in bank_arguments]
     with pytest.raises(UserError, match="before the '--'") as caught:
-        bundle.pack(tmp_path / "run.tar.gz", ("--backend", "cpp", *arguments), [], None, "3.12", ["any"], ())
+        bundle.pack_bundle(tmp_path / "run.tar.gz", ("--backend", "cpp", *arguments), [], None, "3.12", ["any"], ())
     assert "s3cret" not in str(caught.value)
     assert not (tmp_path / "run.tar.gz").exists()
 
 
-def test_a_bank_on_a_server_is_refused_before_anything_is_fetched(tmp_path):
-    asked = ["pack", str(tmp_path / "x.tar.gz"), "--memory", "postgresql://me:s3cret@db.example/bank"]
+def test_bank_on_a_server_is_refused_before_any_download(tmp_path):
+    arguments = ["pack", str(tmp_path / "x.tar.gz"), "--memory", "postgresql://me:s3cret@db.example/bank"]
     with pytest.raises(UserError, match="evokernel memory export") as caught:
-        CliRunner().invoke(command, asked, catch_exceptions=False)
+        CliRunner().invoke(command, arguments, catch_exceptions=False)
     assert "s3cret" not in str(caught.value)
     assert "postgresql://me@db.example/bank" in str(caught.value)

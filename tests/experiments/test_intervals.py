@@ -1,59 +1,72 @@
-"""How sure means are: what is by chance is seldom called a difference, also where whole runs differ."""
+"""Confidence intervals and p values: chance is seldom reported as a difference, also if entire runs differ."""
+
+from math import log
 
 import numpy as np
 import pytest
 
 from evokernel.experiments import metrics
-from evokernel.experiments.intervals import Interval, chance, difference, share_interval
+from evokernel.experiments.intervals import Interval, difference_interval, p_value, share_interval
 
 
-def differences(random, operators=20, seeds=5, by_operator=0.2, by_seed=0.2, by_cell=0.4):
-    """Of two arms that are equal, but for chance: of operators, of whole runs, of single attempts."""
+def random_differences(random, operators=20, seeds=5, by_operator=0.2, by_seed=0.2, by_cell=0.4):
+    """Differences of two equal arms: random effects of operators, of runs and of single attempts."""
     shape = (operators, seeds)
     return random.normal(0, by_operator, (operators, 1)) + random.normal(0, by_seed, (1, seeds)) + random.normal(0, by_cell, shape)
 
 
-def test_chance_knows_that_operators_of_a_run_share_it():
+def test_p_value_accounts_for_dependence_within_a_run():
     random = np.random.default_rng(0)
-    found = [chance(differences(random)) for _ in range(100)]
-    assert sum(p < 0.05 for p in found) <= 10, "with signs of operators changed, it would be 18"
+    p_values = [p_value(random_differences(random)) for _ in range(100)]
+    assert sum(p < 0.05 for p in p_values) <= 10, "a sign-flip test alone gives 18"
 
 
-def test_chance_calls_nothing_a_difference_that_its_interval_does_not():
+def test_p_value_agrees_with_the_interval():
     random = np.random.default_rng(1)
-    found = [differences(random) + shift for shift in (0.0, 0.1, 0.3, 1.0) for _ in range(10)]
-    sure = [values for values in found if chance(values) < 0.045]  # ends are interpolated
-    assert 10 <= len(sure) < 40
-    for values in sure:
-        ends = difference(values, np.zeros_like(values))
-        assert ends.low > 0 or ends.high < 0
+    samples = [random_differences(random) + shift for shift in (0.0, 0.1, 0.3, 1.0) for _ in range(10)]
+    significant = [values for values in samples if p_value(values) < 0.045]  # bounds are interpolated
+    assert 10 <= len(significant) < 40
+    for values in significant:
+        interval = difference_interval(values, np.zeros_like(values))
+        assert interval.low > 0 or interval.high < 0
 
 
-def test_five_of_twelve_against_none_are_not_enough():
+def test_five_of_twelve_against_zero_is_not_significant():
     values = np.array([[1.0]] * 5 + [[0.0]] * 7)
-    assert difference(values, np.zeros_like(values)).low > 0, "the draws believe it"
-    assert chance(values) == pytest.approx(2 / 32, abs=0.01), "five heads in a row, or five tails"
+    assert difference_interval(values, np.zeros_like(values)).low > 0, "the bootstrap alone is too optimistic"
+    assert p_value(values) == pytest.approx(2 / 32, abs=0.01), "five heads in a row, or five tails"
 
 
-def test_chance_of_a_clear_difference_of_none_and_of_one_operator():
-    assert chance(np.ones((20, 3))) < 0.001
-    assert chance(-np.ones((20, 3))) < 0.001
-    assert chance(np.zeros((10, 3))) == 1.0
-    assert chance(np.ones((1, 3))) is None
-    assert chance(np.array([[np.nan, np.nan], [1.0, 1.0]])) is None
+def test_p_value_of_a_clear_difference_of_none_and_of_one_operator():
+    assert p_value(np.ones((20, 3))) < 0.001
+    assert p_value(-np.ones((20, 3))) < 0.001
+    assert p_value(np.zeros((10, 3))) == 1.0
+    assert p_value(np.ones((1, 3))) is None
+    assert p_value(np.array([[np.nan, np.nan], [1.0, 1.0]])) is None
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_what_is_always_so_is_not_certain(value):
-    found = share_interval(np.full((12, 1), value))
-    assert found.mean == value
-    assert (found.high - found.low) == pytest.approx(0.2646, abs=1e-3), "none of twelve: up to 26 % by Clopper and Pearson"
-    assert share_interval(np.full((12, 5), value)) == found._replace(figures=60), "seeds of an operator are not operators"
+def test_equal_values_have_an_exact_interval(value):
+    interval = share_interval(np.full((12, 1), value))
+    assert interval.mean == value
+    assert (interval.high - interval.low) == pytest.approx(0.2646, abs=1e-3), "0 of 12: up to 26 % by Clopper and Pearson"
+    assert share_interval(np.full((12, 5), value)) == interval._replace(value_count=60), "seeds of an operator are not operators"
     assert share_interval(np.full((12, 1), np.nan)) is None
 
 
-def test_an_end_that_is_not_quite_nothing_does_not_look_like_it():
-    assert metrics.points(Interval(-0.0049, 0.1, 0.23, 9)) == "+10 points [-0.5 to 23]"
-    assert metrics.points(Interval(0.0, 0.1, 0.23, 9)) == "+10 points [0 to 23]"
-    assert metrics.ratio(Interval(-0.0034, 0.3, 0.6, 9)) == "1.35× [0.997 to 1.82]"
-    assert metrics.ratio(Interval(0.0, 0.3, 0.6, 9)) == "1.35× [1.00 to 1.82]"
+def test_bound_close_to_zero_keeps_a_digit():
+    assert metrics.format_points(Interval(-0.0049, 0.1, 0.23, 9)) == "+10 points [-0.5 to 23]"
+    assert metrics.format_points(Interval(0.0, 0.1, 0.23, 9)) == "+10 points [0 to 23]"
+    assert metrics.format_ratio(Interval(-0.0034, 0.3, 0.6, 9)) == "1.35× [0.997 to 1.82]"
+    assert metrics.format_ratio(Interval(0.0, 0.3, 0.6, 9)) == "1.35× [1.00 to 1.82]"
+
+
+def test_one_point_is_singular():
+    assert metrics.format_points(Interval(-0.04, -0.01, 0.0, 9)) == "-1 point [-4 to 0]"
+
+
+def test_speeds_are_faster_or_slower():
+    assert metrics.format_speed(Interval(log(0.5), log(0.8), log(2.0), 9)) == "1.25× slower [2.00× slower to 2.00× faster]"
+    assert metrics.format_speed(Interval(log(0.5), log(0.625), log(0.8), 9)) == "1.60× slower [1.25 to 2.00]"
+    assert metrics.format_speed(Interval(log(1.25), log(1.6), log(2.0), 9)) == "1.60× faster [1.25 to 2.00]"
+    assert metrics.format_speed(Interval(0.0, log(1.5), log(2.0), 9)) == "1.50× faster [equally fast to 2.00× faster]"

@@ -1,4 +1,4 @@
-"""The journal in results/real-model: what a language model wrote is judged again, ends as it did, and teaches the same."""
+"""Replaying the journal in results/real-model gives the same outcomes and the same learned values."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,11 @@ from evokernel.core.run import Run
 
 RECORDED = Path(__file__).parents[2] / "results" / "real-model" / "value-0"
 ATTEMPTS = {attempt.id: attempt for attempt in Journal(RECORDED / "attempts.jsonl").read()}
-MISSING = make_plugin("backend", "pallas").missing()
+MISSING = make_plugin("backend", "pallas").unavailable_reason()
 
 
-class Shows:
-    """What the recording showed, valued as it is now: how memories are found may change, what is learned from them may not."""
+class RecordedContexts:
+    """Chooses the recorded items with their current values: retrieval may change, learning from the items may not."""
 
     def __init__(self, policy):
         self.learn = policy.learn
@@ -32,26 +32,28 @@ class Shows:
 
 
 @pytest.mark.skipif(bool(MISSING), reason=str(MISSING))
-def test_outcomes_and_values_come_out_the_same(tmp_path):
-    recorded = Run.open(RECORDED).config.model_dump(mode="json")
-    engine = factory.create_engine(parse_config({**recorded, "generator": {"name": "replay", "journal": str(RECORDED)}}), tmp_path / "run")
-    engine.policy = Shows(engine.policy)
+def test_replay_gives_the_same_outcomes_and_values(tmp_path):
+    settings = Run.open(RECORDED).config.model_dump(mode="json")
+    engine = factory.create_engine(parse_config({**settings, "generator": {"name": "replay", "journal": str(RECORDED)}}), tmp_path / "run")
+    engine.policy = RecordedContexts(engine.policy)
     try:
-        made = {attempt.id: attempt for attempt in engine.attempts()}
-        values = {stage: engine.memory.values(sorted(values), stage) for stage, values in told().items()}
+        attempts = {attempt.id: attempt for attempt in engine.make_attempts()}
+        values = {stage: engine.memory.values(sorted(values), stage) for stage, values in recorded_values().items()}
     finally:
         engine.close()
-    assert {id: ending(attempt) for id, attempt in made.items()} == {id: ending(attempt) for id, attempt in ATTEMPTS.items()}
-    assert {stage: {id: [value.q, value.visits] for id, value in found.items()} for stage, found in values.items()} == told()
-    assert any(attempt.outcome.feasible for attempt in made.values())
+    assert {id: comparable_outcome(attempt) for id, attempt in attempts.items()} == {
+        id: comparable_outcome(attempt) for id, attempt in ATTEMPTS.items()
+    }
+    assert {stage: {id: [value.q, value.visits] for id, value in found.items()} for stage, found in values.items()} == recorded_values()
+    assert any(attempt.outcome.feasible for attempt in attempts.values())
 
 
-def ending(attempt):
-    """All of an attempt's outcome that does not depend on the machine: pallas times are estimates of a compiler."""
+def comparable_outcome(attempt):
+    """Return the part of an outcome that does not depend on the machine: pallas latencies are estimates of a compiler."""
     gates = [(gate.gate, gate.passed, gate.reason) for gate in attempt.outcome.gates]
-    return gates, attempt.outcome.latency_us, attempt.reward, sorted(ref.id for ref in attempt.shown)
+    return gates, attempt.outcome.latency_us, attempt.reward, sorted(ref.id for ref in attempt.shown_items)
 
 
-def told():
-    """Values at the end of the recorded run, by stage and memory."""
+def recorded_values():
+    """Return the values at the end of the recorded run, by stage and item."""
     return {Stage(stage): found for stage, found in json.loads((RECORDED / "values.json").read_text()).items()}

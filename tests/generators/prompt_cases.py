@@ -1,4 +1,4 @@
-"""A small task with a history and a memory, made by hand, for tests of prompts and generators."""
+"""A small hand-written task with history and memory, for tests of prompts and generators."""
 
 import os
 from pathlib import Path
@@ -68,7 +68,7 @@ PLAIN = 'extern "C" void kernel(const float* x, float* out) {\n  for (long i = 0
 
 
 def attempt(n, *, code=PLAIN, start=None, failure=None, latency_us=None, notes="", lesson="", profile=None, stage=None, backend="cpp"):
-    """The n-th attempt on TASK: failed with a GateResult, or timed."""
+    """Attempt n on TASK: failed with a GateResult, or correct with a latency."""
     gates = (
         (GateResult(gate="screen", passed=True), failure)
         if failure
@@ -154,22 +154,22 @@ ITEMS = (
 PYTHON = "from jax.experimental import pallas as pl\n\n\ndef kernel(x):\n    return pl.pallas_call(body, out_shape=x)(x)\n"
 
 
-def estimated(made, latency_us=None):
-    """The same attempt for a backend of Python kernels whose times are computed."""
+def with_estimate(attempt, latency_us=None):
+    """The same attempt for a backend with Python kernels and estimated latencies."""
     times = {} if latency_us is None else {"samples_us": (latency_us,), "baseline_us": {"xla": (61.5,)}, "clock": "estimate (schedule)"}
-    files = {"kernel.py": PYTHON} if made.candidate.files else {}
-    candidate = made.candidate.model_copy(update={"backend": "golden_backend:Traced", "files": files})
-    gates = tuple(gate.model_copy(update={"detail": gate.detail.replace(".cpp", ".py")}) for gate in made.outcome.gates)
-    return made.model_copy(update={"candidate": candidate, "outcome": made.outcome.model_copy(update={"gates": gates, **times})})
+    files = {"kernel.py": PYTHON} if attempt.candidate.files else {}
+    candidate = attempt.candidate.model_copy(update={"backend": "golden_backend:Traced", "files": files})
+    gates = tuple(gate.model_copy(update={"detail": gate.detail.replace(".cpp", ".py")}) for gate in attempt.outcome.gates)
+    return attempt.model_copy(update={"candidate": candidate, "outcome": attempt.outcome.model_copy(update={"gates": gates, **times})})
 
 
 HBM = Profile(bottleneck="hbm", summary="HBM is busy 99% of 68.6 µs.", figures={"roofline_us": 61.5, "hbm_percent": 99.1})
 ESTIMATED = State(
     task=TASK,
     attempts=(
-        estimated(attempt(0, failure=COMPILE, notes="whole array")),
-        estimated(attempt(1, profile=HBM, notes="blocks of 8 rows"), 76.9),
-        estimated(attempt(2, start=1, notes="blocks of 256 rows", profile=HBM), 68.6),
+        with_estimate(attempt(0, failure=COMPILE, notes="whole array")),
+        with_estimate(attempt(1, profile=HBM, notes="blocks of 8 rows"), 76.9),
+        with_estimate(attempt(2, start=1, notes="blocks of 256 rows", profile=HBM), 68.6),
     ),
     round=3,
 )
@@ -196,8 +196,8 @@ IMPROVE_ESTIMATED = Context(
 )
 
 
-def same(name, text):
-    """Compares with the golden file; UPDATE_GOLDEN=1 writes it anew, for a person to read the difference."""
+def assert_golden(name, text):
+    """Compares a text with a golden file; UPDATE_GOLDEN=1 rewrites the file, so that a person can review the difference."""
     path = GOLDEN / name
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)

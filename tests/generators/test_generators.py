@@ -1,4 +1,4 @@
-"""Each generator that ships, against files, programs and services that behave and misbehave."""
+"""The shipped generators with files, programs and services that work and that fail."""
 
 import os
 import shlex
@@ -18,8 +18,8 @@ from evokernel.core.journal import Journal
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import State, Usage
 from evokernel.generators.command import Command
-from evokernel.generators.file_exchange import Mailbox
-from evokernel.generators.from_files import Script
+from evokernel.generators.file_exchange import FileExchange
+from evokernel.generators.from_files import FromFiles
 from evokernel.generators.llm import Llm
 from evokernel.generators.replay import Replay
 from evokernel.llm.settings import ChatSettings
@@ -33,38 +33,38 @@ def loopback_needs_no_proxy(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-# script
+# from_files
 
 
-def test_a_script_plays_its_files_in_order_and_then_the_last(tmp_path):
-    home = tmp_path / "scaled_relu"
-    home.mkdir()
-    (home / "1-first.cpp").write_text("first")
-    (home / ".hidden").write_text("no")
-    (home / "2-second").mkdir()
-    (home / "2-second" / "kernel.cpp").write_text("second")
-    (home / "2-second" / "tile.h").write_text("tile")
-    script = Script("cpp", str(tmp_path))
-    first, second, third = (script.write(State(task=TASK, attempts=REFINING.attempts[:n]), EMPTY).candidate for n in (0, 1, 5))
+def test_from_files_returns_entries_in_order_and_then_the_last(tmp_path):
+    folder = tmp_path / "scaled_relu"
+    folder.mkdir()
+    (folder / "1-first.cpp").write_text("first")
+    (folder / ".hidden").write_text("no")
+    (folder / "2-second").mkdir()
+    (folder / "2-second" / "kernel.cpp").write_text("second")
+    (folder / "2-second" / "tile.h").write_text("tile")
+    generator = FromFiles("cpp", str(tmp_path))
+    first, second, third = (generator.write(State(task=TASK, attempts=REFINING.attempts[:n]), EMPTY).candidate for n in (0, 1, 5))
     assert first.files == {"kernel.cpp": "first"}
     assert first.notes == "1-first.cpp"
     assert second.files == third.files == {"kernel.cpp": "second", "tile.h": "tile"}
-    assert script.lesson(FRESH, first, REFINING.attempts[0].outcome) is None
+    assert generator.lesson(FRESH, first, REFINING.attempts[0].outcome) is None
 
 
-def test_a_script_without_the_task_gives_no_code(tmp_path):
-    candidate = Script("cpp", str(tmp_path)).write(FRESH, EMPTY).candidate
+def test_from_files_without_entries_gives_an_empty_candidate(tmp_path):
+    candidate = FromFiles("cpp", str(tmp_path)).write(FRESH, EMPTY).candidate
     assert candidate.files == {}
     assert "no candidate for this task" in candidate.notes
 
 
-def test_a_script_needs_its_folder_and_text(tmp_path):
+def test_from_files_requires_a_folder_with_text_files(tmp_path):
     with pytest.raises(UserError, match=r"generator\.folder"):
-        Script("cpp", str(tmp_path / "gone"))
+        FromFiles("cpp", str(tmp_path / "gone"))
     (tmp_path / "scaled_relu").mkdir()
     (tmp_path / "scaled_relu" / "1.cpp").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="text file"):
-        Script("cpp", str(tmp_path)).write(FRESH, EMPTY)
+        FromFiles("cpp", str(tmp_path)).write(FRESH, EMPTY)
 
 
 # replay
@@ -79,7 +79,7 @@ def recording(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "attempts.jsonl"])
-def test_a_replay_answers_by_attempt_and_costs_nothing(recording, name):
+def test_replay_returns_attempts_by_id_without_usage(recording, name):
     replay = Replay("cpp", str(recording / name))
     first = replay.write(FRESH, EMPTY).candidate
     assert (first.files, first.notes, first.usage) == ({"kernel.cpp": PLAIN}, "as written", Usage())
@@ -88,12 +88,12 @@ def test_a_replay_answers_by_attempt_and_costs_nothing(recording, name):
     assert replay.lesson(later, first, REFINING.attempts[3].outcome).text == "one pass"
 
 
-def test_a_replay_ends_where_the_recording_ends(recording):
+def test_replay_stops_at_the_end_of_the_recording(recording):
     with pytest.raises(StopRun, match="the recording ends here"):
         Replay("cpp", str(recording)).write(REFINING, EMPTY)
 
 
-def test_a_replay_needs_a_readable_journal_of_the_same_backend(recording, tmp_path):
+def test_replay_requires_a_readable_journal_of_the_same_backend(recording, tmp_path):
     with pytest.raises(UserError, match=r"generator\.journal"):
         Replay("cpp", str(tmp_path / "gone"))
     with pytest.raises(UserError, match=r"backend\.name"):
@@ -106,7 +106,7 @@ def test_a_replay_needs_a_readable_journal_of_the_same_backend(recording, tmp_pa
 # llm
 
 
-def test_llm_writes_a_candidate_with_its_cost_and_keeps_what_was_said():
+def test_llm_returns_candidate_with_cost_prompt_and_reply():
     with ChatServer(lambda request, n: Behaviour(REPLY, usage=(3000, 200))) as server:
         llm = make_plugin(
             "generator", "llm", backend="cpp", model="m", base_url=server.base_url, price_in=1.0, price_out=2.0, system="Be brief."
@@ -122,7 +122,7 @@ def test_llm_writes_a_candidate_with_its_cost_and_keeps_what_was_said():
     assert llm.lesson(DRAFTING, reply.candidate, REFINING.attempts[0].outcome) is None
 
 
-def test_llm_without_code_says_why():
+def test_llm_reply_without_code_gives_a_reason():
     replies = [Behaviour("No."), Behaviour("", finish_reason="length"), Behaviour("\ud83d half a surrogate")]
     with ChatServer(lambda request, n: replies[n]) as server:
         llm = Llm("cpp", model="m", base_url=server.base_url)
@@ -134,7 +134,7 @@ def test_llm_without_code_says_why():
     odd.text.encode()
 
 
-def test_llm_lessons_when_asked_for():
+def test_llm_writes_lessons_if_enabled():
     last = REFINING.attempts[-1]
     with ChatServer(lambda request, n: Behaviour("<think>why</think>Mind the remainder.")) as server:
         llm = Llm("cpp", model="m", base_url=server.base_url, lessons=True)
@@ -147,9 +147,9 @@ def test_llm_lessons_when_asked_for():
     assert len(server.requests) == 1
 
 
-def test_llm_is_stopped_and_counted_from_outside(tmp_path):
+def test_llm_respects_budget_from_ledger_and_stop_event(tmp_path):
     (tmp_path / "calls.jsonl").write_text(
-        '{"time": 0, "model": "m", "tokens_in": 60, "tokens_out": 50, "tokens_cached": null, "cost_usd": null, "seconds": 1, '
+        '{"time": 0, "model": "m", "input_tokens": 60, "output_tokens": 50, "cached_tokens": null, "cost_usd": null, "seconds": 1, '
         '"retries": 0, "ok": true}\n'
     )
     llm = Llm("cpp", model="m", base_url="http://127.0.0.1:9/v1", budget_tokens=100)
@@ -162,7 +162,7 @@ def test_llm_is_stopped_and_counted_from_outside(tmp_path):
         llm.write(FRESH, EMPTY)
 
 
-def test_llm_settings_have_one_default():
+def test_llm_defaults_equal_chat_settings():
     ours = {name: p.default for name, p in signature(Llm).parameters.items() if name in ChatSettings.model_fields}
     assert ours.keys() == ChatSettings.model_fields.keys()
     for name, field in ChatSettings.model_fields.items():
@@ -178,7 +178,7 @@ def program(text):
     return [sys.executable, "-c", text]
 
 
-def test_a_command_reads_the_prompt_and_prints_the_reply():
+def test_command_reads_prompt_and_prints_reply():
     echo = (
         "import os, sys; prompt = sys.stdin.read(); print('for', os.environ['EVOKERNEL_ATTEMPT'], len(prompt)); "
         "print('```cpp', 'void kernel() {}', '```', sep='\\n')"
@@ -190,28 +190,28 @@ def test_a_command_reads_the_prompt_and_prints_the_reply():
         assert (reply.candidate.usage.calls, reply.candidate.usage.input_tokens) == (1, None)
 
 
-def test_a_command_that_fails_is_nobodys_fault():
-    with pytest.raises(InfraError, match=r"exit code 3; it said: no luck today"):
+def test_failing_command_is_an_infrastructure_error():
+    with pytest.raises(InfraError, match=r"exit code 3; stderr: no luck today"):
         Command("cpp", program("import sys; print('no luck\\ntoday', file=sys.stderr); sys.exit(3)")).write(FRESH, EMPTY)
 
 
-def test_a_command_that_does_not_end_is_killed_with_its_children(tmp_path):
+def test_command_that_times_out_is_killed_with_its_children(tmp_path):
     note = tmp_path / "pid"
     text = f"import subprocess, time; p = subprocess.Popen(['sleep', '300']); open({str(note)!r}, 'w').write(str(p.pid)); time.sleep(300)"
-    with pytest.raises(InfraError, match="did not end within 2 s"):
+    with pytest.raises(InfraError, match="did not finish within 2 s"):
         Command("cpp", program(text), timeout_s=2).write(FRESH, EMPTY)
-    assert gone(int(note.read_text()))
+    assert has_ended(int(note.read_text()))
 
 
-def test_what_a_command_leaves_behind_is_killed(tmp_path):
+def test_remaining_children_of_a_command_are_killed(tmp_path):
     note = tmp_path / "pid"
     text = f"import subprocess; p = subprocess.Popen(['sleep', '300']); open({str(note)!r}, 'w').write(str(p.pid)); print('done')"
     assert Command("cpp", program(text)).write(FRESH, EMPTY).text == "done\n"
-    assert gone(int(note.read_text()))
+    assert has_ended(int(note.read_text()))
 
 
-def gone(pid):
-    """Whether a process has ended; an orphan may wait a moment for init to collect it."""
+def has_ended(pid):
+    """Whether a process has ended; an orphan may wait a moment until init collects it."""
     for _ in range(200):
         try:
             os.kill(pid, 0)
@@ -224,46 +224,46 @@ def gone(pid):
     return False
 
 
-@pytest.mark.parametrize(("command", "fix"), [("", "generator.command"), ("'", "quote it"), ("no-such-program -x", "no-such-program")])
-def test_a_command_that_cannot_be_run_is_refused_early(command, fix):
+@pytest.mark.parametrize(("command", "fix"), [("", "generator.command"), ("'", "Quote it"), ("no-such-program -x", "no-such-program")])
+def test_invalid_command_is_refused_early(command, fix):
     with pytest.raises(UserError, match=fix):
         Command("cpp", command)
 
 
-# mailbox
+# file_exchange
 
 
-def when(path, seconds=30.0):
-    """Waits for a file."""
+def wait_for_file(path, seconds=30.0):
+    """Waits until a file exists."""
     end = time.monotonic() + seconds
     while not path.exists():
-        assert time.monotonic() < end, f"{path} never came"
+        assert time.monotonic() < end, f"{path} was not written"
         time.sleep(0.01)
 
 
-def test_a_mailbox_waits_for_the_reply_and_asks_nobody_twice(tmp_path):
-    box = Mailbox("cpp", str(tmp_path / "box"), poll_s=0.02)
-    question, answer = tmp_path / "box" / "toy--scaled_relu--3.prompt.md", tmp_path / "box" / "toy--scaled_relu--3.reply.md"
+def test_file_exchange_waits_for_reply_and_reuses_it(tmp_path):
+    exchange = FileExchange("cpp", str(tmp_path / "box"), poll_s=0.02)
+    prompt_file, reply_file = tmp_path / "box" / "toy--scaled_relu--3.prompt.md", tmp_path / "box" / "toy--scaled_relu--3.reply.md"
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(box.write, DRAFTING, EMPTY)
-        when(question)
+        waiting = pool.submit(exchange.write, DRAFTING, EMPTY)
+        wait_for_file(prompt_file)
         (tmp_path / "draft").write_text(REPLY)
-        os.rename(tmp_path / "draft", answer)
+        os.rename(tmp_path / "draft", reply_file)
         reply = waiting.result(30)
     assert reply.candidate.files == {"kernel.cpp": PLAIN}
-    assert question.read_text() == reply.prompt
-    asked = question.stat().st_mtime_ns
-    assert Mailbox("cpp", str(tmp_path / "box"), poll_s=0.02).write(DRAFTING, EMPTY).text == reply.text
-    assert question.stat().st_mtime_ns == asked
+    assert prompt_file.read_text() == reply.prompt
+    modified_ns = prompt_file.stat().st_mtime_ns
+    assert FileExchange("cpp", str(tmp_path / "box"), poll_s=0.02).write(DRAFTING, EMPTY).text == reply.text
+    assert prompt_file.stat().st_mtime_ns == modified_ns
 
 
-def test_a_reply_still_being_written_is_waited_for(tmp_path):
-    box = Mailbox("cpp", str(tmp_path), poll_s=0.1)
-    answer = tmp_path / "toy--scaled_relu--0.reply.md"
+def test_file_exchange_waits_until_reply_is_complete(tmp_path):
+    exchange = FileExchange("cpp", str(tmp_path), poll_s=0.1)
+    reply_file = tmp_path / "toy--scaled_relu--0.reply.md"
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(box.write, FRESH, EMPTY)
-        when(tmp_path / "toy--scaled_relu--0.prompt.md")
-        with answer.open("w") as file:
+        waiting = pool.submit(exchange.write, FRESH, EMPTY)
+        wait_for_file(tmp_path / "toy--scaled_relu--0.prompt.md")
+        with reply_file.open("w") as file:
             for piece in (REPLY[:10], REPLY[10:30], REPLY[30:]):
                 file.write(piece)
                 file.flush()
@@ -271,31 +271,31 @@ def test_a_reply_still_being_written_is_waited_for(tmp_path):
         assert waiting.result(30).text == REPLY
 
 
-def test_a_reply_to_another_prompt_is_moved_aside(tmp_path):
-    box = Mailbox("cpp", str(tmp_path), poll_s=0.02, timeout_s=0.1)
-    answer = tmp_path / "toy--scaled_relu--6.reply.md"
+def test_file_exchange_renames_reply_to_another_prompt(tmp_path):
+    exchange = FileExchange("cpp", str(tmp_path), poll_s=0.02, timeout_s=0.1)
+    reply_file = tmp_path / "toy--scaled_relu--6.reply.md"
     with pytest.raises(InfraError, match="no reply in"):
-        box.write(REFINING, IMPROVE)
-    answer.write_text(REPLY)
+        exchange.write(REFINING, IMPROVE)
+    reply_file.write_text(REPLY)
     with pytest.raises(InfraError, match="no reply in"):
-        box.write(REFINING, EMPTY)
-    assert (tmp_path / f"{answer.name}.old1").read_text() == REPLY
+        exchange.write(REFINING, EMPTY)
+    assert (tmp_path / f"{reply_file.name}.old1").read_text() == REPLY
 
 
-def test_a_mailbox_stops_with_the_run(tmp_path):
-    box = Mailbox("cpp", str(tmp_path), poll_s=60)
-    box.stop = threading.Event()
+def test_file_exchange_stops_with_the_run(tmp_path):
+    exchange = FileExchange("cpp", str(tmp_path), poll_s=60)
+    exchange.stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(box.write, FRESH, EMPTY)
-        when(tmp_path / "toy--scaled_relu--0.prompt.md")
-        box.stop.set()
+        waiting = pool.submit(exchange.write, FRESH, EMPTY)
+        wait_for_file(tmp_path / "toy--scaled_relu--0.prompt.md")
+        exchange.stop.set()
         with pytest.raises(StopRun, match="stopped while waiting"):
             waiting.result(30)
 
 
-def test_a_mailbox_needs_a_folder_it_can_use(tmp_path):
+def test_file_exchange_requires_a_usable_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"generator\.folder"):
-        Mailbox("cpp", str(tmp_path / "file" / "box"))
+        FileExchange("cpp", str(tmp_path / "file" / "box"))
     with pytest.raises(UserError, match="poll_s"):
         make_plugin("generator", "file_exchange", backend="cpp", folder=str(tmp_path), poll_s=0)

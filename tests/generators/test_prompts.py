@@ -1,4 +1,4 @@
-"""Prompts word for word, and the rules they follow."""
+"""Prompts compared with golden files, and the rules they follow."""
 
 import pytest
 from prompt_cases import (
@@ -15,12 +15,12 @@ from prompt_cases import (
     REFINING,
     TASK,
     TRACE,
+    assert_golden,
     attempt,
-    same,
 )
 
 from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, State, Usage
-from evokernel.generators.prompting import Prompts, fit, item_tokens, lesson_text, symbol, tokens
+from evokernel.generators.prompting import PromptBuilder, clean_lesson, entry_symbol, estimate_item_tokens, estimate_tokens, fit_items
 
 
 @pytest.fixture(autouse=True)
@@ -30,142 +30,144 @@ def golden_backend_is_importable(monkeypatch):
 
 @pytest.fixture
 def prompts():
-    return Prompts("golden_backend:Plain")
+    return PromptBuilder("golden_backend:Plain")
 
 
-def test_draft_without_memory_or_history(prompts):
-    same("draft_empty.md", prompts.write(State(task=TASK), EMPTY))
+def test_draft_without_memory_or_history_equals_golden_file(prompts):
+    assert_golden("draft_empty.md", prompts.build_text(State(task=TASK), EMPTY))
 
 
-def test_draft_with_everything(prompts):
-    same("draft_full.md", prompts.write(DRAFTING, FULL))
+def test_draft_with_memory_and_history_equals_golden_file(prompts):
+    assert_golden("draft_full.md", prompts.build_text(DRAFTING, FULL))
 
 
-def test_refine(prompts):
-    same("refine.md", prompts.write(REFINING, IMPROVE))
+def test_refine_equals_golden_file(prompts):
+    assert_golden("refine.md", prompts.build_text(REFINING, IMPROVE))
 
 
-def test_draft_in_python():
-    failed = State(task=TASK, attempts=ESTIMATED.attempts[:1], round=1)
-    same("draft_python.md", Prompts("golden_backend:Traced").write(failed, EMPTY))
+def test_python_draft_equals_golden_file():
+    state = State(task=TASK, attempts=ESTIMATED.attempts[:1], round=1)
+    assert_golden("draft_python.md", PromptBuilder("golden_backend:Traced").build_text(state, EMPTY))
 
 
-def test_refine_in_python_by_estimates():
-    text = Prompts("golden_backend:Traced").write(ESTIMATED, IMPROVE_ESTIMATED)
-    same("refine_python.md", text)
-    assert "noise is" not in text, "an estimate has none"
+def test_python_refine_with_estimates_equals_golden_file():
+    text = PromptBuilder("golden_backend:Traced").build_text(ESTIMATED, IMPROVE_ESTIMATED)
+    assert_golden("refine_python.md", text)
+    assert "noise is" not in text, "an estimate has no noise"
     assert "PyTorch takes" not in text
 
 
-def test_the_shipped_backends_have_their_own_language_and_file():
+def test_shipped_backends_use_their_language_and_file_name():
     for backend, opening, entry in (("pallas", "```python kernel.py\n", "def kernel("), ("cpp", "```cpp kernel.cpp\n", "void kernel(")):
-        text = Prompts(backend).write(State(task=TASK), EMPTY)
+        text = PromptBuilder(backend).build_text(State(task=TASK), EMPTY)
         assert opening in text, backend
         assert entry in text, backend
-        reply = Prompts(backend).candidate(f"Done.\n{opening}{entry}x): ...\n```", TASK, Usage())
+        reply = PromptBuilder(backend).parse_candidate(f"Done.\n{opening}{entry}x): ...\n```", TASK, Usage())
         assert list(reply.files) == [opening.split()[1]]
 
 
-def test_lesson(prompts):
+def test_lesson_equals_golden_file(prompts):
     last = REFINING.attempts[-1]
-    same("lesson.md", prompts.lesson(State(task=TASK, attempts=REFINING.attempts[:-1]), last.candidate, last.outcome))
+    assert_golden("lesson.md", prompts.build_lesson_prompt(State(task=TASK, attempts=REFINING.attempts[:-1]), last.candidate, last.outcome))
 
 
 @pytest.mark.parametrize(("state", "context"), [(State(task=TASK), EMPTY), (DRAFTING, FULL), (REFINING, IMPROVE)])
 def test_held_out_sizes_are_never_shown(prompts, state, context):
-    text = prompts.write(state, context)
+    text = prompts.build_text(state, context)
     assert "N = 64, D = 32" in text
     assert "61" not in text
     assert "37" not in text.replace("1.37x", "")
 
 
 def test_hostile_text_cannot_leave_its_fence(prompts):
-    text = prompts.write(DRAFTING, FULL)
+    text = prompts.build_text(DRAFTING, FULL)
     assert f"`````text\n{HOSTILE.rstrip()}\n`````" in text
 
 
-def test_the_best_item_is_the_last_to_go():
+def test_items_with_low_value_are_omitted_first():
     code = "x" * 4000
     items = [
         ContextItem(role="trace", item=TRACE.model_copy(update={"id": str(n), "code": code}), q=q)
         for n, q in enumerate((0.1, 0.9, -0.5, None))
     ]
-    cost = item_tokens(items[0])
-    for room, kept in ((4, "0123"), (3, "013"), (2, "01"), (1, "1"), (0, "")):
-        fitted = fit(items, room * cost)
-        assert "".join(s.item.id for s in fitted.kept) == kept
-        assert fitted.left_out == 4 - len(kept)
+    cost = estimate_item_tokens(items[0])
+    for count, ids in ((4, "0123"), (3, "013"), (2, "01"), (1, "1"), (0, "")):
+        fitted = fit_items(items, count * cost)
+        assert "".join(s.item.id for s in fitted.items) == ids
+        assert fitted.omitted == 4 - len(ids)
 
 
-def test_an_item_too_large_for_any_prompt_does_not_push_out_the_others():
+def test_item_too_large_for_a_prompt_does_not_displace_others():
     big = ContextItem(role="trace", item=TRACE.model_copy(update={"code": "x" * 10**6}), q=1.0)
-    assert fit([big, *ITEMS], 1000).kept == ITEMS
+    assert fit_items([big, *ITEMS], 1000).items == ITEMS
 
 
-def test_a_prompt_stays_within_its_budget_and_says_what_it_left_out():
-    wide, narrow = Prompts("golden_backend:Plain", 24000), Prompts("golden_backend:Plain", 1400)
+def test_prompt_stays_within_its_budget_and_reports_omitted_items():
+    wide, narrow = PromptBuilder("golden_backend:Plain", 24000), PromptBuilder("golden_backend:Plain", 1400)
     many = Context(
         stage=Stage.DRAFT,
         items=tuple(ContextItem(role="trace", item=TRACE.model_copy(update={"code": "x" * 800}), q=0.1) for _ in range(9)),
     )
-    assert "left out" not in wide.write(State(task=TASK), many)
-    text = narrow.write(State(task=TASK), many)
-    assert tokens(text) <= 1400
-    assert "more items from memory left out" in text
-    assert SOURCE_LINE in Prompts("golden_backend:Plain", 10).write(State(task=TASK), many), "what is always needed stays"
+    assert "did not fit" not in wide.build_text(State(task=TASK), many)
+    text = narrow.build_text(State(task=TASK), many)
+    assert estimate_tokens(text) <= 1400
+    assert "more items from memory did not fit" in text
+    assert SOURCE_LINE in PromptBuilder("golden_backend:Plain", 10).build_text(State(task=TASK), many), "required parts are kept"
 
 
 SOURCE_LINE = "return torch.relu(x) * self.scale"
 
 
-def test_a_context_without_history_shows_none(prompts):
-    fresh = prompts.write(State(task=TASK, round=DRAFTING.round), FULL)
-    assert prompts.write(DRAFTING, FULL.model_copy(update={"history": False})) == fresh
-    assert prompts.write(DRAFTING, FULL) != fresh
+def test_context_without_history_shows_no_attempts(prompts):
+    fresh = prompts.build_text(State(task=TASK, round=DRAFTING.round), FULL)
+    assert prompts.build_text(DRAFTING, FULL.model_copy(update={"include_history": False})) == fresh
+    assert prompts.build_text(DRAFTING, FULL) != fresh
 
 
-def test_a_failed_kernel_is_shown_once(prompts):
+def test_failed_kernel_is_shown_once(prompts):
     code = DRAFTING.attempts[-1].candidate.code
-    known = TRACE.model_copy(update={"id": DRAFTING.attempts[-1].memory_id, "code": code})
-    assert prompts.write(DRAFTING, EMPTY).count(code) == 1
-    assert prompts.write(DRAFTING, Context(stage=Stage.DRAFT, items=(ContextItem(role="trace", item=known),))).count(code) == 1
+    same_trace = TRACE.model_copy(update={"id": DRAFTING.attempts[-1].memory_id, "code": code})
+    assert prompts.build_text(DRAFTING, EMPTY).count(code) == 1
+    assert prompts.build_text(DRAFTING, Context(stage=Stage.DRAFT, items=(ContextItem(role="trace", item=same_trace),))).count(code) == 1
 
 
-def test_the_start_point_is_shown_once(prompts):
-    text = prompts.write(REFINING, IMPROVE)
+def test_start_point_is_shown_once(prompts):
+    text = prompts.build_text(REFINING, IMPROVE)
     assert text.count("```cpp kernel.cpp\n" + PLAIN) == 1
-    assert "The kernel to improve: " not in text, "its own memory item is not shown beside it"
+    assert "Start point: " not in text, "its memory item is not shown again"
 
 
-def test_a_long_history_is_bounded(prompts):
+def test_long_history_is_bounded(prompts):
     long = GateResult(gate="build", passed=False, reason="compile_error", detail="error: no\n" * 1000)
     state = State(task=TASK, attempts=tuple(attempt(n, failure=long, notes="n" * 500) for n in range(100)))
-    text = prompts.write(state, EMPTY)
-    assert "(70 earlier attempts not listed.)" in text
-    assert tokens(text) < 8000
-    assert "characters left out" in text
-    assert text.index("Attempt 99") < text.index("Attempt 98") < text.index("Attempt 97")
-    assert "Attempt 96" not in text
+    text = prompts.build_text(state, EMPTY)
+    assert "(70 earlier attempts are not listed.)" in text
+    assert estimate_tokens(text) < 8000
+    assert "characters omitted" in text
+    assert text.index("Attempt 100") < text.index("Attempt 99") < text.index("Attempt 98")
+    assert "Attempt 97" not in text
 
 
-def test_a_task_with_one_size_says_so(prompts):
+def test_task_with_one_size_is_described_as_such(prompts):
     fixed = TASK.model_copy(update={"sizes": {"bench": {}, "small": {}, "held_out": {}}})
-    assert "the only ones this task has" in prompts.write(State(task=fixed), EMPTY)
+    assert "this task has no others" in prompts.build_text(State(task=fixed), EMPTY)
 
 
-def test_symbol_is_the_declared_name():
-    assert symbol('// f(x)\nextern "C" void kernel(const float* x);') == "kernel"
-    assert symbol("# call(it)\ndef run(x_ref, o_ref):") == "run"
-    assert symbol("/* no (declaration) */") == "kernel"
+def test_entry_symbol_is_the_declared_name():
+    assert entry_symbol('// f(x)\nextern "C" void kernel(const float* x);') == "kernel"
+    assert entry_symbol("# call(it)\ndef run(x_ref, o_ref):") == "run"
+    assert entry_symbol("/* no (declaration) */") == "kernel"
 
 
-def test_candidates_come_from_replies(prompts):
-    good = prompts.candidate("One loop.\n```cpp kernel.cpp\nvoid kernel(float* x) {}\n```", TASK, Candidate(backend="b", files={}).usage)
+def test_candidates_are_parsed_from_replies(prompts):
+    good = prompts.parse_candidate(
+        "One loop.\n```cpp kernel.cpp\nvoid kernel(float* x) {}\n```", TASK, Candidate(backend="b", files={}).usage
+    )
     assert good.files == {"kernel.cpp": "void kernel(float* x) {}\n"}
     assert good.notes == "One loop."
-    assert "no code" in prompts.candidate("I would rather not.", TASK, good.usage).notes
+    assert "no code" in prompts.parse_candidate("I would rather not.", TASK, good.usage).notes
 
 
-def test_lessons_are_plain_and_bounded():
-    assert lesson_text("<think>hm</think>\nUse one pass. ") == "Use one pass."
-    assert len(lesson_text("word " * 1000)) <= 1201
+def test_lessons_are_plain_text_and_bounded():
+    assert clean_lesson("<think>hm</think>\nUse one pass. ") == "Use one pass."
+    assert len(clean_lesson("word " * 1000)) <= 1201

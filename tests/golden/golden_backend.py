@@ -1,19 +1,19 @@
-"""Backends that only have words, so that golden prompts change with our prompts and with nothing else."""
+"""Backends with fixed texts, so that golden prompts change only if the prompts change."""
 
 
 class Plain:
-    """The declaration and the rules a prompt quotes."""
+    """A C++ backend with an entry point and rules."""
 
-    def entry(self, task):
+    def entry_point(self, task):
         names = [t.name for t in (*task.signature.inputs, *task.signature.outputs)]
         return f"// as the harness calls it (once per size)\nvoid kernel({', '.join('float* ' + name for name in names)});"
 
 
 class Traced:
-    """One whose kernels are Python."""
+    """A backend with Python kernels."""
 
     file = "kernel.py"
 
-    def entry(self, task):
+    def entry_point(self, task):
         names = [t.name for t in task.signature.inputs]
         return f"def kernel({', '.join(names)}):\n    ...\n    return {', '.join(t.name for t in task.signature.outputs)}"

@@ -1,4 +1,4 @@
-"""A package index of the tests' own."""
+"""Fixture: a package index for the tests."""
 
 import pytest
 from package_index import PackageIndex
@@ -6,7 +6,7 @@ from package_index import PackageIndex
 
 @pytest.fixture
 def only_index(tmp_path, monkeypatch):
-    """pip looks nowhere else, and what is fetched or built is kept in a folder of the test's."""
+    """The only index that pip uses; downloads and builds go to a temporary folder."""
     monkeypatch.setenv("EVOKERNEL_TOOLS", str(tmp_path / "tools"))
     with PackageIndex() as index:
         settings = {"INDEX_URL": index.url, "EXTRA_INDEX_URL": "", "FIND_LINKS": "", "CONFIG_FILE": "/dev/null", "DEFAULT_TIMEOUT": "5"}

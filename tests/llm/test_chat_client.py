@@ -1,4 +1,4 @@
-"""The client against a service that misbehaves in every way services do."""
+"""The chat client against a service that fails in many ways."""
 
 import json
 import threading
@@ -10,15 +10,15 @@ import pytest
 from chat_server import Behaviour, ChatServer
 
 from evokernel.core.errors import InfraError, StopRun, UserError
-from evokernel.llm.client import ChatClient, retry_after
-from evokernel.llm.settings import checked, endpoint
+from evokernel.llm.client import ChatClient, parse_retry_after
+from evokernel.llm.settings import parse_settings, resolve_endpoint
 
 ASK = [{"role": "user", "content": "x" * 400}]
 PRICES = {"price_in": 2.0, "price_out": 8.0}
 
 
 class FakeClock:
-    """Time that passes only when someone waits."""
+    """A clock that advances only in `wait`."""
 
     def __init__(self):
         self.time, self.waits, self.lock = 0.0, [], threading.Lock()
@@ -35,56 +35,56 @@ class FakeClock:
 
 
 @pytest.fixture(autouse=True)
-def loopback_needs_no_proxy(monkeypatch):
+def disable_proxy(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("EVOKERNEL_API_KEY", raising=False)
 
 
-@pytest.fixture(params=[True, False], ids=["streamed", "whole"])
+@pytest.fixture(params=[True, False], ids=["streamed", "complete"])
 def stream(request):
     return request.param
 
 
 def client(server, clock=None, **settings):
-    made = {"model": "m", "base_url": server.base_url, "timeout_s": 5, "retries": 2, **settings}
-    return ChatClient(checked(**made), clock or FakeClock())
+    fields = {"model": "m", "base_url": server.base_url, "timeout_s": 5, "retries": 2, **settings}
+    return ChatClient(parse_settings(**fields), clock or FakeClock())
 
 
-def first(*behaviours):
-    """A script that plays these and then the last one for ever."""
+def play_in_order(*behaviours):
+    """A script that returns these behaviours in order, and then always the last one."""
     return lambda request, n: behaviours[min(n, len(behaviours) - 1)]
 
 
-def test_an_answer_and_its_cost_are_exact(stream):
-    with ChatServer(first(Behaviour("grüße 🚀 {x}", usage=(1200, 34), cached=200))) as server:
-        done = client(server, stream=stream, **PRICES).complete(ASK)
-    assert done.text == "grüße 🚀 {x}"
-    assert done.finish_reason == "stop"
-    assert (done.usage.calls, done.usage.input_tokens, done.usage.output_tokens) == (1, 1200, 34)
-    assert done.usage.cost_usd == pytest.approx((1200 * 2 + 34 * 8) / 1e6, rel=1e-12)
+def test_text_and_cost_are_exact(stream):
+    with ChatServer(play_in_order(Behaviour("grüße 🚀 {x}", usage=(1200, 34), cached=200))) as server:
+        completion = client(server, stream=stream, **PRICES).complete(ASK)
+    assert completion.text == "grüße 🚀 {x}"
+    assert completion.finish_reason == "stop"
+    assert (completion.usage.calls, completion.usage.input_tokens, completion.usage.output_tokens) == (1, 1200, 34)
+    assert completion.usage.cost_usd == pytest.approx((1200 * 2 + 34 * 8) / 1e6, rel=1e-12)
 
 
-def test_usage_the_service_leaves_out_is_unknown_not_zero(stream):
-    with ChatServer(first(Behaviour(usage=None))) as server:
+def test_unreported_usage_is_unknown_not_zero(stream):
+    with ChatServer(play_in_order(Behaviour(usage=None))) as server:
         usage = client(server, stream=stream, **PRICES).complete(ASK).usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_usd) == (1, None, None, None)
 
 
-def test_a_price_nobody_knows_is_unknown(stream):
-    with ChatServer(first(Behaviour())) as server:
+def test_price_at_an_unknown_address_is_unknown(stream):
+    with ChatServer(play_in_order(Behaviour())) as server:
         usage = client(server, model="gpt-4o-mini", stream=stream).complete(ASK).usage
     assert usage.input_tokens == 100
-    assert usage.cost_usd is None, "a model of a known name at an unknown address has no known price"
+    assert usage.cost_usd is None, "a known model name at an unknown address has no known price"
 
 
-BROKEN = {
+MALFORMED = {
     "half a reply": Behaviour("a long answer", cut_after=3),
     "429": Behaviour(status=429),
     "500": Behaviour(status=500),
     "503": Behaviour(status=503),
     "408": Behaviour(status=408),
     "garbage": Behaviour(body=b"\x00\xff<html>busy</html>"),
-    "nothing but an end": Behaviour(body=b"data: [DONE]\n\n"),
+    "only an end marker": Behaviour(body=b"data: [DONE]\n\n"),
     "half an object": Behaviour(body=b'data: {"choices": [{"delta": {"content": "a'),
     "wrong JSON": Behaviour(body=b"data: [1, 2]\n\n"),
     "empty body": Behaviour(body=b""),
@@ -94,100 +94,103 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_broken_answer_is_asked_for_again(broken, stream):
+@pytest.mark.parametrize("malformed", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_response_is_retried(malformed, stream):
     clock = FakeClock()
-    with ChatServer(first(broken, broken, Behaviour("whole"))) as server:
-        done = client(server, clock, stream=stream).complete(ASK)
+    with ChatServer(play_in_order(malformed, malformed, Behaviour("complete"))) as server:
+        completion = client(server, clock, stream=stream).complete(ASK)
         assert len(server.requests) == 3
-    assert done.text == "whole"
-    assert done.usage.input_tokens == 100, "what failed told no usage, so only the answer counts"
+    assert completion.text == "complete"
+    assert completion.usage.input_tokens == 100, "failed requests reported no usage, so only the response counts"
     assert len(clock.waits) == 2
     assert all(wait > 0 for wait in clock.waits)
 
 
 @pytest.mark.parametrize("keep_alive", [False, True], ids=["silent", "keeps the connection open"])
-def test_a_stall_is_cut_and_asked_again(stream, keep_alive):
+def test_stalled_response_is_retried(stream, keep_alive):
     class RealTime(FakeClock):
         def now(self):
             return time.monotonic()
 
     stalled = Behaviour("a long answer", stall_after=2, keep_alive=keep_alive)
-    with ChatServer(first(stalled, Behaviour("whole"))) as server:
-        done = client(server, RealTime(), stream=stream, timeout_s=0.3).complete(ASK)
+    with ChatServer(play_in_order(stalled, Behaviour("complete"))) as server:
+        completion = client(server, RealTime(), stream=stream, timeout_s=0.3).complete(ASK)
         assert len(server.requests) == 2
-    assert done.text == "whole"
+    assert completion.text == "complete"
 
 
-def test_what_a_broken_stream_cost_is_counted_where_it_says_so():
-    broken = Behaviour("a long answer", usage=(500, 70), usage_first=True, cut_after=3)
-    with ChatServer(first(broken, Behaviour(usage=(500, 90)))) as server:
-        asker = client(server, **PRICES)
-        usage = asker.complete(ASK).usage
+def test_reported_cost_of_a_broken_stream_is_counted():
+    malformed = Behaviour("a long answer", usage=(500, 70), usage_first=True, cut_after=3)
+    with ChatServer(play_in_order(malformed, Behaviour(usage=(500, 90)))) as server:
+        chat = client(server, **PRICES)
+        usage = chat.complete(ASK).usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (2, 1000, 160)
     assert usage.cost_usd == pytest.approx((1000 * 2 + 160 * 8) / 1e6)
-    assert (asker.account.tokens, asker.account.cost_usd) == (1160, pytest.approx(usage.cost_usd))
+    assert (chat.cost_tracker.total_tokens, chat.cost_tracker.cost_usd) == (1160, pytest.approx(usage.cost_usd))
 
 
-def test_an_answer_that_had_ended_is_not_paid_for_twice():
-    whole = len(chat_server.stream({"model": "m", "stream_options": {"include_usage": True}}, Behaviour("whole")))
-    for lost, known in ((1, 100), (2, None)):  # [DONE] is missing, then also the usage
-        with ChatServer(first(Behaviour("whole", cut_after=whole - lost))) as server:
-            done = client(server).complete(ASK)
+def test_complete_text_without_stream_end_is_not_requested_again():
+    event_count = len(chat_server.stream({"model": "m", "stream_options": {"include_usage": True}}, Behaviour("complete")))
+    for lost, input_tokens in ((1, 100), (2, None)):  # [DONE] is missing, then also the usage
+        with ChatServer(play_in_order(Behaviour("complete", cut_after=event_count - lost))) as server:
+            completion = client(server).complete(ASK)
             assert len(server.requests) == 1
-        assert (done.text, done.usage.input_tokens) == ("whole", known)
+        assert (completion.text, completion.usage.input_tokens) == ("complete", input_tokens)
 
 
-def test_an_error_inside_a_stream_is_asked_again():
-    with ChatServer(first(Behaviour(error={"message": "upstream overloaded"}), Behaviour("whole"))) as server:
-        assert client(server).complete(ASK).text == "whole"
+def test_error_inside_a_stream_is_retried():
+    with ChatServer(play_in_order(Behaviour(error={"message": "upstream overloaded"}), Behaviour("complete"))) as server:
+        assert client(server).complete(ASK).text == "complete"
 
 
-def test_a_service_that_cannot_stream_is_read_whole():
-    with ChatServer(first(Behaviour("whole", stream=False))) as server:
-        assert client(server, stream=True).complete(ASK).text == "whole"
+def test_service_without_streaming_is_read_as_one_body():
+    with ChatServer(play_in_order(Behaviour("complete", stream=False))) as server:
+        assert client(server, stream=True).complete(ASK).text == "complete"
 
 
 def test_retry_after_is_honoured():
     clock = FakeClock()
-    with ChatServer(first(Behaviour(status=429, headers={"Retry-After": "7"}), Behaviour())) as server:
+    with ChatServer(play_in_order(Behaviour(status=429, headers={"Retry-After": "7"}), Behaviour())) as server:
         client(server, clock).complete(ASK)
     assert clock.waits == [7.0]
 
 
-def test_a_wait_that_is_too_long_is_not_waited_for():
-    with ChatServer(first(Behaviour(status=429, headers={"Retry-After": "86400"}))) as server, pytest.raises(InfraError, match="86400 s"):
+def test_excessive_retry_after_is_an_infrastructure_error():
+    with (
+        ChatServer(play_in_order(Behaviour(status=429, headers={"Retry-After": "86400"}))) as server,
+        pytest.raises(InfraError, match="86400 s"),
+    ):
         client(server).complete(ASK)
 
 
 def test_retry_after_may_be_a_date_or_nonsense():
-    assert retry_after("12.5") == 12.5
-    assert retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
-    assert retry_after("soon") is None
-    assert retry_after("") is None
+    assert parse_retry_after("12.5") == 12.5
+    assert parse_retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
+    assert parse_retry_after("soon") is None
+    assert parse_retry_after("") is None
 
 
-def test_after_the_last_retry_it_is_nobodys_fault():
+def test_last_retry_raises_an_infrastructure_error():
     clock = FakeClock()
-    with ChatServer(first(Behaviour(status=500))) as server, pytest.raises(InfraError) as raised:
+    with ChatServer(play_in_order(Behaviour(status=500))) as server, pytest.raises(InfraError) as raised:
         client(server, clock, retries=3).complete(ASK)
     assert len(server.requests) == 4
     assert "after 4 requests" in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert clock.waits[0] < clock.waits[2], "each wait is longer than the one before the last"
+    assert clock.waits[0] < clock.waits[2], "waits grow"
 
 
-def test_nobody_there_is_nobodys_fault():
-    with ChatServer(first(Behaviour())) as server:
-        gone = server.base_url
+def test_unreachable_service_is_an_infrastructure_error():
+    with ChatServer(play_in_order(Behaviour())) as server:
+        old_url = server.base_url
     with pytest.raises(InfraError, match="APIConnectionError"):
-        ChatClient(checked(model="m", base_url=gone, retries=1), FakeClock()).complete(ASK)
+        ChatClient(parse_settings(model="m", base_url=old_url, retries=1), FakeClock()).complete(ASK)
 
 
 def test_back_off_depends_on_the_attempt_and_the_seed_only():
     def waits(key, seed=1):
         clock = FakeClock()
-        with ChatServer(first(Behaviour(status=500), Behaviour(status=500), Behaviour())) as server:
+        with ChatServer(play_in_order(Behaviour(status=500), Behaviour(status=500), Behaviour())) as server:
             client(server, clock, seed=seed).complete(ASK, key)
         return clock.waits
 
@@ -195,7 +198,7 @@ def test_back_off_depends_on_the_attempt_and_the_seed_only():
     assert waits("t/0") != waits("t/0", seed=2)
 
 
-MENDABLE = {
+USER_ERRORS = {
     401: "check the key in MY_KEY",
     403: "check the key in MY_KEY",
     404: "generator.model",
@@ -205,41 +208,41 @@ MENDABLE = {
 }
 
 
-@pytest.mark.parametrize("status", MENDABLE)
-def test_what_the_user_must_mend_is_said_at_once(status, monkeypatch):
+@pytest.mark.parametrize("status", USER_ERRORS)
+def test_user_errors_are_raised_without_retry(status, monkeypatch):
     monkeypatch.setenv("MY_KEY", "k")
-    with ChatServer(first(Behaviour(status=status))) as server, pytest.raises(UserError, match=MENDABLE[status]) as raised:
+    with ChatServer(play_in_order(Behaviour(status=status))) as server, pytest.raises(UserError, match=USER_ERRORS[status]) as raised:
         client(server, api_key_env="MY_KEY").complete(ASK)
     assert len(server.requests) == 1
     assert "\n" not in str(raised.value)
     assert server.headers[0]["authorization"] == "Bearer k"
 
 
-def test_an_empty_account_is_not_asked_again():
-    spent = Behaviour(status=429, error={"message": "quota", "code": "insufficient_quota"})
-    with ChatServer(first(spent)) as server, pytest.raises(UserError, match="no credit"):
+def test_account_without_credit_is_not_retried():
+    no_credit = Behaviour(status=429, error={"message": "quota", "code": "insufficient_quota"})
+    with ChatServer(play_in_order(no_credit)) as server, pytest.raises(UserError, match="no credit"):
         client(server).complete(ASK)
     assert len(server.requests) == 1
 
 
-def test_a_prompt_that_is_too_long_names_the_setting():
+def test_too_long_prompt_names_the_setting():
     long = Behaviour(status=400, error={"message": "maximum context", "code": "context_length_exceeded"})
-    with ChatServer(first(long)) as server, pytest.raises(UserError, match=r"generator\.context"):
+    with ChatServer(play_in_order(long)) as server, pytest.raises(UserError, match=r"generator\.context"):
         client(server).complete(ASK)
 
 
-def test_a_refusal_is_an_answer(stream):
-    with ChatServer(first(Behaviour(refusal="I cannot help with that."))) as server:
+def test_refusal_is_a_response(stream):
+    with ChatServer(play_in_order(Behaviour(refusal="I cannot help with that."))) as server:
         assert client(server, stream=stream).complete(ASK).text == "I cannot help with that."
 
 
-def test_a_filtered_prompt_is_an_empty_answer():
-    with ChatServer(first(Behaviour(status=400, error={"message": "no", "code": "content_filter"}))) as server:
-        done = client(server).complete(ASK)
-    assert (done.text, done.finish_reason) == ("", "content_filter")
+def test_filtered_prompt_gives_an_empty_response():
+    with ChatServer(play_in_order(Behaviour(status=400, error={"message": "no", "code": "content_filter"}))) as server:
+        completion = client(server).complete(ASK)
+    assert (completion.text, completion.finish_reason) == ("", "content_filter")
 
 
-def test_missing_keys_and_wrong_settings_are_one_line(monkeypatch):
+def test_missing_keys_and_wrong_settings_are_reported_in_one_line(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for settings, fix in (
         ({"model": "m"}, "OPENAI_API_KEY"),
@@ -252,23 +255,23 @@ def test_missing_keys_and_wrong_settings_are_one_line(monkeypatch):
         ({"model": "m", "price_in": 1.0}, "together"),
     ):
         with pytest.raises(UserError, match=fix) as raised:
-            ChatClient(checked(**settings))
+            ChatClient(parse_settings(**settings))
         assert "\n" not in str(raised.value)
 
 
-def test_a_key_is_never_sent_to_an_address_it_does_not_belong_to(monkeypatch):
+def test_api_key_is_sent_only_to_its_own_service(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    with ChatServer(first(Behaviour())) as server:
+    with ChatServer(play_in_order(Behaviour())) as server:
         client(server).complete(ASK)
     assert "secret" not in json.dumps(server.headers)
 
 
-def test_what_a_request_says(stream):
-    with ChatServer(first(Behaviour())) as server:
-        asker = client(server, stream=stream, temperature=0.5, max_tokens=77, send_seed=True, extra='{"top_p": 0.9}')
-        asker.complete(ASK, "t/0")
-        asker.complete(ASK, "t/1")
-        asker.complete(ASK, "t/1")
+def test_request_contains_the_settings(stream):
+    with ChatServer(play_in_order(Behaviour())) as server:
+        chat = client(server, stream=stream, temperature=0.5, max_tokens=77, send_seed=True, extra='{"top_p": 0.9}')
+        chat.complete(ASK, "t/0")
+        chat.complete(ASK, "t/1")
+        chat.complete(ASK, "t/1")
     one, two, again = server.requests
     assert (one["temperature"], one["max_tokens"], one["top_p"], one["stream"]) == (0.5, 77, 0.9, stream)
     assert ("stream_options" in one) == stream
@@ -277,97 +280,97 @@ def test_what_a_request_says(stream):
 
 def test_named_providers_and_published_prices(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    made = ChatClient(checked(model="gpt-4o-mini", provider="openai"))
-    assert made.endpoint.base_url == "https://api.openai.com/v1"
-    from evokernel.llm.cost_tracker import Tokens
+    chat = ChatClient(parse_settings(model="gpt-4o-mini", provider="openai"))
+    assert chat.endpoint.base_url == "https://api.openai.com/v1"
+    from evokernel.llm.cost_tracker import TokenCounts
 
-    assert made.account.cost(Tokens(1_000_000, 1_000_000, 0)) == pytest.approx(0.75)
-    assert made.account.cost(Tokens(1_000_000, None, 0)) is None
-    unknown = ChatClient(checked(model="a-model-nobody-sells", provider="openai"))
-    assert unknown.account.cost(Tokens(10, 10, 0)) is None
-    assert endpoint(checked(model="m", provider="ollama")).secret() == "none"
+    assert chat.cost_tracker.request_cost(TokenCounts(1_000_000, 1_000_000, 0)) == pytest.approx(0.75)
+    assert chat.cost_tracker.request_cost(TokenCounts(1_000_000, None, 0)) is None
+    unpriced = ChatClient(parse_settings(model="an-unknown-model", provider="openai"))
+    assert unpriced.cost_tracker.request_cost(TokenCounts(10, 10, 0)) is None
+    assert resolve_endpoint(parse_settings(model="m", provider="ollama")).read_api_key() == "none"
 
 
-def test_the_ledger_has_a_row_per_request_and_outlives_the_process(tmp_path):
+def test_ledger_has_a_row_per_request_and_is_read_again(tmp_path):
     ledger = tmp_path / "deep" / "calls.jsonl"
-    with ChatServer(first(Behaviour(status=500), Behaviour(usage=(100, 10), cached=40))) as server:
-        asker = client(server, **PRICES)
-        asker.account.open(ledger)
-        asker.complete(ASK)
+    with ChatServer(play_in_order(Behaviour(status=500), Behaviour(usage=(100, 10), cached=40))) as server:
+        chat = client(server, **PRICES)
+        chat.cost_tracker.open_ledger(ledger)
+        chat.complete(ASK)
         rows = [json.loads(line) for line in ledger.read_text().splitlines()]
-        assert [(row["ok"], row["retries"], row["tokens_in"], row["tokens_cached"]) for row in rows] == [
+        assert [(row["ok"], row["retries"], row["input_tokens"], row["cached_tokens"]) for row in rows] == [
             (False, 0, None, None),
             (True, 1, 100, 40),
         ]
         assert rows[1]["cost_usd"] == pytest.approx((100 * 2 + 10 * 8) / 1e6)
-        ledger.write_text(ledger.read_text() + '{"time": 1')  # a crash in the middle of a row
+        ledger.write_text(ledger.read_text() + '{"time": 1')  # the process crashed in the middle of a row
         later = client(server, budget_tokens=110, **PRICES)
-        later.account.open(ledger)
-        assert later.account.tokens == 110
+        later.cost_tracker.open_ledger(ledger)
+        assert later.cost_tracker.total_tokens == 110
         with pytest.raises(StopRun, match="110 of 110 tokens"):
             later.complete(ASK)
-    ledger.write_text("what?\n")
+    ledger.write_text("not JSON\n")
     with pytest.raises(UserError, match="damaged"):
-        later.account.open(ledger)
+        later.cost_tracker.open_ledger(ledger)
 
 
 def test_budgets_stop_before_the_next_request():
-    with ChatServer(first(Behaviour(usage=(1000, 0)))) as server:
-        asker = client(server, budget_usd=0.0035, **PRICES)
-        asker.complete(ASK)
-        asker.complete(ASK)
+    with ChatServer(play_in_order(Behaviour(usage=(1000, 0)))) as server:
+        chat = client(server, budget_usd=0.0035, **PRICES)
+        chat.complete(ASK)
+        chat.complete(ASK)
         with pytest.raises(StopRun, match="budget_usd"):
-            asker.complete(ASK)
+            chat.complete(ASK)
         assert len(server.requests) == 2
 
 
-def test_a_budget_that_cannot_be_kept_is_said_once(caplog):
-    with ChatServer(first(Behaviour(usage=None))) as server:
-        asker = client(server, budget_usd=1.0)
-        asker.complete(ASK)
-        asker.complete(ASK)
+def test_unenforceable_budget_is_warned_about_once(caplog):
+    with ChatServer(play_in_order(Behaviour(usage=None))) as server:
+        chat = client(server, budget_usd=1.0)
+        chat.complete(ASK)
+        chat.complete(ASK)
     assert len([r for r in caplog.records if "cannot limit" in r.message]) == 1
 
 
 def test_rate_limits_space_out_requests():
     clock = FakeClock()
-    with ChatServer(first(Behaviour(usage=(100, 0)))) as server:
-        asker = client(server, clock, rpm=60)
+    with ChatServer(play_in_order(Behaviour(usage=(100, 0)))) as server:
+        chat = client(server, clock, rpm=60)
         for _ in range(13):
-            asker.complete(ASK)
-    assert clock.time == pytest.approx(13 - 6), "six requests at once, then one a second"
+            chat.complete(ASK)
+    assert clock.time == pytest.approx(13 - 6), "a burst of six requests, then one a second"
 
 
-def test_token_limits_follow_what_was_really_used():
+def test_token_limit_uses_actual_counts():
     clock = FakeClock()
-    with ChatServer(first(Behaviour(usage=(100, 900)))) as server:
-        asker = client(server, clock, tpm=6000)  # 100 tokens a second, 600 at once
+    with ChatServer(play_in_order(Behaviour(usage=(100, 900)))) as server:
+        chat = client(server, clock, tpm=6000)  # 100 tokens a second, 600 at once
         for _ in range(4):
-            asker.complete(ASK)
+            chat.complete(ASK)
     assert clock.time == pytest.approx((3 * 1000 + 100 - 600) / 100)
 
 
-def test_no_more_requests_at_once_than_allowed():
-    with ChatServer(first(Behaviour())) as server:
+def test_concurrency_is_limited():
+    with ChatServer(play_in_order(Behaviour())) as server:
         go = threading.Event()
         server.script = lambda request, n: Behaviour(wait_for=go)
-        asker = client(server, concurrency=3)
+        chat = client(server, concurrency=3)
         with ThreadPoolExecutor(8) as pool:
-            replies = [pool.submit(asker.complete, ASK, str(n)) for n in range(8)]
+            replies = [pool.submit(chat.complete, ASK, str(n)) for n in range(8)]
             while server.most_under_way < 3:
                 time.sleep(0.01)
             go.set()
             assert sum(reply.result().usage.calls for reply in replies) == 8
         assert server.most_under_way == 3
-    assert asker.account.tokens == 8 * 110
+    assert chat.cost_tracker.total_tokens == 8 * 110
 
 
-def test_a_stopped_run_waits_for_nothing():
+def test_stopped_run_does_not_wait():
     stop = threading.Event()
-    with ChatServer(first(Behaviour(status=429, headers={"Retry-After": "300"}))) as server:
-        asker = ChatClient(checked(model="m", base_url=server.base_url, retries=2))
-        asker.stop = stop
+    with ChatServer(play_in_order(Behaviour(status=429, headers={"Retry-After": "300"}))) as server:
+        chat = ChatClient(parse_settings(model="m", base_url=server.base_url, retries=2))
+        chat.stop_event = stop
         threading.Timer(0.2, stop.set).start()
         with pytest.raises(StopRun, match="stopped"):
-            asker.complete(ASK)
+            chat.complete(ASK)
     assert len(server.requests) == 1

@@ -1,4 +1,4 @@
-"""Replies as models write them, and as nobody should."""
+"""Extraction of kernels from replies of many forms."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ OLD = 'extern "C" void kernel(const float* x) {\n  // old\n}\n'
 HELPER = "static float f(float v) {\n  return v;\n}\n"
 TEST = "int main() {\n  kernel(nullptr);\n}\n"
 
-FINDS = {
+REPLIES_WITH_CODE = {
     "a named block": f"```cpp kernel.cpp\n{CODE}```",
     "prose around": f"Here it is.\n\n```cpp kernel.cpp\n{CODE}```\nGood luck!",
     "a language only": f"```c++\n{CODE}```",
@@ -42,12 +42,12 @@ FINDS = {
 }
 
 
-@pytest.mark.parametrize("text", FINDS.values(), ids=FINDS)
-def test_the_kernel_is_found(text):
+@pytest.mark.parametrize("text", REPLIES_WITH_CODE.values(), ids=REPLIES_WITH_CODE)
+def test_kernel_is_extracted(text):
     assert read_reply(text, "kernel.cpp", "kernel").files == {"kernel.cpp": CODE}
 
 
-NOTHING = {
+REPLIES_WITHOUT_CODE = {
     "": "empty",
     "  \n": "empty",
     "I cannot help with that.": "no code (I cannot help",
@@ -62,36 +62,36 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("text", NOTHING, ids=lambda text: text[:20])
-def test_no_code_says_why(text):
-    found = read_reply(text, "kernel.cpp", "kernel")
-    assert found.files == {}
-    assert NOTHING[text] in found.note
-    assert "\n" not in found.note
+@pytest.mark.parametrize("text", REPLIES_WITHOUT_CODE, ids=lambda text: text[:20])
+def test_reply_without_code_gives_the_reason(text):
+    parsed = read_reply(text, "kernel.cpp", "kernel")
+    assert parsed.files == {}
+    assert REPLIES_WITHOUT_CODE[text] in parsed.note
+    assert "\n" not in parsed.note
 
 
-def test_code_without_the_entry_is_still_taken_so_that_the_judge_can_say_what_is_wrong():
+def test_code_without_the_entry_point_is_extracted_for_the_verifier():
     assert read_reply(f"```cpp kernel.cpp\n{HELPER}```", "kernel.cpp", "kernel").files == {"kernel.cpp": HELPER}
     assert read_reply(f"```cpp\n{HELPER}```", "kernel.cpp", "kernel").files == {"kernel.cpp": HELPER}
 
 
-def test_a_named_block_takes_the_place_of_its_include():
+def test_named_block_replaces_its_include():
     text = f'```cpp helper.h\n{HELPER}```\n```cpp kernel.cpp\n#include <cmath>\n#include "helper.h"\n#include "other.h"\n{CODE}```'
     assert read_reply(text, "kernel.cpp", "kernel").files == {"kernel.cpp": f'#include <cmath>\n{HELPER}#include "other.h"\n{CODE}'}
 
 
-def test_the_name_in_a_first_comment():
+def test_file_name_in_a_first_comment_is_used():
     other, mine = f"// kernel.cpp\n{HELPER}", f"// notes.cpp\n{HELPER}"
     assert read_reply(f"```cpp\n{other}```\n```cpp\n{mine}```", "kernel.cpp", "kernel").files == {"kernel.cpp": other}
 
 
-def test_what_the_writer_says_is_kept_and_bounded():
+def test_prose_becomes_the_note_and_is_truncated():
     assert read_reply(f"One pass,\nno temporaries.\n```cpp\n{CODE}```", "kernel.cpp", "kernel").note == "One pass, no temporaries."
     assert len(read_reply(f"{'word ' * 900}\n```cpp\n{CODE}```", "kernel.cpp", "kernel").note) <= 500
     assert "ended inside" in read_reply(f"```cpp\n{CODE}", "kernel.cpp", "kernel").note
 
 
-def test_another_backend_has_another_file():
+def test_python_file_is_extracted():
     code = "import jax\n\n\ndef kernel(x_ref, o_ref):\n    o_ref[...] = x_ref[...]\n"
     for text in (f"```python\n{code}```", f"Here:\n\n{code}"):
         assert read_reply(text, "kernel.py", "kernel").files == {"kernel.py": code}
@@ -104,11 +104,11 @@ PIECES = st.sampled_from([*MARKS, *BITS])
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=25).map("".join))
-def test_nothing_a_model_writes_raises(text):
-    found = read_reply(text, "kernel.cpp", "kernel")
-    assert found.files or found.note
-    "".join(found.files.values()).encode()
-    found.note.encode()
+def test_no_reply_raises(text):
+    parsed = read_reply(text, "kernel.cpp", "kernel")
+    assert parsed.files or parsed.note
+    "".join(parsed.files.values()).encode()
+    parsed.note.encode()
 
 
 LONG = {
@@ -121,7 +121,7 @@ LONG = {
 }
 
 
-@pytest.mark.timeout(120)  # seconds where time grows with the length, hours where it grows with its square
+@pytest.mark.timeout(120)  # seconds if time grows with the length, hours if it grows with its square
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
-def test_no_text_takes_for_ever(text):
+def test_parsing_time_is_linear(text):
     assert read_reply(text, "kernel.cpp", "kernel").files == {}

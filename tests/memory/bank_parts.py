@@ -1,15 +1,15 @@
-"""Shared by the tests of banks: a way to learn, and what was learned."""
+"""Helpers for tests of banks: banks with a small history, and their values."""
 
 import pytest
-from engine_parts import attempt, task
+from engine_parts import make_attempt, make_task
 
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
 from evokernel.core.records import MemoryItem, Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.schema import connect
-from evokernel.memory.tables import VERSION, transaction
+from evokernel.memory.schema import open_or_create
+from evokernel.memory.tables import write_transaction
 
 HASH = make_plugin("embedder", "hash")
 
@@ -19,19 +19,21 @@ def open_bank(path, run):
 
 
 def learn(bank, name, n, shown, start=None, feasible=True):
-    made = attempt(n, name, run=bank.run, feasible=feasible).model_copy(update={"start": start})
-    bank.update(made.id, Stage.REFINE if start else Stage.DRAFT, dict.fromkeys(shown, made.reward), 0.5)
-    bank.add(distill(task(name), made))
-    return made
+    """Do what the loop does with one attempt: update the values of its context and add its items."""
+    attempt = make_attempt(n, name, run=bank.run, feasible=feasible).model_copy(update={"start_point": start})
+    bank.update(attempt.id, Stage.REFINE if start else Stage.DRAFT, dict.fromkeys(shown, attempt.reward), 0.5)
+    bank.add(distill(make_task(name), attempt))
+    return attempt
 
 
-def standings(path):
-    with Bank.read(path) as archive:
-        return {(s.item, s.stage): ItemValue(s.q, s.visits) for s in archive.standings(scope=None)}
+def load_stage_values(path):
+    """All values of a bank by item and stage."""
+    with Bank.open_reader(path) as reader:
+        return {(value.item, value.stage): ItemValue(value.q, value.visits) for value in reader.list_values(scope=None)}
 
 
-def with_history(path):
-    """relu: 0 (cheats), 1 refined from 0, 2 refined from 1, 3 a draft of its own; gelu learns beside it."""
+def make_bank_with_history(path):
+    """A run with two tasks. relu: attempt 0 cheats, 1 is refined from 0, 2 from 1, 3 is another draft. gelu: two drafts."""
     with open_bank(path, "a") as bank:
         cards = (("cpp/tip", "practice"), ("cpp/abi", "api"))
         bank.add(MemoryItem(id=id, kind=kind, backend="cpp", title=id, text=id) for id, kind in cards)
@@ -44,38 +46,17 @@ def with_history(path):
     return path
 
 
-UNDO = {  # what takes a bank back to the version before
-    5: (
-        "ALTER TABLE items DROP COLUMN archived",
-        "ALTER TABLE runs DROP COLUMN consolidations",
-        "DROP TABLE merged",
-        "DROP TABLE consolidations",
-        "DROP INDEX items_by_task",
-    ),
-    4: (
-        "DROP INDEX items_by_candidate",
-        "DROP INDEX items_by_code",
-        *(f"ALTER TABLE items DROP COLUMN {name}" for name in ("candidate", "code", "bottleneck", "feasible", "latency_us")),
-    ),
-    3: ("ALTER TABLE items DROP COLUMN pack", "DROP TABLE origins", "DROP TABLE packs"),
-    2: ("ALTER TABLE runs DROP COLUMN folder",),
-}
-
-
-def as_before(path, version):
-    """Makes a bank what an older evokernel left."""
-    connection = connect(path)
-    with transaction(connection):
-        for newer in range(VERSION, version, -1):
-            for statement in UNDO[newer]:
-                connection.execute(statement)
+def set_schema_version(path, version):
+    """Make a bank look as if another evokernel had written it."""
+    connection = open_or_create(path)
+    with write_transaction(connection):
         connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(version),))
     connection.close()
 
 
-def refusal(kind, action, *words):
-    """Its one line, with these words in it."""
-    with pytest.raises(kind) as caught:
+def assert_error(error_class, action, *words):
+    """Assert that the action raises an error of one line that contains these words; return the message."""
+    with pytest.raises(error_class) as caught:
         action()
     message = str(caught.value)
     assert "\n" not in message

@@ -1,4 +1,4 @@
-"""A process that writes to a bank like a run does: `bank_writer.py PATH RUN ATTEMPTS`; says which attempt is done."""
+"""A process that writes to a bank as a run does: `bank_writer.py PATH RUN ATTEMPTS`; prints the number of each finished attempt."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""Banks of both kinds, in files and on a server, and one with a little history."""
+"""Fixtures: banks in files and on a server, and banks with a small history."""
 
 from itertools import count
 
 import pytest
-from bank_parts import with_history
+from bank_parts import make_bank_with_history
 
 from evokernel.core.bank_uri import parse_location
 
@@ -12,7 +12,7 @@ NUMBERS = count()
 
 @pytest.fixture(params=["file", "server"])
 def banks(request, tmp_path):
-    """Where a bank of a name is, for this test alone."""
+    """A function from names to bank locations that only this test uses."""
     if request.param == "file":
         return lambda name="bank": tmp_path / f"{name}.db"
     server, number = request.getfixturevalue("postgres"), next(NUMBERS)
@@ -21,9 +21,9 @@ def banks(request, tmp_path):
 
 @pytest.fixture
 def path(banks):
-    return with_history(banks())
+    return make_bank_with_history(banks())
 
 
 @pytest.fixture
 def file(tmp_path):
-    return with_history(tmp_path / "bank.db")
+    return make_bank_with_history(tmp_path / "bank.db")

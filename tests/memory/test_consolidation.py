@@ -1,257 +1,259 @@
-"""Tidying a bank: copies are merged, what is worth little is put aside, nothing is lost, and the ledger still explains every value."""
+"""Consolidation merges copies and archives items of low value; no data is lost, and values stay the fold of the ledger."""
 
 import json
 
 import pytest
-from bank_parts import HASH, open_bank, standings
+from bank_parts import HASH, load_stage_values, open_bank
 from click.testing import CliRunner
-from engine_parts import attempt, task
+from engine_parts import make_attempt, make_task
 from test_memory_bank import item
 
 from evokernel.cli.memory import command
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import ItemValue
 from evokernel.core.records import Candidate, Stage
-from evokernel.memory import consolidate as tidying
+from evokernel.memory import consolidate as consolidate_module
 from evokernel.memory import ledger
 from evokernel.memory.bank import Bank
-from evokernel.memory.consolidate import Limits, consolidate, restore
+from evokernel.memory.consolidate import Limits, consolidate, restore_items
 from evokernel.memory.distill import distill
-from evokernel.memory.packs import export, import_pack
+from evokernel.memory.packs import export_pack, import_pack_file
 from evokernel.memory.revoke import revoke
-from evokernel.memory.schema import connect_to_read
+from evokernel.memory.schema import connect_read_only
 
 BODY = "for (int i = 0; i < n; ++i) {{ out[i] = x[i] > 0 ? x[i] : {0}; total += out[i] * scale + bias; }} return total / n;"
 COPY = BODY.format(0) + " // the same, with a comment"
 OTHER = "const auto rows = tile(x, 64); parallel(rows, [&](auto row) { vectorised_max(row, zero); store(row); });"
 
 
-def wrote(bank, n, code, shown=(), latency=10.0, feasible=True, reward=1.0):
-    made = attempt(n, "relu", run=bank.run, latency=latency, feasible=feasible)
-    made = made.model_copy(update={"candidate": Candidate(backend="cpp", files={"kernel.cpp": code})})
-    bank.update(made.id, Stage.DRAFT, dict.fromkeys(shown, reward), 0.3)
-    bank.add(distill(task("relu"), made))
+def add_attempt(bank, n, code, shown=(), latency=10.0, feasible=True, reward=1.0):
+    attempt = make_attempt(n, "relu", run=bank.run, latency=latency, feasible=feasible)
+    attempt = attempt.model_copy(update={"candidate": Candidate(backend="cpp", files={"kernel.cpp": code})})
+    bank.update(attempt.id, Stage.DRAFT, dict.fromkeys(shown, reward), 0.3)
+    bank.add(distill(make_task("relu"), attempt))
 
 
 @pytest.fixture
-def copied(banks):
-    """0 and its faster copy 1, another kernel 2, a failed copy 3; all were shown, 2 never helped."""
+def bank_with_copies(banks):
+    """Kernel 0 and its faster copy 1, another kernel 2 of low value, and a failed copy 3; all have updates."""
     path = banks()
     with open_bank(path, "a") as bank:
         bank.add([item("cpp/tip", "practice")])
-        wrote(bank, 0, BODY.format(0), latency=10.0)
-        wrote(bank, 1, COPY, ["a:t/relu/0"], latency=8.0, reward=0.7)
-        wrote(bank, 2, OTHER, ["a:t/relu/0", "a:t/relu/1"], latency=30.0, reward=-0.4)
-        wrote(bank, 3, COPY, ["a:t/relu/1", "a:t/relu/0/note"], feasible=False, reward=0.9)
+        add_attempt(bank, 0, BODY.format(0), latency=10.0)
+        add_attempt(bank, 1, COPY, ["a:t/relu/0"], latency=8.0, reward=0.7)
+        add_attempt(bank, 2, OTHER, ["a:t/relu/0", "a:t/relu/1"], latency=30.0, reward=-0.4)
+        add_attempt(bank, 3, COPY, ["a:t/relu/1", "a:t/relu/0/note"], feasible=False, reward=0.9)
         for n in range(4, 10):
             bank.update(f"t/relu/{n}", Stage.DRAFT, {"a:t/relu/2": -1.0, "cpp/tip": 1 / n}, 0.3)
     return path
 
 
-def folded(path):
-    """The table of values, which must be the fold of the ledger."""
-    connection = connect_to_read(path)
-    rows = connection.execute("SELECT item, stage, scope, q, visits FROM q").fetchall()
+def load_folded_values(path):
+    """The stored values, after checking that they are the fold of the ledger."""
+    connection = connect_read_only(path)
+    rows = connection.execute("SELECT item, stage, scope, q, visits FROM item_values").fetchall()
     values = {tuple(key): ItemValue(q, visits) for *key, q, visits in rows}
-    assert values == ledger.fold(connection.execute(f"{ledger.LIVE} ORDER BY seq"), ledger.survivors(connection))
+    assert values == ledger.fold_updates(connection.execute(f"{ledger.ACTIVE_ROWS} ORDER BY seq"), ledger.load_survivors(connection))
     connection.close()
     return values
 
 
-def visible(path, run="later"):
+def visible_ids(path, run="later"):
     with open_bank(path, run) as bank:
         return {hit.item.id for hit in bank.search("relu", 99)}
 
 
-def test_copies_are_merged_and_the_ledger_explains_their_value(copied):
-    before = folded(copied)
-    done = consolidate(copied)
-    assert [(merge.item, merge.survivor) for merge in done.merged] == [("a:t/relu/0", "a:t/relu/1")], "the faster one stays"
-    assert [one.item for one in done.archived] == ["a:t/relu/2"]
-    assert "after 6 visits" in done.archived[0].why
-    assert (done.items_before, done.items_after) == (9, 6)
-    after = folded(copied)
+def test_copies_are_merged_and_values_are_the_fold_of_the_ledger(bank_with_copies):
+    before = load_folded_values(bank_with_copies)
+    result = consolidate(bank_with_copies)
+    assert [(merge.item, merge.survivor) for merge in result.merged] == [("a:t/relu/0", "a:t/relu/1")], "the faster copy survives"
+    assert [one.item for one in result.archived] == ["a:t/relu/2"]
+    assert "after 6 visits" in result.archived[0].reason
+    assert (result.items_before, result.items_after) == (9, 6)
+    after = load_folded_values(bank_with_copies)
     assert ("a:t/relu/0", "draft", "") not in after
     assert after["a:t/relu/1", "draft", ""].visits == 4
     assert after["cpp/tip", "draft", ""] == before["cpp/tip", "draft", ""]
-    assert visible(copied) == {"cpp/tip", "a:t/relu/1", "a:t/relu/1/note", "a:t/relu/2/note", "a:t/relu/3", "a:t/relu/3/note"}
-    with Bank.read(copied) as archive:
-        assert [step.attempt for step in archive.history("a:t/relu/1")] == ["t/relu/1", "t/relu/2", "t/relu/2", "t/relu/3"]
-        assert {entry.item.id for entry in archive.entries(archived=True)} == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/2"}
-        assert archive.get("a:t/relu/0").item.code == BODY.format(0)
-        assert archive.stats().archived == 3
-    again = consolidate(copied)
-    assert (again.merged, again.archived) == ((), ())
+    assert visible_ids(bank_with_copies) == {"cpp/tip", "a:t/relu/1", "a:t/relu/1/note", "a:t/relu/2/note", "a:t/relu/3", "a:t/relu/3/note"}
+    with Bank.open_reader(bank_with_copies) as reader:
+        assert [step.attempt for step in reader.value_history("a:t/relu/1")] == ["t/relu/1", "t/relu/2", "t/relu/2", "t/relu/3"]
+        assert {entry.item.id for entry in reader.find_items(archived=True)} == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/2"}
+        assert reader.get_item("a:t/relu/0").item.code == BODY.format(0)
+        assert reader.compute_stats().archived == 3
+    repeated = consolidate(bank_with_copies)
+    assert (repeated.merged, repeated.archived) == ((), ())
 
 
-def test_a_dry_run_says_the_same_and_does_nothing(copied):
-    before = folded(copied)
-    planned = consolidate(copied, dry_run=True)
-    assert folded(copied) == before
-    assert planned == consolidate(copied)
+def test_dry_run_returns_the_same_result_and_changes_nothing(bank_with_copies):
+    before = load_folded_values(bank_with_copies)
+    planned = consolidate(bank_with_copies, dry_run=True)
+    assert load_folded_values(bank_with_copies) == before
+    assert planned == consolidate(bank_with_copies)
 
 
-def test_what_was_put_aside_comes_back(copied):
-    before = folded(copied)
-    all_of_it = visible(copied, "first")
-    consolidate(copied)
-    restore(copied, "a:t/relu/0", "a:t/relu/0/note", "a:t/relu/2")
-    assert folded(copied) == before
-    assert visible(copied, "second") == all_of_it
+def test_archived_items_can_be_restored(bank_with_copies):
+    before = load_folded_values(bank_with_copies)
+    all_ids = visible_ids(bank_with_copies, "first")
+    consolidate(bank_with_copies)
+    restore_items(bank_with_copies, "a:t/relu/0", "a:t/relu/0/note", "a:t/relu/2")
+    assert load_folded_values(bank_with_copies) == before
+    assert visible_ids(bank_with_copies, "second") == all_ids
     with pytest.raises(UserError, match="list --archived"):
-        restore(copied, "a:t/relu/2")
+        restore_items(bank_with_copies, "a:t/relu/2")
 
 
-def test_a_run_under_way_sees_nothing_of_it_and_learns_for_the_survivor(copied):
-    with open_bank(copied, "b") as straight:
+def test_running_run_keeps_its_snapshot_and_updates_the_survivor(bank_with_copies):
+    with open_bank(bank_with_copies, "b") as straight:
         names = [f"a:t/relu/{n}" for n in range(4)]
-        seen = straight.search("relu", 99), straight.values(names, Stage.DRAFT)
-        consolidate(copied)
-        straight.update("t/relu/0", Stage.DRAFT, {"a:t/relu/0": 0.25}, 0.3)  # what it was shown is another's copy by now
-        with open_bank(copied, "b") as resumed:
-            assert (resumed.search("relu", 99), resumed.values(names, Stage.DRAFT)) == seen
+        view = straight.search("relu", 99), straight.values(names, Stage.DRAFT)
+        consolidate(bank_with_copies)
+        straight.update("t/relu/0", Stage.DRAFT, {"a:t/relu/0": 0.25}, 0.3)  # the item has been merged into another one
+        with open_bank(bank_with_copies, "b") as resumed:
+            assert (resumed.search("relu", 99), resumed.values(names, Stage.DRAFT)) == view
             resumed.update("t/relu/0", Stage.DRAFT, {"a:t/relu/0": 0.25}, 0.3)
             assert resumed.values(names, Stage.DRAFT) == straight.values(names, Stage.DRAFT)
-    assert folded(copied)["a:t/relu/1", "draft", ""].visits == 5
+    assert load_folded_values(bank_with_copies)["a:t/relu/1", "draft", ""].visits == 5
 
 
-def test_values_are_the_same_in_another_bank(copied, tmp_path):
-    consolidate(copied)
-    first = export(copied, tmp_path / "pack.jsonl")
-    assert first.evokernel_memory == 3
+def test_merged_values_survive_export_and_import(bank_with_copies, tmp_path):
+    consolidate(bank_with_copies)
+    first = export_pack(bank_with_copies, tmp_path / "pack.jsonl")
+    assert first.evokernel_memory == 4
     other = tmp_path / "other.db"
-    import_pack(other, tmp_path / "pack.jsonl", HASH)
-    gone = {"a:t/relu/2"}
-    assert folded(other) == {key: value for key, value in folded(copied).items() if key[0] not in gone}
-    assert export(other, tmp_path / "again.jsonl").sha256 == first.sha256
+    import_pack_file(other, tmp_path / "pack.jsonl", HASH)
+    archived_ids = {"a:t/relu/2"}
+    assert load_folded_values(other) == {
+        key: value for key, value in load_folded_values(bank_with_copies).items() if key[0] not in archived_ids
+    }
+    assert export_pack(other, tmp_path / "again.jsonl").sha256 == first.sha256
 
 
-def test_an_older_pack_brings_what_was_merged_since(copied, banks, tmp_path):
-    export(copied, tmp_path / "older.jsonl")
-    consolidate(copied)
-    export(copied, tmp_path / "newer.jsonl")
+def test_items_of_an_older_pack_that_were_merged_since_are_archived(bank_with_copies, banks, tmp_path):
+    export_pack(bank_with_copies, tmp_path / "older.jsonl")
+    consolidate(bank_with_copies)
+    export_pack(bank_with_copies, tmp_path / "newer.jsonl")
     other = banks("other")
-    import_pack(other, tmp_path / "newer.jsonl", HASH)
-    before = folded(other)
+    import_pack_file(other, tmp_path / "newer.jsonl", HASH)
+    before = load_folded_values(other)
     with open_bank(other, "b") as bank:
-        seen = bank.search("relu", 99), bank.values(["a:t/relu/1"], Stage.DRAFT)
-    done = import_pack(other, tmp_path / "older.jsonl", HASH)
-    assert (done.items, done.aside) == (3, 2), "0 and its note, and 2, which was put aside for another reason"
-    assert {key: value for key, value in folded(other).items() if key[0] != "a:t/relu/2"} == before
-    assert "a:t/relu/0" not in visible(other)
+        view = bank.search("relu", 99), bank.values(["a:t/relu/1"], Stage.DRAFT)
+    result = import_pack_file(other, tmp_path / "older.jsonl", HASH)
+    assert (result.items, result.archived) == (3, 2), "0 and its note, and 2, which was archived for another reason"
+    assert {key: value for key, value in load_folded_values(other).items() if key[0] != "a:t/relu/2"} == before
+    assert "a:t/relu/0" not in visible_ids(other)
     with open_bank(other, "b") as bank:
-        assert (bank.search("relu", 99), bank.values(["a:t/relu/1"], Stage.DRAFT)) == seen
-    assert import_pack(other, tmp_path / "older.jsonl", HASH) == (0, 0, 0)
+        assert (bank.search("relu", 99), bank.values(["a:t/relu/1"], Stage.DRAFT)) == view
+    assert import_pack_file(other, tmp_path / "older.jsonl", HASH) == (0, 0, 0)
     assert [one.item for one in consolidate(other).archived] == ["a:t/relu/2"]
-    restore(other, "a:t/relu/0")
-    assert folded(other)["a:t/relu/0", "draft", ""].visits == 2
+    restore_items(other, "a:t/relu/0")
+    assert load_folded_values(other)["a:t/relu/0", "draft", ""].visits == 2
     assert consolidate(other).merged
-    folded(other)
+    load_folded_values(other)
 
 
-def test_a_run_that_adds_again_what_was_merged(copied, banks, tmp_path):
-    """It is resumed with a bank that took in what others made of its attempts."""
-    consolidate(copied)
-    export(copied, tmp_path / "pack.jsonl")
+def test_item_added_again_after_its_merge_can_become_the_survivor(bank_with_copies, banks, tmp_path):
+    """The run is resumed with a bank that imported the consolidated items of its attempts."""
+    consolidate(bank_with_copies)
+    export_pack(bank_with_copies, tmp_path / "pack.jsonl")
     other = banks("other")
-    import_pack(other, tmp_path / "pack.jsonl", HASH)
+    import_pack_file(other, tmp_path / "pack.jsonl", HASH)
     with open_bank(other, "a") as bank:
-        wrote(bank, 0, BODY.format(0), latency=1.0)
-    assert [merge[:2] for merge in consolidate(other).merged] == [("a:t/relu/1", "a:t/relu/0")], "it is the faster one here"
-    assert folded(other)["a:t/relu/0", "draft", ""].visits == 4
+        add_attempt(bank, 0, BODY.format(0), latency=1.0)
+    assert [merge[:2] for merge in consolidate(other).merged] == [("a:t/relu/1", "a:t/relu/0")], "the item added again is faster"
+    assert load_folded_values(other)["a:t/relu/0", "draft", ""].visits == 4
 
 
-def test_a_revoked_survivor_does_not_stand_for_anything_again(copied, banks, tmp_path):
-    consolidate(copied)
-    export(copied, tmp_path / "pack.jsonl")
+def test_import_does_not_restore_merges_into_a_revoked_survivor(bank_with_copies, banks, tmp_path):
+    consolidate(bank_with_copies)
+    export_pack(bank_with_copies, tmp_path / "pack.jsonl")
     other = banks("other")
-    import_pack(other, tmp_path / "pack.jsonl", HASH)
+    import_pack_file(other, tmp_path / "pack.jsonl", HASH)
     revoke(other, "a:t/relu/1")
-    import_pack(other, tmp_path / "pack.jsonl", HASH)
-    folded(other)
+    import_pack_file(other, tmp_path / "pack.jsonl", HASH)
+    load_folded_values(other)
 
 
-def test_a_revoked_survivor_no_longer_stands_for_its_copy(copied):
-    consolidate(copied)
-    revoke(copied, "a:t/relu/1")
-    values = folded(copied)
-    assert values["a:t/relu/0", "draft", ""].visits == 1, "what attempt 1 taught is gone with it, what attempt 2 taught stays"
-    assert "a:t/relu/0" in visible(copied)
+def test_revoking_a_survivor_makes_its_copy_active_again(bank_with_copies):
+    consolidate(bank_with_copies)
+    revoke(bank_with_copies, "a:t/relu/1")
+    values = load_folded_values(bank_with_copies)
+    assert values["a:t/relu/0", "draft", ""].visits == 1, "the update of attempt 1 is revoked with it, the update of attempt 2 still counts"
+    assert "a:t/relu/0" in visible_ids(bank_with_copies)
 
 
-def test_of_too_many_kernels_the_best_stay(banks):
+def test_kernels_beyond_the_limit_per_task_are_archived(banks):
     path = banks()
     with open_bank(path, "a") as bank:
         for n in range(6):
-            wrote(bank, n, f"kernel_{n}({n}); " * 3 + f"return {'abcdef'[n]};", latency=10.0 + n)
-    done = consolidate(path, Limits(alike=1.0, most=2))
-    assert [one.item for one in done.archived] == [f"a:t/relu/{n}{kind}" for n in (2, 3, 4, 5) for kind in ("", "/note")]
-    assert visible(path) == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/1", "a:t/relu/1/note"}
-    assert consolidate(path, Limits(alike=1.0, most=2)).archived == ()
+            add_attempt(bank, n, f"kernel_{n}({n}); " * 3 + f"return {'abcdef'[n]};", latency=10.0 + n)
+    result = consolidate(path, Limits(min_similarity=1.0, max_per_task=2))
+    assert [one.item for one in result.archived] == [f"a:t/relu/{n}{kind}" for n in (2, 3, 4, 5) for kind in ("", "/note")]
+    assert visible_ids(path) == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/1", "a:t/relu/1/note"}
+    assert consolidate(path, Limits(min_similarity=1.0, max_per_task=2)).archived == ()
 
 
-def test_notes_without_a_kernel_are_bounded_too(banks):
-    """Attempts that gave no code leave only these."""
+def test_notes_without_a_kernel_count_for_the_limit_per_task(banks):
+    """Attempts without code have only a note."""
     path = banks()
     with open_bank(path, "a") as bank:
         bank.add([item("cpp/tip", "practice")])
-        wrote(bank, 0, "first()", latency=10.0)
-        wrote(bank, 1, "second(1) + other", latency=20.0)
+        add_attempt(bank, 0, "first()", latency=10.0)
+        add_attempt(bank, 1, "second(1) + other", latency=20.0)
         bank.add([item(f"a:t/relu/{n}/note", "experience", task="t/relu", feasible=False) for n in range(2, 8)])
         bank.add([item(f"a:t/gelu/{n}/note", "experience", task="t/gelu", feasible=False) for n in range(3)])
         bank.update("t/relu/8", Stage.DRAFT, {"a:t/relu/5/note": 1.0, "a:t/relu/0/note": -1.0}, 0.3)
         for n in range(9, 15):
             bank.update(f"t/relu/{n}", Stage.DRAFT, {"a:t/relu/6/note": -1.0}, 0.5)
-    done = consolidate(path, Limits(most=2))
-    why = {one.item: one.why for one in done.archived}
-    assert "after 6 visits" in why.pop("a:t/relu/6/note")
+    result = consolidate(path, Limits(max_per_task=2))
+    reasons = {one.item: one.reason for one in result.archived}
+    assert "after 6 visits" in reasons.pop("a:t/relu/6/note")
     others = {"a:t/relu/1", *(f"a:t/relu/{n}/note" for n in (1, 2, 3, 4, 7))}
-    assert why == {
-        **dict.fromkeys(others, "beyond the 2 attempts kept of t/relu"),
-        "a:t/gelu/2/note": "beyond the 2 attempts kept of t/gelu",
+    assert reasons == {
+        **dict.fromkeys(others, "beyond the limit of 2 attempts for t/relu"),
+        "a:t/gelu/2/note": "beyond the limit of 2 attempts for t/gelu",
     }
-    kept = {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/5/note", "a:t/gelu/0/note", "a:t/gelu/1/note", "cpp/tip"}
-    assert visible(path) == kept, "the best kernel with its note, whatever that is worth, and the most valuable note"
-    assert consolidate(path, Limits(most=2)).archived == ()
+    kept_ids = {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/5/note", "a:t/gelu/0/note", "a:t/gelu/1/note", "cpp/tip"}
+    assert visible_ids(path) == kept_ids, "the best kernel with its note, whatever its value, and the note of highest value"
+    assert consolidate(path, Limits(max_per_task=2)).archived == ()
 
 
-def test_a_valuable_note_keeps_its_kernel(banks):
+def test_kernel_with_a_valuable_note_is_kept(banks):
     path = banks()
     with open_bank(path, "a") as bank:
         for n in range(3):
-            wrote(bank, n, f"kernel_{n}({'abc'[n]}); return;", latency=10.0 + n)
+            add_attempt(bank, n, f"kernel_{n}({'abc'[n]}); return;", latency=10.0 + n)
         bank.update("t/relu/9", Stage.DRAFT, {"a:t/relu/2/note": 1.0}, 0.3)
-    assert {one.item for one in consolidate(path, Limits(most=2)).archived} == {"a:t/relu/1", "a:t/relu/1/note"}
+    assert {one.item for one in consolidate(path, Limits(max_per_task=2)).archived} == {"a:t/relu/1", "a:t/relu/1/note"}
 
 
-def test_the_command(copied):
-    def said(*arguments):
-        done = CliRunner().invoke(command, [*arguments, "--memory", str(copied)], catch_exceptions=False)
-        assert done.exit_code == 0
-        return done.output
+def test_consolidate_list_show_and_restore_commands(bank_with_copies):
+    def run_command(*arguments):
+        result = CliRunner().invoke(command, [*arguments, "--memory", str(bank_with_copies)], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.output
 
-    assert said("consolidate", "--dry-run").startswith("would merge 1 kernels, would put aside 1 items; 9 items before, 6 after\n")
-    done = json.loads(said("consolidate", "--json"))
-    assert done["merged"][0]["survivor"] == "a:t/relu/1"
-    assert {one["id"] for one in json.loads(said("list", "--archived", "--json"))} == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/2"}
-    assert "stands for a:t/relu/0" in said("show", "a:t/relu/1")
-    assert said("show", "a:t/relu/0").count("archived") == 1
-    assert "3 put aside" in said("stats")
-    assert said("restore", "a:t/relu/2") == "restored 1 item\n"
-    assert standings(copied)["a:t/relu/2", "draft"].visits == 6
+    assert run_command("consolidate", "--dry-run").startswith("Would merge 1 kernel, would archive 1 item; 9 items before, 6 after\n")
+    result = json.loads(run_command("consolidate", "--json"))
+    assert result["merged"][0]["survivor"] == "a:t/relu/1"
+    assert {one["id"] for one in json.loads(run_command("list", "--archived", "--json"))} == {"a:t/relu/0", "a:t/relu/0/note", "a:t/relu/2"}
+    assert "merged items: a:t/relu/0" in run_command("show", "a:t/relu/1")
+    assert run_command("show", "a:t/relu/0").count("archived") == 1
+    assert "3 archived" in run_command("stats")
+    assert run_command("restore", "a:t/relu/2") == "Restored 1 item\n"
+    assert load_stage_values(bank_with_copies)["a:t/relu/2", "draft"].visits == 6
 
 
-def test_what_is_revoked_while_it_looks_is_left_alone(copied, monkeypatch):
-    """Looking at a large bank takes minutes, in which others go on."""
-    look = tidying.looked_at
+def test_item_revoked_during_planning_is_not_merged(bank_with_copies, monkeypatch):
+    """Planning takes minutes for a large bank, while other processes write."""
+    plan_changes = consolidate_module.plan_changes
 
-    def and_then(*given):
-        found = look(*given)
-        revoke(copied, "a:t/relu/1")
-        return found
+    def plan_and_revoke(*arguments):
+        changes = plan_changes(*arguments)
+        revoke(bank_with_copies, "a:t/relu/1")
+        return changes
 
-    monkeypatch.setattr(tidying, "looked_at", and_then)
-    done = consolidate(copied)
-    assert done.merged == (), "its survivor is gone"
-    assert "a:t/relu/0" in visible(copied)
-    folded(copied)
+    monkeypatch.setattr(consolidate_module, "plan_changes", plan_and_revoke)
+    result = consolidate(bank_with_copies)
+    assert result.merged == (), "its survivor is revoked"
+    assert "a:t/relu/0" in visible_ids(bank_with_copies)
+    load_folded_values(bank_with_copies)

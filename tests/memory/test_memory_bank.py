@@ -1,8 +1,8 @@
-"""The bank: what a run sees, and that it sees the same when it is resumed."""
+"""The view that a run has of a bank, which is the same when the run is resumed."""
 
 import numpy as np
 import pytest
-from engine_parts import attempt, task
+from engine_parts import make_attempt, make_task
 
 from evokernel.core.bank_uri import ServerUrl
 from evokernel.core.plugins import make_plugin
@@ -16,47 +16,47 @@ def item(id, kind="trace", text="", **more):
     return MemoryItem(id=id, kind=kind, backend=more.pop("backend", "cpp"), title=id, text=text or id, **more)
 
 
-@pytest.fixture(params=["held", "keys", "far"])
+@pytest.fixture(params=["in_memory", "embeddings_in_memory", "remote"])
 def open_bank(request, banks, monkeypatch):
-    """Held in memory; only its keys held, as of a large one; searched by the server, as a large one is that has many keys."""
-    opened = []
-    if request.param != "held":
+    """Opens banks that are in memory, that have only their embeddings in memory, or that the server searches."""
+    open_banks = []
+    if request.param != "in_memory":
         if not isinstance(banks(), ServerUrl):
-            pytest.skip("a file is always held in memory")
-        monkeypatch.setattr("evokernel.memory.postgres.LARGE", 0)
-        if request.param == "far":
-            monkeypatch.setattr("evokernel.memory.postgres.MANY", 0)
+            pytest.skip("a file is always loaded into memory")
+        monkeypatch.setattr("evokernel.memory.postgres.MAX_ITEMS_IN_MEMORY", 0)
+        if request.param == "remote":
+            monkeypatch.setattr("evokernel.memory.postgres.MAX_EMBEDDINGS_IN_MEMORY", 0)
 
     def open(run="r", name="bank", backend="cpp", embedder=None):
-        opened.append(Bank.open(banks(name), embedder or make_plugin("embedder", "hash"), backend=backend, run=run))
-        return opened[-1]
+        open_banks.append(Bank.open(banks(name), embedder or make_plugin("embedder", "hash"), backend=backend, run=run))
+        return open_banks[-1]
 
     yield open
-    for bank in opened:
+    for bank in open_banks:
         bank.close()
 
 
-def ids(found):
-    return [hit.item.id for hit in found]
+def ids(hits):
+    return [hit.item.id for hit in hits]
 
 
-def test_search_is_by_similarity_then_age(open_bank):
+def test_search_orders_by_similarity_then_age(open_bank):
     bank = open_bank()
     bank.add([item("b", key="softmax over rows"), item("a", key="softmax over rows"), item("c", key="matrix multiplication tiles")])
-    found = bank.search("row softmax", 3)
-    assert ids(found) == ["b", "a", "c"]
-    assert found[0].similarity == found[1].similarity > found[2].similarity
+    hits = bank.search("row softmax", 3)
+    assert ids(hits) == ["b", "a", "c"]
+    assert hits[0].similarity == hits[1].similarity > hits[2].similarity
     assert ids(bank.search("row softmax", 1)) == ["b"]
     assert bank.search("row softmax", 0) == []
 
 
-def test_the_same_text_has_similarity_one(open_bank):
+def test_equal_texts_have_similarity_one(open_bank):
     bank = open_bank()
-    bank.add([item("a", key=task("relu").source)])
-    assert bank.search(task("relu").source, 1)[0].similarity == pytest.approx(1.0, abs=1e-12)
+    bank.add([item("a", key=make_task("relu").source)])
+    assert bank.search(make_task("relu").source, 1)[0].similarity == pytest.approx(1.0, abs=1e-12)
 
 
-def test_search_filters(open_bank):
+def test_search_applies_every_filter(open_bank):
     bank = open_bank()
     bank.add(
         [
@@ -65,7 +65,7 @@ def test_search_filters(open_bank):
             item("good", task="t/x", feasible=True, bottleneck="memory"),
             item("bad", task="t/x", feasible=False),
             item("note", "experience", task="t/y", feasible=True),
-            item("elsewhere", backend="cuda"),
+            item("other-backend", backend="cuda"),
         ]
     )
     assert set(ids(bank.search("q", 9))) == {"api", "tip", "good", "bad", "note"}
@@ -75,10 +75,10 @@ def test_search_filters(open_bank):
     assert ids(bank.search("q", 9, ("trace",), feasible=True)) == ["good"]
     assert ids(bank.search("q", 9, feasible=False)) == ["bad"]
     assert bank.search("q", 9, task="t/unknown") == []
-    assert [found.id for found in bank.get(["note", "nothing", "api", "elsewhere"])] == ["note", "api"]
+    assert [item.id for item in bank.get(["note", "nothing", "api", "other-backend"])] == ["note", "api"]
 
 
-def test_what_is_embedded(open_bank):
+def test_items_are_found_by_key_or_by_text_and_code(open_bank):
     bank = open_bank()
     bank.add([item("keyed", key="convolution", text="softmax"), item("plain", text="softmax", code="exp")])
     assert ids(bank.search("convolution", 1)) == ["keyed"]
@@ -86,7 +86,7 @@ def test_what_is_embedded(open_bank):
     assert ids(bank.search("exp", 1)) == ["plain"]
 
 
-def test_values_follow_equation_four(open_bank):
+def test_update_follows_equation_four(open_bank):
     bank = open_bank()
     assert bank.values(["a"], Stage.DRAFT) == {"a": ItemValue(0.0, 0)}
     bank.update("t/x/0", Stage.DRAFT, {"a": 1.0, "b": -1.0}, 0.3)
@@ -98,81 +98,81 @@ def test_values_follow_equation_four(open_bank):
     assert bank.values(["a"], Stage.DRAFT)["a"].visits == 2
 
 
-def test_an_attempt_is_learned_once(open_bank):
+def test_repeated_update_of_an_attempt_is_ignored(open_bank):
     bank = open_bank()
     for _ in range(3):
         bank.update("t/x/0", Stage.DRAFT, {"a": 1.0}, 0.3)
     assert bank.values(["a"], Stage.DRAFT)["a"] == ItemValue(0.3, 1)
-    with Bank.read(bank.path) as archive:
-        assert [step.q_after for step in archive.history("a")] == [0.3]
+    with Bank.open_reader(bank.path) as reader:
+        assert [step.q_after for step in reader.value_history("a")] == [0.3]
 
 
 @pytest.mark.parametrize(("alpha", "reward"), [(0.0, 1.0), (1.5, 1.0), (0.3, float("nan")), (0.3, float("inf"))])
-def test_what_would_unbound_a_value_is_refused(open_bank, alpha, reward):
+def test_update_that_would_unbound_a_value_is_rejected(open_bank, alpha, reward):
     bank = open_bank()
     with pytest.raises(ValueError, match="bounded"):
         bank.update("t/x/0", Stage.DRAFT, {"a": reward}, alpha)
     assert bank.values(["a"], Stage.DRAFT)["a"] == ItemValue()
 
 
-def test_the_file_holds_what_the_run_saw(open_bank):
+def test_stored_values_equal_the_run_view(open_bank):
     bank = open_bank()
     for n in range(50):
         bank.update(f"t/x/{n}", Stage.REFINE, {"a": (n % 7) / 3 - 1, "b": (n % 5) / 7}, 0.1 + (n % 3) / 10)
-    with Bank.read(bank.path) as archive:
-        stored = {standing.item: ItemValue(standing.q, standing.visits) for standing in archive.standings()}
-    assert stored == bank.values(["a", "b"], Stage.REFINE)
+    with Bank.open_reader(bank.path) as reader:
+        stored_values = {value.item: ItemValue(value.q, value.visits) for value in reader.list_values()}
+    assert stored_values == bank.values(["a", "b"], Stage.REFINE)
 
 
 def learn(bank, run, n):
-    """What the loop does with one attempt."""
-    made = attempt(n, "relu", run=run, feasible=n % 2 == 1, latency=10.0 + n)
-    bank.update(made.id, Stage.DRAFT, {f"seed{n % 3}": made.reward, f"{run}:t/relu/{n - 1}": made.reward}, 0.3)
-    bank.add(distill(task("relu"), made))
+    """Do what the loop does with one attempt."""
+    attempt = make_attempt(n, "relu", run=run, feasible=n % 2 == 1, latency=10.0 + n)
+    bank.update(attempt.id, Stage.DRAFT, {f"seed{n % 3}": attempt.reward, f"{run}:t/relu/{n - 1}": attempt.reward}, 0.3)
+    bank.add(distill(make_task("relu"), attempt))
 
 
-def view(bank):
-    known = [f"seed{n}" for n in range(3)] + [f"{run}:t/relu/{n}" for run in "ros" for n in range(9)]
-    return bank.search(task("relu").source, 99), [bank.values(known, stage) for stage in Stage], bank.get(known)
+def snapshot_view(bank):
+    item_ids = [f"seed{n}" for n in range(3)] + [f"{run}:t/relu/{n}" for run in "ros" for n in range(9)]
+    return bank.search(make_task("relu").source, 99), [bank.values(item_ids, stage) for stage in Stage], bank.get(item_ids)
 
 
 @pytest.mark.parametrize("stopped_after", [0, 1, 3, 6])
-def test_a_resumed_run_sees_what_a_straight_one_saw(open_bank, stopped_after):
+def test_resumed_run_equals_straight_run(open_bank, stopped_after):
     seeds = [item(f"seed{n}", "practice", text=f"tip {n} about relu") for n in range(3)]
 
-    def prepared(name):
+    def prepare_bank(name):
         with open_bank("o", name) as other:
             other.add(seeds[:2])
             for n in range(4):
                 learn(other, "o", n)
 
-    prepared("straight")
+    prepare_bank("straight")
     straight = open_bank("r", "straight")
     straight.add(seeds)
     for n in range(6):
         learn(straight, "r", n)
 
-    prepared("resumed")
+    prepare_bank("resumed")
     first = open_bank("r", "resumed")
     first.add(seeds)
     for n in range(stopped_after):
         learn(first, "r", n)
     first.close()
-    stranger = open_bank("s", "resumed")  # writes to the bank while our run is down, and goes on while it is up
-    assert not stranger.resumed
+    stranger = open_bank("s", "resumed")  # writes to the bank while our run is stopped, and after it is resumed
+    assert not stranger.is_resumed
     for n in range(3):
         learn(stranger, "s", n)
     resumed = open_bank("r", "resumed")
-    assert resumed.resumed
+    assert resumed.is_resumed
     resumed.add(seeds)
     for n in range(6):
         learn(resumed, "r", n)
         learn(stranger, "s", 3 + n)
-    assert view(resumed) == view(straight)
+    assert snapshot_view(resumed) == snapshot_view(straight)
     assert any("o:" in hit.item.id for hit in straight.search("relu", 99))
 
 
-def test_a_later_run_sees_everything(open_bank):
+def test_later_run_sees_all_items_and_values(open_bank):
     for run in "ab":
         with open_bank(run) as bank:
             learn(bank, run, 1)
@@ -181,7 +181,7 @@ def test_a_later_run_sees_everything(open_bank):
     assert later.values(["seed1"], Stage.DRAFT)["seed1"] == ItemValue(0.3 + 0.3 * (1 - 0.3), 2)
 
 
-def test_an_edited_card_replaces_the_old_one(open_bank):
+def test_edited_card_replaces_the_old_one(open_bank):
     with open_bank("a") as bank:
         bank.add([item("cpp/tip", "practice", text="old words about softmax")])
         bank.update("t/x/0", Stage.REFINE, {"cpp/tip": 1.0}, 0.3)
@@ -193,7 +193,7 @@ def test_an_edited_card_replaces_the_old_one(open_bank):
     assert later.values(["cpp/tip"], Stage.REFINE)["cpp/tip"] == ItemValue(0.3, 1)
 
 
-def test_growth_keeps_every_row(open_bank):
+def test_index_growth_keeps_every_row(open_bank):
     bank = open_bank(embedder=make_plugin("embedder", "hash", dim=64))
     for n in range(0, 300, 7):
         bank.add([item(f"i{m}", key=f"word{m} other{m * 31}") for m in range(n, n + 7)])
@@ -202,14 +202,14 @@ def test_growth_keeps_every_row(open_bank):
     assert len(bank.search("anything", 1000)) == 301
 
 
-def test_similarity_does_not_depend_on_when_it_was_asked(open_bank):
-    """Vectors that come later are multiplied later, in other batches; ties and order must not move for it."""
+def test_similarity_does_not_depend_on_insertion_batches(open_bank):
+    """Later vectors are multiplied in other batches; this must not change ties or the order."""
     random = np.random.default_rng(0)
     words = [f"w{n}" for n in range(40)]
     items = [item(f"i{n}", key=" ".join(random.choice(words, 12))) for n in range(160)]
-    at_once, bit_by_bit = open_bank(name="a"), open_bank(name="b")
-    at_once.add(items)
+    in_one_batch, in_many_batches = open_bank(name="a"), open_bank(name="b")
+    in_one_batch.add(items)
     for first in range(0, 160, 3):
-        bit_by_bit.add(items[first : first + 3])
-        bit_by_bit.search("w1 w2 w3", 5)
-    assert at_once.search("w1 w2 w3", 160) == bit_by_bit.search("w1 w2 w3", 160)
+        in_many_batches.add(items[first : first + 3])
+        in_many_batches.search("w1 w2 w3", 5)
+    assert in_one_batch.search("w1 w2 w3", 160) == in_many_batches.search("w1 w2 w3", 160)

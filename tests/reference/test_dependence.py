@@ -1,8 +1,8 @@
-"""What of its inputs no kernel can leave unread."""
+"""Bytes of the inputs that every kernel must read."""
 
 import pytest
 
-from evokernel.reference.dependence import needed_bytes
+from evokernel.reference.dependence import count_required_input_bytes
 from evokernel.reference.module import Reference
 
 MODEL = "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x, i):\n        return {}\n"
@@ -22,5 +22,5 @@ INPUTS = "def get_inputs():\n    return [torch.randn(8, 8), torch.tensor([1, 3, 
         ("(x[0], x[1].exp())", 16),
     ],
 )
-def test_counts_the_elements_outputs_depend_on(formula, elements):
-    assert needed_bytes(Reference(MODEL.format(formula) + INPUTS, "t", {})) == 4 * elements
+def test_count_includes_elements_that_outputs_depend_on(formula, elements):
+    assert count_required_input_bytes(Reference(MODEL.format(formula) + INPUTS, "t", {})) == 4 * elements

@@ -1,4 +1,4 @@
-"""Exported kernels stand on their own: they build, run and match their reference in a process that knows nothing of us."""
+"""Exported kernels are self-contained: they build, run and match their reference in a process without this package."""
 
 import json
 import shutil
@@ -6,15 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import made_run
 import pytest
+import sample_run
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate
 from evokernel.core.run import Run
-from evokernel.reports.export import export
-from evokernel.tasks.loader import load
+from evokernel.reports.export import export_kernels
+from evokernel.tasks.loader import load_tasks
 
 TASK = """
 import torch
@@ -60,15 +60,21 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, const float* weig
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    if missing := make_plugin("backend", "cpp").missing():
-        pytest.skip(missing)
+    if reason := make_plugin("backend", "cpp").unavailable_reason():
+        pytest.skip(reason)
     file = tmp_path / "ops" / "mixed.py"
     file.parent.mkdir()
     file.write_text(TASK)
-    [task] = load(str(file))
-    unsolved = made_run.task("never")
-    best = made_run.attempt(task, 0, made_run.passed(10.0), candidate=Candidate(backend="cpp", files={"kernel.cpp": KERNEL}))
-    run = made_run.write_run(tmp_path / "run", [task, unsolved], [best, made_run.attempt(unsolved, 0, made_run.failed("check", "nan"))])
+    [task] = load_tasks(str(file))
+    unsolved_task = sample_run.make_task("never")
+    best = sample_run.make_attempt(
+        task, 0, sample_run.passed_outcome(10.0), candidate=Candidate(backend="cpp", files={"kernel.cpp": KERNEL})
+    )
+    run = sample_run.write_run(
+        tmp_path / "run",
+        [task, unsolved_task],
+        [best, sample_run.make_attempt(unsolved_task, 0, sample_run.failed_outcome("check", "nan"))],
+    )
     prompt = run.artifact_folder(best.id) / "reply.prompt.md"
     prompt.parent.mkdir(parents=True)
     prompt.write_text("write a kernel")
@@ -76,20 +82,20 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_exported_kernel_passes_its_own_test_and_a_broken_one_does_not(run: Run, tmp_path: Path) -> None:
-    done = export(run, run.attempts(), tmp_path / "out")
-    assert [kernel.task for kernel in done.kernels] == ["ops/mixed"]
-    assert done.unsolved == ["made/never"]
-    assert done.wrapped
-    broken = shutil.copytree(done.kernels[0].folder, done.folder / "broken") / "kernel.cpp"
-    broken.write_text(broken.read_text().replace("+ (float)extra", ""))
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", str(done.folder)]
-    result = subprocess.run(command, cwd=done.folder, capture_output=True, text=True, timeout=200)
+    export = export_kernels(run, run.attempts(), tmp_path / "out")
+    assert [kernel.task for kernel in export.kernels] == ["ops/mixed"]
+    assert export.unsolved == ["made/never"]
+    assert export.has_wrapper
+    broken_kernel = shutil.copytree(export.kernels[0].folder, export.folder / "broken") / "kernel.cpp"
+    broken_kernel.write_text(broken_kernel.read_text().replace("+ (float)extra", ""))
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", str(export.folder)]
+    result = subprocess.run(command, cwd=export.folder, capture_output=True, text=True, timeout=200)
     assert "3 failed, 3 passed" in result.stdout, result.stdout + result.stderr
     assert result.stdout.count("PASSED ops-mixed/") == result.stdout.count("FAILED broken/") == 3
 
 
-def test_provenance_says_where_a_kernel_comes_from(run: Run, tmp_path: Path) -> None:
-    folder = export(run, run.attempts(), tmp_path / "out", only="mixed").kernels[0].folder
+def test_provenance_names_the_origin_of_a_kernel(run: Run, tmp_path: Path) -> None:
+    folder = export_kernels(run, run.attempts(), tmp_path / "out", only="mixed").kernels[0].folder
     assert sorted(path.name for path in folder.iterdir()) == [
         "harness.h",
         "kernel.cpp",
@@ -99,26 +105,26 @@ def test_provenance_says_where_a_kernel_comes_from(run: Run, tmp_path: Path) -> 
         "test_kernel.py",
     ]
     assert (folder / "reference.py").read_text() == TASK
-    found = json.loads((folder / "provenance.json").read_text())
-    assert found["run"] == "made-run"
-    assert found["attempt"] == "ops/mixed/0"
-    assert found["model"] is None
-    assert len(found["prompt_sha256"]) == 64
-    assert found["outcome"]["clock"] == "cpu"
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["run"] == "made-run"
+    assert provenance["attempt"] == "ops/mixed/0"
+    assert provenance["model"] is None
+    assert len(provenance["prompt_sha256"]) == 64
+    assert provenance["outcome"]["clock"] == "cpu"
     assert "ops/mixed" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_asking_for_what_is_not_there_says_what_is(run: Run, tmp_path: Path) -> None:
+def test_unknown_task_is_refused_with_the_known_ones(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no task 'mixd'.*ops/mixed, made/never"):
-        export(run, run.attempts(), tmp_path / "out", only="mixd")
+        export_kernels(run, run.attempts(), tmp_path / "out", only="mixd")
     with pytest.raises(UserError, match="nothing to export"):
-        export(run, run.attempts(), tmp_path / "out", only="never")
+        export_kernels(run, run.attempts(), tmp_path / "out", only="never")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_backend_without_a_wrapper_exports_without_one(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evokernel.reports.export.wrapper", lambda backend: None)
-    done = export(run, run.attempts(), tmp_path / "out")
-    assert not done.wrapped
-    assert not (done.kernels[0].folder / "model_new.py").exists()
-    assert "brings no PyTorch wrapper" in (done.folder / "README.md").read_text()
+def test_backend_without_wrapper_exports_kernels_only(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evokernel.reports.export.find_wrapper", lambda backend: None)
+    export = export_kernels(run, run.attempts(), tmp_path / "out")
+    assert not export.has_wrapper
+    assert not (export.kernels[0].folder / "model_new.py").exists()
+    assert "has no PyTorch wrapper" in (export.folder / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""The page of a run: complete, self-contained, and safe to open whatever a kernel or a model wrote."""
+"""The page of a run: complete, self-contained, and safe to open with any text from kernels and models."""
 
 import re
 import subprocess
@@ -6,13 +6,13 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-import made_run
 import pytest
+import sample_run
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate
 from evokernel.core.run import Run
-from evokernel.reports.page import Valued, write_report
+from evokernel.reports.page import ItemValues, write_report
 
 EVIL = '<script>alert("x")</script><img src=http://evil.example/x onerror=alert(1)>'
 
@@ -22,52 +22,54 @@ class Tags(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.found_tags: list[tuple[str, dict[str, str | None]]] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
+        self.found_tags.append((tag, dict(attrs)))
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, str]:
-    """A run in which every text that someone else wrote is an attack."""
-    tasks, attempts = made_run.made()
+    """A run in which every text from outside is an attack."""
+    tasks, attempts = sample_run.make_sample()
     tasks[0] = tasks[0].model_copy(update={"source": f"# {EVIL}\n{tasks[0].source}"})
     kernel = Candidate(backend="cpp", files={"kernel.cpp": f"// {EVIL} $x^2$\n"}, notes=EVIL)
     attempts[3] = attempts[3].model_copy(update={"candidate": kernel, "lesson": EVIL})
-    attempts[1] = made_run.attempt(tasks[1], 0, made_run.failed("build", EVIL, EVIL))
-    shown = attempts[4].shown_items[0].model_copy(update={"id": f"{EVIL}$"})
-    attempts[4:6] = [attempt.model_copy(update={"shown": (shown,)}) for attempt in attempts[4:6]]
-    run = made_run.write_run(tmp_path_factory.mktemp("page") / "run", tasks, attempts, generator={"name": "template_search", "note": EVIL})
-    value = Valued(id=EVIL, kind="trace", title=EVIL, q1=0.5, visits1=2, q2=None, visits2=0)
+    attempts[1] = sample_run.make_attempt(tasks[1], 0, sample_run.failed_outcome("build", EVIL, EVIL))
+    ref = attempts[4].shown_items[0].model_copy(update={"id": f"{EVIL}$"})
+    attempts[4:6] = [attempt.model_copy(update={"shown_items": (ref,)}) for attempt in attempts[4:6]]
+    run = sample_run.write_run(
+        tmp_path_factory.mktemp("page") / "run", tasks, attempts, generator={"name": "template_search", "note": EVIL}
+    )
+    value = ItemValues(id=EVIL, kind="trace", title=EVIL, q1=0.5, visits1=2, q2=None, visits2=0)
     return run, write_report(run, attempts, [value]).read_text()
 
 
-def test_whatever_others_wrote_is_escaped(hostile: tuple[Run, str]) -> None:
+def test_texts_from_outside_are_escaped(hostile: tuple[Run, str]) -> None:
     _, page = hostile
     assert "&lt;script&gt;" in page
-    tags = Tags(page).seen
+    tags = Tags(page).found_tags
     assert not {"script", "img", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in tags}
     assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
 
 
-def test_the_page_loads_nothing(hostile: tuple[Run, str]) -> None:
+def test_page_loads_nothing(hostile: tuple[Run, str]) -> None:
     _, page = hostile
-    for _, attributes in Tags(page).seen:
+    for _, attributes in Tags(page).found_tags:
         for name in ("src", "href", "xlink:href", "data", "action"):
             assert (attributes.get(name) or "#").startswith("#"), attributes
     assert not re.search(r"@import|url\((?!#)", page)
     assert "default-src 'none'" in page
 
 
-def test_the_page_tells_the_whole_run(hostile: tuple[Run, str]) -> None:
+def test_page_covers_the_run(hostile: tuple[Run, str]) -> None:
     run, page = hostile
     for text in (
         "made-run",
         "Operators",
         "first→best",
-        "Most useful memories",
+        "Most useful memory items",
         "+0.50",
         "CPU time per core",
         "prefers-color-scheme",
@@ -75,81 +77,81 @@ def test_the_page_tells_the_whole_run(hostile: tuple[Run, str]) -> None:
     ):
         assert text in page, text
     assert page.count("<svg") == 9
-    drawn = sorted(path.name for path in (run.folder / "plots").iterdir())
-    names = ("failures", "gains", "roles", "solved", "speedups", "spent", "trajectories", "values", "worth")
-    assert drawn == sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
+    files = sorted(path.name for path in (run.folder / "plots").iterdir())
+    names = ("best-latency", "cost", "failures", "gains", "item-values", "roles", "solved", "speedups", "value")
+    assert files == sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
 
 
-def test_no_attempts_no_values_still_a_page(tmp_path: Path) -> None:
-    run = made_run.write_run(tmp_path / "run", made_run.made()[0], [])
+def test_page_without_attempts_and_values(tmp_path: Path) -> None:
+    run = sample_run.write_run(tmp_path / "run", sample_run.make_sample()[0], [])
     page = write_report(run, [], None).read_text()
     assert "<svg" not in page
     assert "could not be read" in page
 
 
 def test_many_tasks_are_drawn_without_names(tmp_path: Path) -> None:
-    tasks = [made_run.task(f"op{n}") for n in range(70)]
-    attempts = [made_run.attempt(task, 0, made_run.passed(10.0 + n)) for n, task in enumerate(tasks)]
-    run = made_run.write_run(tmp_path / "run", tasks, attempts)
+    tasks = [sample_run.make_task(f"op{n}") for n in range(70)]
+    attempts = [sample_run.make_attempt(task, 0, sample_run.passed_outcome(10.0 + n)) for n, task in enumerate(tasks)]
+    run = sample_run.write_run(tmp_path / "run", tasks, attempts)
     write_report(run, attempts, [])
-    drawn = (run.folder / "plots" / "speedups.svg").read_text()
-    assert "70 tasks" in drawn
-    assert "op12" not in drawn
+    svg = (run.folder / "plots" / "speedups.svg").read_text()
+    assert "70 tasks" in svg
+    assert "op12" not in svg
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    run = made_run.write_run(tmp_path / "run", made_run.made()[0], [])
+def test_unwritable_folder_is_named(tmp_path: Path) -> None:
+    run = sample_run.write_run(tmp_path / "run", sample_run.make_sample()[0], [])
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="give another place with --out"):
+    with pytest.raises(UserError, match="choose another folder with --out"):
         write_report(run, [], [], tmp_path / "file" / "page.html")
 
 
-def test_elsewhere_means_that_the_run_folder_is_left_alone(tmp_path: Path) -> None:
-    run = made_run.write_run(tmp_path / "run", *made_run.made())
+def test_out_leaves_the_run_folder_unchanged(tmp_path: Path) -> None:
+    run = sample_run.write_run(tmp_path / "run", *sample_run.make_sample())
     before = sorted(path.name for path in run.folder.iterdir())
     write_report(run, run.attempts(), [], tmp_path / "there" / "page.html")
     assert (tmp_path / "there" / "page-plots" / "gains.png").is_file()
     assert sorted(path.name for path in run.folder.iterdir()) == before
 
 
-def test_what_is_odd_about_a_task_is_said(tmp_path: Path) -> None:
-    odd = made_run.task("odd").model_copy(update={"tags": ("random",)})
-    run = made_run.write_run(tmp_path / "run", [odd], [])
+def test_task_warnings_are_shown(tmp_path: Path) -> None:
+    odd = sample_run.make_task("odd").model_copy(update={"tags": ("random",)})
+    run = sample_run.write_run(tmp_path / "run", [odd], [])
     assert "no kernel can match it" in write_report(run, [], []).read_text()
 
 
-def test_plots_of_made_up_times_say_so(tmp_path: Path) -> None:
-    tasks, _ = made_run.made()
-    attempts = [made_run.attempt(tasks[0], n, made_run.passed(10.0 - n, clock="synthetic")) for n in range(2)]
-    run = made_run.write_run(tmp_path / "run", tasks, attempts)
+def test_plots_of_synthetic_times_say_so(tmp_path: Path) -> None:
+    tasks, _ = sample_run.make_sample()
+    attempts = [sample_run.make_attempt(tasks[0], n, sample_run.passed_outcome(10.0 - n, clock="synthetic")) for n in range(2)]
+    run = sample_run.write_run(tmp_path / "run", tasks, attempts)
     write_report(run, attempts, [])
-    for name in ("speedups", "gains", "trajectories"):
+    for name in ("speedups", "gains", "best-latency"):
         assert "synthetic (not measured)" in (run.folder / "plots" / f"{name}.svg").read_text()
 
 
-def test_estimates_and_their_baseline_are_named_on_the_page(tmp_path: Path) -> None:
-    tasks, _ = made_run.made()
-    attempts = [made_run.attempt(tasks[0], n, made_run.estimated(50.0 - n)) for n in range(2)]
-    run = made_run.write_run(tmp_path / "run", tasks, attempts)
+def test_page_names_estimates_and_their_baseline(tmp_path: Path) -> None:
+    tasks, _ = sample_run.make_sample()
+    attempts = [sample_run.make_attempt(tasks[0], n, sample_run.estimated_outcome(50.0 - n)) for n in range(2)]
+    run = sample_run.write_run(tmp_path / "run", tasks, attempts)
     page = write_report(run, attempts, []).read_text()
     for text in (
         "seed 0. Times: estimate (schedule).",
         "Speed-up over XLA.</b>",
-        "slower than XLA.",
-        "49.0 µs, 2.04× over XLA, estimate (schedule)",
-        "correct, 50.0 µs, estimate (schedule), 2.00×",
+        "faster than XLA; hatched bars: slower.",
+        "49.0 µs, 2.04× faster than XLA, estimate (schedule)",
+        "correct, 50.0 µs, estimate (schedule), 2.00× faster than XLA",
     ):
         assert text in page, text
     assert "± " not in page, "an estimate has no noise"
     assert "speed-up over XLA, logarithmic; estimate (schedule)" in (run.folder / "plots" / "speedups.svg").read_text()
 
 
-def test_a_full_disk_is_named_and_costs_nothing_but_the_page(tmp_path: Path) -> None:
-    run = made_run.write_run(tmp_path / "run", *made_run.made())
+def test_full_disk_is_named_and_loses_only_the_page(tmp_path: Path) -> None:
+    run = sample_run.write_run(tmp_path / "run", *sample_run.make_sample())
     before = (run.folder / "attempts.jsonl").read_bytes()
     command = f"ulimit -f 4; exec {sys.executable} -m evokernel.cli.main report {run.folder}"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert re.match(r"error: cannot write .*free some space", done.stderr.splitlines()[-1])
-    assert "first→best gain" in done.stdout
+    process = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert process.returncode == 2, process.stderr
+    assert re.match(r"error: cannot write .*[Ff]ree some space", process.stderr.splitlines()[-1])
+    assert "first→best gain" in process.stdout
     assert (run.folder / "attempts.jsonl").read_bytes() == before

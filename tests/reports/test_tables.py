@@ -1,9 +1,9 @@
-"""Tables and figures as people read them."""
+"""Tables and formatted figures."""
 
-import made_run
 import pytest
+import sample_run
 
-from evokernel.cli.report import show
+from evokernel.cli.report import format_report_table
 from evokernel.core.records import Usage
 from evokernel.reports import formatting, metrics, tables
 
@@ -21,58 +21,68 @@ softmax      –              –        –       –         –           –
 matmul       –              –        –       –         –           –        –  –              0/0"""
 
 
-def test_the_table_of_operators() -> None:
-    table = tables.operators(metrics.by_task(*made_run.made()))
-    assert show(table, title=False).rpartition("\n")[0] == GOLDEN
+def test_operator_table() -> None:
+    table = tables.operator_table(metrics.group_by_task(*sample_run.make_sample()))
+    assert format_report_table(table, title=False).rpartition("\n")[0] == GOLDEN
     assert "CPU time per core" in table.note
 
 
-def estimated() -> list[metrics.Tried]:
-    tasks, _ = made_run.made()
-    found = (made_run.estimated(100.0), made_run.estimated(50.0, bottleneck="step_overhead"))
-    attempts = [made_run.attempt(tasks[0], n, outcome) for n, outcome in enumerate(found)]
-    return metrics.by_task(tasks, [*attempts, made_run.attempt(tasks[1], 0, made_run.failed("build", "vmem"))])
+def make_estimated_results() -> list[metrics.TaskResult]:
+    tasks, _ = sample_run.make_sample()
+    outcomes = (sample_run.estimated_outcome(100.0), sample_run.estimated_outcome(50.0, bottleneck="step_overhead"))
+    attempts = [sample_run.make_attempt(tasks[0], n, outcome) for n, outcome in enumerate(outcomes)]
+    return metrics.group_by_task(tasks, [*attempts, sample_run.make_attempt(tasks[1], 0, sample_run.failed_outcome("build", "vmem"))])
 
 
 def test_estimates_and_their_baseline_are_named() -> None:
-    table = tables.operators(estimated())
-    assert show(table, title=False).rpartition("\n")[0] == ESTIMATED
+    table = tables.operator_table(make_estimated_results())
+    assert format_report_table(table, title=False).rpartition("\n")[0] == ESTIMATED
     assert table.caption.startswith("Times: estimate (schedule). round: ")
-    assert "XLA: XLA's own program for the reference; speed-up: XLA over best; " in table.caption
-    assert dict(tables.totals(estimated(), 1.0))["speed-up over XLA"].startswith("geometric mean 2.00×")
-    assert tables.fast(estimated()).title == "Faster than p times XLA (fast_p)"
+    assert (
+        "XLA: XLA's own program for the reference; speed-up: latency of XLA / latency of best (above 1×: the kernel is faster); "
+        in table.caption
+    )
+    assert "bound by: resource that limits the best kernel (step_overhead = fixed cost of a grid step)" in table.caption
+    assert (
+        dict(tables.run_totals(make_estimated_results(), 1.0))["speed compared with XLA"]
+        == "geometric mean 2.00× faster than XLA, 1 solved task"
+    )
+    assert tables.fast_p_table(make_estimated_results()).note == "Share of tasks whose best kernel is more than p times as fast as XLA."
 
 
-def test_different_baselines_are_not_given_one_name() -> None:
-    tasks, _ = made_run.made()
-    mixed = [made_run.attempt(tasks[0], 0, made_run.estimated(50.0)), made_run.attempt(tasks[1], 0, made_run.passed(50.0))]
-    found = metrics.by_task(tasks, mixed)
-    assert [column.name for column in tables.operators(found).columns if column.name in ("XLA", "PyTorch eager", "baseline")] == [
+def test_mixed_baselines_have_no_common_name() -> None:
+    tasks, _ = sample_run.make_sample()
+    attempts = [
+        sample_run.make_attempt(tasks[0], 0, sample_run.estimated_outcome(50.0)),
+        sample_run.make_attempt(tasks[1], 0, sample_run.passed_outcome(50.0)),
+    ]
+    results = metrics.group_by_task(tasks, attempts)
+    assert [column.name for column in tables.operator_table(results).columns if column.name in ("XLA", "PyTorch eager", "baseline")] == [
         "baseline"
     ]
-    assert "speed-up over PyTorch eager, XLA" in dict(tables.totals(found, 1.0))
+    assert "speed compared with PyTorch eager, XLA" in dict(tables.run_totals(results, 1.0))
 
 
-@pytest.mark.parametrize(("columns", "left_out"), [(120, []), (86, ["gates"]), (74, ["gates", "round", "first"])])
-def test_a_narrow_terminal_gets_fewer_columns(columns: int, left_out: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evokernel.cli.output.room", lambda: columns)
-    monkeypatch.setattr("evokernel.cli.report.room", lambda: columns)
-    text = show(tables.operators(estimated()), title=False)
+@pytest.mark.parametrize(("columns", "dropped_columns"), [(120, []), (86, ["gates"]), (74, ["gates", "round", "first"])])
+def test_narrow_terminal_drops_columns(columns: int, dropped_columns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evokernel.cli.output.terminal_width", lambda: columns)
+    monkeypatch.setattr("evokernel.cli.report.terminal_width", lambda: columns)
+    text = format_report_table(tables.operator_table(make_estimated_results()), title=False)
     assert max(map(len, text.splitlines())) <= columns
     head, words_below = text.partition("─")[0], " ".join(text.rpartition("Times: ")[2].split())
-    assert [name for name in ("gates", "round", "first") if name not in head.replace("first→", "").split()] == left_out
-    assert [name for name in ("gates", "round") if f"{name}: " not in words_below] == left_out[:2]
+    assert [name for name in ("gates", "round", "first") if name not in head.replace("first→", "").split()] == dropped_columns
+    assert [name for name in ("gates", "round") if f"{name}: " not in words_below] == dropped_columns[:2]
     assert all(name in head for name in ("best", "XLA", "floor", "bound", "failures"))
 
 
-def test_synthetic_times_are_called_so() -> None:
-    tasks, _ = made_run.made()
-    made_up = made_run.attempt(tasks[0], 0, made_run.passed(5.0, clock="synthetic"))
-    assert "synthetic (not measured)" in tables.operators(metrics.by_task(tasks, [made_up])).note
+def test_synthetic_times_are_labelled() -> None:
+    tasks, _ = sample_run.make_sample()
+    synthetic = sample_run.make_attempt(tasks[0], 0, sample_run.passed_outcome(5.0, clock="synthetic"))
+    assert "synthetic (not measured)" in tables.operator_table(metrics.group_by_task(tasks, [synthetic])).note
 
 
-def test_totals_give_round_one_in_brackets() -> None:
-    lines = dict(tables.totals(metrics.by_task(*made_run.made()), 61.0))
+def test_totals_show_round_one_in_brackets() -> None:
+    lines = dict(tables.run_totals(metrics.group_by_task(*sample_run.make_sample()), 61.0))
     assert lines["compiled (CR)"] == "(round 1: 67 %) 100 %, 3 of 3 tasks"
     assert lines["correct (Acc)"] == "(round 1: 33 %) 67 %, 2 of 3 tasks"
     assert lines["first→best gain"] == "median 2.50×, middle half 1.75× to 3.25×"
@@ -80,46 +90,46 @@ def test_totals_give_round_one_in_brackets() -> None:
     assert lines["cost"] == "none (no model was called)"
 
 
-def test_totals_of_nothing_hold_no_noughts_for_what_was_not_measured() -> None:
-    lines = dict(tables.totals(metrics.by_task(made_run.made()[0], []), None))
+def test_totals_without_attempts_have_no_zeros() -> None:
+    lines = dict(tables.run_totals(metrics.group_by_task(sample_run.make_sample()[0], []), None))
     assert lines["first→best gain"] == formatting.UNKNOWN
-    assert formatting.UNKNOWN in lines["speed-up over the baseline"]
+    assert formatting.UNKNOWN in lines["speed compared with the baseline"]
     assert lines["time"] == "not measured"
 
 
-def test_categories_and_reasons() -> None:
-    found = metrics.by_task(*made_run.made())
-    assert [row[:4] for row in tables.categories(found).rows] == [("activation", 1, 1, 1), ("matmul", 1, 1, 0), ("softmax", 1, 1, 1)]
-    assert tables.failures(found).rows[0] == ("mismatch", 3, 2)
-    assert tables.reasons(made_run.made()[1], most=1) == "mismatch 3, +3"
+def test_category_and_failure_tables() -> None:
+    results = metrics.group_by_task(*sample_run.make_sample())
+    assert [row[:4] for row in tables.category_table(results).rows] == [("activation", 1, 1, 1), ("matmul", 1, 1, 0), ("softmax", 1, 1, 1)]
+    assert tables.failure_table(results).rows[0] == ("mismatch", 3, 2)
+    assert tables.format_failures(sample_run.make_sample()[1], max_reasons=1) == "mismatch 3, +3"
 
 
-def test_names_are_short_only_where_all_share_a_suite() -> None:
-    assert tables.short_names(["a/x", "a/y"]) == {"a/x": "x", "a/y": "y"}
-    assert tables.short_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}
+def test_names_are_shortened_only_within_one_suite() -> None:
+    assert tables.shorten_task_names(["a/x", "a/y"]) == {"a/x": "x", "a/y": "y"}
+    assert tables.shorten_task_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}
 
 
 @pytest.mark.parametrize(
     ("us", "text"),
     [(None, "–"), (0.123, "0.12 µs"), (9.996, "10.0 µs"), (412.4, "412 µs"), (999.9, "1.00 ms"), (4120.0, "4.12 ms"), (2.5e6, "2.50 s")],
 )
-def test_latency(us: float | None, text: str) -> None:
-    assert formatting.latency(us) == text
+def test_latency_format(us: float | None, text: str) -> None:
+    assert formatting.format_latency(us) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.04, "0.0 s"), (41, "41 s"), (290, "4 min 50 s"), (7384, "2 h 03 min"), (None, "not measured")]
 )
-def test_duration(seconds: float | None, text: str) -> None:
-    assert formatting.duration(seconds) == text
+def test_duration_format(seconds: float | None, text: str) -> None:
+    assert formatting.format_duration(seconds) == text
 
 
-def test_a_backend_for_a_chip_names_it() -> None:
-    assert formatting.backend("pallas", {"versions": {"chip": "v6e"}}) == "pallas (v6e)"
-    assert formatting.backend("cpp", {"versions": {}, "hardware": {}}) == formatting.backend("cpp", {}) == "cpp"
+def test_backend_format_names_the_chip() -> None:
+    assert formatting.format_backend("pallas", {"versions": {"chip": "v6e"}}) == "pallas (v6e)"
+    assert formatting.format_backend("cpp", {"versions": {}, "hardware": {}}) == formatting.format_backend("cpp", {}) == "cpp"
 
 
-def test_cost_in_words() -> None:
-    assert formatting.cost(Usage()) == "none (no model was called)"
-    assert formatting.cost(made_run.with_usage(None)) == "not reported"
-    assert formatting.cost(made_run.with_usage(0.25)) == "$0.2500"
+def test_cost_format() -> None:
+    assert formatting.format_cost(Usage()) == "none (no model was called)"
+    assert formatting.format_cost(sample_run.make_usage(None)) == "not reported"
+    assert formatting.format_cost(sample_run.make_usage(0.25)) == "$0.2500"

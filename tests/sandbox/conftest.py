@@ -1,4 +1,4 @@
-"""A way to put Python text into a jailed process, as the judge does it, and hear what became of it."""
+"""Fixtures that run Python text in a sandboxed process, as the verifier does, and return its result."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from evokernel.core import isolated_python
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import profiles
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.shared_buffers import Arena
 
@@ -27,12 +27,12 @@ def backends_are_importable(monkeypatch):
 
 @pytest.fixture(scope="session")
 def doubling():
-    return load(str(BACKENDS / "doubling.py"))[0]
+    return load_tasks(str(BACKENDS / "doubling.py"))[0]
 
 
 @pytest.fixture
-def started(doubling, tmp_path):
-    """A jailed child, ready, with a candidate's text in its folder."""
+def start_candidate_process(doubling, tmp_path):
+    """Start a sandboxed candidate process with a candidate's text in its folder."""
 
     def start(name, backend, text, file_bytes=1 << 20):
         work = tmp_path / "work"
@@ -40,77 +40,77 @@ def started(doubling, tmp_path):
         (work / "kernel.py").write_text(text)
         candidate = Candidate(backend=name, files={"kernel.py": text})
         job = Job(backend=name, settings={"where": str(tmp_path)}, task=doubling, candidate=candidate, timeout_s=20)
-        child = CandidateProcess(job, backend, work, Arena(4096, 4096, 0), 1, 1 << 30, file_bytes)
-        child.wait_ready()
-        return child
+        process = CandidateProcess(job, backend, work, Arena(4096, 4096, 0), 1, 1 << 30, file_bytes)
+        process.wait_ready()
+        return process
 
     return start
 
 
 @pytest.fixture(scope="session")
-def prober():
-    """A process that tries texts in jails, each in a copy of its own."""
+def probe_process():
+    """A process that runs each text in a sandboxed fork."""
     sys.path.insert(0, str(Path(__file__).parent))
-    command = isolated_python.isolated_command("prober", "main")
+    command = isolated_python.isolated_command("probe_server", "main")
     sys.path.pop(0)
-    bare = {"PATH": "/usr/bin:/bin"}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=bare) as process:
+    environment = {"PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
         yield process
         process.stdin.close()
 
 
 @pytest.fixture
-def tried(prober, tmp_path):
-    """What became of a text in the jail of a process that runs kernels, or that has a card's device files: how it ended, what it raised."""
+def run_probe(probe_process, tmp_path):
+    """Run a text in the sandbox of a kernel, or of a process with device files; return the exit code and the exception."""
 
-    def attempt(text, late=False, on_card=()):
+    def run_text(text, late=False, device_files=()):
         cwd = tmp_path / "scratch"
         cwd.mkdir(exist_ok=True)
-        if on_card:
-            plan = profiles.card(None, [], str(cwd), on_card, {"RLIMIT_FSIZE": 1 << 20})
+        if device_files:
+            plan = profiles.plan_device_kernel(None, [], str(cwd), device_files, {"RLIMIT_FSIZE": 1 << 20})
         else:
-            plan = profiles.kernel(None, [], 1, {"RLIMIT_FSIZE": 1 << 20, "RLIMIT_NPROC": 0})
+            plan = profiles.plan_kernel(None, [], 1, {"RLIMIT_FSIZE": 1 << 20, "RLIMIT_NPROC": 0})
             if "limits" in plan:
-                plan["more_memory"] = 1 << 30
-        prober.stdin.write(json.dumps({"plan": plan, "text": text, "late": late, "where": str(tmp_path), "cwd": str(cwd)}) + "\n")
-        prober.stdin.flush()
-        code, said = json.loads(prober.stdout.readline())
+                plan["extra_memory_bytes"] = 1 << 30
+        probe_process.stdin.write(json.dumps({"plan": plan, "text": text, "late": late, "where": str(tmp_path), "cwd": str(cwd)}) + "\n")
+        probe_process.stdin.flush()
+        code, message = json.loads(probe_process.stdout.readline())
         shutil.rmtree(cwd)
-        return code, said
+        return code, message
 
-    return attempt
+    return run_text
 
 
 @pytest.fixture
-def loaded(started, tmp_path):
-    """Why loading a candidate failed in a real child, as reason and detail; nothing when it did not."""
+def load_candidate(start_candidate_process, tmp_path):
+    """Load a candidate in a real candidate process; return reason and detail of the failure, or empty texts."""
 
-    def found(text):
+    def run_text(text):
         from hostile_backend import Hostile
 
-        with closing(started("hostile_backend:Hostile", Hostile(str(tmp_path)), text)) as child:
+        with closing(start_candidate_process("hostile_backend:Hostile", Hostile(str(tmp_path)), text)) as process:
             try:
-                child.load()
+                process.load()
             except CandidateError as error:
                 return error.reason, error.detail
             return "", ""
 
-    return found
+    return run_text
 
 
 @pytest.fixture
-def traced(started, tmp_path):
-    """The same for tracing."""
+def trace_candidate(start_candidate_process, tmp_path):
+    """Trace a candidate in a real candidate process; return reason and detail of the failure, or empty texts."""
 
-    def found(text):
+    def run_text(text):
         from traced_backend import Traced
 
         backend = Traced(str(tmp_path))
-        with closing(started("traced_backend:Traced", backend, text, 4 << 20)) as child:
+        with closing(start_candidate_process("traced_backend:Traced", backend, text, 4 << 20)) as process:
             try:
-                child.prepare("trace", child.workdir, {}, child.workdir / "programs")
+                process.prepare("trace", process.workdir, {}, process.workdir / "programs")
             except CandidateError as error:
                 return error.reason, error.detail
             return "", ""
 
-    return found
+    return run_text

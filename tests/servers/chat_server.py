@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat service on loopback that behaves, or misbehaves, as a script says."""
+"""An OpenAI-compatible chat service on the loopback interface whose behaviour, including failures, a script defines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True)
 class Behaviour:
-    """How one request is answered. It streams when the request asks for it, unless `stream` says otherwise."""
+    """How one request is answered. The answer is streamed if the request asks for it, unless `stream` overrides this."""
 
     text: str = "hello"
     status: int = 200
@@ -23,27 +23,27 @@ class Behaviour:
     finish_reason: str | None = "stop"
     refusal: str | None = None
     body: bytes | None = None
-    """Sent as it is, instead of an answer."""
+    """Sent verbatim instead of an answer."""
     error: dict[str, object] | None = None
     """The error object of a status other than 200, or of an event in the stream."""
     stream: bool | None = None
     usage_first: bool = False
-    """Tells its usage in the first event, before the text."""
+    """Report the usage in the first event, before the text."""
     cut_after: int | None = None
-    """Breaks the connection after so many events (or, unstreamed, bytes)."""
+    """Break the connection after this many events (without streaming: bytes)."""
     stall_after: int | None = None
-    """Sends nothing more after so many events (or, unstreamed, bytes) until the server is closed."""
+    """Stop sending after this many events (without streaming: bytes) until the server is closed."""
     keep_alive: bool = False
-    """While stalled, sends comments (or, unstreamed, blanks) that carry nothing."""
+    """While stalled, send comments (without streaming: blanks)."""
     wait_for: threading.Event | None = None
-    """Answers only once this is set."""
+    """Answer only when this is set."""
 
 
 Script = Callable[[dict, int], Behaviour]
 
 
 class ChatServer:
-    """`with ChatServer(script) as server: server.base_url`. The script sees the request's JSON and how many came before it."""
+    """`with ChatServer(script) as server: server.base_url`. The script gets the request's JSON and the number of earlier requests."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -76,13 +76,13 @@ class ChatServer:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers POST /v1/chat/completions."""
+    """Answer POST /v1/chat/completions."""
 
     chat: ChatServer
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["Content-Length"]))
@@ -102,49 +102,49 @@ class Handler(BaseHTTPRequestHandler):
                 self.chat.under_way -= 1
 
     def answer(self, request: dict, behaviour: Behaviour) -> None:
-        streamed = bool(request.get("stream")) if behaviour.stream is None else behaviour.stream
+        is_stream = bool(request.get("stream")) if behaviour.stream is None else behaviour.stream
         if self.path != "/v1/chat/completions":
-            self.whole(404, {}, json.dumps({"error": {"message": "not found"}}).encode(), behaviour)
+            self.send_body(404, {}, json.dumps({"error": {"message": "not found"}}).encode(), behaviour)
         elif behaviour.body is not None:
-            kind = "text/event-stream" if streamed else "application/json"
-            self.whole(behaviour.status, {"Content-Type": kind, **behaviour.headers}, behaviour.body, behaviour)
+            kind = "text/event-stream" if is_stream else "application/json"
+            self.send_body(behaviour.status, {"Content-Type": kind, **behaviour.headers}, behaviour.body, behaviour)
         elif behaviour.status != 200:
             error = behaviour.error or {"message": f"scripted {behaviour.status}"}
-            self.whole(behaviour.status, behaviour.headers, json.dumps({"error": error}).encode(), behaviour)
-        elif streamed:
-            self.events(request, behaviour)
+            self.send_body(behaviour.status, behaviour.headers, json.dumps({"error": error}).encode(), behaviour)
+        elif is_stream:
+            self.send_events(request, behaviour)
         else:
-            self.whole(200, behaviour.headers, json.dumps(completion(request, behaviour)).encode(), behaviour)
+            self.send_body(200, behaviour.headers, json.dumps(completion(request, behaviour)).encode(), behaviour)
 
-    def whole(self, status: int, headers: dict[str, str], body: bytes, behaviour: Behaviour) -> None:
+    def send_body(self, status: int, headers: dict[str, str], body: bytes, behaviour: Behaviour) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
         if behaviour.cut_after is not None:
             self.wfile.write(body[: behaviour.cut_after])
-            self.cut()
+            self.cut_connection()
         elif behaviour.stall_after is not None:
             self.wfile.write(body[: behaviour.stall_after])
             self.stall(behaviour, b" ")
         else:
             self.wfile.write(body)
 
-    def events(self, request: dict, behaviour: Behaviour) -> None:
+    def send_events(self, request: dict, behaviour: Behaviour) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for number, event in enumerate(stream(request, behaviour)):
             if number == behaviour.cut_after:
-                return self.cut()
+                return self.cut_connection()
             if number == behaviour.stall_after:
                 return self.stall(behaviour, chunk(b": still here\n\n"))
             self.wfile.write(chunk(event))
             self.wfile.flush()
         self.wfile.write(chunk(b""))
 
-    def cut(self) -> None:
+    def cut_connection(self) -> None:
         self.wfile.flush()
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
@@ -159,31 +159,31 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def chunk(data: bytes) -> bytes:
-    """A piece of a body of unknown length."""
+    """One chunk of a body with chunked transfer encoding."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
 def usage(behaviour: Behaviour) -> dict[str, object]:
-    read, written = behaviour.usage or (0, 0)
+    input_tokens, output_tokens = behaviour.usage or (0, 0)
     details = {} if behaviour.cached is None else {"prompt_tokens_details": {"cached_tokens": behaviour.cached}}
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written, **details}
+    return {"prompt_tokens": input_tokens, "completion_tokens": output_tokens, "total_tokens": input_tokens + output_tokens, **details}
 
 
 def completion(request: dict, behaviour: Behaviour) -> dict[str, object]:
-    """A whole answer."""
+    """A complete answer."""
     message = {"role": "assistant", "content": None if behaviour.refusal else behaviour.text, "refusal": behaviour.refusal}
-    whole: dict[str, object] = {
+    answer: dict[str, object] = {
         "id": "c",
         "object": "chat.completion",
         "created": 0,
         "model": request["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": behaviour.finish_reason}],
     }
-    return whole | ({"usage": usage(behaviour)} if behaviour.usage else {})
+    return answer | ({"usage": usage(behaviour)} if behaviour.usage else {})
 
 
 def stream(request: dict, behaviour: Behaviour) -> list[bytes]:
-    """The events of a streamed answer: the text in pieces, the end, the usage if it was asked for, and [DONE]."""
+    """The events of a streamed answer: the text in pieces, the end, the usage if requested, and [DONE]."""
 
     def event(**fields: object) -> bytes:
         return (
@@ -193,12 +193,12 @@ def stream(request: dict, behaviour: Behaviour) -> list[bytes]:
     def choice(delta: dict[str, object], finish: str | None = None) -> bytes:
         return event(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
 
-    asked = bool((request.get("stream_options") or {}).get("include_usage"))
-    tell = [event(choices=[], usage=usage(behaviour))] if behaviour.usage and (asked or behaviour.usage_first) else []
+    wants_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+    usage_event = [event(choices=[], usage=usage(behaviour))] if behaviour.usage and (wants_usage or behaviour.usage_first) else []
     part, text = ("refusal", behaviour.refusal) if behaviour.refusal else ("content", behaviour.text)
     step = max(1, len(text) // 4)
     pieces = [choice({part: text[i : i + step]}) for i in range(0, len(text), step)]
-    first, last = (tell, []) if behaviour.usage_first else ([], tell)
-    broken = [event(error=behaviour.error)] if behaviour.error else []
+    first, last = (usage_event, []) if behaviour.usage_first else ([], usage_event)
+    error_event = [event(error=behaviour.error)] if behaviour.error else []
     end = [choice({}, behaviour.finish_reason)] if behaviour.finish_reason else []
-    return [choice({"role": "assistant", "content": ""}), *first, *pieces, *broken, *end, *last, b"data: [DONE]\n\n"]
+    return [choice({"role": "assistant", "content": ""}), *first, *pieces, *error_event, *end, *last, b"data: [DONE]\n\n"]

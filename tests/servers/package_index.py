@@ -1,4 +1,4 @@
-"""A package index on loopback that pip can download from, and that misbehaves as told."""
+"""A package index on the loopback interface that pip can download from, with optional failures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-def wheel(name: str, version: str, members: dict[str, bytes]) -> bytes:
-    """A wheel with these files in it."""
+def make_wheel(name: str, version: str, members: dict[str, bytes]) -> bytes:
+    """A wheel that contains these files."""
     info = f"{name.replace('-', '_')}-{version}.dist-info"
     files = {
         **members,
@@ -35,20 +35,20 @@ def prepare_metadata_for_build_wheel(folder, settings=None):
 """
 
 
-def archive(name: str, version: str, files: dict[str, bytes]) -> bytes:
-    """A source archive with these files in it, which needs nothing to be looked at."""
+def make_archive(name: str, version: str, files: dict[str, bytes]) -> bytes:
+    """A source archive that contains these files, whose metadata pip can read without dependencies."""
     top = f"{name.replace('-', '_')}-{version}"
-    own = {
+    own_files = {
         "pyproject.toml": b'[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
         "backend.py": (BACKEND % (top, name, version)).encode(),
         "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
     }
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as packed:
-        for path, data in {**own, **files}.items():
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for path, data in {**own_files, **files}.items():
             member = tarfile.TarInfo(f"{top}/{path}")
             member.size = len(data)
-            packed.addfile(member, io.BytesIO(data))
+            tar.addfile(member, io.BytesIO(data))
     return out.getvalue()
 
 
@@ -57,15 +57,15 @@ class PackageIndex:
 
     def __init__(self) -> None:
         self.wheels: dict[str, tuple[str, bytes]] = {}
-        self.cut: set[str] = set()
+        self.truncated: set[str] = set()
         """Packages whose download breaks off in the middle."""
         self.downloads: list[str] = []
 
     def put(self, name: str, version: str, members: dict[str, bytes]) -> None:
-        self.wheels[name] = (f"{name.replace('-', '_')}-{version}-py3-none-any.whl", wheel(name, version, members))
+        self.wheels[name] = (f"{name.replace('-', '_')}-{version}-py3-none-any.whl", make_wheel(name, version, members))
 
     def put_source(self, name: str, version: str, files: dict[str, bytes]) -> bytes:
-        data = archive(name, version, files)
+        data = make_archive(name, version, files)
         self.wheels[name] = (f"{name.replace('-', '_')}-{version}.tar.gz", data)
         return data
 
@@ -76,7 +76,7 @@ class PackageIndex:
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         return self
 
-    def __exit__(self, *trouble: object) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.http.shutdown()
         self.http.server_close()
 
@@ -92,17 +92,17 @@ class Handler(BaseHTTPRequestHandler):
         file, data = self.index.wheels[name]
         if self.path.endswith((".whl", ".tar.gz")):
             self.index.downloads.append(name)
-            self.answer("application/octet-stream", data, len(data) // 2 if name in self.index.cut else len(data))
+            self.answer("application/octet-stream", data, len(data) // 2 if name in self.index.truncated else len(data))
         else:
             page = f'<!DOCTYPE html><html><body><a href="/files/{name}/{file}">{file}</a></body></html>'.encode()
             self.answer("text/html", page, len(page))
 
-    def answer(self, kind: str, data: bytes, sent: int) -> None:
+    def answer(self, kind: str, data: bytes, size: int) -> None:
         self.send_response(200)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data[:sent])
+        self.wfile.write(data[:size])
 
     def log_message(self, *words: object) -> None:
         pass

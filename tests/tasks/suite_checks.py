@@ -1,4 +1,4 @@
-"""What every task that ships must be: a check for each, to be run from a file per suite so that suites can be checked side by side."""
+"""Checks that every task of this package must pass; one test file per suite, so that suites can be tested in parallel."""
 
 from __future__ import annotations
 
@@ -8,55 +8,57 @@ import pytest
 from sampling import one_in
 
 from evokernel.core.records import Task
-from evokernel.experiments.task_lint import SIZES, flaws_of
+from evokernel.experiments.task_lint import SIZES, find_issues
 from evokernel.reference.module import Reference
-from evokernel.reference.signature import signature
-from evokernel.reference.sizes import ELEMENTS
-from evokernel.tasks.loader import TaskFile, derived, files, read
+from evokernel.reference.signature import make_signature
+from evokernel.reference.sizes import MAX_CHECK_ELEMENTS
+from evokernel.tasks.loader import TaskFile, derive_task, find_task_files, read_source
 
-SECONDS = 10
-"""Of processor time, for a reference at small size."""
-BENCH = 1 << 23
-"""Elements, all tensors together: what a laptop still judges."""
-
-
-def every(suite: str, part: int = 0, parts: int = 1):
-    """The suite's tasks, or every so-many-th of them, as a parametrisation; a sixth of those unless all are asked for."""
-    return pytest.mark.parametrize("file", one_in(10, files(suite)[part::parts], lambda file: file.id))
+MAX_SECONDS = 10
+"""CPU time limit of a reference at small size."""
+MAX_BENCH_ELEMENTS = 1 << 23
+"""Largest total number of elements at bench size, so that a laptop can verify the task."""
 
 
-def check(file: TaskFile) -> Task:
-    """Runs at three sizes, by its seed alone, and nothing trivial passes at either tolerance; returns what was derived."""
-    task = derived(file, read(file.path))
+def parametrize_tasks(suite: str, part: int = 0, parts: int = 1):
+    """Parametrize a test with the tasks of a suite, or with every `parts`-th of them; nine of ten are marked slow."""
+    return pytest.mark.parametrize("file", one_in(10, find_task_files(suite)[part::parts], lambda file: file.id))
+
+
+def check_task(file: TaskFile) -> Task:
+    """Check that a task runs at three sizes, and that no trivial kernel passes at either tolerance; return the task."""
+    task = derive_task(file, read_source(file.path))
     assert task.tags == ()
-    assert list(flaws_of(task)) == []
+    assert list(find_issues(task)) == []
     bench = [tensor.shape for tensor in (*task.signature.inputs, *task.signature.params, *task.signature.outputs)]
     shapes = [bench, *(shapes_at(task, size) for size in SIZES[1:])]
     assert shapes[0] != shapes[1] != shapes[2] != shapes[0]
-    assert elements(shapes[0]) <= BENCH
-    assert elements(shapes[1]) <= ELEMENTS
-    changed = {key: value for key, value in task.sizes["held_out"].items() if task.sizes["small"].get(key) != value}
-    assert any(value % 2 for value in changed.values()), f"nothing odd in {task.sizes['held_out']}"
+    assert count_elements(shapes[0]) <= MAX_BENCH_ELEMENTS
+    assert count_elements(shapes[1]) <= MAX_CHECK_ELEMENTS
+    new_values = {key: value for key, value in task.sizes["held_out"].items() if task.sizes["small"].get(key) != value}
+    assert any(value % 2 for value in new_values.values()), f"no odd value in {task.sizes['held_out']}"
     assert task.work.flops > 0 or task.family in ("gather", "sorting")
     assert task.work.bytes > 0 < task.work.peak_bytes
     return task
 
 
 def shapes_at(task: Task, size: str) -> list[tuple[int, ...]]:
-    """The shape of every tensor at a size, whose kind and names must be those of bench."""
+    """Return the shapes of all tensors at a size; names and dtypes must equal those at bench size."""
     reference = Reference(task.source, task.id, task.sizes[size])
     started = time.process_time()
     sample = reference.sample(7)
-    found = signature(sample, reference.run(sample))
-    assert size != "small" or time.process_time() - started < SECONDS
-    wanted = task.signature
-    assert [(t.name, t.dtype) for t in (*found.inputs, *found.params)] == [(t.name, t.dtype) for t in (*wanted.inputs, *wanted.params)]
-    assert [(n.name, n.kind) for n in found.scalars] == [(n.name, n.kind) for n in wanted.scalars]
-    return [tensor.shape for tensor in (*found.inputs, *found.params, *found.outputs)]
+    signature = make_signature(sample, reference.run(sample))
+    assert size != "small" or time.process_time() - started < MAX_SECONDS
+    expected = task.signature
+    assert [(t.name, t.dtype) for t in (*signature.inputs, *signature.params)] == [
+        (t.name, t.dtype) for t in (*expected.inputs, *expected.params)
+    ]
+    assert [(n.name, n.kind) for n in signature.scalars] == [(n.name, n.kind) for n in expected.scalars]
+    return [tensor.shape for tensor in (*signature.inputs, *signature.params, *signature.outputs)]
 
 
-def elements(shapes: list[tuple[int, ...]]) -> int:
-    """All of them."""
+def count_elements(shapes: list[tuple[int, ...]]) -> int:
+    """Return the total number of elements."""
     total = 0
     for shape in shapes:
         count = 1

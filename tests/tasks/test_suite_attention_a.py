@@ -1,8 +1,8 @@
-"""Every other task of attention."""
+"""Half of the tasks of suite attention."""
 
-from suite_checks import check, every
+from suite_checks import check_task, parametrize_tasks
 
 
-@every("attention", part=0, parts=2)
-def test_a_sound_task(file):
-    check(file)
+@parametrize_tasks("attention", part=0, parts=2)
+def test_task_is_sound(file):
+    check_task(file)

@@ -1,14 +1,14 @@
-"""Families told from a source's calls."""
+"""Operator families derived from the calls in a source."""
 
 from __future__ import annotations
 
 import pytest
 
-from evokernel.tasks.family import FAMILIES, families
+from evokernel.tasks.family import FAMILIES, classify_operator
 
 
 def model(forward: str, init: str = "pass", arguments: str = "x, y=None") -> str:
-    """A task file with this arithmetic."""
+    """Return the source of a task file with this forward method."""
     return (
         f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n"
         f"    def forward(self, {arguments}):\n        {forward}\n"
@@ -53,24 +53,24 @@ CASES = [
 
 
 @pytest.mark.parametrize(("expected", "forward", "init"), CASES)
-def test_a_family_is_told_from_the_calls(expected, forward, init):
-    assert families(model(forward, init)).main == expected
+def test_family_follows_from_the_calls(expected, forward, init):
+    assert classify_operator(model(forward, init)).main == expected
 
 
-def test_a_reduction_against_targets_is_a_loss():
+def test_reduction_with_targets_is_a_loss():
     hinge = "return torch.mean(torch.clamp(1 - predictions * targets, min=0))"
-    assert families(model(hinge, arguments="predictions, targets")).main == "loss"
-    assert families(model(hinge, arguments="predictions, others")).main == "reduction"
+    assert classify_operator(model(hinge, arguments="predictions, targets")).main == "loss"
+    assert classify_operator(model(hinge, arguments="predictions, others")).main == "reduction"
 
 
-def test_every_family_is_covered_and_the_files_own_word_wins():
-    assert {expected for expected, _, _ in CASES} == set(FAMILIES) - {"optimiser"}  # which nothing but its name tells
-    assert families('FAMILY = "stencil"\n' + model("return x @ y")).main == "stencil"
-    assert families("FAMILY = 3\n" + model("return x @ y")).main == "matmul"
+def test_every_family_is_covered_and_declared_family_wins():
+    assert {expected for expected, _, _ in CASES} == set(FAMILIES) - {"optimiser"}  # which cannot be derived from calls
+    assert classify_operator('FAMILY = "stencil"\n' + model("return x @ y")).main == "stencil"
+    assert classify_operator("FAMILY = 3\n" + model("return x @ y")).main == "matmul"
 
 
-def test_what_a_sequence_is_made_of():
-    found = families('CATEGORY = "blocks"\n' + model("return torch.relu(self.norm(x @ y))", "self.norm = nn.LayerNorm(4)"))
-    assert found.main == "fuse"
-    assert set(found.parts) == {"matmul", "normalisation", "activation"}
-    assert found.category == "blocks"
+def test_fused_operator_lists_its_parts():
+    families = classify_operator('CATEGORY = "blocks"\n' + model("return torch.relu(self.norm(x @ y))", "self.norm = nn.LayerNorm(4)"))
+    assert families.main == "fuse"
+    assert set(families.parts) == {"matmul", "normalisation", "activation"}
+    assert families.category == "blocks"

@@ -1,11 +1,11 @@
-"""A small task, and a way to put a candidate before the judge."""
+"""A small task, and fixtures that verify a candidate's text."""
 
 from pathlib import Path
 
 import pytest
 
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 
 HERE = Path(__file__).parent
@@ -18,14 +18,14 @@ def hostile_is_importable(monkeypatch):
 
 @pytest.fixture(scope="session")
 def doubling(tmp_path_factory):
-    return load(str(HERE / "doubling.py"))[0]
+    return load_tasks(str(HERE / "doubling.py"))[0]
 
 
 @pytest.fixture
 def hostile(doubling, tmp_path):
-    """Judges Python text; `clock` is synthetic unless timing matters."""
+    """Verify Python text; `clock` is synthetic unless timing matters."""
 
-    def judge(text, clock="synthetic", timeout_s=20.0):
+    def verify_text(text, clock="synthetic", timeout_s=20.0):
         candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": text})
         job = Job(
             backend=candidate.backend,
@@ -37,16 +37,18 @@ def hostile(doubling, tmp_path):
         )
         return verify(job)
 
-    return judge
+    return verify_text
 
 
 @pytest.fixture
 def compiled(tmp_path):
-    """Judges C++ text against a task given as Python text."""
+    """Verify C++ text for a task in Python text."""
 
-    def judge(task, code, **job):
+    def verify_text(task, code, **job):
         path = tmp_path / "task.py"
         path.write_text(task)
-        return verify(Job(backend="cpp", task=load(str(path))[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": code}), **job))
+        return verify(
+            Job(backend="cpp", task=load_tasks(str(path))[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": code}), **job)
+        )
 
-    return judge
+    return verify_text

@@ -1,4 +1,4 @@
-"""A backend whose candidates are Python: they can try on the child whatever a screened C++ kernel cannot even spell."""
+"""A backend for Python candidates: they can attack the candidate process in ways that a screened C++ kernel cannot express."""
 
 import os
 from pathlib import Path
@@ -22,13 +22,13 @@ class Hostile:
     def __init__(self, where: str = ""):
         self.where = where
 
-    def missing(self):
+    def unavailable_reason(self):
         return None
 
     def versions(self):
         return {}
 
-    def entry(self, task):
+    def entry_point(self, task):
         return "def kernel(arguments)"
 
     def screen(self, task, candidate, workdir):

@@ -1,4 +1,4 @@
-"""The sanitizer gate: faults that values do not show are found, named and shown where they are; honest kernels pass."""
+"""The sanitize gate finds, names and locates faults that do not change values; honest kernels pass."""
 
 import os
 import re
@@ -14,12 +14,12 @@ from evokernel.backends.cpp.backend import CppBackend
 from evokernel.backends.native import toolchain
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import sanitize, verify
 from evokernel.verify.trial import Trial
 
 HERE = Path(__file__).parent
-CODE = (HERE / "watched_faults.cpp").read_text()
+CODE = (HERE / "sanitizer_faults.cpp").read_text()
 pytestmark = pytest.mark.skipif(not CppBackend().sanitizer().is_available, reason=CppBackend().sanitizer().detail)
 FAULTS = {
     "reads 8 bytes past the end of `x`": (1, "out_of_bounds"),
@@ -37,90 +37,90 @@ FAULTS = {
     "without returning a value": (13, "undefined"),
     "1 of 2048 elements": (14, "undefined"),
     "the kernel gives other results": (15, "undefined"),
-    "every call leaves memory allocated": (16, "leak"),
-    "asks for more memory than it may use": (17, "memory"),
+    "every call leaks memory": (16, "leak"),
+    "allocates more memory than it may use": (17, "memory"),
     "reads past the end of `x` (an access of 16 bytes)": (18, "out_of_bounds"),
 }
 
 
 @pytest.fixture(scope="module")
-def numbered():
-    """Doubling, with a number that tells the kernel which fault to commit."""
-    return load(str(HERE / "doubling_with_a_number.py"))[0]
+def scalar_task():
+    """Doubling, with a scalar that selects the kernel's fault."""
+    return load_tasks(str(HERE / "doubling_with_scalar.py"))[0]
 
 
 @pytest.fixture(scope="module")
-def built(numbered, tmp_path_factory):
+def sanitized_build(scalar_task, tmp_path_factory):
     """The instrumented kernel with all faults in it."""
-    folder = tmp_path_factory.mktemp("watched")
-    return folder, CppBackend().build_sanitized(numbered, job_of(numbered, CODE).candidate, folder)
+    folder = tmp_path_factory.mktemp("sanitized")
+    return folder, CppBackend().build_sanitized(scalar_task, make_job(scalar_task, CODE).candidate, folder)
 
 
-def job_of(task, code, **settings):
+def make_job(task, code, **settings):
     return Job(backend="cpp", task=task, candidate=Candidate(backend="cpp", files={"kernel.cpp": code}), clock="synthetic", **settings)
 
 
-def commit(fault, task, built):
-    """The gate's second half, on a kernel that is taken for right."""
-    with Trial(job_of(task, CODE), CppBackend(), built[0]) as trial:
-        trial.case("small", 0)
-        for case in trial.drawn["small"]:
+def run_fault(fault, task, sanitized_build):
+    """Run the gate's second half on a kernel that counts as correct."""
+    with Trial(make_job(task, CODE), CppBackend(), sanitized_build[0]) as trial:
+        trial.get_case("small", 0)
+        for case in trial.drawn_cases["small"]:
             case.scalars = (("fault", "int", fault),)
-        sanitize.run(trial, *built)
+        sanitize.run_instrumented(trial, *sanitized_build)
         return trial.skipped_checks
 
 
-@pytest.mark.parametrize(("words", "fault", "reason"), one_in(3, [(words, *found) for words, found in FAULTS.items()]))
-def test_a_fault_is_found_and_shown(numbered, built, words, fault, reason):
-    if fault == 9 and "detect_stack_use_after_return=0" in built[1]["ASAN_OPTIONS"]:
+@pytest.mark.parametrize(("message", "fault", "reason"), one_in(3, [(message, *error) for message, error in FAULTS.items()]))
+def test_fault_is_found_and_located(scalar_task, sanitized_build, message, fault, reason):
+    if fault == 9 and "detect_stack_use_after_return=0" in sanitized_build[1]["ASAN_OPTIONS"]:
         pytest.skip("this compiler cannot keep frames")
-    with pytest.raises(CandidateError) as caught:
-        commit(fault, numbered, built)
-    found = caught.value
-    assert (found.reason, words in found.detail) == (reason, True), found.detail
-    assert not re.search(r"(^|\s)/\w|0x[0-9a-f]{6}", found.detail), found.detail
+    with pytest.raises(CandidateError) as error_info:
+        run_fault(fault, scalar_task, sanitized_build)
+    error = error_info.value
+    assert (error.reason, message in error.detail) == (reason, True), error.detail
+    assert not re.search(r"(^|\s)/\w|0x[0-9a-f]{6}", error.detail), error.detail
     if at := [number for number, line in enumerate(CODE.splitlines(), 1) if line.endswith(f"// fault {fault}")]:
-        assert re.search(rf"^line {at[0]}: ", found.detail, re.MULTILINE), found.detail
+        assert re.search(rf"^line {at[0]}: ", error.detail, re.MULTILINE), error.detail
 
 
-def test_the_same_kernel_without_a_fault_passes(numbered, built):
-    assert commit(0, numbered, built) == []
+def test_kernel_without_a_fault_passes(scalar_task, sanitized_build):
+    assert run_fault(0, scalar_task, sanitized_build) == []
 
 
 def test_honest_kernels_pass(doubling):
-    outcome = verify(job_of(doubling, (HERE / "watched_honest.cpp").read_text()))
+    outcome = verify(make_job(doubling, (HERE / "sanitizer_honest.cpp").read_text()))
     assert outcome.feasible, outcome.failure
     assert "sanitize" in [gate.gate for gate in outcome.gates]
 
 
-def test_sizes_that_are_not_shown_are_watched_and_not_told(numbered):
-    """A tail that is read too far only where the length is no multiple of four."""
-    failure = verify(job_of(numbered, CODE.replace("switch (fault)", "switch (n % 4 ? 1 : 0)"))).failure
+def test_hidden_sizes_are_sanitized_and_not_revealed(scalar_task):
+    """The kernel reads too far only if the length is not a multiple of four."""
+    failure = verify(make_job(scalar_task, CODE.replace("switch (fault)", "switch (n % 4 ? 1 : 0)"))).failure
     assert failure is not None
     assert (failure.gate, failure.reason) == ("sanitize", "out_of_bounds")
     assert not re.search(r"\d{4}", failure.detail)
 
 
-def test_only_the_strict_protocol_asks_for_it(numbered):
-    outcome = verify(job_of(numbered, CODE.replace("switch (fault)", "switch (2)"), protocol="paper"))
+def test_only_the_strict_protocol_runs_the_sanitizer(scalar_task):
+    outcome = verify(make_job(scalar_task, CODE.replace("switch (fault)", "switch (2)"), protocol="paper"))
     assert outcome.feasible, outcome.failure
     assert "sanitize" not in [gate.gate for gate in outcome.gates]
 
 
-def test_the_build_for_the_sanitizer_does_not_show(numbered, tmp_path):
-    told = "#ifdef __SANITIZE_ADDRESS__\n#error watched\n#endif\n"
-    assert CppBackend().build_sanitized(numbered, job_of(numbered, told + CODE).candidate, tmp_path)["LD_PRELOAD"]
+def test_candidate_cannot_detect_the_sanitizer_build(scalar_task, tmp_path):
+    detection = "#ifdef __SANITIZE_ADDRESS__\n#error sanitized\n#endif\n"
+    assert CppBackend().build_sanitized(scalar_task, make_job(scalar_task, detection + CODE).candidate, tmp_path)["LD_PRELOAD"]
 
 
-def test_a_text_that_compiles_only_unwatched_is_refused(numbered, tmp_path):
-    with pytest.raises(CandidateError) as caught:
-        CppBackend().build_sanitized(numbered, job_of(numbered, "#error not here\n").candidate, tmp_path)
-    assert (caught.value.reason, "not for the sanitizer" in caught.value.detail) == ("compile_error", True)
+def test_source_that_compiles_only_without_the_sanitizer_is_refused(scalar_task, tmp_path):
+    with pytest.raises(CandidateError) as error_info:
+        CppBackend().build_sanitized(scalar_task, make_job(scalar_task, "#error not here\n").candidate, tmp_path)
+    assert (error_info.value.reason, "not with the sanitizer" in error_info.value.detail) == ("compile_error", True)
 
 
 @pytest.fixture
-def poor_compiler(tmp_path, monkeypatch):
-    """A compiler first on the path that has no sanitizer, as one without its package has."""
+def compiler_without_sanitizer(tmp_path, monkeypatch):
+    """A compiler on the path without a sanitizer, as if its package were not installed."""
     folder, real = tmp_path / "bin", shutil.which("g++")
     if real is None:
         pytest.skip("no g++")
@@ -132,14 +132,14 @@ def poor_compiler(tmp_path, monkeypatch):
     return "poor-g++"
 
 
-def test_without_a_sanitizer_the_verdict_says_so(numbered, poor_compiler):
-    backend = CppBackend(compiler=poor_compiler)
+def test_missing_sanitizer_is_reported(scalar_task, compiler_without_sanitizer):
+    backend = CppBackend(compiler=compiler_without_sanitizer)
     assert not backend.sanitizer().is_available
     assert backend.sanitizer() in list(backend.optional_tools())
-    outcome = verify(job_of(numbered, CODE.replace("switch (fault)", "switch (2)"), settings={"compiler": poor_compiler}))
+    outcome = verify(make_job(scalar_task, CODE.replace("switch (fault)", "switch (2)"), settings={"compiler": compiler_without_sanitizer}))
     assert outcome.feasible, outcome.failure
-    assert "sanitize" not in [gate.gate for gate in outcome.gates], "a gate that was not run is not passed"
-    assert [line for line in outcome.skipped_checks if line.startswith("sanitizer: poor-g++ has none") and "apt install" in line], (
+    assert "sanitize" not in [gate.gate for gate in outcome.gates], "a gate that did not run has no result"
+    assert [line for line in outcome.skipped_checks if line.startswith("sanitizer: poor-g++ has no sanitizer") and "apt install" in line], (
         outcome.skipped_checks
     )
 
@@ -155,9 +155,9 @@ def test_without_a_sanitizer_the_verdict_says_so(numbered, poor_compiler):
         ("x86_64", "clang version 12.0.1", False),
     ],
 )
-def test_frames_are_not_kept_where_that_would_break_wide_vectors(monkeypatch, machine, version, expected):
-    said = version + ("\nCopyright (C) Free Software Foundation, Inc." if version.startswith("g++") else "")
+def test_stack_frames_are_not_kept_if_that_breaks_wide_vectors(monkeypatch, machine, version, expected):
+    version_output = version + ("\nCopyright (C) Free Software Foundation, Inc." if version.startswith("g++") else "")
     for module in (sanitizer_build, toolchain):
-        monkeypatch.setattr(module, "version_text", lambda path: said)
+        monkeypatch.setattr(module, "compiler_version_text", lambda path: version_output)
     monkeypatch.setattr(sanitizer_build.platform, "machine", lambda: machine)
-    assert sanitizer_build.misplaces_vectors("g++") == expected
+    assert sanitizer_build.has_vector_alignment_bug("g++") == expected

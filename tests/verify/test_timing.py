@@ -1,12 +1,12 @@
 """Relations between timings; never their absolute values."""
 
 import pytest
-from judge_parts import HONEST, PRODUCT, SINE, SINE_KERNEL, needs_compiler
+from verifier_helpers import HONEST, PRODUCT, SINE, SINE_KERNEL, needs_compiler
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Job
 from evokernel.verify import verify
-from evokernel.verify.timing import FEWEST, MOST_CALLS, WINDOW_S, filling, synthetic
+from evokernel.verify.timing import MAX_CALLS, MIN_PAIRS, WINDOW_S, find_call_count, make_synthetic_timing
 
 TASK = SINE.replace("LENGTH", "200_000")
 
@@ -24,19 +24,19 @@ def test_four_times_the_work_takes_longer(compiled):
 def test_less_time_gives_fewer_pairs(compiled):
     outcome = compiled(TASK, SINE_KERNEL.replace("REPEATS", "4"), timing_s=1e-3)
     assert outcome.feasible, outcome.failure
-    assert len(outcome.samples_us) == FEWEST
+    assert len(outcome.samples_us) == MIN_PAIRS
 
 
 @needs_compiler
-def test_two_threads_are_timed_by_the_wall(compiled):
+def test_two_threads_are_timed_by_wall_clock(compiled):
     outcome = compiled(TASK, SINE_KERNEL.replace("REPEATS", "1"), settings={"threads": 2})
     assert outcome.feasible, outcome.failure
     assert outcome.clock == "wall"
 
 
 @needs_compiler
-def test_work_done_once_and_remembered_is_found_out_by_new_inputs(compiled):
-    cached = """
+def test_remembered_results_are_detected_by_new_inputs(compiled):
+    caching_kernel = """
     extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
         static int calls = 0;
         static float kept[200000];
@@ -49,7 +49,7 @@ def test_work_done_once_and_remembered_is_found_out_by_new_inputs(compiled):
         }
     }
     """
-    failure = compiled(TASK, cached).failure
+    failure = compiled(TASK, caching_kernel).failure
     assert failure is not None
     assert (failure.gate, failure.reason) == ("time", "mismatch")
 
@@ -91,17 +91,19 @@ def test_remembering_inputs_with_their_results_gains_nothing(compiled):
 
 
 @needs_compiler
-def test_knowing_inputs_by_a_few_of_their_elements_is_found_out(compiled):
-    sampled = PRODUCT_KERNEL.replace("REMEMBER", "true").replace("e.a, a, a_bytes", "e.a, a, 32").replace("e.b, b, b_bytes", "e.b, b, 32")
-    failure = compiled(PRODUCT, sampled).failure
+def test_recognizing_inputs_by_few_elements_is_detected(compiled):
+    sampling_kernel = (
+        PRODUCT_KERNEL.replace("REMEMBER", "true").replace("e.a, a, a_bytes", "e.a, a, 32").replace("e.b, b, b_bytes", "e.b, b, 32")
+    )
+    failure = compiled(PRODUCT, sampling_kernel).failure
     assert failure is not None
     assert (failure.gate, failure.reason) == ("check", "mismatch")
     assert "keep nothing between calls" in failure.detail
 
 
 @needs_compiler
-def test_inputs_that_cannot_change_are_left_alone(compiled):
-    """Swapping elements would make this matrix one that has no root."""
+def test_inputs_that_cannot_change_are_not_changed(compiled):
+    """Swapping elements would give a matrix that has no Cholesky factor."""
     task = """
 import torch
 from torch import nn
@@ -130,7 +132,7 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 
 
 @needs_compiler
-def test_a_finished_output_is_not_taken_for_new_work(compiled):
+def test_finished_output_does_not_count_as_new_work(compiled):
     lazy = """
     extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {
         const int64_t n = x_shape[0];
@@ -143,7 +145,7 @@ def test_a_finished_output_is_not_taken_for_new_work(compiled):
     assert (failure.gate, failure.reason) == ("time", "unwritten")
 
 
-def test_synthetic_outcomes_are_equal_to_the_byte(hostile, doubling):
+def test_synthetic_outcomes_are_reproducible(hostile, doubling):
     first, second = hostile(HONEST), hostile(HONEST)
     assert first.model_dump_json() == second.model_dump_json()
     assert first.clock == "synthetic"
@@ -157,35 +159,35 @@ def test_synthetic_latencies_spread_around_the_baseline(doubling):
     ratios = []
     for index in range(50):
         candidate = Candidate(backend="cpp", files={"kernel.cpp": str(index)})
-        timing = synthetic(Job(backend="cpp", task=doubling, candidate=candidate, clock="synthetic"))
+        timing = make_synthetic_timing(Job(backend="cpp", task=doubling, candidate=candidate, clock="synthetic"))
         ratios.append(timing.baseline_us["eager"][0] / timing.samples_us[0])
     assert min(ratios) < 1 < max(ratios)
 
 
-def test_an_unknown_baseline_is_refused(doubling):
+def test_unknown_baseline_is_refused(doubling):
     candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": HONEST})
-    with pytest.raises(UserError, match="no baseline called 'eagre'"):
+    with pytest.raises(UserError, match="unknown baseline 'eagre'"):
         verify(Job(backend=candidate.backend, task=doubling, candidate=candidate, baselines=("eagre",)))
 
 
 @pytest.mark.parametrize("per_call_us", [0.5, 30, 1999, 5_000_000])
-def test_a_window_is_filled_whatever_a_call_takes(per_call_us):
-    calls = filling(lambda calls: per_call_us)
+def test_window_is_filled_for_any_call_duration(per_call_us):
+    calls = find_call_count(lambda calls: per_call_us)
     assert calls * per_call_us * 1e-6 > 0.5 * WINDOW_S
     assert calls == 1 or calls * per_call_us * 1e-6 < 4 * WINDOW_S
-    assert filling(lambda calls: 1e-9) == MOST_CALLS
+    assert find_call_count(lambda calls: 1e-9) == MAX_CALLS
 
 
-def test_a_baseline_that_does_not_work_is_missing_not_zero(doubling, monkeypatch):
+def test_failing_baseline_is_missing(doubling, monkeypatch):
     import torch
 
-    def broken(module):
+    def compile_failing(module):
         def call(*inputs):
             raise RuntimeError("no compiler\nlong story")
 
         return call
 
-    monkeypatch.setattr(torch, "compile", broken)
+    monkeypatch.setattr(torch, "compile", compile_failing)
     candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": HONEST})
     outcome = verify(Job(backend=candidate.backend, task=doubling, candidate=candidate, baselines=("eager", "compile")))
     assert outcome.feasible

@@ -29,16 +29,16 @@ class Traced:
     def __init__(self, where: str = "", us: float = 5.0, baseline: bool = True):
         self.where, self.us, self.baseline = where, us, baseline
 
-    def missing(self):
+    def unavailable_reason(self):
         return None
 
     def versions(self):
         return {"traced": "1"}
 
-    def entry(self, task):
+    def entry_point(self, task):
         return "def kernel(shape)"
 
-    def warm(self):
+    def load_libraries(self):
         self.warmed_in = os.getpid()
 
     def trace(self, candidate: Path, calls, into: Path):
@@ -48,12 +48,12 @@ class Traced:
             (into / f"{size}.program").write_text(json.dumps(scope["kernel"](call.inputs[0][2])))
 
     def inspect(self, programs: Path, calls, into: Path):
-        found = ["the library was spoiled"] if STATE["spoiled"] else []
+        violations = ["the library was spoiled"] if STATE["spoiled"] else []
         assert os.environ["TRACED"] == "yes"
         assert self.warmed_in != os.getpid()
         factors = [json.loads((programs / f"{size}.program").read_text()) for size in calls]
-        found += ["not a number"] * sum(not isinstance(factor, (int, float)) for factor in factors)
-        (into / "findings.json").write_text(json.dumps(found))
+        violations += ["not a number"] * sum(not isinstance(factor, (int, float)) for factor in factors)
+        (into / "findings.json").write_text(json.dumps(violations))
 
     def lower(self, programs: Path, calls, into: Path):
         factor = json.loads((programs / "bench.program").read_text())
@@ -73,19 +73,19 @@ class Traced:
     def load(self, workdir: Path):
         return Kernel(json.loads((workdir / "programs" / "small.program").read_text()))
 
-    def tried(self, candidate):
+    def sizes_for(self, candidate):
         return ("small", "held_out")
 
-    def told(self, candidate, workdir: Path, error):
+    def explain_failure(self, candidate, workdir: Path, error):
         return error
 
-    def opened(self, workdir):
+    def preload(self, workdir):
         pass
 
-    def sampled(self, workdir, said):
+    def partial_run_note(self, workdir, stderr):
         return ""
 
-    def timed(self, task, workdir: Path, said):
+    def estimate_latency(self, task, workdir: Path, stderr):
         return TimingResult(
             "estimate (made up)",
             (self.us,),

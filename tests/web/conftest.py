@@ -1,4 +1,4 @@
-"""The page as people get it: a server on a free port, and a real browser where the machine has one."""
+"""Fixtures of the dashboard tests: a server on a free port, and a real browser if the machine has one."""
 
 import os
 import shutil
@@ -15,21 +15,21 @@ for folder in ("reports", "memory", "web"):
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
-class Served:
-    """A page that runs in a thread of the test's."""
+class ServedDashboard:
+    """A dashboard that runs in a thread of the test."""
 
     def __init__(self, folders, banks=(), host="127.0.0.1", token=""):
         import uvicorn
 
-        from evokernel.web.run_index import Shelf
-        from evokernel.web.server import Site
+        from evokernel.web.run_index import RunIndex
+        from evokernel.web.server import Dashboard
 
         self.socket = socket.socket()
         self.socket.bind(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.site = Site(Shelf(folders, banks))
-        app = self.site.application(host, self.port, token)
+        self.dashboard = Dashboard(RunIndex(folders, banks))
+        app = self.dashboard.build_application(host, self.port, token)
         self.server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=2))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
@@ -37,7 +37,7 @@ class Served:
             time.sleep(0.01)
 
     def stop(self):
-        self.site.ending.set()
+        self.dashboard.ending.set()
         self.server.should_exit = True
         self.thread.join(10)
         self.socket.close()
@@ -45,27 +45,27 @@ class Served:
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Starts servers that end with the test."""
-    made = []
+    """Starts dashboards that stop at the end of the test."""
+    servers = []
     for name in ("starlette", "uvicorn"):
-        pytest.importorskip(name, reason="the page needs evokernel[web]")
-    monkeypatch.setattr("evokernel.web.server.LOOK_S", 0.2)
-    monkeypatch.setattr("evokernel.web.server.PATIENCE_S", 40.0)
+        pytest.importorskip(name, reason="the dashboard needs evokernel[web]")
+    monkeypatch.setattr("evokernel.web.server.RESCAN_S", 0.2)
+    monkeypatch.setattr("evokernel.web.server.PAGE_WAIT_S", 40.0)
 
     def start(*args, **more):
-        made.append(Served(*args, **more))
-        return made[-1]
+        servers.append(ServedDashboard(*args, **more))
+        return servers[-1]
 
     yield start
-    for one in made:
-        one.stop()
+    for server in servers:
+        server.stop()
 
 
 def browser_path() -> str | None:
-    """A browser on this machine: the one named, the system's, or Playwright's own."""
-    found = os.environ.get("EVOKERNEL_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if found:
-        return found
+    """The path of a browser: from the environment, the system or Playwright."""
+    path = os.environ.get("EVOKERNEL_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path:
+        return path
     caches = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright")
     return next((str(path) for path in sorted(caches.glob("chromium*/chrome-*/*")) if path.name in ("chrome", "headless_shell")), None)
 
@@ -77,21 +77,21 @@ def browser():
     if path is None:
         pytest.skip("no Chromium on this machine: install one, or name it in EVOKERNEL_CHROMIUM")
     with api.sync_playwright() as play:
-        made = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield made
-        made.close()
+        chromium = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
 def page(browser):
-    """A page that must run without a single complaint of the browser's."""
+    """A browser page that must not log any error or warning."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(45_000)
-    made = context.new_page()
-    said = []
-    made.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-    made.on("pageerror", lambda error: said.append(str(error)))
-    made.said = said
-    yield made
+    page = context.new_page()
+    messages = []
+    page.on("console", lambda message: messages.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.messages = messages
+    yield page
     context.close()
-    assert said == []
+    assert messages == []

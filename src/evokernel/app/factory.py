@@ -1,4 +1,4 @@
-"""Makes an Engine from settings: the one place that knows which parts a run is made of."""
+"""Builds an Engine from settings. This is the only module that combines the parts of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from evokernel import __version__
 from evokernel.app.guarded_executor import GuardedExecutor
-from evokernel.app.resources import too_large
+from evokernel.app.resources import memory_shortage
 from evokernel.core.bank_uri import parse_location
 from evokernel.core.config import PARTS, RunConfig, resolve_config
 from evokernel.core.errors import UserError
@@ -21,177 +21,179 @@ from evokernel.engine.loop import Engine
 from evokernel.memory import provenance
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.read_only import Frozen
-from evokernel.memory.seed_cards import seeds
+from evokernel.memory.read_only import ReadOnlyBank
+from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.sandbox import layers
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 
 FALLBACK_BACKEND = "cpp"
-"""The backend of a run whose user chose none, where the default one cannot work."""
+"""Backend of a run if the user chose none and the default backend cannot work on this machine."""
 
 
-def with_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
-    """Settings that name a backend that works here, and why that is not the default one. What was chosen, by whatever way, stays."""
+def choose_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
+    """Replace the default backend if it cannot work on this machine; return the settings and the reason.
+
+    A backend that the user chose is never replaced.
+    """
     if "backend" in config.model_fields_set or config.plugin_name("executor") != "local":
         return config, ""
-    missing = make_part(config, "backend").missing()
-    if missing is None or make_plugin("backend", FALLBACK_BACKEND).missing():
+    problem = make_part(config, "backend").unavailable_reason()
+    if problem is None or make_plugin("backend", FALLBACK_BACKEND).unavailable_reason():
         return config, ""
-    why = f"backend '{config.plugin_name('backend')}' cannot work here: {missing}"
-    return config.model_copy(update={"backend": {"name": FALLBACK_BACKEND}}), why
+    reason = f"backend '{config.plugin_name('backend')}' cannot work on this machine: {problem}"
+    return config.model_copy(update={"backend": {"name": FALLBACK_BACKEND}}), reason
 
 
 def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
-    """A new run in `folder` (default: `runs/<id>`), ready to go; everything that can be refused is refused before it is made."""
-    made = {"executor": make_part(config, "executor")}
-    versions = verifier_toolchain(config, made["executor"])
+    """Create a new run in `folder` (default: `runs/<id>`). All checks happen before the folder is created."""
+    parts = {"executor": make_part(config, "executor")}
+    versions = verifier_toolchain(config, parts["executor"])
     check_llm_review(config)
-    tasks = load(config.tasks)
-    if not isinstance(made["executor"], RemoteExecutor):
-        refuse_too_large(tasks)
+    tasks = load_tasks(config.tasks)
+    if not isinstance(parts["executor"], RemoteExecutor):
+        check_memory(tasks)
     config = config.model_copy(update={"id": config.id or new_run_id([config.plugin_name("backend"), config.plugin_name("generator")])})
     folder = folder or Path("runs") / config.id
-    facts = {"versions": versions, "hardware": describe_hardware()}
-    made |= make_parts(config)
+    environment = {"versions": versions, "hardware": describe_hardware()}
+    parts |= make_parts(config)
     if config.fresh:
-        run = Run.create(folder, config, tasks, facts)
-        return assemble_engine(run, config, made, open_bank(config, folder, made["embedder"], facts))
-    memory = open_bank(config, folder, made["embedder"], facts)  # before the folder: a bank that cannot be used leaves no empty run behind
-    if memory.begun:
-        raise UserError(f"{memory.path} already holds a run called '{config.id}': choose another id, or resume that run")
-    return assemble_engine(Run.create(folder, config, tasks, facts), config, made, memory)
+        run = Run.create(folder, config, tasks, environment)
+        return assemble_engine(run, config, parts, open_bank(config, folder, parts["embedder"], environment))
+    memory = open_bank(config, folder, parts["embedder"], environment)  # first, so that an unusable bank leaves no empty run folder
+    if memory.has_own_items:
+        raise UserError(f"{memory.path} already contains a run with the id '{config.id}'. Choose another id, or resume that run.")
+    return assemble_engine(Run.create(folder, config, tasks, environment), config, parts, memory)
 
 
-def resume_engine(folder: Path, sets: Sequence[str] = (), **flags: Any) -> Engine:
-    """The run in `folder`, to go on where it stopped; settings may change for what is still to come."""
+def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> Engine:
+    """Continue the run in `folder`; most settings may change for the remaining attempts."""
     run = Run.open(folder)
-    config = resolve_config(None, sets, base=run.config.model_dump(mode="json"), **flags)
-    for fixed in ("id", "tasks", "fresh", "frozen", "memory", "backend", "mode"):
-        if getattr(config, fixed) != getattr(run.config, fixed):
-            raise UserError(f"'{fixed}' cannot change in a run that has begun; start a new one with evokernel run")
-    made = {"executor": make_part(config, "executor")}
-    facts = {"versions": verifier_toolchain(config, made["executor"]), "hardware": describe_hardware()}
+    config = resolve_config(None, overrides, base=run.config.model_dump(mode="json"), **flags)
+    for setting in ("id", "tasks", "fresh", "memory_read_only", "memory", "backend", "schedule"):
+        if getattr(config, setting) != getattr(run.config, setting):
+            raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run with 'evokernel run'.")
+    parts = {"executor": make_part(config, "executor")}
+    environment = {"versions": verifier_toolchain(config, parts["executor"]), "hardware": describe_hardware()}
     check_llm_review(config)
-    made |= make_parts(config)
-    memory = open_bank(config, folder, made["embedder"], run.facts)
-    if run.journal.path.exists() and not memory.resumed:
-        raise UserError(f"{memory.path} is not the bank this run learned into: put that one back, the run began from what it held")
-    built = assemble_engine(run, config, made, memory)
-    run.record_environment(facts)
-    return built
+    parts |= make_parts(config)
+    memory = open_bank(config, folder, parts["embedder"], run.environment)
+    if run.journal.path.exists() and not memory.is_resumed:
+        raise UserError(f"{memory.path}: this run started from a different memory bank. Restore that bank, then resume.")
+    engine = assemble_engine(run, config, parts, memory)
+    run.record_environment(environment)
+    return engine
 
 
-def assemble_engine(run: Run, config: RunConfig, made: Mapping[str, Any], memory: Bank) -> Engine:
-    """Puts the parts together and makes this process the run's writer."""
+def assemble_engine(run: Run, config: RunConfig, parts: Mapping[str, Any], memory: Bank) -> Engine:
+    """Combine the parts into an engine and make this process the only writer of the run."""
     run.lock()
-    run.revoke(memory.revoked)
+    run.revoke(memory.revoked_attempts)
     if config != run.config:
         run.save_config(config)
-    memory.add(seeds(config.plugin_name("backend")))
-    built = Engine(
+    memory.add(load_seed_cards(config.plugin_name("backend")))
+    engine = Engine(
         run=run,
-        generator=made["generator"],
-        policy=made["policy"],
-        memory=Frozen(memory) if config.memory_read_only else memory,
-        executor=GuardedExecutor(made["executor"], memory.refused, config.llm_review, run.folder / "audit-calls.jsonl"),
+        generator=parts["generator"],
+        policy=parts["policy"],
+        memory=ReadOnlyBank(memory) if config.memory_read_only else memory,
+        executor=GuardedExecutor(parts["executor"], memory.revoked_candidates, config.llm_review, run.folder / "review-calls.jsonl"),
         distill=distill,
     )
     if config.clock == "synthetic":
-        built.clock = lambda: 0.0
-    if hasattr(built.generator, "stop"):
-        built.generator.stop = built.stop
-    if hasattr(built.generator, "ledger"):
-        built.generator.ledger = run.folder / "calls.jsonl"
-    return built
+        engine.clock = lambda: 0.0
+    if hasattr(engine.generator, "stop"):
+        engine.generator.stop = engine.stop
+    if hasattr(engine.generator, "ledger"):
+        engine.generator.ledger = run.folder / "calls.jsonl"
+    return engine
 
 
-def working_backend(config: RunConfig) -> Backend:
-    """The backend, or what this machine lacks."""
+def require_backend(config: RunConfig) -> Backend:
+    """Return the backend. Raises UserError if it cannot work on this machine."""
     if config.require_sandbox:
-        layers.require()
+        layers.require_all_layers()
     backend: Backend = make_part(config, "backend")
-    if missing := backend.unavailable_reason():
-        raise UserError(f"backend '{config.plugin_name('backend')}' cannot work here: {missing}")
-    if isinstance(backend, PartialBackend) and not backend.can_check_values and (why := backend.limitations()):
-        raise UserError(
-            f"no kernel of backend '{config.plugin_name('backend')}' can be found right here: {why}; 'evokernel verify' compiles one"
-        )
+    name = config.plugin_name("backend")
+    if problem := backend.unavailable_reason():
+        raise UserError(f"backend '{name}' cannot work on this machine: {problem}")
+    if isinstance(backend, PartialBackend) and not backend.can_check_values and (limitations := backend.limitations()):
+        raise UserError(f"backend '{name}' cannot check results on this machine: {limitations}. 'evokernel verify' can compile a kernel.")
     return backend
 
 
 def verifier_toolchain(config: RunConfig, executor: Executor) -> dict[str, str]:
-    """The toolchain of the judges, or what they lack, wherever they are."""
+    """Return the versions of the toolchain where the executor verifies. Raises UserError if it is incomplete."""
     if isinstance(executor, RemoteExecutor):
         return {**package_versions(), **executor.toolchain(config.plugin_name("backend"), config.plugin_settings("backend"))}
-    return toolchain_versions(working_backend(config))
+    return toolchain_versions(require_backend(config))
 
 
 def check_llm_review(config: RunConfig) -> None:
-    """Refuses settings of the audit that cannot work."""
+    """Raise UserError if the settings of the LLM review are invalid."""
     if config.llm_review:
-        from evokernel.verify.llm_review import refuse_bad_settings
+        from evokernel.verify.llm_review import check_review_settings
 
-        refuse_bad_settings(config.llm_review)
+        check_review_settings(config.llm_review)
 
 
-def open_bank(config: RunConfig, folder: Path, embedder: Embedder, facts: Mapping[str, Mapping[str, str]]) -> Bank:
-    """The memory as this run sees it."""
+def open_bank(config: RunConfig, folder: Path, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:
+    """Open the memory bank for this run."""
     path = folder / "memory.db" if config.fresh else parse_location(config.memory)
-    known = provenance.facts(config, facts)
-    return Bank.open(path, embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, facts=known)
+    metadata = provenance.make_metadata(config, environment)
+    return Bank.open(path, embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, metadata=metadata)
 
 
-def refuse_too_large(tasks: Sequence[Task]) -> None:
-    """A task whose tensors, with the copies a judge needs, exceed this machine's memory would only be killed."""
+def check_memory(tasks: Sequence[Task]) -> None:
+    """Raise UserError for a task whose verification needs more memory than this machine has."""
     for task in tasks:
-        if why := too_large(task):
-            raise UserError(f"task {task.id} needs {why}: leave it out of --tasks or make its sizes smaller")
+        if shortage := memory_shortage(task):
+            raise UserError(f"task {task.id} needs {shortage}. Exclude it from --tasks, or reduce its sizes.")
 
 
 def make_parts(config: RunConfig) -> dict[str, Any]:
-    """Everything a run is made of but its executor, and its backend, which lives with the judge."""
+    """Construct generator, policy and embedder. The executor exists already, and the backend belongs to the verifier."""
     return {name: make_part(config, name) for name in ("generator", "policy", "embedder")}
 
 
 def make_part(config: RunConfig, name: str) -> Any:
-    """A plug-in made from its table."""
+    """Construct the plug-in of one part, such as `policy`, from its settings."""
     return make_plugin(name, config.plugin_name(name), **plugin_kwargs(config, name))
 
 
 def plugin_kwargs(config: RunConfig, name: str) -> dict[str, Any]:
-    """What a plug-in is made from: its table, and what the whole run knows where the plug-in asks for it."""
-    shared = {"backend": config.plugin_name("backend"), "seed": config.seed, "budget": config.budget, "workers": config.workers}
-    asked = {key: value for key, value in shared.items() if accepts_setting(name, config.plugin_name(name), key)}
-    return {**asked, **config.plugin_settings(name)}
+    """Return the constructor arguments of a plug-in: its settings, and settings of the run that its constructor accepts."""
+    run_settings = {"backend": config.plugin_name("backend"), "seed": config.seed, "budget": config.budget, "workers": config.workers}
+    accepted = {key: value for key, value in run_settings.items() if accepts_setting(name, config.plugin_name(name), key)}
+    return {**accepted, **config.plugin_settings(name)}
 
 
-def check_parts(config: RunConfig) -> None:
-    """Refuses names and settings of plug-ins that nobody knows, and values that no policy takes; starts nothing, asks nobody."""
+def check_plugin_settings(config: RunConfig) -> None:
+    """Raise UserError for unknown plug-ins, unknown settings or invalid policy settings. Starts no process and sends no request."""
     for name in PARTS:
         check_settings(name, config.plugin_name(name), plugin_kwargs(config, name))
     make_part(config, "policy")
     if config.llm_review:
-        from evokernel.verify.llm_review import chat_settings
+        from evokernel.verify.llm_review import make_chat_settings
 
-        chat_settings(config.llm_review)
+        make_chat_settings(config.llm_review)
 
 
 def toolchain_versions(backend: Backend) -> dict[str, str]:
-    """What kernels are judged with here."""
+    """Return the versions of the toolchain on this machine."""
     return {**package_versions(), **backend.versions()}
 
 
 def package_versions() -> dict[str, str]:
-    """Of the machine of the run, whoever judges."""
+    """Return the versions of EvoKernel and Python that run the loop."""
     return {"evokernel": __version__, "python": platform.python_version()}
 
 
 def describe_hardware() -> dict[str, str]:
-    """What the run was made on, in words."""
-    facts = {"machine": platform.machine(), "system": f"{platform.system()} {platform.release()}"}
+    """Describe the hardware of this machine in words."""
+    hardware = {"machine": platform.machine(), "system": f"{platform.system()} {platform.release()}"}
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         models = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        facts |= {"cpu": models[0]} if models else {}
-        facts["cores"] = str(sum(line.startswith("processor") for line in cpuinfo.read_text().splitlines()))
-    return facts
+        hardware |= {"cpu": models[0]} if models else {}
+        hardware["cores"] = str(sum(line.startswith("processor") for line in cpuinfo.read_text().splitlines()))
+    return hardware

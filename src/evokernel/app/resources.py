@@ -1,4 +1,4 @@
-"""Whether a task fits this machine."""
+"""Checks whether this machine has enough memory for a task."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import os
 from evokernel.core.records import Task
 
 COPIES = 4
-"""Tensors exist in the judge and in the child, and the reference runs in float64, too."""
+"""Copies of the tensors during a verification: in the verifier, in the candidate process, and in the float64 reference."""
 
 
-def too_large(task: Task) -> str:
-    """What judging a task takes and what there is, where that is too little; else nothing."""
+def memory_shortage(task: Task) -> str:
+    """Return how much memory a verification needs and how much there is, if that is too little; otherwise an empty text."""
     signature = task.signature
-    tensors = sum(tensor.nbytes for tensor in (*signature.inputs, *signature.params, *signature.outputs))
-    needed, there = COPIES * max(tensors, task.work.peak_bytes), machine_memory()
-    return f"about {needed / 1e9:.3g} GB to be judged, this machine has {there / 1e9:.3g}" if needed > there else ""
+    tensor_bytes = sum(tensor.nbytes for tensor in (*signature.inputs, *signature.params, *signature.outputs))
+    required_bytes, total_bytes = COPIES * max(tensor_bytes, task.work.peak_bytes), total_memory_bytes()
+    if required_bytes <= total_bytes:
+        return ""
+    return f"about {required_bytes / 1e9:.3g} GB of memory, but this machine has {total_bytes / 1e9:.3g} GB"
 
 
-def machine_memory() -> int:
-    """Bytes of this machine."""
+def total_memory_bytes() -> int:
+    """Return the size of this machine's main memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

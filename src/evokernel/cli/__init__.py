@@ -1,1 +1,1 @@
-"""The command line: one file per command, loaded when it is asked for."""
+"""The command line: one module per command, imported when the command is called."""

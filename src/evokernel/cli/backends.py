@@ -1,4 +1,4 @@
-"""`evokernel backends`: what kernels can be written in, here."""
+"""`evokernel backends`: lists the kernel languages and whether they work on this machine."""
 
 from __future__ import annotations
 
@@ -6,45 +6,56 @@ from typing import Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, tell
+from evokernel.cli.output import format_table, json_option, print_json, print_text
 from evokernel.core.errors import UserError
 
 
 @click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """List backends, and whether they work here.
+    """List backends and whether they work on this machine.
 
     \b
     Examples:
       evokernel backends
       evokernel backends --json
     """
-    rows = found()
+    backends = list_backends()
     if as_json:
-        emit(rows)
+        print_json(backends)
         return
-    cells = [[row["backend"], "ready" if row["ready"] else "not here", row["missing"] or words(row["versions"])] for row in rows]
-    tell(draw(["backend", "status", "what it uses, or what it lacks"], cells))
+    cells = [
+        [row["backend"], "ready" if row["ready"] else "unavailable", row["unavailable_reason"] or format_versions(row["versions"])]
+        for row in backends
+    ]
+    print_text(format_table(["backend", "status", "versions, or why it is unavailable"], cells))
 
 
-def found() -> list[dict[str, Any]]:
-    """Every backend with its state; one that cannot even be loaded is listed with the reason."""
+def list_backends() -> list[dict[str, Any]]:
+    """Every backend with its state; a backend that cannot be loaded is listed with the reason."""
     from evokernel.core import plugins
 
     rows: list[dict[str, Any]] = []
     for name in plugins.plugin_names("backend"):
         try:
             backend = plugins.make_plugin("backend", name)
-            missing = backend.missing()
-            versions = backend.versions() if missing is None else {}
-            equipment = [one._asdict() for one in backend.equipment()] if missing is None else []
+            unavailable_reason = backend.unavailable_reason()
+            versions = backend.versions() if unavailable_reason is None else {}
+            optional_tools = [tool._asdict() for tool in backend.optional_tools()] if unavailable_reason is None else []
         except UserError as error:
-            missing, versions, equipment = str(error), {}, []
-        rows.append({"backend": name, "ready": missing is None, "missing": missing, "versions": versions, "equipment": equipment})
+            unavailable_reason, versions, optional_tools = str(error), {}, []
+        rows.append(
+            {
+                "backend": name,
+                "ready": unavailable_reason is None,
+                "unavailable_reason": unavailable_reason,
+                "versions": versions,
+                "optional_tools": optional_tools,
+            }
+        )
     return rows
 
 
-def words(versions: dict[str, str]) -> str:
-    """A toolchain on one line."""
+def format_versions(versions: dict[str, str]) -> str:
+    """The versions of a toolchain on one line."""
     return "; ".join(f"{name}: {text}" for name, text in versions.items())

@@ -1,4 +1,4 @@
-"""What the commands that work on a memory bank share."""
+"""Options and helpers that the commands on a memory bank share."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import emit, tell
+from evokernel.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
     from evokernel.core.protocols import Embedder
-    from evokernel.memory.reader import Archive
+    from evokernel.memory.reader import BankReader
 
 KINDS = ("api", "practice", "experience", "trace")
 
 
 class BankType(click.ParamType):  # type: ignore[type-arg]
-    """A bank's place: a file, or `postgresql://…`, whose password goes no further than this process."""
+    """The location of a bank: a file or `postgresql://…`. The password never leaves this process."""
 
     name = "bank"
 
@@ -33,26 +33,26 @@ bank_option = click.option(
     type=BankType(),
     default="evokernel-memory.db",
     metavar="PATH|URL",
-    help="The bank: a file, or postgresql://… [evokernel-memory.db]",
+    help="Memory bank: a file, or postgresql://… [evokernel-memory.db]",
 )
-embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="What the bank's vectors were made with. [hash]")
+embedder_option = click.option("--embedder", default="hash", metavar="NAME", help="Embedder that the bank was built with. [hash]")
 
 
-def archive(path: BankLocation) -> Archive:
-    """The bank, for reading."""
+def open_bank(path: BankLocation) -> BankReader:
+    """Open the bank for reading."""
     from evokernel.memory.bank import Bank
 
-    return Bank.read(path)
+    return Bank.open_reader(path)
 
 
-def made(embedder: str) -> Embedder:
-    """The embedder a bank was made with."""
+def make_embedder(name: str) -> Embedder:
+    """The embedder with this name."""
     from evokernel.core.plugins import make_plugin
 
-    found: Embedder = make_plugin("embedder", embedder)
-    return found
+    plugin: Embedder = make_plugin("embedder", name)
+    return plugin
 
 
-def say(value: dict[str, Any], words: str, as_json: bool) -> None:
-    """What was done."""
-    emit(value) if as_json else tell(words)
+def print_result(value: dict[str, Any], text: str, as_json: bool) -> None:
+    """Print the result of a command, as JSON or as text."""
+    print_json(value) if as_json else print_text(text)

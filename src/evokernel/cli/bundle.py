@@ -1,4 +1,4 @@
-"""`evokernel bundle`: a run for a machine without a network, there and back."""
+"""`evokernel bundle`: packs a run for a machine without a network, and imports its results."""
 
 from __future__ import annotations
 
@@ -8,48 +8,63 @@ from typing import TYPE_CHECKING
 import click
 
 from evokernel.cli.bank_options import BankType
-from evokernel.cli.output import emit, json_option, pairs, tell
+from evokernel.cli.output import TERMS_EPILOG, format_pairs, json_option, print_json, print_text
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
 
-PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_28_x86_64")
+DEFAULT_PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_28_x86_64")
 
 
-@click.group()
+@click.group(epilog=TERMS_EPILOG)
 def command() -> None:
-    """Pack a run for a machine without a network, and bring back what it found.
+    """Pack a run for a machine without a network, and import its results.
 
     \b
     Examples:
       evokernel bundle pack run.tar.gz -- --backend cuda --tasks starter --generator from_files
-      evokernel bundle back results.tar.gz
+      evokernel bundle import results.tar.gz
     """
 
 
 @command.command()
 @click.argument("out", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENTS OF run]")
-@click.option("--python", default="3.12", show_default=True, help="The other machine's version of Python.")
-@click.option("--platform", "platforms", multiple=True, metavar="TAG", help=f"The other machine's, as pip names it. [{PLATFORMS[0]}]")
-@click.option("--there", default="numpy,torch,triton", show_default=True, help="Packages it has already.")
+@click.option("--python", default="3.12", show_default=True, help="Python version of the other machine.")
 @click.option(
-    "--task", "tasks", multiple=True, type=click.Path(path_type=Path), help="A task file or folder to take along; there: tasks/NAME."
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="TAG",
+    help=f"Platform tag of the other machine, as pip names it; may be repeated. [{DEFAULT_PLATFORMS[0]}]",
 )
-@click.option("--memory", "bank", type=BankType(), metavar="PATH", help="A memory bank to take along, as a file.")
+@click.option(
+    "--preinstalled",
+    default="numpy,torch,triton",
+    show_default=True,
+    help="Packages that the other machine already has, separated by commas.",
+)
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Task file or folder to include; the bundle stores it as tasks/NAME; may be repeated.",
+)
+@click.option("--memory", type=BankType(), metavar="PATH", help="Memory bank file to include.")
 @json_option
 def pack(
     out: Path,
     arguments: tuple[str, ...],
     python: str,
     platforms: tuple[str, ...],
-    there: str,
+    preinstalled: str,
     tasks: tuple[Path, ...],
-    bank: BankLocation | None,
+    memory: BankLocation | None,
     as_json: bool,
 ) -> None:
-    """Everything `evokernel run` needs in one file: unpack it there, and call run.sh.
+    """Pack everything that `evokernel run` needs into one file; on the other machine, unpack it and run run.sh.
 
     \b
     Examples:
@@ -57,38 +72,44 @@ def pack(
       evokernel bundle pack run.tar.gz --task my_ops --memory evokernel-memory.db -- --backend cuda --tasks tasks/my_ops
       evokernel bundle pack run.tar.gz --python 3.11 --platform manylinux2014_aarch64 -- --backend cpp
     """
-    if bank is not None and not isinstance(bank, Path):
-        raise UserError(f"a bundle takes a bank along as a file, not {bank}: evokernel memory export it, import that into a file")
+    if memory is not None and not isinstance(memory, Path):
+        raise UserError(
+            f"A bundle can include a memory bank only as a file, not {memory}. "
+            "Export it with 'evokernel memory export', then import the pack into a file."
+        )
     from evokernel.experiments.bundle import RESULTS
-    from evokernel.experiments.bundle import pack as packed
+    from evokernel.experiments.bundle import pack_bundle as pack_bundle
 
-    tell("packing; pip fetches what the other machine needs ...", err=True)
-    found = packed(out, arguments, tasks, bank, python, platforms or PLATFORMS, there.split(","))
+    print_text("Packing: pip downloads the packages for the other machine ...", err=True)
+    bundle = pack_bundle(out, arguments, tasks, memory, python, platforms or DEFAULT_PLATFORMS, preinstalled.split(","))
     if as_json:
-        emit({**found._asdict(), "file": str(found.file)})
+        print_json({**bundle._asdict(), "file": str(bundle.file)})
         return
-    tell(pairs([("file", f"{found.file}, {found.nbytes / 1e6:.1f} MB"), ("packages", ", ".join(found.packages))]))
-    tell(f"\nthere:  tar -xzf {out.name} && ./evokernel-bundle/run.sh\nback:   evokernel bundle back evokernel-bundle/{RESULTS}")
+    print_text(format_pairs([("file", f"{bundle.file}, {bundle.nbytes / 1e6:.1f} MB"), ("packages", ", ".join(bundle.packages))]))
+    print_text(
+        f"\nOn the other machine:  tar -xzf {out.name} && ./evokernel-bundle/run.sh\n"
+        f"Then, on this machine: evokernel bundle import evokernel-bundle/{RESULTS}"
+    )
 
 
-@command.command()
+@command.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--into", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Where runs are kept.")
+@click.option("--into", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder for the imported run.")
 @json_option
-def back(file: Path, into: Path, as_json: bool) -> None:
-    """Unpack what run.sh left on the other machine, as a run like any other.
+def import_results(file: Path, into: Path, as_json: bool) -> None:
+    """Unpack the results that run.sh wrote on the other machine as a run folder.
 
     \b
     Examples:
-      evokernel bundle back results.tar.gz
-      evokernel bundle back results.tar.gz --into elsewhere --json
+      evokernel bundle import results.tar.gz
+      evokernel bundle import results.tar.gz --into elsewhere --json
     """
-    from evokernel.experiments.bundle import back as brought
+    from evokernel.experiments.bundle import import_results as import_bundle
 
-    found = brought(file, into)
+    imported = import_bundle(file, into)
     if as_json:
-        emit({"run": str(found.run), "bank": str(found.bank) if found.bank else None, "attempts": found.attempts})
+        print_json({"run": str(imported.run), "bank": str(imported.bank) if imported.bank else None, "attempts": imported.attempts})
         return
-    tell(f"{found.run}: {found.attempts} attempts\nlook at it: evokernel report {found.run}")
-    if found.bank:
-        tell(f"learn from it: evokernel run --memory {found.bank}")
+    print_text(f"{imported.run}: {imported.attempts} attempts\nlook at it: evokernel report {imported.run}")
+    if imported.bank:
+        print_text(f"learn from it: evokernel run --memory {imported.bank}")

@@ -1,4 +1,4 @@
-"""`evokernel experiment`: the paper's tables and figures, or one of yours."""
+"""`evokernel experiment`: runs the paper's experiments, or your own."""
 
 from __future__ import annotations
 
@@ -10,34 +10,52 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, folded, json_option, tell
+from evokernel.cli.output import TERMS_EPILOG, format_table, json_option, print_json, print_text, wrap_text
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.final_results import FinalResult
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
-    from evokernel.experiments.cost_estimate import Row
-    from evokernel.experiments.runner import Operators
-    from evokernel.experiments.spec import Plan
+    from evokernel.experiments.cost_estimate import CostEstimate
+    from evokernel.experiments.runner import TasksByGroup
+    from evokernel.experiments.spec import ExperimentSpec
 
-EVERY_S = 10.0
+PROGRESS_INTERVAL_S = 10.0
 
 
-@click.command()
+@click.command(epilog=TERMS_EPILOG)
 @click.argument("name", required=False)
-@click.option("--list", "is_list", is_flag=True, help="The experiments that come with the package.")
-@click.option("--dry-run", is_flag=True, help="Only say what it would take: attempts, time, money.")
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Instead of as many as the file says.")
-@click.option("--operators", type=click.IntRange(1), metavar="N", help="So many of each group, spread over the whole. [all]")
-@click.option("--arms", metavar="NAMES", help="Only these, with commas between them.")
+@click.option("--list", "is_list", is_flag=True, help="List the experiments that come with the package.")
+@click.option("--dry-run", is_flag=True, help="Print the expected attempts, time and cost without running anything.")
+@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Override the number of seeds.")
+@click.option(
+    "--max-operators",
+    "operators",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Maximum number of operators per group, spread evenly over the group. [all]",
+)
+@click.option("--arms", metavar="NAMES", help="Run only these arms, separated by commas.")
 @click.option(
     "--protocol",
     type=click.Choice(["paper", "strict"]),
-    help="What runs go by; bests are judged again by the other. [as the file says]",
+    help="Protocol used during the search; final kernels are re-evaluated under the other. [from the experiment file]",
 )
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Of all runs, of the file, or arms.NAME.key, packs.NAME.key.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Gone on with where it has runs. [runs/experiments/NAME]")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting for all runs (key), one arm (arms.NAME.key) or one pack (packs.NAME.key); may be repeated.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Output folder; existing runs in it are resumed. [runs/experiments/NAME]",
+)
 @json_option
 def command(
     name: str | None,
@@ -51,97 +69,111 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Run one of the paper's experiments on any backend and generator. NAME is one of --list, or a file of yours (.toml).
+    """Run one of the paper's experiments on any backend and generator. NAME is one of --list, or a .toml file.
 
     \b
     Examples:
       evokernel experiment --list
       evokernel experiment table2 --dry-run
-      evokernel experiment figure5 --set backend=cpp --operators 20 --seeds 2 --set budget=10
+      evokernel experiment figure5 --set backend=cpp --max-operators 20 --seeds 2 --set budget=10
       evokernel experiment table2 --set generator=llm --set generator.model=gpt-5 --set arms.agent.generator.command="codex exec -"
 
-    Each arm and seed is a run folder; the same command goes on where it was stopped.
+    Each arm and seed has its own run folder; the same command resumes a stopped experiment.
     """
-    from evokernel.experiments import cost_estimate, runner, spec, spec_validation
+    from evokernel.experiments import cost_estimate, runner, spec
 
     if is_list or not name:
-        return tell_list(as_json)
-    read = spec.read(name, [*sets, *([f"seeds={seeds}"] if seeds else [])])
-    plan, left_out = chosen(spec.by(read, protocol) if protocol else read, arms)
-    spec_validation.check(plan)
-    folder = out or Path("runs") / "experiments" / plan.name
-    tasks = runner.operators(plan, operators)
-    rows = cost_estimate.expected(plan, tasks, [folder, Path("runs")])
+        return print_experiments(as_json)
+    loaded_spec = spec.read_spec(name, [*sets, *([f"seeds={seeds}"] if seeds else [])])
+    spec_in_use, exclusions = select_arms(spec.with_protocol(loaded_spec, protocol) if protocol else loaded_spec, arms)
+    spec.check_settings(spec_in_use)
+    folder = out or Path("runs") / "experiments" / spec_in_use.name
+    tasks = runner.select_operators(spec_in_use, operators)
+    rows = cost_estimate.estimate_costs(spec_in_use, tasks, [folder, Path("runs")])
     if dry_run:
-        return tell_expected(plan, rows, as_json)
-    announce(plan, rows, as_json)
+        return print_cost_estimate(spec_in_use, rows, as_json)
+    print_announcement(spec_in_use, rows, as_json)
     if operators:
-        left_out |= not_sampled(tasks, runner.operators(plan), operators)
-    options = {"--seeds": seeds, "--operators": operators, "--arms": arms, "--protocol": protocol}
-    return conduct(plan, tasks, folder, left_out, typed(name, options, sets), as_json)
+        exclusions |= describe_unsampled(tasks, runner.select_operators(spec_in_use), operators)
+    options = {"--seeds": seeds, "--max-operators": operators, "--arms": arms, "--protocol": protocol}
+    return run_and_report(spec_in_use, tasks, folder, exclusions, rebuild_command_line(name, options, sets), as_json)
 
 
-def not_sampled(tasks: Operators, whole: Operators, operators: int) -> dict[str, str]:
-    """What `--operators` leaves out of groups that are larger."""
-    sizes = {name: (len(some), len(whole[name])) for name, some in tasks.items()}
+def describe_unsampled(tasks: TasksByGroup, all_tasks: TasksByGroup, operators: int) -> dict[str, str]:
+    """The operators that `--max-operators` leaves out, by group."""
+    sizes = {name: (len(sample), len(all_tasks[name])) for name, sample in tasks.items()}
     return {
-        f"{name}: all but {some} of {every} operators": f"--operators {operators}" for name, (some, every) in sizes.items() if some < every
+        f"{name}: all but {sample} of {total} operators": f"--max-operators {operators}"
+        for name, (sample, total) in sizes.items()
+        if sample < total
     }
 
 
-def typed(name: str, options: dict[str, Any], sets: tuple[str, ...]) -> str:
-    """The command that does it again, wherever its folder goes."""
-    given = [word for option, value in options.items() if value is not None for word in (option, str(value))]
-    return shlex.join(["evokernel", "experiment", name, *given, *(word for text in sets for word in ("--set", text))])
+def rebuild_command_line(name: str, options: dict[str, Any], sets: tuple[str, ...]) -> str:
+    """The command line that repeats the experiment in any folder."""
+    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+    return shlex.join(["evokernel", "experiment", name, *words, *(word for text in sets for word in ("--set", text))])
 
 
-def chosen(plan: Plan, names: str | None) -> tuple[Plan, dict[str, str]]:
-    """With some of its arms, and the packs these need; those that lack a setting are left out, with the reason."""
+def select_arms(plan: ExperimentSpec, names: str | None) -> tuple[ExperimentSpec, dict[str, str]]:
+    """The experiment with the selected arms and the packs they need; arms that lack a setting are excluded with the reason."""
     from evokernel.core.plugins import did_you_mean
 
-    known = {arm.name: arm for arm in plan.arms}
-    wanted = [name.strip() for name in names.split(",")] if names else list(known)
-    for name in wanted:
-        if name not in known:
-            raise UserError(f"experiment '{plan.name}' has no arm '{name}'{did_you_mean(name, list(known))}; it has: {', '.join(known)}")
-    for name in wanted:
-        if known[name].lacks():
-            tell(f"note: arm '{name}' is left out: --set arms.{name}.{known[name].needs}=… is not given", err=True)
-    arms = tuple(known[name] for name in wanted if not known[name].lacks())
+    all_arms = {arm.name: arm for arm in plan.arms}
+    arm_names = [name.strip() for name in names.split(",")] if names else list(all_arms)
+    for name in arm_names:
+        if name not in all_arms:
+            raise UserError(
+                f"experiment '{plan.name}' has no arm '{name}'{did_you_mean(name, list(all_arms))}. Its arms: {', '.join(all_arms)}."
+            )
+    for name in arm_names:
+        if all_arms[name].is_missing_setting():
+            print_text(f"note: arm '{name}' is excluded: set it with --set arms.{name}.{all_arms[name].needs}=…", err=True)
+    arms = tuple(all_arms[name] for name in arm_names if not all_arms[name].is_missing_setting())
     if not arms:
-        raise UserError(f"no arm of experiment '{plan.name}' is left; give what they need")
+        raise UserError(f"experiment '{plan.name}' has no arm that can run. Give the missing settings with --set.")
     packs = tuple(pack for pack in plan.packs if any(arm.pack == pack.name for arm in arms))
-    left = {arm.name for arm in arms}
-    against = tuple(pair for pair in plan.against if set(pair) <= left)
+    kept_names = {arm.name for arm in arms}
+    comparisons = tuple(pair for pair in plan.compare if set(pair) <= kept_names)
     reasons = {
-        f"arm {name}": f"{arm.needs} is not set" if arm.lacks() else "not asked for" for name, arm in known.items() if name not in left
+        f"arm {name}": f"{arm.needs} is not set" if arm.is_missing_setting() else "not selected"
+        for name, arm in all_arms.items()
+        if name not in kept_names
     }
-    return plan.model_copy(update={"arms": arms, "packs": packs, "against": against}), reasons
+    return plan.model_copy(update={"arms": arms, "packs": packs, "compare": comparisons}), reasons
 
 
-def tell_list(as_json: bool) -> int:
+def print_experiments(as_json: bool) -> int:
+    """Print the experiments that come with the package."""
     from evokernel.experiments import spec
 
-    found = [spec.read(name) for name in spec.shipped()]
+    specs = [spec.read_spec(name) for name in spec.shipped_experiments()]
     if as_json:
-        emit([{"name": plan.name, "title": plan.title, "about": plan.about, "arms": [arm.name for arm in plan.arms]} for plan in found])
+        print_json(
+            [
+                {"name": plan.name, "title": plan.title, "description": plan.description, "arms": [arm.name for arm in plan.arms]}
+                for plan in specs
+            ]
+        )
         return 0
-    tell(draw(("experiment", "arms", "what it is"), [(plan.name, ", ".join(arm.name for arm in plan.arms), plan.title) for plan in found]))
+    print_text(
+        format_table(("experiment", "arms", "title"), [(plan.name, ", ".join(arm.name for arm in plan.arms), plan.title) for plan in specs])
+    )
     return 0
 
 
-def tell_expected(plan: Plan, rows: list[Row], as_json: bool) -> int:
-    """Attempts, time and money, and where they are known from."""
+def print_cost_estimate(plan: ExperimentSpec, rows: list[CostEstimate], as_json: bool) -> int:
+    """Print the expected attempts, time and cost, and where the estimate comes from."""
     total = sum(row.attempts for row in rows)
     seconds = [row.seconds for row in rows]
     costs = [row.cost_usd for row in rows]
     time_s = None if None in seconds else sum(value or 0.0 for value in seconds)
     cost = None if None in costs else sum(value or 0.0 for value in costs)
     if as_json:
-        listed = [
+        records = [
             {
                 "name": row.name,
-                "what": row.what,
+                "part": row.part,
                 "operators": row.operators,
                 "attempts": row.attempts,
                 "seconds": row.seconds,
@@ -149,86 +181,107 @@ def tell_expected(plan: Plan, rows: list[Row], as_json: bool) -> int:
             }
             for row in rows
         ]
-        emit({"experiment": plan.name, "seeds": plan.seeds, "rows": listed, "attempts": total, "seconds": time_s, "cost_usd": cost})
+        print_json({"experiment": plan.name, "seeds": plan.seeds, "rows": records, "attempts": total, "seconds": time_s, "cost_usd": cost})
         return 0
-    tell(folded(f"{plan.title}. {plan.about}"))
+    print_text(wrap_text(f"{plan.title}. {plan.description}"))
     table = [
         (
             row.name,
-            row.what,
+            row.part,
             str(row.operators),
             str(row.attempts),
             " ".join(filter(None, row.kind)),
-            known(row.seconds),
-            money(row.cost_usd),
+            format_duration(row.seconds),
+            format_cost(row.cost_usd),
         )
         for row in rows
     ]
-    header = ("name", "what", "operators", "attempts", "backend and generator", "time", "cost")
-    tell(f"\n{draw(header, table, right=(False, False, True, True, False, True, True))}\n")
-    again = "" if plan.again is None else ", then bests are judged again"
-    tell(folded(f"{total} attempts at most over {plan.seeds} seeds{again}. Expected: {known(time_s)}, {money(cost)}."))
+    header = ("name", "part", "operators", "attempts", "backend and generator", "time", "cost")
+    print_text(f"\n{format_table(header, table, align_right=(False, False, True, True, False, True, True))}\n")
+    final_note = "" if plan.final_eval is None else ", then the best kernels are re-evaluated"
+    print_text(
+        wrap_text(
+            f"At most {format_count(total, 'attempt')} over {format_count(plan.seeds, 'seed')}{final_note}. "
+            f"Expected: {format_duration(time_s)}, {format_cost(cost)}."
+        )
+    )
     if time_s is None or cost is None:
-        tell(folded("Not known: no run below ./runs has the same backend and generator. A small one tells: --operators 2 --seeds 1."))
+        print_text(
+            wrap_text(
+                "Unknown: no run in ./runs has the same backend and generator. "
+                "For an estimate, first run a small experiment: --max-operators 2 --seeds 1."
+            )
+        )
     else:
-        tell(folded("Time and money are estimates, by what attempts took in earlier runs below ./runs."))
+        print_text(wrap_text("Time and cost are estimates from earlier runs in ./runs."))
     return 0
 
 
-def known(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
+    """A duration as text, or `unknown`."""
     from evokernel.reports import formatting
 
-    return "not known" if seconds is None else f"about {formatting.duration(seconds)}"
+    return "unknown" if seconds is None else f"about {formatting.format_duration(seconds)}"
 
 
-def money(cost: float | None) -> str:
-    return "not known" if cost is None else "no cost" if not cost else f"about ${cost:.2f}"
+def format_cost(cost: float | None) -> str:
+    """A cost as text, or `unknown`."""
+    return "unknown" if cost is None else "no cost" if not cost else f"about ${cost:.2f}"
 
 
-def announce(plan: Plan, rows: list[Row], as_json: bool) -> None:
+def print_announcement(plan: ExperimentSpec, rows: list[CostEstimate], as_json: bool) -> None:
+    """Print the size of the experiment before it starts."""
     attempts = sum(row.attempts for row in rows)
-    tell(folded(f"{plan.title}: {len(plan.arms)} arms × {plan.seeds} seeds, {attempts} attempts at most"), err=as_json)
+    print_text(
+        wrap_text(
+            f"{plan.title}: {format_count(len(plan.arms), 'arm')} × {format_count(plan.seeds, 'seed')}, "
+            f"at most {format_count(attempts, 'attempt')}"
+        ),
+        err=as_json,
+    )
 
 
-class Telling:
-    """A line on stderr every few seconds."""
+class ProgressPrinter:
+    """Prints a progress line on stderr every few seconds."""
 
     def __init__(self) -> None:
-        self.told, self.begun = 0.0, time.monotonic()
+        self.printed_at, self.started_at = 0.0, time.monotonic()
         self.counts: Counter[str] = Counter()
 
-    def __call__(self, run: Run, made: Attempt | FinalResult) -> None:
+    def __call__(self, run: Run, record: Attempt | FinalResult) -> None:
         from evokernel.core.final_results import FinalResult
         from evokernel.reports import formatting
 
-        self.counts["judged again" if isinstance(made, FinalResult) else "feasible" if made.outcome.feasible else "failed"] += 1
-        if time.monotonic() - self.told > EVERY_S:
-            self.told = time.monotonic()
+        self.counts["re-evaluated" if isinstance(record, FinalResult) else "correct" if record.outcome.feasible else "failed"] += 1
+        if time.monotonic() - self.printed_at > PROGRESS_INTERVAL_S:
+            self.printed_at = time.monotonic()
             counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-            tell(f"{formatting.duration(self.told - self.begun)}: {run.folder.name}: {counts}", err=True)
+            print_text(f"{formatting.format_duration(self.printed_at - self.started_at)}: {run.folder.name}: {counts}", err=True)
 
 
-def conduct(plan: Plan, asked: Any, folder: Path, left_out: dict[str, str], typed: str, as_json: bool) -> int:
-    """Runs it, writes what it found, shows the tables."""
-    from evokernel.cli.report import show
+def run_and_report(
+    plan: ExperimentSpec, requested_tasks: Any, folder: Path, exclusions: dict[str, str], command_line: str, as_json: bool
+) -> int:
+    """Run the experiment, write its report and print its tables."""
+    from evokernel.cli.report import format_report_table
     from evokernel.experiments import report_writer, result_tables, runner
     from evokernel.experiments.results import Results
-    from evokernel.experiments.summary import summary
+    from evokernel.experiments.summary import summarize_results
 
-    tasks, reasons = runner.sifted(asked)
-    for operator, why in reasons.items():
-        tell(f"note: {operator} is left out: {why}", err=True)
-    found = runner.carry_out(plan, tasks, folder, Telling())
-    results = Results(plan, found, tasks, folder, runner.vacuous(tasks), {**left_out, **reasons}, typed)
-    tables = report_writer.write(results)
+    tasks, reasons = runner.filter_runnable(requested_tasks)
+    for operator, reason in reasons.items():
+        print_text(f"note: {operator} is excluded: {reason}", err=True)
+    arm_runs = runner.run_experiment(plan, tasks, folder, ProgressPrinter())
+    results = Results(plan, arm_runs, tasks, folder, runner.find_vacuous(tasks), {**exclusions, **reasons}, command_line)
+    tables = report_writer.write_report_folder(results)
     if as_json:
-        emit(result_tables.figures(results) | {"summary": summary(results), "folder": str(folder)})
+        print_json(result_tables.results_to_json(results) | {"summary": summarize_results(results), "folder": str(folder)})
         return 0
     for table in tables:
-        tell(f"\n{show(table)}")
-    tell("")
-    for line in summary(results):
-        tell(folded(line))
-    tell(folded(result_tables.protocol(results)))
-    tell(f"\nwritten to {folder / 'experiment.html'}, experiment.md and experiment.json")
+        print_text(f"\n{format_report_table(table)}")
+    print_text("")
+    for line in summarize_results(results):
+        print_text(wrap_text(line))
+    print_text(wrap_text(result_tables.protocol_sentence(results)))
+    print_text(f"\nReport: {folder / 'experiment.html'}, experiment.md and experiment.json")
     return 0

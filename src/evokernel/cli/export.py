@@ -1,4 +1,4 @@
-"""`evokernel export`: the best kernels of a run, to use elsewhere."""
+"""`evokernel export`: writes the best kernels of a run for use elsewhere."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, tell
+from evokernel.cli.output import TERMS_EPILOG, format_table, json_option, print_json, print_text
 
 
-@click.command()
+@click.command(epilog=TERMS_EPILOG)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where they go. [FOLDER/export]")
-@click.option("--task", "spec", default="", metavar="SPEC", help="Only this task: its id, its name, or a pattern.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Output folder. [FOLDER/export]")
+@click.option("--task", "spec", default="", metavar="SPEC", help="Export only this task: its id, its name, or a pattern.")
 @json_option
 def command(folder: Path, out: Path | None, spec: str, as_json: bool) -> None:
-    """Best kernels of a run: each with its reference, a PyTorch wrapper, a test and its provenance.
+    """Export the best kernels of a run, each with its reference, a PyTorch wrapper, a test and its provenance.
 
     \b
     Examples:
@@ -24,29 +24,32 @@ def command(folder: Path, out: Path | None, spec: str, as_json: bool) -> None:
     """
     from evokernel.core.run import Run
     from evokernel.reports import formatting
-    from evokernel.reports.export import export
+    from evokernel.reports.export import export_kernels
 
     run = Run.open(folder)
-    done = export(run, run.attempts(), out or folder / "export", spec)
+    exported = export_kernels(run, run.attempts(), out or folder / "export", spec)
     if as_json:
-        kernels = [{**one._asdict(), "folder": str(one.folder)} for one in done.kernels]
-        emit(
+        kernels = [{**kernel._asdict(), "folder": str(kernel.folder)} for kernel in exported.kernels]
+        print_json(
             {
-                "folder": str(done.folder),
+                "folder": str(exported.folder),
                 "kernels": kernels,
-                "unsolved": done.unsolved,
-                "wrapped": done.wrapped,
-                "clock": done.clocks,
-                "baseline": done.baselines,
+                "unsolved": exported.unsolved,
+                "wrapped": exported.has_wrapper,
+                "clock": exported.clocks,
+                "baseline": exported.baselines,
             }
         )
         return
-    cells = [[one.task, formatting.latency(one.latency_us), formatting.ratio(one.speedup), str(one.folder)] for one in done.kernels]
-    tell(draw(["task", "latency", "speed-up", "folder"], cells, [False, True, True]))
-    tell(f"Times: {formatting.clock_label(done.clocks)}; speed-up over {formatting.baseline_label(done.baselines)}.")
-    if done.unsolved:
-        tell(f"not solved: {', '.join(done.unsolved)}")
-    if done.wrapped:
-        tell(f"\ntest them: python -m pytest {done.folder}")
+    cells = [
+        [kernel.task, formatting.format_latency(kernel.latency_us), formatting.format_ratio(kernel.speedup), str(kernel.folder)]
+        for kernel in exported.kernels
+    ]
+    print_text(format_table(["task", "latency", "speed-up", "folder"], cells, [False, True, True]))
+    print_text(f"Times: {formatting.clock_label(exported.clocks)}; speed-up over {formatting.baseline_label(exported.baselines)}.")
+    if exported.unsolved:
+        print_text(f"Not solved: {', '.join(exported.unsolved)}")
+    if exported.has_wrapper:
+        print_text(f"\nTest the kernels: python -m pytest {exported.folder}")
     else:
-        tell(f"\nbackend '{run.config.plugin_name('backend')}' brings no PyTorch wrapper, so there is none")
+        print_text(f"\nbackend '{run.config.plugin_name('backend')}' has no PyTorch wrapper")

@@ -1,4 +1,4 @@
-"""`evokernel extract`: tasks out of a whole model, and kernels back into it."""
+"""`evokernel extract`: makes tasks from a model's operators, and substitutes kernels into the model."""
 
 from __future__ import annotations
 
@@ -7,186 +7,203 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, folded, json_option, tell
+from evokernel.cli.output import TERMS_EPILOG, format_table, json_option, print_json, print_text, wrap_text
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.run import Run
-    from evokernel.experiments.kernel_substitution import PutBack, Told
-    from evokernel.experiments.task_extraction import Extracted
-    from evokernel.reference.extract.profiles import Operator, Profile
+    from evokernel.experiments.kernel_substitution import SubstitutionReport, SubstitutionResult
+    from evokernel.experiments.task_extraction import ExtractedTask
+    from evokernel.reference.extract.profiles import ModelProfile, Operator
 
 CLOCKS = {"cpu": "processor time of one thread", "wall": "wall time with a fixed number of threads"}
 
 
-@click.command()
+@click.command(epilog=TERMS_EPILOG)
 @click.argument("model", type=click.Path(path_type=Path), metavar="MODEL.py")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Where task files go. [operators/<name of MODEL>]")
 @click.option(
-    "--min-share", "least", type=click.FloatRange(0, 1), default=0.02, show_default=True, help="Of the model's time, to be a task."
+    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Output folder for the task files. [operators/<name of MODEL>]"
 )
-@click.option("--top", "most", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="At most so many tasks.")
-@click.option("--with", "run", type=click.Path(path_type=Path), metavar="RUN", help="Put this run's best kernels back and check the model.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="For the model's weights and inputs.")
+@click.option(
+    "--min-share",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    default=0.02,
+    show_default=True,
+    help="Minimum share of the model's time for an operator to become a task.",
+)
+@click.option("--top", "max_tasks", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Maximum number of tasks.")
+@click.option(
+    "--kernels-from",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Substitute the best kernels of this run into the model and check it.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed for the model's weights and inputs.")
 @json_option
-def command(model: Path, out: Path | None, least: float, most: int, run: Path | None, seed: int, as_json: bool) -> int:
-    """Rank the operators of a whole model by time, and make a task file of each that is worth the effort.
+def command(model: Path, out: Path | None, min_share: float, max_tasks: int, kernels_from: Path | None, seed: int, as_json: bool) -> int:
+    """Rank the operators of a model by time, and write a task file for each expensive one.
 
-    MODEL.py holds Model, get_inputs and get_init_inputs, as a task file does. With --with nothing is written: the best
-    kernels of a run on these tasks take the place of the operators, and the model's outputs are checked end to end.
+    MODEL.py defines Model, get_inputs and get_init_inputs, like a task file. With --kernels-from no task is written:
+    the best kernels of that run replace the operators, and the model's outputs are checked end to end.
 
     \b
     Examples:
       evokernel extract gpt_block.py
       evokernel run --tasks operators/gpt_block --backend cpp --out runs/gpt
-      evokernel extract gpt_block.py --with runs/gpt
+      evokernel extract gpt_block.py --kernels-from runs/gpt
 
-    Exit codes: 0 done, 1 the model with kernels is not right, or nothing could be extracted or put back, 2 something to fix.
+    Exit codes: 0 success; 1 the model with kernels is wrong, or nothing was extracted or replaced; 2 error to fix.
     """
     from evokernel.core.run import Run
     from evokernel.tasks import cache
 
-    opened = Run.open(run) if run else None
+    opened_run = Run.open(kernels_from) if kernels_from else None
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as error:
         raise UserError(cache.NEEDS_TORCH) from error
-    if opened:
-        return check(model, opened, seed, as_json)
-    return make(model, out or Path("operators") / model.stem, least, most, seed, as_json)
+    if opened_run:
+        return check_model_with_kernels(model, opened_run, seed, as_json)
+    return extract_tasks(model, out or Path("operators") / model.stem, min_share, max_tasks, seed, as_json)
 
 
-def say(text: str) -> None:
-    """Progress, where it does not mix with results."""
-    tell(f"{text} …", err=True)
+def print_progress(text: str) -> None:
+    """Print progress on stderr."""
+    print_text(f"{text} …", err=True)
 
 
-def profiled(model: Path, seed: int, threads: int) -> tuple[str, Any, Profile]:
-    """The model's text, the model, and where its time goes."""
-    from evokernel.reference.extract.profiles import profile
+def profile_model(model: Path, seed: int, threads: int) -> tuple[str, Any, ModelProfile]:
+    """The source of the model, the model, and its time per operator."""
+    from evokernel.reference.extract.profiles import profile_calls
     from evokernel.reference.module import Reference
-    from evokernel.tasks.loader import read
+    from evokernel.tasks.loader import read_source
 
     if model.suffix != ".py":
-        raise UserError(f"{model} is no Python file; name one that defines Model, get_inputs and get_init_inputs")
-    source = read(model)
+        raise UserError(f"{model} is not a Python file. Name one that defines Model, get_inputs and get_init_inputs.")
+    source = read_source(model)
     reference = Reference(source, str(model))
-    found = profile(reference, seed, threads, say)
-    if not found.operators:
-        raise UserError(f"{model}: forward calls no operator of torch on tensors, so there is nothing to extract")
-    return source, reference, found
+    profiled_model = profile_calls(reference, seed, threads, print_progress)
+    if not profiled_model.operators:
+        raise UserError(f"{model}: forward calls no torch operator on tensors, so there is nothing to extract.")
+    return source, reference, profiled_model
 
 
-def make(model: Path, folder: Path, least: float, most: int, seed: int, as_json: bool) -> int:
-    """Profiles, writes tasks, shows the ranking."""
-    from evokernel.experiments.task_extraction import extract, new_folder, worth
+def extract_tasks(model: Path, folder: Path, min_share: float, max_tasks: int, seed: int, as_json: bool) -> int:
+    """Profile the model, write the task files and print the ranking."""
+    from evokernel.experiments import task_extraction
 
-    _, _, profile = profiled(model, seed, 1)
-    operators = worth(profile, least, most)
+    _, _, profile = profile_model(model, seed, 1)
+    operators = task_extraction.select_operators(profile, min_share, max_tasks)
     if not operators:
-        first = profile.operators[0]
+        slowest = profile.operators[0]
         raise UserError(
-            f"no operator takes {least:.0%} of the time; {first.call.name} takes most, {first.share:.1%}: give a lower --min-share"
+            f"no operator takes {min_share:.0%} of the time; {slowest.call.name} takes the most ({slowest.share:.1%}). Lower --min-share."
         )
-    new_folder(folder)
-    found = list(extract(operators, model.stem, folder, say))
-    made = [one for one in found if one.path]
+    task_extraction.create_task_folder(folder)
+    extracted = list(task_extraction.extract_tasks(operators, model.stem, folder, print_progress))
+    written = [task for task in extracted if task.path]
     if as_json:
-        emit({**summary(model, profile), "folder": str(folder), "operators": [record(one) for one in found]})
+        print_json({**profile_record(model, profile), "folder": str(folder), "operators": [operator_record(task) for task in extracted]})
     else:
-        tell(table(found))
-        tell(f"\n{remark(profile, operators)}")
-        if made:
-            tell(f"{len(made)} task{'s' * (len(made) != 1)} in {folder}. Next: evokernel run --tasks {folder}")
-        for one in found:
-            if not one.path:
-                tell(folded(f"no task for {one.operator.call.name}: {one.reason}"))
-    return 0 if made else 1
+        print_text(format_operator_table(extracted))
+        print_text(f"\n{profile_note(profile, operators)}")
+        if written:
+            print_text(f"{format_count(len(written), 'task')} in {folder}. Next: evokernel run --tasks {folder}")
+        for task in extracted:
+            if not task.path:
+                print_text(wrap_text(f"No task for {task.operator.call.name}: {task.reason}"))
+    return 0 if written else 1
 
 
-def check(model: Path, run: Run, seed: int, as_json: bool) -> int:
-    """Puts kernels back and shows what became of the model."""
-    from evokernel.experiments.kernel_substitution import put_back
+def check_model_with_kernels(model: Path, run: Run, seed: int, as_json: bool) -> int:
+    """Substitute kernels into the model and print the result of the end-to-end check."""
+    from evokernel.experiments.kernel_substitution import substitute_kernels
 
     threads = int(str(run.config.plugin_settings("backend").get("threads") or 1))
-    source, reference, profile = profiled(model, seed, threads)
-    found = put_back(reference, source, profile, run, seed, say)
+    source, reference, profile = profile_model(model, seed, threads)
+    result = substitute_kernels(reference, source, profile, run, seed, print_progress)
     if as_json:
-        emit({**summary(model, profile), **verdict(found)})
+        print_json({**profile_record(model, profile), **substitution_record(result)})
     else:
-        tell(page(profile, found))
-    return 0 if found.right and found.replaced else 1
+        print_text(format_substitution(profile, result))
+    return 0 if result.is_correct and result.replaced_calls else 1
 
 
-def remark(profile: Profile, operators: list[Operator]) -> str:
-    """What the figures are, and what they leave out."""
-    from evokernel.reports.formatting import latency
+def profile_note(profile: ModelProfile, operators: list[Operator]) -> str:
+    """Explains the times in the ranking, and what they leave out."""
+    from evokernel.reports.formatting import format_latency
 
     others = sum(operator.share for operator in profile.operators) - sum(operator.share for operator in operators)
     return (
-        f"The model takes {latency(profile.seconds * 1e6)} ({CLOCKS[profile.clock]}, the middle of {profile.runs} "
-        f"run{'s' * (profile.runs != 1)}); other operators {others:.1%}, views, copies and Python {profile.rest_s / profile.seconds:.1%}. "
-        "Bound: how much faster the model would be if the operator took no time."
+        f"The model takes {format_latency(profile.seconds * 1e6)} ({CLOCKS[profile.clock]}, median of "
+        f"{format_count(profile.runs, 'run')}): other operators {others:.1%}, "
+        f"views, copies and Python {profile.rest_s / profile.seconds:.1%}. "
+        "Bound: the speed-up of the model if the operator took no time."
     )
 
 
-def table(found: list[Extracted]) -> str:
-    """The ranking."""
-    from evokernel.reports.formatting import latency, ratio
+def format_operator_table(extracted: list[ExtractedTask]) -> str:
+    """The ranking of operators as a table."""
+    from evokernel.reports.formatting import format_latency, format_ratio
 
     rows = [
         [
-            one.operator.call.name.removeprefix("torch.").replace("nn.functional.", "F."),
-            str(one.operator.calls),
-            latency(one.operator.seconds * 1e6),
-            f"{one.operator.share:.1%}",
-            ratio(one.operator.bound),
-            one.path.name if one.path else "–",
-            " ".join(one.operator.shapes),
+            task.operator.call.name.removeprefix("torch.").replace("nn.functional.", "F."),
+            str(task.operator.calls),
+            format_latency(task.operator.seconds * 1e6),
+            f"{task.operator.share:.1%}",
+            format_ratio(task.operator.max_model_speedup),
+            task.path.name if task.path else "–",
+            " ".join(task.operator.tensor_types),
         ]
-        for one in found
+        for task in extracted
     ]
     header = ["operator", "calls", "time", "share", "bound", "task", "tensors"]
-    return draw(header, rows, [False, True, True, True, True])
+    return format_table(header, rows, [False, True, True, True, True])
 
 
-def page(profile: Profile, found: PutBack) -> str:
-    """What became of every task, and of the model."""
-    from evokernel.reports.formatting import latency, ratio
+def format_substitution(profile: ModelProfile, result: SubstitutionReport) -> str:
+    """The result for every task, and for the model."""
+    from evokernel.reports.formatting import format_latency, format_speed
 
-    rows = [[one.task, *cells(one)] for one in found.told]
-    lines = [draw(["task", "calls", "torch", "kernel", "worst error", "what became of it"], rows, [False, True, True, True, True]), ""]
-    for one in found.checked:
-        said = "right" if one.right else one.detail
-        lines.append(f"seed {one.seed}: {said}; the largest error is {one.worst:.3g} of what is allowed")
-    if found.seconds is not None:
-        gain = f"{ratio(profile.seconds / found.seconds)} as fast" if found.seconds > 0 else "too little to tell"
-        lines.append(
-            f"estimate from measured parts: {latency(found.seconds * 1e6)} with kernels, {gain}; without {latency(profile.seconds * 1e6)}"
-        )
+    rows = [[task.task, *substitution_cells(task)] for task in result.results]
+    lines = [format_table(["task", "calls", "torch", "kernel", "worst error", "status"], rows, [False, True, True, True, True]), ""]
+    for check in result.checks:
+        status = "correct" if check.is_correct else check.detail
+        lines.append(f"seed {check.seed}: {status}; the largest error is {check.max_error_share:.3g} of the tolerance")
+    if result.estimated_s is not None:
+        speed_text = format_speed(profile.seconds / result.estimated_s) if result.estimated_s > 0 else "too short to measure"
+        with_kernels, without_kernels = format_latency(result.estimated_s * 1e6), format_latency(profile.seconds * 1e6)
+        lines.append(f"Estimate from measured parts: {with_kernels} with kernels, {without_kernels} without ({speed_text})")
     else:
-        lines.append(f"no estimate of the model's time: {found.why}")
-    ending = "the model with kernels is right" if found.right else "the model with kernels is not right"
-    return "\n".join([*lines, "", ending if found.replaced or (found.checked and not found.right) else "nothing was put back"])
+        lines.append(f"No estimate of the model's time: {result.no_estimate_reason}")
+    conclusion = "The model with kernels is correct." if result.is_correct else "The model with kernels is wrong."
+    return "\n".join(
+        [*lines, "", conclusion if result.replaced_calls or (result.checks and not result.is_correct) else "No operator was replaced."]
+    )
 
 
-def cells(one: Told) -> list[str]:
-    """One task's figures in words."""
-    from evokernel.reports.formatting import UNKNOWN, latency
+def substitution_cells(task_result: SubstitutionResult) -> list[str]:
+    """The cells of one task."""
+    from evokernel.reports.formatting import UNKNOWN, format_attempt, format_latency
 
-    operator = one.operator
-    became = one.reason or f"{one.attempt} stands in" + (f"; {one.left} calls left to torch" if one.left else "")
+    operator = task_result.operator
+    status = task_result.reason or f"replaced by {format_attempt(task_result.attempt)}" + (
+        f"; torch still computes {format_count(task_result.torch_calls, 'call')}" if task_result.torch_calls else ""
+    )
     return [
-        str(one.replaced) if operator else UNKNOWN,
-        latency(operator.seconds / operator.calls * 1e6) if operator else UNKNOWN,
-        latency(one.kernel_s * 1e6) if one.kernel_s is not None else UNKNOWN,
-        f"{one.worst:.2g} rms" if one.worst is not None else UNKNOWN,
-        " ".join(became.split()),
+        str(task_result.replaced_calls) if operator else UNKNOWN,
+        format_latency(operator.seconds / operator.calls * 1e6) if operator else UNKNOWN,
+        format_latency(task_result.kernel_s * 1e6) if task_result.kernel_s is not None else UNKNOWN,
+        f"{task_result.max_error:.2g} rms" if task_result.max_error is not None else UNKNOWN,
+        " ".join(status.split()),
     ]
 
 
-def summary(model: Path, profile: Profile) -> dict[str, Any]:
-    """The model's figures for programs."""
+def profile_record(model: Path, profile: ModelProfile) -> dict[str, Any]:
+    """The figures of the model as JSON."""
     return {
         "model": str(model),
         "seconds": profile.seconds,
@@ -197,36 +214,37 @@ def summary(model: Path, profile: Profile) -> dict[str, Any]:
     }
 
 
-def record(one: Extracted) -> dict[str, Any]:
-    """One operator for programs."""
-    operator = one.operator
+def operator_record(extracted: ExtractedTask) -> dict[str, Any]:
+    """One operator as JSON."""
+    operator = extracted.operator
     return {
         "function": operator.call.name,
         "call": operator.call.key,
-        "tensors": [{"tensor": shape, "role": role} for shape, role in zip(operator.shapes, operator.roles)],
+        "tensors": [{"tensor": shape, "role": role} for shape, role in zip(operator.tensor_types, operator.roles)],
         "calls": operator.calls,
         "seconds": operator.seconds,
         "share": operator.share,
-        "bound": operator.bound if operator.share < 1 else None,
-        "task": str(one.path) if one.path else None,
-        "reason": one.reason or None,
+        "bound": operator.max_model_speedup if operator.share < 1 else None,
+        "task": str(extracted.path) if extracted.path else None,
+        "reason": extracted.reason or None,
     }
 
 
-def verdict(found: PutBack) -> dict[str, Any]:
-    """What became of the model, for programs; what is infinite is no number there."""
+def substitution_record(result: SubstitutionReport) -> dict[str, Any]:
+    """The result of the substitution as JSON; infinite numbers become null."""
     return {
-        "right": found.right,
-        "replaced": found.replaced,
-        "estimated_seconds": found.seconds,
-        "why_no_estimate": found.why or None,
-        "seeds": [{**one._asdict(), "worst": finite(one.worst)} for one in found.checked],
+        "correct": result.is_correct,
+        "replaced": result.replaced_calls,
+        "estimated_seconds": result.estimated_s,
+        "no_estimate_reason": result.no_estimate_reason or None,
+        "seeds": [{**one._asdict(), "max_error_share": finite_or_none(one.max_error_share)} for one in result.checks],
         "tasks": [
-            {**one._asdict(), "operator": one.operator.call.key if one.operator else None, "worst": finite(one.worst)} for one in found.told
+            {**one._asdict(), "operator": one.operator.call.key if one.operator else None, "max_error": finite_or_none(one.max_error)}
+            for one in result.results
         ],
     }
 
 
-def finite(value: float | None) -> float | None:
-    """A number JSON can hold."""
+def finite_or_none(value: float | None) -> float | None:
+    """The number if JSON can represent it."""
     return value if value is not None and value < float("inf") else None

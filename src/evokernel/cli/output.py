@@ -1,4 +1,4 @@
-"""What commands write: JSON for programs, aligned tables for people, warnings to stderr."""
+"""Output of the commands: JSON for programs, aligned tables for people, warnings on stderr."""
 
 from __future__ import annotations
 
@@ -14,94 +14,95 @@ from typing import Any, TypeVar
 import click
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-LEAST_LAST = 14  # columns a table's last column keeps, however narrow the terminal
+MIN_LAST_WIDTH = 14  # minimum width of the last column of a table
+TERMS_EPILOG = "Terms are explained in docs/glossary.md and by 'evokernel glossary'."
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def json_option(command: F) -> F:
-    """`--json`, which every command takes."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON value on stdout, nothing else there.")(command)
+    """Add the option `--json`, which every command has."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON value on stdout and nothing else.")(command)
 
 
-def emit(value: Any) -> None:
-    """The one JSON value of a command."""
+def print_json(value: Any) -> None:
+    """Print the JSON value of a command."""
     click.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
-def tell(text: str, err: bool = False) -> None:
-    """Text for people. Kernels and replies are in it, and may not steer the terminal."""
-    click.echo(printable(text), err=err)
+def print_text(text: str, err: bool = False) -> None:
+    """Print text for people. It may quote kernels and replies, so control characters are replaced."""
+    click.echo(replace_control_characters(text), err=err)
 
 
-def printable(text: str) -> str:
-    """The text with every control character but line ends and tabs replaced."""
+def replace_control_characters(text: str) -> str:
+    """Replace every control character except line ends and tabs, so that quoted text cannot control the terminal."""
     return CONTROL.sub("\ufffd", text)
 
 
 class StderrHandler(logging.Handler):
-    """Writes to whatever stderr is at that moment, so that a live display can put the line above itself."""
+    """Writes to the current stderr, so that a live display can print the line above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(printable(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
+        sys.stderr.write(replace_control_characters(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
         sys.stderr.flush()
 
 
 def log_to_stderr(verbose: bool) -> None:
-    """Warnings, or everything of ours when asked; set up once per process."""
+    """Log warnings, or all messages of evokernel if `verbose`; installs the handler once per process."""
     logger = logging.getLogger("evokernel")
     logger.setLevel(logging.INFO if verbose else logging.WARNING)
     if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):
         logger.addHandler(StderrHandler())
 
 
-def room() -> int | None:
-    """How wide the terminal on stdout is; None for files and pipes, where a line is as long as it is."""
+def terminal_width() -> int | None:
+    """Width of the terminal on stdout; None for files and pipes, where lines are not wrapped."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def folded(text: str, before: str = "") -> str:
-    """A sentence after `before`, broken between words where the terminal ends, further lines below the first."""
-    columns = room()
-    if columns is None or len(before) + len(text) <= columns:
-        return f"{before}{text}".rstrip()
+def wrap_text(text: str, prefix: str = "") -> str:
+    """The text after `prefix`, wrapped at the width of the terminal; further lines are indented below the first."""
+    width = terminal_width()
+    if width is None or len(prefix) + len(text) <= width:
+        return f"{prefix}{text}".rstrip()
     return textwrap.fill(
-        text, columns, initial_indent=before, subsequent_indent=" " * len(before), break_long_words=False, break_on_hyphens=False
+        text, width, initial_indent=prefix, subsequent_indent=" " * len(prefix), break_long_words=False, break_on_hyphens=False
     )
 
 
-def draw(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> str:
-    """An aligned table in plain text; columns flagged `right` line up on the right.
+def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], align_right: Sequence[bool] = ()) -> str:
+    """A table with aligned columns; columns flagged in `align_right` are aligned on the right.
 
-    On a terminal too narrow for it headings go over several lines, columns move together, and the last one is cut.
+    If the terminal is too narrow, headings are split over several lines, gaps shrink, and the last column is cut.
     """
-    body, columns = [list(row) for row in rows], room()
-    flags = [*right, *[False] * (len(header) - len(right))]
-    whole = [[name] for name in header]
-    apart = [*(broken(name) for name in header[:-1]), *whole[-1:]]
-    for heads, gap in ((whole, "  "), (apart, "  "), (apart, " ")):
+    body, width = [list(row) for row in rows], terminal_width()
+    flags = [*align_right, *[False] * (len(header) - len(align_right))]
+    single_line = [[name] for name in header]
+    split = [*(split_heading(name) for name in header[:-1]), *single_line[-1:]]
+    for heads, gap in ((single_line, "  "), (split, "  "), (split, " ")):
         widths = [max(map(len, [*head, *(row[n] for row in body)])) for n, head in enumerate(heads)]
-        left = widths[-1] if columns is None else columns - sum(widths[:-1]) - len(gap) * (len(widths) - 1)
-        if left >= min(widths[-1], LEAST_LAST):
+        last_width = widths[-1] if width is None else width - sum(widths[:-1]) - len(gap) * (len(widths) - 1)
+        if last_width >= min(widths[-1], MIN_LAST_WIDTH):
             break
-    widths[-1] = min(widths[-1], max(left, LEAST_LAST))
+    widths[-1] = min(widths[-1], max(last_width, MIN_LAST_WIDTH))
 
     def line(row: Sequence[str]) -> str:
         last = row[-1] if len(row[-1]) <= widths[-1] else row[-1][: widths[-1] - 1].rstrip() + "…"
-        cells = [cell.rjust(width) if flag else cell.ljust(width) for cell, width, flag in zip([*row[:-1], last], widths, flags)]
+        cells = [cell.rjust(size) if flag else cell.ljust(size) for cell, size, flag in zip([*row[:-1], last], widths, flags)]
         return gap.join(cells).rstrip()
 
     height = max(map(len, heads))
-    tops = [[([""] * (height - len(head)) + head)[n] for head in heads] for n in range(height)]
-    return "\n".join([*map(line, tops), gap.join("─" * width for width in widths), *map(line, body)])
+    heading_rows = [[([""] * (height - len(head)) + head)[n] for head in heads] for n in range(height)]
+    return "\n".join([*map(line, heading_rows), gap.join("─" * size for size in widths), *map(line, body)])
 
 
-def broken(heading: str) -> list[str]:
-    """A heading over several lines: `first`, `correct`."""
+def split_heading(heading: str) -> list[str]:
+    """A heading split over several lines: `first`, `correct`."""
     return re.findall(r"[^ →-]+[→-]?", heading) or [heading]
 
 
-def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """Label and figure, one per line."""
+def format_pairs(rows: Iterable[tuple[str, str]]) -> str:
+    """One line for each label and value, with the values aligned."""
     lines = list(rows)
     width = max((len(label) for label, _ in lines), default=0)
-    return "\n".join(folded(text, f"{label.ljust(width)}  ") for label, text in lines)
+    return "\n".join(wrap_text(text, f"{label.ljust(width)}  ") for label, text in lines)

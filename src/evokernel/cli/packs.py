@@ -1,4 +1,4 @@
-"""`evokernel memory export`, `import`, `inspect` and `audit`: memory that goes from one bank to another."""
+"""`evokernel memory export`, `import`, `inspect` and `contamination`: move memory between banks."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.bank_options import KINDS, BankType, bank_option, embedder_option, made, say
-from evokernel.cli.output import draw, emit, json_option, pairs, tell
+from evokernel.cli.bank_options import KINDS, BankType, bank_option, embedder_option, make_embedder, print_result
+from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text
+from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
-    from evokernel.experiments.bank_contamination import Audit
-    from evokernel.memory.pack_file import Filters, Pack
-    from evokernel.memory.provenance import Origin
+    from evokernel.experiments.bank_contamination import ContaminationReport
+    from evokernel.memory.pack_file import MemoryPack, PackFilters
+    from evokernel.memory.provenance import RunProvenance
 
 SHORT = 12
 
 
-@click.command("export")
+@click.command("export", epilog=TERMS_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @bank_option
-@click.option("--backend", default="", metavar="NAME", help="Only this backend.")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only this kind; may be repeated.")
-@click.option("--task", "tasks", multiple=True, metavar="ID", help="Only what came from this task, or a pattern; may be repeated.")
-@click.option("--suite", "suites", multiple=True, metavar="NAME", help="Only what came from this suite; may be repeated.")
+@click.option("--backend", default="", metavar="NAME", help="Export only items of this backend.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Export only items of this kind; may be repeated.")
+@click.option("--task", "tasks", multiple=True, metavar="ID", help="Export only items from this task or pattern; may be repeated.")
+@click.option("--suite", "suites", multiple=True, metavar="NAME", help="Export only items from this suite; may be repeated.")
 @click.option(
-    "--without",
-    "--without-task",
-    "without",
+    "--exclude",
     multiple=True,
     metavar="TASK|SUITE",
-    help="Leave out a task or a suite and what was learned on it; may be repeated.",
+    help="Exclude a task or suite, and everything learned on it; may be repeated.",
 )
-@click.option("--held-out", default="", metavar="SPEC", help="Leave out whatever tells about these tasks, under whatever name.")
+@click.option("--held-out", default="", metavar="SPEC", help="Exclude every item that reveals these tasks, under any name.")
 @json_option
 def export(
     file: Path,
@@ -43,183 +42,201 @@ def export(
     kinds: tuple[str, ...],
     tasks: tuple[str, ...],
     suites: tuple[str, ...],
-    without: tuple[str, ...],
+    exclude: tuple[str, ...],
     held_out: str,
     as_json: bool,
 ) -> None:
-    """Write the bank, or a part of it, as a pack: JSON lines, signed by their hash, that another bank can take in.
+    """Export the bank or a part of it as a memory pack: JSON lines with a checksum that another bank can import.
 
     \b
     Examples:
       evokernel memory export pack.jsonl --backend cpp
-      evokernel memory export pack.jsonl --suite level1 --without 'level1/conv*'
+      evokernel memory export pack.jsonl --suite level1 --exclude 'level1/conv*'
       evokernel memory export pack.jsonl --held-out level2
 
-    Knowledge cards stay in, whatever tasks are named. What was learned on tasks that are left out stays out.
+    Knowledge cards are always exported. Items learned on excluded tasks are not.
     """
     from evokernel.core.plugins import did_you_mean
-    from evokernel.memory.pack_file import Filters
-    from evokernel.memory.packs import NOTHING, unmatched
-    from evokernel.memory.packs import export as pack
+    from evokernel.memory.pack_file import PackFilters
+    from evokernel.memory.packs import NO_EXCLUSIONS, export_pack, find_unmatched_filters
 
-    filters = Filters(backend=backend, kinds=kinds, tasks=tasks, suites=suites, without=without, held_out=held_out)
-    for name, known in unmatched(path, filters):
-        tell(f"note: nothing in {path} is of '{name}'{did_you_mean(name, known)}", err=True)
-    found = audited(path, held_out) if held_out else None
-    header = pack(path, file, filters, found.leaving() if found else NOTHING)
-    left = {"items": len(found.leaks), "updates": sum(found.updates.values()), "operators": found.told} if found else None
-    words = f"{file}: {header.items} items, {header.updates} updates of values; sha256 {header.sha256}"
-    if found:
-        words += f"\nleft out: {len(found.leaks)} items, which tell about {len(found.told)} of {len(found.operators)} held-out operators"
-    say({"file": str(file), "items": header.items, "updates": header.updates, "sha256": header.sha256, "held_out": left}, words, as_json)
+    filters = PackFilters(backend=backend, kinds=kinds, tasks=tasks, suites=suites, exclude=exclude, held_out=held_out)
+    for name, known_names in find_unmatched_filters(path, filters):
+        print_text(f"note: {path} has no items of '{name}'{did_you_mean(name, known_names)}", err=True)
+    contamination = find_contamination(path, held_out) if held_out else None
+    header = export_pack(path, file, filters, contamination.export_filter() if contamination else NO_EXCLUSIONS)
+    held_out_record = (
+        {"items": len(contamination.matches), "updates": sum(contamination.updates.values()), "operators": contamination.revealed_operators}
+        if contamination
+        else None
+    )
+    text = f"{file}: {format_count(header.items, 'item')}, {format_count(header.updates, 'value update')}; sha256 {header.sha256}"
+    if contamination:
+        operators = f"{len(contamination.revealed_operators)} of {format_count(len(contamination.operators), 'held-out operator')}"
+        text += f"\nexcluded: {format_count(len(contamination.matches), 'item')} on {operators}"
+    print_result(
+        {"file": str(file), "items": header.items, "updates": header.updates, "sha256": header.sha256, "held_out": held_out_record},
+        text,
+        as_json,
+    )
 
 
-@click.command("import")
+@click.command("import", epilog=TERMS_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @bank_option
 @embedder_option
-@click.option("--unsigned", is_flag=True, help="Take a pack that was changed since it was exported.")
+@click.option("--allow-modified", is_flag=True, help="Import a pack even if it was modified after its export.")
 @json_option
-def import_(file: Path, path: BankLocation, embedder: str, unsigned: bool, as_json: bool) -> None:
-    """Add a pack to the bank; what it already has is left alone.
+def import_(file: Path, path: BankLocation, embedder: str, allow_modified: bool, as_json: bool) -> None:
+    """Import a memory pack into the bank; items that the bank already has stay unchanged.
 
     \b
     Examples:
       evokernel memory import pack.jsonl --memory team.db
-      evokernel memory import edited.jsonl --unsigned
+      evokernel memory import edited.jsonl --allow-modified
     """
-    from evokernel.experiments.pack_compat import differences
-    from evokernel.memory.pack_file import read
-    from evokernel.memory.packs import take
+    from evokernel.experiments.pack_compat import toolchain_differences
+    from evokernel.memory.pack_file import read_pack
+    from evokernel.memory.packs import import_pack
 
-    pack = read(file, unsigned)
-    notes = [*([signature(pack)] if pack.fault or not pack.is_signed else []), *differences(pack.header)]
-    moved = take(path, pack, made(embedder))
+    pack = read_pack(file, allow_modified)
+    notes = [*([describe_signature(pack)] if pack.integrity_error else []), *toolchain_differences(pack.header)]
+    imported = import_pack(path, pack, make_embedder(embedder))
     for note in notes:
-        tell(f"note: {note}", err=True)
-    done = {"bank": str(path), **moved._asdict(), "sha256": pack.sha256, "signed": pack.is_signed and not pack.fault, "notes": notes}
-    aside = f"; {moved.aside} of the items are put aside, as others stand for them" if moved.aside else ""
-    say(done, f"{path}: {moved.items} items and {moved.updates} updates of values added{aside}", as_json)
+        print_text(f"note: {note}", err=True)
+    record = {"bank": str(path), **imported._asdict(), "sha256": pack.sha256, "signed": not pack.integrity_error, "notes": notes}
+    archived_note = f"; {imported.archived} of them archived, because other items replace them" if imported.archived else ""
+    print_result(
+        record,
+        f"{path}: added {format_count(imported.items, 'item')} and {format_count(imported.updates, 'value update')}{archived_note}",
+        as_json,
+    )
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def inspect(file: Path, as_json: bool) -> int:
-    """What a pack holds, where it comes from, and whether it is what was exported. Exit code 1 when it is not.
+    """Show the content, the provenance and the signature of a memory pack. Exit code 1 if the pack was modified.
 
     \b
     Examples:
       evokernel memory inspect pack.jsonl
       evokernel memory inspect pack.jsonl --json
     """
-    from evokernel.memory.pack_file import described, read
+    from evokernel.memory.pack_file import read_pack, summarize_items
 
-    pack = read(file, unsigned=True)
-    counts = described(held.item for held in pack.items)
+    pack = read_pack(file, allow_modified=True)
+    counts = summarize_items(packed.item for packed in pack.items)
     tasks: dict[str, int] = {}
-    for held in pack.items:
-        if held.item.task is not None:
-            tasks[held.item.task] = tasks.get(held.item.task, 0) + 1
-    found = {"kinds": counts["kinds"], "backends": counts["backends"], "tasks": dict(sorted(tasks.items()))}
+    for packed in pack.items:
+        if packed.item.task is not None:
+            tasks[packed.item.task] = tasks.get(packed.item.task, 0) + 1
+    content = {"kinds": counts["kinds"], "backends": counts["backends"], "tasks": dict(sorted(tasks.items()))}
     if as_json:
         header = pack.header.model_dump(mode="json", exclude_none=True)
-        verdict = {"signed": pack.is_signed, "intact": pack.is_signed and not pack.fault, "fault": pack.fault, "sha256": pack.sha256}
-        emit({"file": str(file), **verdict, "items": len(pack.items), "updates": len(pack.updates), **found, "header": header})
+        signature = {"intact": not pack.integrity_error, "integrity_error": pack.integrity_error, "sha256": pack.sha256}
+        print_json({"file": str(file), **signature, "items": len(pack.items), "updates": len(pack.updates), **content, "header": header})
     else:
-        tell(page(file, pack, found))
-    return 1 if pack.fault else 0
+        print_text(format_pack(file, pack, content))
+    return 1 if pack.integrity_error else 0
 
 
 @click.command()
 @click.argument("target", type=BankType(), metavar="PACK|BANK")
-@click.option("--tasks", "spec", required=True, metavar="SPEC", help="The held-out operators: suite, suite/name, file, folder or glob.")
+@click.option("--tasks", "spec", required=True, metavar="SPEC", help="Held-out operators: a suite, suite/name, file, folder or glob.")
 @click.option(
-    "--kernels",
+    "--known-kernels",
+    "kernels",
     multiple=True,
     type=BankType(),
     metavar="PACK|BANK",
-    help="One that holds kernels of these operators, to recognise copies by; may be repeated.",
+    help="Pack or bank with kernels of these operators, to recognize copies; may be repeated.",
 )
-@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many items in the table. [50]")
+@click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="Maximum number of items in the table. [50]")
 @json_option
-def audit(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...], limit: int, as_json: bool) -> int:
-    """Does a pack or a bank tell about operators it is to be tried on? Exit code 1 when it does.
+def contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...], limit: int, as_json: bool) -> int:
+    """Check whether a memory pack or bank reveals held-out operators. Exit code 1 if it does.
 
     \b
     Examples:
-      evokernel memory audit pack.jsonl --tasks level2
-      evokernel memory audit pack.jsonl --tasks ./my_ops --kernels evokernel-memory.db --json
+      evokernel memory contamination pack.jsonl --tasks level2
+      evokernel memory contamination pack.jsonl --tasks ./my_ops --known-kernels evokernel-memory.db --json
 
-    Names do not matter: references are compared by what they do, kernels and texts by what stands in them.
+    The check ignores names: it compares references by what they compute, and kernels and texts by their content.
     """
-    from evokernel.experiments.bank_contamination import WHY
+    from evokernel.experiments.bank_contamination import MATCH_REASONS
 
-    found = audited(target, spec, kernels)
-    leaks = [{**leak._asdict(), "reason": WHY[leak.why]} for leak in found.leaks]
+    report = find_contamination(target, spec, kernels)
+    matches = [{**match._asdict(), "explanation": MATCH_REASONS[match.reason]} for match in report.matches]
     if as_json:
-        looked = {"file": str(target), "clean": found.is_clean, "operators": len(found.operators), "items": found.items}
-        emit({**looked, "told": found.told, "leaks": leaks, "updates": found.updates})
-        return 0 if found.is_clean else 1
-    if found.is_clean:
-        tell(f"nothing in {target} tells about the {len(found.operators)} operators, as far as its {found.items} items' text can tell")
+        summary = {"file": str(target), "clean": report.is_clean, "operators": len(report.operators), "items": report.item_count}
+        print_json({**summary, "revealed_operators": report.revealed_operators, "matches": matches, "updates": report.updates})
+        return 0 if report.is_clean else 1
+    if report.is_clean:
+        print_text(
+            f"{target}: none of {format_count(report.item_count, 'item')} reveals any of "
+            f"{format_count(len(report.operators), 'held-out operator')}."
+        )
         return 0
-    if leaks:
-        tell(draw(["item", "tells about", "why"], [[one["item"], one["operator"], reason(one)] for one in leaks[:limit]]))
-        tell("" if len(leaks) <= limit else f"{limit} of {len(leaks)} items; more with --limit")
-    learned = sum(found.updates.values())
-    tell(f"{target} tells about {len(found.told)} of {len(found.operators)}: {len(leaks)} items, {learned} updates of values")
-    tell(f"'evokernel memory export FILE --memory BANK --held-out {spec}' leaves all that out")
+    if matches:
+        print_text(
+            format_table(["item", "operator", "reason"], [[one["item"], one["operator"], format_reason(one)] for one in matches[:limit]])
+        )
+        print_text("" if len(matches) <= limit else f"{limit} of {len(matches)} items; use --limit for more")
+    update_count = sum(report.updates.values())
+    print_text(
+        f"{target} contains data on {len(report.revealed_operators)} of {format_count(len(report.operators), 'held-out operator')} "
+        f"({format_count(len(matches), 'item')}, {format_count(update_count, 'value update')})."
+    )
+    print_text(f"To export without them: evokernel memory export FILE --memory BANK --held-out {spec}")
     return 1
 
 
-def audited(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...] = ()) -> Audit:
-    """What a bank or a pack tells about the operators of a specification."""
-    from evokernel.experiments.bank_contamination import audit as look
-    from evokernel.experiments.bank_contamination import operators, remembered
+def find_contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...] = ()) -> ContaminationReport:
+    """What a bank or pack reveals about the operators of a task specification."""
+    from evokernel.experiments.bank_contamination import check_contamination, load_memory, load_operators
 
-    return look(remembered(target), operators(spec), [remembered(path) for path in kernels])
-
-
-def reason(leak: dict[str, Any]) -> str:
-    """Why, in a cell."""
-    by = f": {leak['by']}" if leak["by"] else ""
-    return f"{leak['reason']}{by}" + (f" ({leak['likeness']:.0%} alike)" if leak["likeness"] is not None else "")
+    return check_contamination(load_memory(target), load_operators(spec), [load_memory(path) for path in kernels])
 
 
-def signature(pack: Pack) -> str:
-    """Whether a pack is what was exported."""
-    if not pack.is_signed:
-        return f"not signed (format {pack.header.evokernel_memory}, before packs had a header); it hashes to {pack.sha256}"
-    return f"not what was exported: {pack.fault}" if pack.fault else f"sha256 {pack.sha256}, as its header says"
+def format_reason(match: dict[str, Any]) -> str:
+    """Why an item counts as contamination, as a table cell."""
+    evidence = f": {match['via_item']}" if match["via_item"] else ""
+    return f"{match['explanation']}{evidence}" + (f" ({match['similarity']:.0%} similar)" if match["similarity"] is not None else "")
 
 
-def page(file: Path, pack: Pack, found: dict[str, Any]) -> str:
-    """A pack, for people."""
+def describe_signature(pack: MemoryPack) -> str:
+    """Whether the pack is unchanged since its export."""
+    return f"modified after its export: {pack.integrity_error}" if pack.integrity_error else f"intact, sha256 {pack.sha256}"
+
+
+def format_pack(file: Path, pack: MemoryPack, counts: dict[str, Any]) -> str:
+    """A memory pack as text."""
     header = pack.header
-    tally = {name: ", ".join(f"{key} {count}" for key, count in table.items()) for name, table in found.items()}
-    chosen = asked_for(header.filters)
+    tally = {name: ", ".join(f"{key} {count}" for key, count in table.items()) for name, table in counts.items()}
+    filters = describe_filters(header.filters)
     rows = [
         ("pack", f"{file} (format {header.evokernel_memory})"),
-        ("signature", signature(pack)),
-        ("made", f"{header.made} by evokernel {header.evokernel}" if header.made else "not noted"),
-        ("asked for", chosen or ("everything" if pack.is_signed else "not noted")),
+        ("signature", describe_signature(pack)),
+        ("created", f"{header.created_at} by evokernel {header.evokernel_version}" if header.created_at else "unknown"),
+        ("filters", filters or "everything"),
         ("items", f"{len(pack.items)} ({tally['kinds'] or 'none'})"),
-        ("updates of values", str(len(pack.updates))),
+        ("value updates", str(len(pack.updates))),
         ("backends", tally["backends"] or "none"),
-        ("tasks", f"{len(found['tasks'])}: {tally['tasks']}" if found["tasks"] else "none"),
+        ("tasks", f"{len(counts['tasks'])}: {tally['tasks']}" if counts["tasks"] else "none"),
     ]
-    return "\n".join([pairs(rows), *(f"\nrun {origin.run}\n{pairs(facts(origin))}" for origin in header.runs)])
+    return "\n".join([format_pairs(rows), *(f"\nrun {origin.run}\n{format_pairs(provenance_rows(origin))}" for origin in header.runs)])
 
 
-def asked_for(filters: Filters) -> str:
-    """The filters a pack was made with."""
-    given = filters.model_dump(exclude_defaults=True)
-    return "; ".join(f"{name.replace('_', ' ')} {value if isinstance(value, str) else ', '.join(value)}" for name, value in given.items())
+def describe_filters(filters: PackFilters) -> str:
+    """The filters that the pack was exported with."""
+    values = filters.model_dump(exclude_defaults=True)
+    return "; ".join(f"{name.replace('_', ' ')} {value if isinstance(value, str) else ', '.join(value)}" for name, value in values.items())
 
 
-def facts(origin: Origin) -> list[tuple[str, str]]:
-    """What is known of a run."""
-    known = origin.model_dump(exclude_none=True, exclude={"run"})
-    tables = {name: "; ".join(f"{key}: {text}" for key, text in value.items()) for name, value in known.items() if isinstance(value, dict)}
-    return [(f"  {name}", tables.get(name, str(value))) for name, value in known.items()]
+def provenance_rows(origin: RunProvenance) -> list[tuple[str, str]]:
+    """The provenance of a run as labels and values."""
+    fields = origin.model_dump(exclude_none=True, exclude={"run"})
+    tables = {name: "; ".join(f"{key}: {text}" for key, text in value.items()) for name, value in fields.items() if isinstance(value, dict)}
+    return [(f"  {name}", tables.get(name, str(value))) for name, value in fields.items()]

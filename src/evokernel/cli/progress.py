@@ -1,4 +1,4 @@
-"""What has happened so far in a run, and the plain lines that tell it as it happens."""
+"""Progress of a run, and the display that prints it as plain lines."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from evokernel.cli.output import printable
+from evokernel.cli.output import replace_control_characters
 from evokernel.core.config import RunConfig
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt, Task, Usage
 from evokernel.core.statistics import is_faster, speed_gain
 from evokernel.reports import formatting
-from evokernel.reports.tables import short_names
+from evokernel.reports.tables import shorten_task_names
 
 
 @dataclass
-class Line:
-    """One task's state as a display shows it."""
+class TaskProgress:
+    """The state of one task, as a display shows it."""
 
     name: str
-    done: int = 0
+    attempt_count: int = 0
     stage: str = "draft"
     phase: str = ""
-    since: float = 0.0
-    made: bool = False
-    """Its attempt is made, and waits to be learned from in its turn."""
+    phase_started_at: float = 0.0
+    has_pending_result: bool = False
+    """The current attempt is verified, but the policy has not learned from it yet."""
     best: Attempt | None = None
-    compiled: bool = False
-    failure: str = ""
+    is_compiled: bool = False
+    last_failure: str = ""
 
-    def add(self, attempt: Attempt) -> None:
-        """Takes in a finished attempt."""
+    def add_attempt(self, attempt: Attempt) -> None:
+        """Count a finished attempt."""
         outcome = attempt.outcome
-        self.done += 1
-        self.made = False
-        self.compiled = self.compiled or outcome.is_compiled
-        self.failure = outcome.failure.reason if outcome.failure else ""
+        self.attempt_count += 1
+        self.has_pending_result = False
+        self.is_compiled = self.is_compiled or outcome.is_compiled
+        self.last_failure = outcome.failure.reason if outcome.failure else ""
         if is_faster(attempt, self.best):
             self.best = attempt
         self.stage = "refine" if self.best else "draft"
@@ -48,154 +48,170 @@ class Line:
 
 @dataclass
 class Progress:
-    """Counts attempts as they come in; phases arrive from other threads."""
+    """Counts finished attempts; other threads report the phases of running ones."""
 
     tasks: Sequence[Task]
     config: RunConfig
-    recorded: int = 0
-    """Attempts that an earlier session made: they count, but say nothing about this session's pace."""
-    started: float = field(default_factory=time.monotonic)
-    total: int = 0
-    done: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
+    resumed_attempts: int = 0
+    """Attempts of an earlier session: they count, but say nothing about the speed of this session."""
+    started_at: float = field(default_factory=time.monotonic)
+    total_attempts: int = 0
+    finished_attempts: int = 0
+    failure_counts: Counter[str] = field(default_factory=Counter)
     usage: Usage = Usage()
-    lines: dict[str, Line] = field(default_factory=dict)
+    task_progress: dict[str, TaskProgress] = field(default_factory=dict)
     notice: str = ""
 
     def __post_init__(self) -> None:
-        names = short_names([task.id for task in self.tasks])
-        self.total = len(self.tasks) * self.config.budget
-        self.lines = {task.id: Line(names[task.id]) for task in self.tasks}
+        names = shorten_task_names([task.id for task in self.tasks])
+        self.total_attempts = len(self.tasks) * self.config.budget
+        self.task_progress = {task.id: TaskProgress(names[task.id]) for task in self.tasks}
         self._guard = threading.Lock()
 
-    def phase(self, task: str, phase: str) -> None:
-        """An attempt entered a phase; called from any thread."""
+    def set_phase(self, task: str, phase: str) -> None:
+        """Record the phase of a task's current attempt; any thread may call this."""
         with self._guard:
-            line = self.lines[task]
-            line.phase, line.since, line.made = phase, time.monotonic(), not phase
+            line = self.task_progress[task]
+            line.phase, line.phase_started_at, line.has_pending_result = phase, time.monotonic(), not phase
 
-    def add(self, attempt: Attempt) -> Line:
-        """An attempt is finished."""
+    def add_attempt(self, attempt: Attempt) -> TaskProgress:
+        """Count a finished attempt and return the progress of its task."""
         with self._guard:
-            self.done += 1
+            self.finished_attempts += 1
             self.usage = self.usage + attempt.usage
             if attempt.outcome.failure:
-                self.failures[attempt.outcome.failure.reason or attempt.outcome.failure.gate] += 1
-            line = self.lines[attempt.task]
-            line.add(attempt)
+                self.failure_counts[attempt.outcome.failure.reason or attempt.outcome.failure.gate] += 1
+            line = self.task_progress[attempt.task]
+            line.add_attempt(attempt)
             if attempt.outcome.feasible and self.config.stop_when == "feasible":
-                self.total -= max(0, self.config.budget - line.done)
+                self.total_attempts -= max(0, self.config.budget - line.attempt_count)
             return line
 
-    def again(self, final: FinalResult) -> str:
-        """A best was judged again: what to say of it when it is not as before."""
-        best, found = self.lines[final.task].best, final.outcome
-        if found.failure:
-            return f"{final.attempt} does not hold up: {found.failure.gate} {found.failure.reason}; the next best takes its place"
-        if best and best.id == final.attempt and speed_gain(found, best):
-            return f"{final.attempt} now takes {formatting.latency(found.latency_us)}, first {formatting.latency(best.outcome.latency_us)}"
+    def describe_reevaluation(self, final: FinalResult) -> str:
+        """A note if the re-evaluation of a best kernel differs from the first verification, else an empty string."""
+        best, outcome = self.task_progress[final.task].best, final.outcome
+        if outcome.failure:
+            name = formatting.format_attempt(final.attempt)
+            return f"{name} failed its re-evaluation ({outcome.failure.gate}: {outcome.failure.reason}); the next best kernel replaces it"
+        if best and best.id == final.attempt and speed_gain(outcome, best):
+            before, after = formatting.format_latency(best.outcome.latency_us), formatting.format_latency(outcome.latency_us)
+            return f"{formatting.format_attempt(final.attempt)} takes {after} in its re-evaluation, {before} before"
         return ""
 
     @property
-    def in_flight(self) -> int:
-        return sum(bool(line.phase) for line in self.lines.values())
+    def attempts_in_flight(self) -> int:
+        """Number of attempts that are being written or verified."""
+        return sum(bool(line.phase) for line in self.task_progress.values())
 
     @property
     def elapsed_s(self) -> float:
-        return time.monotonic() - self.started
+        """Seconds since the start of this session."""
+        return time.monotonic() - self.started_at
 
     @property
-    def left_s(self) -> float | None:
-        """From this session's rate of attempts; None until there is one."""
-        waiting = sum(line.made for line in self.lines.values())
-        made = self.done - self.recorded + waiting
-        return self.elapsed_s / made * (self.total - self.done - waiting) if made > 0 else None
+    def remaining_s(self) -> float | None:
+        """Estimated remaining seconds from the attempt rate of this session, never negative; None before the first attempt."""
+        pending_results = sum(line.has_pending_result for line in self.task_progress.values())
+        finished = self.finished_attempts - self.resumed_attempts + pending_results
+        remaining = max(0, self.total_attempts - self.finished_attempts - pending_results)
+        return self.elapsed_s / finished * remaining if finished > 0 else None
 
     @property
-    def solved(self) -> int:
-        return sum(line.best is not None for line in self.lines.values())
+    def correct_tasks(self) -> int:
+        """Number of tasks with a correct kernel."""
+        return sum(line.best is not None for line in self.task_progress.values())
 
     @property
-    def compiled(self) -> int:
-        return sum(line.compiled for line in self.lines.values())
+    def compiled_tasks(self) -> int:
+        """Number of tasks with a candidate that compiles."""
+        return sum(line.is_compiled for line in self.task_progress.values())
 
-    def reasons(self) -> str:
-        """Failures so far."""
-        return f"failures: {', '.join(f'{reason} {count}' for reason, count in self.failures.most_common()) or 'none'}"
+    def failure_summary(self) -> str:
+        """Failures so far, by reason."""
+        return f"failures: {', '.join(f'{reason} {count}' for reason, count in self.failure_counts.most_common()) or 'none'}"
 
-    def spent(self) -> str:
+    def cost_summary(self) -> str:
         """Cost so far."""
-        return f"cost: {formatting.cost(self.usage)}"
+        return f"cost: {formatting.format_cost(self.usage)}"
 
-    def times(self, measured: bool = True) -> str:
-        """What times are and what speed-ups are over, once there is one; nothing on measured ones unless they are wanted."""
-        outcomes = [line.best.outcome for line in self.lines.values() if line.best]
+    def timing_summary(self, include_measured: bool = True) -> str:
+        """The clock and the baseline of the times shown; empty before the first time, and for measured times unless `include_measured`."""
+        outcomes = [line.best.outcome for line in self.task_progress.values() if line.best]
         clocks = [outcome.clock for outcome in outcomes]
-        if not any(clocks) or not (measured or formatting.estimate_note(clocks)):
+        if not any(clocks) or not (include_measured or formatting.estimate_note(clocks)):
             return ""
-        return f"times: {formatting.clock_label(clocks)}, speed-up over {formatting.baseline_label(outcome.baseline_name for outcome in outcomes)}"
+        baseline = formatting.baseline_label(outcome.baseline_name for outcome in outcomes)
+        return f"times: {formatting.clock_label(clocks)}, speed relative to {baseline}"
 
 
 class PlainDisplay:
-    """One line per attempt, and one at the end of each round."""
+    """Prints one line per attempt, and one at the end of each round."""
 
     def __init__(self, progress: Progress, stream: TextIO) -> None:
         self.progress, self.stream = progress, stream
-        self.width = max((len(line.name) for line in progress.lines.values()), default=0)
+        self.width = max((len(line.name) for line in progress.task_progress.values()), default=0)
         self.round: int | None = None
         self.summary = ""
 
     def __enter__(self) -> PlainDisplay:
         return self
 
-    def __exit__(self, *trouble: object) -> None:
-        if self.summary and trouble == (None, None, None):
-            self.say(self.summary)
+    def __exit__(self, *exc_info: object) -> None:
+        if self.summary and exc_info == (None, None, None):
+            self.write_line(self.summary)
 
-    def show(self, attempt: Attempt, line: Line) -> None:
-        """Tells one attempt."""
+    def show_attempt(self, attempt: Attempt, line: TaskProgress) -> None:
+        """Print one attempt."""
         progress = self.progress
-        turn = attempt.round if progress.config.schedule == "rounds" else (progress.done - 1) // len(progress.lines)
-        if self.summary and turn != self.round:
-            self.say(self.summary)
-        self.round = turn
-        count = f"[{progress.done:>{len(str(progress.total))}}/{progress.total}]"
-        self.say(f"{count} {line.name.ljust(self.width)}  {attempt.stage.value.ljust(6)}  {verdict(attempt, line)}")
-        self.summary = self.end_of_round()  # as of the round's last attempt, told when the next round's first comes in
+        round_number = (
+            attempt.round if progress.config.schedule == "rounds" else (progress.finished_attempts - 1) // len(progress.task_progress)
+        )
+        if self.summary and round_number != self.round:
+            self.write_line(self.summary)
+        self.round = round_number
+        count = f"[{progress.finished_attempts:>{len(str(progress.total_attempts))}}/{progress.total_attempts}]"
+        self.write_line(f"{count} {line.name.ljust(self.width)}  {attempt.stage.value.ljust(6)}  {describe_outcome(attempt, line)}")
+        self.summary = self.round_summary()  # printed when the first attempt of the next round arrives
 
-    def end_of_round(self) -> str:
-        """How far the whole run is."""
-        progress, count = self.progress, len(self.progress.lines)
-        left = f", about {formatting.duration(progress.left_s)} left" if progress.left_s and progress.done < progress.total else ""
+    def round_summary(self) -> str:
+        """The state of the run after a round."""
+        progress, count = self.progress, len(self.progress.task_progress)
+        remaining = (
+            f", about {formatting.format_duration(progress.remaining_s)} left"
+            if progress.remaining_s and progress.finished_attempts < progress.total_attempts
+            else ""
+        )
         return (
-            f"-- round {(self.round or 0) + 1}: {progress.compiled} of {count} compiled, {progress.solved} of {count} correct; "
-            f"{progress.reasons()}; {progress.spent()}; {formatting.duration(progress.elapsed_s)} elapsed{left}"
-            + (f"; {told}" if (told := progress.times(measured=False)) else "")
+            f"-- round {(self.round or 0) + 1}: {progress.compiled_tasks} of {count} compiled, "
+            f"{progress.correct_tasks} of {count} correct; "
+            f"{progress.failure_summary()}; {progress.cost_summary()}; {formatting.format_duration(progress.elapsed_s)} elapsed{remaining}"
+            + (f"; {timing}" if (timing := progress.timing_summary(include_measured=False)) else "")
         )
 
-    def say(self, text: str) -> None:
-        self.stream.write(printable(text) + "\n")
+    def write_line(self, text: str) -> None:
+        """Write one line and flush."""
+        self.stream.write(replace_control_characters(text) + "\n")
         self.stream.flush()
 
-    def note(self, text: str) -> None:
-        """Tells something between attempts."""
+    def show_note(self, text: str) -> None:
+        """Print a note between attempts."""
         if self.summary:
-            self.say(self.summary)
+            self.write_line(self.summary)
             self.summary = ""
-        self.say(text)
+        self.write_line(text)
 
-    def interrupt(self, text: str) -> None:
-        """Safe inside a signal handler, where the stream may be in the middle of a write."""
+    def show_interrupt(self, text: str) -> None:
+        """Print a note; safe in a signal handler, where the stream may be in the middle of a write."""
         os.write(2, f"{text}\n".encode())
 
 
-def verdict(attempt: Attempt, line: Line) -> str:
+def describe_outcome(attempt: Attempt, line: TaskProgress) -> str:
     """`ok   412 µs  1.80× (best 398 µs)` or `fail check mismatch: …`."""
     outcome = attempt.outcome
     if failure := outcome.failure:
-        said = formatting.first_line(failure.detail)
-        return f"fail {failure.gate} {failure.reason}" + (f": {said}" if said and said != failure.reason else "")
+        detail = formatting.first_line(failure.detail)
+        return f"fail {failure.gate} {failure.reason}" + (f": {detail}" if detail and detail != failure.reason else "")
     best = line.best.outcome.latency_us if line.best else None
     label = formatting.estimate_note([outcome.clock])
-    ending = f"best {formatting.latency(best)}{', ' if label else ''}{label}"
-    return f"ok   {formatting.latency(outcome.latency_us).rjust(7)}  {formatting.ratio(outcome.speedup).rjust(5)} ({ending})"
+    note = f"best {formatting.format_latency(best)}{', ' if label else ''}{label}"
+    return f"ok   {formatting.format_latency(outcome.latency_us).rjust(7)}  {formatting.format_speed(outcome.speedup).rjust(12)} ({note})"

@@ -1,4 +1,4 @@
-"""`evokernel resume`: goes on with a run."""
+"""`evokernel resume`: continues a run."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ from pathlib import Path
 
 import click
 
-from evokernel.cli.output import folded, json_option, tell
+from evokernel.cli.output import TERMS_EPILOG, json_option, print_text, wrap_text
+from evokernel.core.labels import format_count
 
 
-@click.command()
+@click.command(epilog=TERMS_EPILOG)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="Another number of attempts per task.")
-@click.option("--workers", type=click.IntRange(0), metavar="N", help="Verifications at a time.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting to change for what is still to come.")
-@click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
+@click.option("--budget", type=click.IntRange(1), metavar="N", help="New number of attempts per task.")
+@click.option("--workers", type=click.IntRange(0), metavar="N", help="Number of parallel verifications.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a setting for the remaining attempts; may be repeated.")
+@click.option("--plain", is_flag=True, help="Print plain lines instead of the live display.")
 @json_option
 def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[str, ...], plain: bool, as_json: bool) -> int:
-    """Go on with a run that was stopped or killed, or give a finished one more attempts.
+    """Continue a run that was stopped or killed, or give a finished run more attempts.
 
     \b
     Examples:
-      evokernel resume runs/20260102-030405-pallas-sweep-1a2b
+      evokernel resume runs/20260102-030405-pallas-template_search-1a2b
       evokernel resume runs/my-run --budget 30
 
-    What was already paid for is never asked for again. A run that is complete says so.
+    Recorded attempts are not repeated. If the run is already complete, the command says so.
     """
     from evokernel.app.factory import resume_engine
-    from evokernel.cli.run import announce
-    from evokernel.cli.run_lifecycle import drive
+    from evokernel.cli.run import describe_run
+    from evokernel.cli.run_lifecycle import run_to_completion
     from evokernel.core.run import Run
 
     attempts = Run.open(folder).attempts()
     engine = resume_engine(folder, sets, budget=budget, workers=workers)
     if engine.run.is_complete(attempts):
-        tell(f"{folder} is complete ({len(attempts)} attempts); for more: evokernel resume {folder} --budget N", err=as_json)
+        print_text(
+            f"{folder} is complete ({format_count(len(attempts), 'attempt')}). For more attempts: evokernel resume {folder} --budget N",
+            err=as_json,
+        )
     else:
-        most = len(engine.run.tasks) * engine.run.config.budget
-        tell(folded(f"resuming: {len(attempts)} of {most} attempts are there. {announce(engine)}"), err=as_json)
-    return drive(engine, plain, as_json)
+        total = len(engine.run.tasks) * engine.run.config.budget
+        print_text(wrap_text(f"Resuming after {len(attempts)} of {format_count(total, 'attempt')}: {describe_run(engine)}"), err=as_json)
+    return run_to_completion(engine, plain, as_json)

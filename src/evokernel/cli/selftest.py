@@ -1,4 +1,4 @@
-"""`evokernel selftest`: does this installation judge rightly?"""
+"""`evokernel selftest`: tests the verifier of this installation."""
 
 from __future__ import annotations
 
@@ -8,147 +8,154 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import draw, emit, json_option, tell
+from evokernel.cli.output import TERMS_EPILOG, format_table, json_option, print_json, print_text
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
-    from evokernel.experiments.selftest import Finding, Specimen
+    from evokernel.experiments.selftest import SelftestCase, SelftestResult
 
-WORKERS = 2
+DEFAULT_WORKERS = 2
 
 
-@click.command()
-@click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only this one; may be given again. [all that work here]")
-@click.option("--class", "kinds", multiple=True, metavar="NAME", help="Only candidates of this class; may be given again. [all]")
-@click.option("--candidates", "home", type=click.Path(path_type=Path), metavar="FOLDER", help="Your own candidates. [the shipped ones]")
-@click.option("--workers", type=click.IntRange(min=1), default=WORKERS, show_default=True, help="Verifications at a time.")
+@click.command(epilog=TERMS_EPILOG)
+@click.option("--backend", "backends", multiple=True, metavar="NAME", help="Test only this backend; may be repeated. [all that work here]")
+@click.option(
+    "--category", "categories", multiple=True, metavar="NAME", help="Verify only candidates of this category; may be repeated. [all]"
+)
+@click.option(
+    "--candidates", "folder", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder with your own candidates. [the shipped ones]"
+)
+@click.option("--workers", type=click.IntRange(min=1), default=DEFAULT_WORKERS, show_default=True, help="Number of parallel verifications.")
 @json_option
-def command(backends: tuple[str, ...], kinds: tuple[str, ...], home: Path | None, workers: int, as_json: bool) -> int:
-    """Judge the shipped cheats and honest oddities, and say whether each got the verdict it must get.
+def command(backends: tuple[str, ...], categories: tuple[str, ...], folder: Path | None, workers: int, as_json: bool) -> int:
+    """Verify the shipped cheating and honest candidates, and check that each gets its expected outcome.
 
     \b
     Examples:
       evokernel selftest
-      evokernel selftest --backend cpp --class timing
+      evokernel selftest --backend cpp --category timing
       evokernel selftest --backend mine --candidates my_candidates --json
 
-    Exit codes: 0 all judged rightly, 1 some wrongly, 2 something to fix.
+    Exit codes: 0 all outcomes as expected, 1 some are not, 2 error to fix.
     """
     from evokernel.app.factory import make_part
     from evokernel.core.config import resolve_config
-    from evokernel.experiments.selftest import judged
+    from evokernel.experiments.selftest import run_cases
 
-    chosen = specimens(working(backends), kinds, home)
+    cases = collect_cases(select_backends(backends), categories, folder)
     executor = make_part(resolve_config(None, workers=workers), "executor")
-    findings: list[Finding] = []
+    results: list[SelftestResult] = []
     try:
-        for finding in judged(chosen, executor):
-            findings.append(finding)
-            tell(line(finding, len(findings), len(chosen)), err=True)
+        for result in run_cases(cases, executor):
+            results.append(result)
+            print_text(format_result(result, len(results), len(cases)), err=True)
     finally:
         executor.close()
-    place = {one: index for index, one in enumerate((one.backend, one.path) for one in chosen)}
-    findings.sort(key=lambda one: place[one.specimen.backend, one.specimen.path])
-    emit(record(findings)) if as_json else tell(page(findings))
-    return 0 if all(finding.is_right for finding in findings) else 1
+    order = {one: index for index, one in enumerate((one.backend, one.path) for one in cases)}
+    results.sort(key=lambda one: order[one.case.backend, one.case.path])
+    print_json(results_record(results)) if as_json else print_text(format_results(results))
+    return 0 if all(result.is_as_expected for result in results) else 1
 
 
-def working(named: Sequence[str]) -> list[str]:
-    """The backends to try: those named, which must work here, or all that do."""
+def select_backends(requested: Sequence[str]) -> list[str]:
+    """The backends to test: the requested ones, which must work here, or all that work."""
     from evokernel.core.plugins import make_plugin, plugin_names
     from evokernel.core.protocols import PartialBackend
 
-    found = []
-    for name in dict.fromkeys(named or plugin_names("backend")):
+    names = []
+    for name in dict.fromkeys(requested or plugin_names("backend")):
         try:
             backend = make_plugin("backend", name)
-            missing = backend.missing() or (backend.limitations() if isinstance(backend, PartialBackend) else None)
+            reason = backend.unavailable_reason() or (backend.limitations() if isinstance(backend, PartialBackend) else None)
         except UserError as error:
-            if named:
+            if requested:
                 raise
-            missing = str(error)
-        if missing and named:
-            raise UserError(f"backend '{name}' cannot work here: {missing}")
-        if missing:
-            tell(f"note: backend '{name}' is left out: {missing}", err=True)
+            reason = str(error)
+        if reason and requested:
+            raise UserError(f"backend '{name}' cannot work on this machine: {reason}")
+        if reason:
+            print_text(f"note: backend '{name}' is skipped: {reason}", err=True)
         else:
-            found.append(name)
-    if not found:
-        raise UserError("no backend works here; 'evokernel doctor' says what each lacks")
-    return found
+            names.append(name)
+    if not names:
+        raise UserError("no backend works here. 'evokernel doctor' shows the reasons.")
+    return names
 
 
-def specimens(backends: Sequence[str], kinds: Sequence[str], home: Path | None) -> list[Specimen]:
-    """The candidates to judge; never none."""
+def collect_cases(backends: Sequence[str], categories: Sequence[str], folder: Path | None) -> list[SelftestCase]:
+    """The candidates to verify; raises UserError if there are none."""
     from evokernel.core.plugins import did_you_mean
-    from evokernel.experiments.selftest import CLASSES, collect, shipped
+    from evokernel.experiments.selftest import CATEGORIES, load_cases, selftest_folder
 
-    for kind in kinds:
-        if kind not in CLASSES:
-            raise UserError(f"no class '{kind}'{did_you_mean(kind, list(CLASSES))}; there are: {', '.join(CLASSES)}")
-    if home is not None and not home.is_dir():
-        raise UserError(f"no folder '{home}'; name one that holds a folder per class, such as {home}/timing")
-    folders = {backend: home or shipped(backend) for backend in backends}
-    found = [one for backend, folder in folders.items() if folder.is_dir() for one in collect(backend, folder)]
-    if not found:
+    for category in categories:
+        if category not in CATEGORIES:
+            raise UserError(f"unknown category '{category}'{did_you_mean(category, list(CATEGORIES))}; available: {', '.join(CATEGORIES)}")
+    if folder is not None and not folder.is_dir():
+        raise UserError(f"no folder '{folder}'. Name one with a subfolder per category, such as {folder}/timing.")
+    folders = {backend: folder or selftest_folder(backend) for backend in backends}
+    cases = [one for backend, folder in folders.items() if folder.is_dir() for one in load_cases(backend, folder)]
+    if not cases:
         raise UserError(
-            f"no candidates of {' or '.join(backends)} in {', '.join(str(folder) for folder in dict.fromkeys(folders.values()))}"
+            f"no candidates for {' or '.join(backends)} in {', '.join(str(folder) for folder in dict.fromkeys(folders.values()))}"
         )
-    found = [one for one in found if not kinds or one.kind in kinds]
-    if not found:
-        raise UserError(f"there are no candidates in {' or '.join(kinds)}")
-    return found
+    cases = [one for one in cases if not categories or one.category in categories]
+    if not cases:
+        raise UserError(f"no candidates in category {' or '.join(categories)}")
+    return cases
 
 
-def line(finding: Finding, done: int, total: int) -> str:
-    """One candidate as it comes in."""
-    mark = "right" if finding.is_right else "WRONG"
-    return f"[{done:>{len(str(total))}}/{total}] {mark}  {finding.specimen.backend} {finding.specimen.name}: {finding.actual}"
+def format_result(result: SelftestResult, finished: int, total: int) -> str:
+    """The progress line of one candidate."""
+    mark = "expected" if result.is_as_expected else "WRONG   "
+    return f"[{finished:>{len(str(total))}}/{total}] {mark}  {result.case.backend} {result.case.name}: {result.actual}"
 
 
-def page(findings: Sequence[Finding]) -> str:
-    """The table, then everything that was judged wrongly, then what this machine had to do without."""
-    lines = [draw(["backend", "class", "candidates", "judged rightly"], rows(findings), [False, False, True, True])]
-    wrong = [finding for finding in findings if not finding.is_right]
-    for finding in wrong:
-        one = finding.specimen
-        lines.append(f"\n{one.backend} {one.name} ({one.task})\n  must be: {one.expected}\n  was:     {finding.actual}")
-        if finding.outcome and finding.outcome.failure and finding.outcome.failure.detail:
-            lines += [f"    {text}" for text in finding.outcome.failure.detail.splitlines()[:4]]
-    lines += [f"\nnote: {text}" for text in without(findings)]
-    verdict = "all judged rightly" if not wrong else f"{len(wrong)} of {len(findings)} judged wrongly"
-    return "\n".join([*lines, f"\n{verdict}"])
+def format_results(results: Sequence[SelftestResult]) -> str:
+    """The table, then every wrong outcome, then the checks that this machine skipped."""
+    lines = [format_table(["backend", "category", "candidates", "as expected"], count_rows(results), [False, False, True, True])]
+    failures = [result for result in results if not result.is_as_expected]
+    for result in failures:
+        case = result.case
+        lines.append(f"\n{case.backend} {case.name} ({case.task})\n  expected: {case.expectation}\n  actual:   {result.actual}")
+        if result.outcome and result.outcome.failure and result.outcome.failure.detail:
+            lines += [f"    {text}" for text in result.outcome.failure.detail.splitlines()[:4]]
+    lines += [f"\nnot checked here: {text}" for text in skipped_checks(results)]
+    conclusion = (
+        "All outcomes are as expected." if not failures else f"{len(failures)} of {format_count(len(results), 'outcome')} not as expected."
+    )
+    return "\n".join([*lines, f"\n{conclusion}"])
 
 
-def rows(findings: Sequence[Finding]) -> list[list[str]]:
-    """Counts per backend and class, in the order in which they were chosen."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.specimen.backend, finding.specimen.kind), []).append(finding)
-    return [[*group, str(len(found)), str(sum(one.is_right for one in found))] for group, found in groups.items()]
+def count_rows(results: Sequence[SelftestResult]) -> list[list[str]]:
+    """Counts per backend and category, in the order of selection."""
+    groups: dict[tuple[str, str], list[SelftestResult]] = {}
+    for result in results:
+        groups.setdefault((result.case.backend, result.case.category), []).append(result)
+    return [[*group, str(len(members)), str(sum(one.is_as_expected for one in members))] for group, members in groups.items()]
 
 
-def without(findings: Sequence[Finding]) -> list[str]:
-    """What verdicts had to do without here, each once."""
-    return list(dict.fromkeys(text for finding in findings if finding.outcome for text in finding.outcome.skipped_checks))
+def skipped_checks(results: Sequence[SelftestResult]) -> list[str]:
+    """The checks that the verifier skipped on this machine, each once."""
+    return list(dict.fromkeys(text for result in results if result.outcome for text in result.outcome.skipped_checks))
 
 
-def record(findings: Sequence[Finding]) -> dict[str, Any]:
-    """The same for programs."""
+def results_record(results: Sequence[SelftestResult]) -> dict[str, Any]:
+    """All results as JSON."""
     return {
-        "right": all(finding.is_right for finding in findings),
-        "without": without(findings),
+        "all_as_expected": all(result.is_as_expected for result in results),
+        "skipped_checks": skipped_checks(results),
         "candidates": [
             {
-                "backend": finding.specimen.backend,
-                "class": finding.specimen.kind,
-                "name": finding.specimen.path.stem,
-                "task": finding.specimen.task,
-                "expected": {"passes": not finding.specimen.gates, "gates": finding.specimen.gates, "reasons": finding.specimen.reasons},
-                "right": finding.is_right,
-                "trouble": finding.trouble,
-                "outcome": finding.outcome.model_dump(mode="json") if finding.outcome else None,
+                "backend": result.case.backend,
+                "category": result.case.category,
+                "name": result.case.path.stem,
+                "task": result.case.task,
+                "expected": {"passes": not result.case.gates, "gates": result.case.gates, "reasons": result.case.reasons},
+                "as_expected": result.is_as_expected,
+                "error": result.error,
+                "outcome": result.outcome.model_dump(mode="json") if result.outcome else None,
             }
-            for finding in findings
+            for result in results
         ],
     }

@@ -1,4 +1,4 @@
-"""`evokernel verify`: one kernel against one task."""
+"""`evokernel verify`: verifies one kernel for one task."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.kernel_files import candidate, refuse_what_is_no_kernel, written_in
-from evokernel.cli.output import emit, json_option, pairs, tell
+from evokernel.cli.kernel_files import detect_backend, read_candidate, require_kernel_source
+from evokernel.cli.output import TERMS_EPILOG, format_pairs, json_option, print_json, print_text
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,18 +19,24 @@ if TYPE_CHECKING:
 GATES = ("screen", "build", "check", "time")
 
 
-@click.command()
+@click.command(epilog=TERMS_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--task", "spec", required=True, metavar="SPEC", help="The task: suite/name or a .py file.")
-@click.option("--backend", metavar="NAME", help="What the kernel is written in. [by the name of FILE]")
-@click.option("--baseline", "baselines", multiple=True, type=click.Choice(["compile"]), help="Time torch.compile, too.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting, such as backend.threads=2 or timeout_s=20.")
-@click.option("--require-sandbox", is_flag=True, help="Refuse where a layer of the sandbox is missing; doctor lists them.")
+@click.option("--task", "spec", required=True, metavar="SPEC", help="Task: suite/name or a .py file.")
+@click.option("--backend", metavar="NAME", help="Kernel language. [detected from FILE]")
+@click.option("--baseline", "baselines", multiple=True, type=click.Choice(["compile"]), help="Also time torch.compile.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting, such as backend.threads=2 or timeout_s=20; may be repeated.",
+)
+@click.option("--require-sandbox", is_flag=True, help="Refuse to run if a layer of the sandbox is missing; 'evokernel doctor' lists them.")
 @json_option
 def command(
     file: Path, spec: str, backend: str | None, baselines: tuple[str, ...], sets: tuple[str, ...], require_sandbox: bool, as_json: bool
 ) -> int:
-    """Judge one kernel against one task, through all gates. FILE may be a folder when the kernel has several files.
+    """Verify one kernel for one task through all gates. FILE may be a folder if the kernel has several files.
 
     \b
     Examples:
@@ -39,42 +45,43 @@ def command(
       evokernel verify kernel.cpp --task starter/matmul --set backend.threads=2
       evokernel verify kernel.asc --task starter/softmax
 
-    Exit codes: 0 passed every gate, 1 did not, 2 something to fix, 3 nobody could judge it.
+    Exit codes: 0 passed every gate, 1 failed a gate, 2 error to fix, 3 infrastructure failure.
     """
     from evokernel.core.config import resolve_config
     from evokernel.reports import formatting
     from evokernel.sandbox import layers
-    from evokernel.tasks.loader import load
+    from evokernel.tasks.loader import load_tasks
 
-    base = {"backend": {"name": backend or written_in(file)}}
+    base = {"backend": {"name": backend or detect_backend(file)}}
     config = resolve_config(None, sets, base=base, workers=1, require_sandbox=require_sandbox or None)
     if config.require_sandbox:
-        layers.require()
-    kernel = candidate(file, config.plugin_name("backend"))
-    tasks = load(spec)
+        layers.require_all_layers()
+    kernel = read_candidate(file, config.plugin_name("backend"))
+    tasks = load_tasks(spec)
     if len(tasks) != 1:
-        raise UserError(f"'{spec}' names {len(tasks)} tasks; name one, such as --task {tasks[0].id}")
-    outcome = judge(config, tasks[0], kernel, ("eager", *baselines))
-    emit(found(tasks[0], kernel, outcome)) if as_json else tell(page(tasks[0], outcome))
-    if outcome.feasible and (left_out := [name for name in baselines if name not in outcome.baseline_us]):
-        tell(
-            f"note: there is no time of {formatting.baseline_label(left_out)} to go with times that are {formatting.clock_label([outcome.clock])}",
+        raise UserError(f"'{spec}' names {len(tasks)} tasks. Name one, such as --task {tasks[0].id}.")
+    outcome = verify_candidate(config, tasks[0], kernel, ("eager", *baselines))
+    print_json(outcome_record(tasks[0], kernel, outcome)) if as_json else print_text(format_outcome(tasks[0], outcome))
+    if outcome.feasible and (missing_baselines := [name for name in baselines if name not in outcome.baseline_us]):
+        print_text(
+            f"note: no {formatting.baseline_label(missing_baselines)} baseline is available for "
+            f"{formatting.clock_label([outcome.clock])} timings",
             err=True,
         )
     return 0 if outcome.feasible else 1
 
 
-def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
-    """Judged where and how a run would do it."""
+def verify_candidate(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
+    """Verify the candidate with the executor and the settings that a run would use."""
     from evokernel.app.factory import check_llm_review, make_part
     from evokernel.core.protocols import RemoteExecutor
     from evokernel.core.records import Job
 
     check_llm_review(config)
     executor = make_part(config, "executor")
-    if not isinstance(executor, RemoteExecutor) and (missing := make_part(config, "backend").missing()):
-        raise UserError(f"backend '{config.plugin_name('backend')}' cannot work here: {missing}")
-    refuse_what_is_no_kernel(kernel, make_part(config, "backend"))
+    if not isinstance(executor, RemoteExecutor) and (reason := make_part(config, "backend").unavailable_reason()):
+        raise UserError(f"backend '{config.plugin_name('backend')}' cannot work on this machine: {reason}")
+    require_kernel_source(kernel, make_part(config, "backend"))
     job = Job(
         backend=config.plugin_name("backend"),
         settings=config.plugin_settings("backend"),
@@ -96,8 +103,8 @@ def judge(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str
         executor.close()
 
 
-def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
-    """The outcome with what follows from it."""
+def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
+    """The outcome and the figures derived from it, as JSON."""
     from evokernel.reports import metrics
 
     return {
@@ -111,61 +118,66 @@ def found(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
         "speedup": outcome.speedup,
         "baseline_us": {name: outcome.baseline_latency_us(name) for name in outcome.baseline_us},
         "best_baseline": best_baseline(outcome),
-        "floor_us": metrics.floor_us(outcome),
+        "floor_us": metrics.roofline_us(outcome),
         "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
         "outcome": outcome.model_dump(mode="json"),
     }
 
 
 def best_baseline(outcome: Outcome) -> dict[str, Any] | None:
-    """The fastest of the baselines, and what the kernel is over it."""
-    found = {name: base for name in outcome.baseline_us if (base := outcome.baseline_latency_us(name))}
-    if not found or not outcome.latency_us:
+    """The fastest baseline, and the speed-up of the kernel over it."""
+    latencies = {name: base for name in outcome.baseline_us if (base := outcome.baseline_latency_us(name))}
+    if not latencies or not outcome.latency_us:
         return None
-    name = min(found, key=lambda one: found[one])
-    return {"name": name, "us": found[name], "speedup": found[name] / outcome.latency_us}
+    name = min(latencies, key=lambda one: latencies[one])
+    return {"name": name, "us": latencies[name], "speedup": latencies[name] / outcome.latency_us}
 
 
-def page(task: Task, outcome: Outcome) -> str:
-    """The same for people."""
-    from evokernel.reports.formatting import tags
+def format_outcome(task: Task, outcome: Outcome) -> str:
+    """The outcome as text."""
+    from evokernel.reports.formatting import explain_tags
 
-    lines = [task.id, *(f"  note: {text}" for text in tags(task.tags))]
+    lines = [task.id, *(f"  note: {text}" for text in explain_tags(task.tags))]
     for gate in outcome.gates:
         mark = "✓" if gate.passed else "✗"
         lines.append(f"  {mark} {gate.gate.ljust(6)}  {gate.seconds:6.2f} s" + ("" if gate.passed else f"  {gate.reason}"))
         if gate.detail:
             lines += [f"      {line}".rstrip() for line in gate.detail.splitlines()]
-    reached = {gate.gate for gate in outcome.gates}
-    lines += [f"  – {name.ljust(6)}  not reached" for name in GATES if name not in reached]
+    reached_gates = {gate.gate for gate in outcome.gates}
+    lines += [f"  – {name.ljust(6)}  not reached" for name in GATES if name not in reached_gates]
     return "\n".join(
-        [*lines, "", pairs([(f"  {label}", text) for label, text in figures(outcome)]), "", "passed" if outcome.feasible else "not passed"]
+        [
+            *lines,
+            "",
+            format_pairs([(f"  {label}", text) for label, text in measurement_rows(outcome)]),
+            "",
+            "passed every gate" if outcome.feasible else "failed",
+        ]
     )
 
 
-def figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """What was measured, label and words."""
+def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """Latency, baselines, profile and versions as labels and values."""
     from evokernel.reports import formatting, metrics
 
     if outcome.latency_us is not None:
         count = len(outcome.samples_us)
         samples = f", {count} samples" if count > 1 else ""
-        yield (
-            "latency",
-            f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}, {formatting.clock_label([outcome.clock])}{samples}",
-        )
+        latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}"
+        yield "latency", f"{latency}, {formatting.clock_label([outcome.clock])}{samples}"
         for name in outcome.baseline_us:
             base = outcome.baseline_latency_us(name)
-            yield (
-                formatting.baseline_label([name]),
-                f"{formatting.latency(base)}, speed-up {formatting.ratio(base / outcome.latency_us if base else None)}",
-            )
+            speed = formatting.format_speed(base / outcome.latency_us if base else None)
+            yield formatting.baseline_label([name]), f"{formatting.format_latency(base)}, kernel {speed}"
         if len(outcome.baseline_us) > 1 and (best := best_baseline(outcome)):
-            said = f"{formatting.baseline_label([best['name']])}, {formatting.latency(best['us'])}, speed-up {formatting.ratio(best['speedup'])}"
-            yield "best of these", said
+            name, speed = formatting.baseline_label([best["name"]]), formatting.format_speed(best["speedup"])
+            yield "fastest baseline", f"{name}, {formatting.format_latency(best['us'])}, kernel {speed}"
     if outcome.profile:
-        if floor_us := metrics.floor_us(outcome):
-            yield "floor", f"{formatting.latency(floor_us)}, the task's bytes and operations at the device's ceilings"
+        if floor_us := metrics.roofline_us(outcome):
+            yield (
+                "floor",
+                f"{formatting.format_latency(floor_us)}, the time that the task's bytes and operations take at the limits of the device",
+            )
         yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
-    yield from (("without", text) for text in outcome.skipped_checks)
+    yield from (("not checked", text) for text in outcome.skipped_checks)
     yield from outcome.versions.items()

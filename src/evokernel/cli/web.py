@@ -1,4 +1,4 @@
-"""`evokernel web`: a page to watch and understand runs."""
+"""`evokernel web`: starts the dashboard."""
 
 from __future__ import annotations
 
@@ -9,33 +9,39 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.bank_options import BankType
-from evokernel.cli.output import emit, json_option, tell
+from evokernel.cli.output import TERMS_EPILOG, json_option, print_json, print_text
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
-    from evokernel.web.run_index import Shelf
+    from evokernel.web.run_index import RunIndex
 
 RUNS, BANK = Path("runs"), Path("evokernel-memory.db")
 PORT = 8765
 
 
-@click.command()
+@click.command(epilog=TERMS_EPILOG)
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER]...")
 @click.option(
-    "--memory", "banks", multiple=True, type=BankType(), metavar="PATH|URL", help="A bank: a file, or postgresql://…; may be repeated."
+    "--memory", "banks", multiple=True, type=BankType(), metavar="PATH|URL", help="Memory bank: a file, or postgresql://…; may be repeated."
 )
-@click.option("--host", default="127.0.0.1", metavar="NAME", help="Address to listen at; another than this machine's own asks for a token.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help=f"0 takes a free one. [{PORT}]")
-@click.option("--token", default="", metavar="TEXT", help="Ask for this token; made up where one is needed and none is given.")
-@click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="NAME",
+    help="Address to listen on; an address that other machines can reach requires a token. [127.0.0.1]",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, metavar="N", help=f"Port; 0 chooses a free one. [{PORT}]")
+@click.option("--token", default="", metavar="TEXT", help="Token that browsers must send; generated if one is required and none is given.")
+@click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 @click.option(
     "--export",
     "out",
     nargs=2,
     type=click.Path(path_type=Path),
     metavar="RUN OUT",
-    help="Write the pages of a run to a folder, to be opened from disk, and serve nothing.",
+    help="Write the pages of RUN to the folder OUT, to open from disk, and exit.",
 )
 @json_option
 def command(
@@ -44,11 +50,11 @@ def command(
     host: str,
     port: int,
     token: str,
-    open_it: bool,
+    open_browser: bool,
     out: tuple[Path, Path] | None,
     as_json: bool,
 ) -> None:
-    """A page over run folders and memory banks: read-only, live while runs go on.
+    """Serve a read-only dashboard of run folders and memory banks, updated live while runs are in progress.
 
     \b
     Examples:
@@ -58,106 +64,116 @@ def command(
       evokernel web --host 0.0.0.0
       evokernel web --export runs/my-run my-run-pages
 
-    FOLDER is a run folder or holds some, at any of a few levels; ./runs without one. The page needs no network, changes
-    nothing and runs nothing. --json prints what would be served, and serves nothing.
+    FOLDER is a run folder or contains run folders, up to a few levels deep; the default is ./runs. The dashboard needs
+    no network, changes nothing and runs nothing. --json prints what would be served and exits.
     """
     if out:
-        export(*out, as_json)
+        export_run(*out, as_json)
         return
-    shelf = on_shelf(folders, banks)
+    run_index = build_index(folders, banks)
     if as_json:
-        emit(served(shelf, host, port))
+        print_json(serving_record(run_index, host, port))
         return
-    serve(shelf, host, port, token, open_it)
+    serve(run_index, host, port, token, open_browser)
 
 
-def on_shelf(folders: tuple[Path, ...], banks: tuple[BankLocation, ...]) -> Shelf:
-    """What is served; a missing ./runs is an empty page, a missing folder that was named is an error."""
-    needs_extra()
-    from evokernel.memory.schema import connect_to_read
-    from evokernel.web.run_index import Shelf
-    from evokernel.web.server import folder_or_trouble
+def build_index(folders: tuple[Path, ...], banks: tuple[BankLocation, ...]) -> RunIndex:
+    """The runs and banks to serve. A missing ./runs gives an empty dashboard, a missing folder that was named is an error."""
+    require_web_packages()
+    from evokernel.memory.schema import connect_read_only
+    from evokernel.web.run_index import RunIndex
+    from evokernel.web.server import require_folder
 
     for bank in banks:
         if not isinstance(bank, Path):
-            connect_to_read(bank).close()
-        elif not bank.is_file():  # what is in it is said on the page
-            raise UserError(f"there is no memory bank at {bank}: name one with --memory PATH")
-    return Shelf([folder_or_trouble(folder) for folder in folders] or [RUNS], banks or ([BANK] if BANK.is_file() else []))
+            connect_read_only(bank).close()
+        elif not bank.is_file():  # the dashboard reports errors in the file
+            raise UserError(f"there is no memory bank at {bank}. Name one with --memory PATH.")
+    return RunIndex([require_folder(folder) for folder in folders] or [RUNS], banks or ([BANK] if BANK.is_file() else []))
 
 
-def export(run: Path, out: Path, as_json: bool) -> None:
-    """A run's pages as files."""
-    shelf = on_shelf((run,), ())
-    from evokernel.web.export import export as write
+def export_run(run: Path, out: Path, as_json: bool) -> None:
+    """Write the pages of a run as files."""
+    run_index = build_index((run,), ())
+    from evokernel.web.export import export_run as write
 
-    if len(shelf.runs) != 1:
-        raise UserError(f"{run} holds {len(shelf.runs)} runs: name the folder of one")
-    pages = write(shelf, next(iter(shelf.runs)), out)
+    if len(run_index.runs) != 1:
+        raise UserError(f"{run} contains {format_count(len(run_index.runs), 'run')}. Name the folder of one run.")
+    pages = write(run_index, next(iter(run_index.runs)), out)
     if as_json:
-        emit({"run": str(run), "out": str(out), "pages": pages})
+        print_json({"run": str(run), "out": str(out), "pages": pages})
     else:
-        tell(f"{pages} pages in {out}: open {out / 'index.html'}")
+        print_text(f"Wrote {format_count(pages, 'page')} to {out}. Next: open {out / 'index.html'}")
 
 
-def needs_extra() -> None:
-    """One line where the web server's packages are not installed."""
+def require_web_packages() -> None:
+    """Raise UserError if the packages of the web server are not installed."""
     from importlib.util import find_spec
 
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
-        raise UserError(f"the page needs {' and '.join(missing)}: pip install 'evokernel[web]'")
+        raise UserError(f"the dashboard needs {' and '.join(missing)}. Install with: pip install 'evokernel[web]'")
 
 
-def served(shelf: Shelf, host: str, port: int) -> dict[str, Any]:
-    """What would be served, for programs."""
-    rows = [shelf.row(key) for key in shelf.runs]
+def serving_record(run_index: RunIndex, host: str, port: int) -> dict[str, Any]:
+    """What would be served, as JSON."""
+    rows = [run_index.summary_row(key) for key in run_index.runs]
     return {
-        "url": f"http://{shown(host)}:{port}/",
+        "url": f"http://{host_in_url(host)}:{port}/",
         "token": not is_local(host),
         "runs": [
-            {"key": row.key, "folder": str(shelf.runs[row.key].folder), "id": row.id or None, "state": row.state, "attempts": row.attempts}
+            {
+                "key": row.key,
+                "folder": str(run_index.runs[row.key].folder),
+                "id": row.id or None,
+                "state": row.state,
+                "attempts": row.attempts,
+            }
             for row in rows
         ],
-        "memory": [{"key": key, "path": str(path)} for key, path in shelf.banks.items()],
+        "memory": [{"key": key, "path": str(path)} for key, path in run_index.banks.items()],
     }
 
 
-def shown(host: str) -> str:
-    """A host as it stands in an address."""
+def host_in_url(host: str) -> str:
+    """The host as it appears in a URL."""
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host
     return f"[{name}]" if ":" in name else name
 
 
 def is_local(host: str) -> bool:
+    """Whether only this machine can reach the host."""
     from evokernel.web.auth import is_loopback
 
     return is_loopback(host)
 
 
-def serve(shelf: Shelf, host: str, port: int, token: str, open_it: bool) -> None:
-    """Until Ctrl-C."""
+def serve(run_index: RunIndex, host: str, port: int, token: str, open_browser: bool) -> None:
+    """Serve until Ctrl-C."""
     from evokernel.web.auth import new_token
-    from evokernel.web.server import Site, run
+    from evokernel.web.server import Dashboard, run_server
 
     if not token and not is_local(host):
         token = new_token()
-    listening = bound(host, port)
-    port = listening.getsockname()[1]
-    address = f"http://{shown(host)}:{port}/" + (f"?token={token}" if token else "")
-    tell(f"{len(shelf.runs)} runs, {len(shelf.banks)} memory banks at {address} (Ctrl-C ends it)")
-    if open_it:
+    listener = open_socket(host, port)
+    port = listener.getsockname()[1]
+    address = f"http://{host_in_url(host)}:{port}/" + (f"?token={token}" if token else "")
+    print_text(
+        f"Serving {format_count(len(run_index.runs), 'run')} and {format_count(len(run_index.banks), 'memory bank')} "
+        f"at {address} (stop with Ctrl-C)"
+    )
+    if open_browser:
         click.launch(address)
-    run(Site(shelf), host, token, listening)
+    run_server(Dashboard(run_index), host, token, listener)
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """A socket to listen at, or one line on why there is none."""
+def open_socket(host: str, port: int) -> socket.socket:
+    """A listening socket; raises UserError if the address is not available."""
     try:
-        kind, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(kind, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(where)
-        made.listen(128)  # who is quick waits until all is ready
+        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(kind, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)  # early requests wait until the server is ready
     except OSError as error:
-        raise UserError(f"cannot listen at {host} port {port}: {error.strerror or error}; choose another with --host or --port") from error
-    return made
+        raise UserError(f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another with --host or --port.") from error
+    return listener

@@ -1,1 +1,1 @@
-"""The nouns, the seams and the three kinds of trouble. Knows nothing of the rest of the package."""
+"""Records, plug-in interfaces, settings, errors and the run folder. Imports nothing from the rest of the package."""

@@ -1,4 +1,4 @@
-"""Archives that others have written, unpacked so that nothing lands beside the folder meant for it."""
+"""Extracts untrusted tar archives without writing outside of the target folder."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import tarfile
 from pathlib import Path, PurePosixPath
 
 
-def extract_archive(archive: tarfile.TarFile, into: Path, below: str = ".") -> int:
-    """Files and folders of the archive, or of a folder in it, as they are; links, devices and names that lead out are left behind."""
-    members = [member for member in archive.getmembers() if is_regular_member(member) and PurePosixPath(member.name).is_relative_to(below)]
-    archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Pythons before 3.11.4 have none
+def extract_archive(archive: tarfile.TarFile, into: Path, subfolder: str = ".") -> int:
+    """Extract the archive, or one folder of it, without links, devices and paths that lead outside; return the number of members."""
+    members = [
+        member for member in archive.getmembers() if is_regular_member(member) and PurePosixPath(member.name).is_relative_to(subfolder)
+    ]
+    archive.extraction_filter = getattr(tarfile, "data_filter", None)  # not available before Python 3.11.4
     archive.extractall(into, members)
     return len(members)
 
 
 def is_regular_member(member: tarfile.TarInfo) -> bool:
-    """Whether it is a file or a folder, below where it is unpacked."""
+    """Return whether a member is a file or folder inside the target folder."""
     path = PurePosixPath(member.name)
     return (member.isreg() or member.isdir()) and not path.is_absolute() and ".." not in path.parts

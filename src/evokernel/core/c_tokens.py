@@ -1,4 +1,4 @@
-"""C++ and its kin, taken apart into tokens as a compiler reads them: escaped line ends are joined first."""
+"""Tokenizer for C, C++ and related languages. It joins escaped line ends first, as a compiler does."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTER
 
 
 class Token(NamedTuple):
-    """One token of the text."""
+    """One token of the source."""
 
     kind: str
-    """As in `PATTERNS`, or `torn`: a raw string with an escaped line end in it, which compilers do not join there."""
+    """A key of `PATTERNS`, or `torn`: a raw string that contains an escaped line end, which compilers do not join."""
     text: str
     line: int
 
 
 def tokenize(source: str) -> Iterator[Token]:
-    """All of the text, comments and blanks as well."""
-    text, joints = join_lines(source.removeprefix("\ufeff"))  # some editors begin a file with a mark that compilers skip
+    """Yield all tokens of the source, including comments and whitespace."""
+    text, joints = join_lines(source.removeprefix("\ufeff"))  # compilers skip a byte order mark
     line = 1
     for match in TOKEN.finditer(text):
         kind = match.lastgroup or "sign"
@@ -43,10 +43,10 @@ def tokenize(source: str) -> Iterator[Token]:
 
 
 def join_lines(source: str) -> tuple[str, list[int]]:
-    """The text without escaped line ends, and where in it they were."""
+    """Join escaped line ends; return the text and the positions of the joints."""
     pieces = re.split(r"\\[ \t\f\v\0]*\r?\n", source)
-    joints, at = [], 0
+    joints, position = [], 0
     for piece in pieces[:-1]:
-        at += len(piece)
-        joints.append(at)
+        position += len(piece)
+        joints.append(position)
     return "".join(pieces), joints

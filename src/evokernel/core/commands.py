@@ -1,4 +1,4 @@
-"""Programs that users name in settings."""
+"""Parses the commands that users give in settings."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import shutil
 from evokernel.core.errors import UserError
 
 
-def parse_command(command: str | list[str], setting: str, missing: str) -> list[str]:
-    """A program and its arguments, or one line on why it cannot be run: `missing`, where none is named."""
+def parse_command(command: str | list[str], setting: str, message_if_empty: str) -> list[str]:
+    """Split a command into program and arguments. Raises UserError if it is empty, malformed or not installed."""
     try:
-        listed = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
+        words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
     except ValueError as error:
-        raise UserError(f"{setting} cannot be read ({error}): quote it like a shell line, or give a list of words") from error
-    if not listed:
-        raise UserError(missing)
-    if not shutil.which(listed[0]):
-        raise UserError(f"{setting}: there is no program '{listed[0]}'; give its full path or install it")
-    return listed
+        raise UserError(f"{setting} cannot be parsed ({error}). Quote it like a shell command, or give a list of words.") from error
+    if not words:
+        raise UserError(message_if_empty)
+    if not shutil.which(words[0]):
+        raise UserError(f"{setting}: program '{words[0]}' not found. Give its full path, or install it.")
+    return words

@@ -1,4 +1,4 @@
-"""A run's settings: one table per part. From defaults, a TOML file and `--set`, refused when unknown."""
+"""Settings of a run, one table per part. They come from defaults, a TOML file and `--set`; unknown settings are refused."""
 
 from __future__ import annotations
 
@@ -18,52 +18,54 @@ from evokernel.core.records import Attempt, Record, Settings
 from evokernel.core.statistics import expected_gain
 
 ENVIRONMENT_TABLES = ("versions", "hardware")
-"""Tables of a saved run that are no settings; `versions-2`, `hardware-2` are of when it was gone on with otherwise."""
+"""Tables of a saved run that are not settings. `versions-2` and `hardware-2` describe the environment of a later resume."""
 PARTS = ("backend", "generator", "policy", "executor", "embedder")
 Table = dict[str, Any]
 
 
 class RunConfig(Record):
-    """Everything that decides what a run does. Saved, resolved, with the run."""
+    """All settings that determine a run. The run folder stores them after resolution."""
 
     id: str = ""
-    """Names the run in its folder and in the memory bank; made from date and time when empty."""
+    """Name of the run in its folder and in the memory bank; built from date and time if empty."""
     tasks: str = "starter"
-    """A suite, `suite/name`, a path or a glob; several separated by commas."""
+    """A suite, `suite/name`, a path or a glob; separate several with commas."""
     budget: int = Field(default=10, ge=1)
     """Attempts per task (T)."""
     stop_when: Literal["budget", "feasible", "gain"] = "budget"
-    """When a task gets no more attempts: with its budget; or sooner, with its first feasible kernel, or when little is expected."""
+    """When a task gets no more attempts. `budget`: after its budget. Earlier with `feasible`: after its first feasible kernel;
+    with `gain`: when the expected gain of a further attempt falls below `min_expected_gain`."""
     min_expected_gain: float = Field(default=0.05, ge=0)
-    """With `until = "gain"`: refining ends where a further attempt is expected to gain less than this share of the time."""
+    """With `stop_when = "gain"`: refining stops when a further attempt is expected to save less than this share of the latency."""
     min_novelty: float = Field(default=0, ge=0, lt=1)
-    """The share of a kernel that must be new against each earlier attempt on its task; less is not verified. 0: everything is."""
+    """Smallest share of a kernel that must differ from each earlier attempt on its task; otherwise it is not verified. 0: verify all."""
     workers: int = Field(default=0, ge=0)
-    """Verifications at a time; 0 means one per core."""
+    """Parallel verifications; 0: one per core."""
     concurrency: int = Field(default=16, ge=1)
-    """Attempts in flight at a time, waiting for a model or a verifier."""
+    """Attempts in flight, waiting for a model or a verifier."""
     schedule: Literal["rounds", "streaming"] = "rounds"
-    """`streaming`: a task's next attempt waits for no other task's. Equal runs are then not equal."""
+    """`streaming`: the next attempt on a task does not wait for other tasks. Runs with equal seeds may then differ."""
     seed: int = 0
     timeout_s: float = Field(default=60, gt=0)
-    """For one verification."""
+    """Time limit of one verification."""
     timing_s: float = Field(default=1, gt=0)
-    """For timing one kernel; three times as long where few calls fit, or where it is close who is faster."""
+    """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
     clock: Literal["auto", "synthetic"] = "auto"
-    """`synthetic` replaces every measured time by a made-up, repeatable one: for tests, never for results."""
+    """`synthetic` replaces every measured time by an invented, repeatable one: for tests, never for results."""
     baselines: tuple[str, ...] = ("eager",)
+    """Baselines to compare kernels with; speedups refer to the first."""
     protocol: Literal["strict", "paper"] = "strict"
-    """How closely kernels are looked at; `paper` is the published comparison (atol = rtol = 1e-2, five draws, no sanitizer)."""
+    """How correctness and time are decided; `paper` is the published comparison (atol = rtol = 1e-2, five draws, no sanitizer)."""
     require_sandbox: bool = False
-    """Refuse to run where a layer of the sandbox is missing."""
+    """Refuse to run if a layer of the sandbox is unavailable."""
     llm_review: Settings = {}
-    """A model that looks at correct kernels and may veto them: settings as the llm generator's, such as `model`. Off when empty."""
+    """A model that reviews correct kernels and may veto them; the same settings as for the llm generator, such as `model`. Empty: off."""
     memory: str = "evokernel-memory.db"
-    """The bank: a path, relative to the working folder, or `postgresql://…`, which is kept without its password."""
+    """The memory bank: a path relative to the working folder, or `postgresql://…`; the run stores the URL without its password."""
     fresh: bool = False
-    """Start from seed knowledge only, in a bank inside the run folder."""
+    """Start from seed knowledge only, with a new bank inside the run folder."""
     memory_read_only: bool = False
-    """Use the bank as it is: no value is learned, and what the run adds is found by no other task."""
+    """Do not change the bank: the run learns no values, and other tasks do not see its new items."""
     backend: Settings = {"name": "pallas"}
     generator: Settings = {"name": "template_search"}
     policy: Settings = {"name": "value"}
@@ -73,81 +75,82 @@ class RunConfig(Record):
     @field_validator("memory")
     @classmethod
     def redact_memory_password(cls, value: str) -> str:
+        """Remove the password from the bank's URL; this process keeps it in memory."""
         return bank_uri.redact_password(value)
 
     @field_validator(*PARTS)
     @classmethod
     def require_plugin_name(cls, value: Settings) -> Settings:
+        """Refuse a plug-in table without a name."""
         if not isinstance(value.get("name"), str):
             raise ValueError("needs a name")
         return value
 
     def plugin_name(self, part: str) -> str:
-        """The plug-in chosen for a part."""
+        """Name of the plug-in chosen for a part such as `backend`."""
         return str(getattr(self, part)["name"])
 
     def plugin_settings(self, part: str) -> Settings:
-        """What its constructor is given."""
+        """Settings of that plug-in, without its name."""
         return {key: value for key, value in getattr(self, part).items() if key != "name"}
 
-    def remaining_attempts(self, made: Sequence[Attempt]) -> int:
-        """How many attempts a task still gets after these."""
-        if self.stop_when == "feasible" and any(attempt.outcome.feasible for attempt in made):
+    def remaining_attempts(self, attempts: Sequence[Attempt]) -> int:
+        """Number of attempts that a task still gets after these."""
+        if self.stop_when == "feasible" and any(attempt.outcome.feasible for attempt in attempts):
             return 0
-        if self.stop_when == "gain" and expected_gain(made) < self.min_expected_gain:
+        if self.stop_when == "gain" and expected_gain(attempts) < self.min_expected_gain:
             return 0
-        return max(0, self.budget - len(made))
+        return max(0, self.budget - len(attempts))
 
     @property
     def worker_count(self) -> int:
+        """Number of parallel verifications."""
         return self.workers or usable_cores()
 
 
 def usable_cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def resolve_config(file: Path | None, sets: Sequence[str] = (), base: Mapping[str, Any] | None = None, **flags: Any) -> RunConfig:
-    """Defaults, then a TOML file, then flags that are not None, then `--set part.key=value`."""
+def resolve_config(file: Path | None, overrides: Sequence[str] = (), base: Mapping[str, Any] | None = None, **flags: Any) -> RunConfig:
+    """Combine defaults, a TOML file, flags that are not None, and overrides `part.key=value`; later ones win."""
     table: Table = dict(base or {})
     if file:
-        given = read_toml(file)
-        if any(
-            map(is_environment_table, given)
-        ):  # the file of an earlier run: its settings are wanted, not its name and what it was made on
-            given = {key: value for key, value in given.items() if key != "id" and not is_environment_table(key)}
-        merge_settings(table, given)
+        settings = read_toml(file)
+        if any(map(is_environment_table, settings)):  # run.toml of an earlier run: take its settings, not its id and environment
+            settings = {key: value for key, value in settings.items() if key != "id" and not is_environment_table(key)}
+        merge_settings(table, settings)
     merge_settings(table, {key: value for key, value in flags.items() if value is not None})
-    for text in sets:
+    for text in overrides:
         apply_override(table, text)
     return parse_config(table)
 
 
 def is_environment_table(name: str) -> bool:
-    """Whether a table of a saved run is one of those that are no settings."""
+    """Return whether a table of a saved run describes its environment instead of settings."""
     return name.partition("-")[0] in ENVIRONMENT_TABLES
 
 
 def apply_override(table: Table, text: str) -> None:
-    """One `part.key=value`."""
+    """Apply one override `part.key=value` to the table."""
     key, equals, value = text.partition("=")
     if not equals:
-        raise UserError(f"--set {text}: write it as --set key=value, for example --set policy.epsilon=0.1")
-    place = {"": parse_literal(value)}
+        raise UserError(f"--set {text} has no '='. Write --set key=value, for example --set policy.epsilon=0.1")
+    nested = {"": parse_literal(value)}
     for name in reversed(key.strip().split(".")):
-        place = {name: place.pop("") if "" in place else place}
-    merge_settings(table, place)
+        nested = {name: nested.pop("") if "" in nested else nested}
+    merge_settings(table, nested)
 
 
 def parse_config(table: Mapping[str, Any]) -> RunConfig:
-    """Checked settings, or one line that says which setting is wrong."""
-    known = sorted(RunConfig.model_fields)
+    """Validate a table of settings. Raises UserError with one line that names the wrong setting."""
+    names = sorted(RunConfig.model_fields)
     for key, value in table.items():
-        if key not in known:
-            raise UserError(f"no setting '{key}'{did_you_mean(key, known)}; there are: {', '.join(known)}")
+        if key not in names:
+            raise UserError(f"unknown setting '{key}'{did_you_mean(key, names)}; available settings: {', '.join(names)}")
         if key in PARTS and not isinstance(value, Mapping):
-            raise UserError(f"setting '{key}' = {value!r}: give the name of a {key}, or a table with a name in it")
+            raise UserError(f"setting '{key}' = {value!r} must be the name of a {key}, or a table that contains a name")
     try:
         return RunConfig.model_validate(table)
     except ValidationError as error:
@@ -156,9 +159,9 @@ def parse_config(table: Mapping[str, Any]) -> RunConfig:
         raise UserError(f"setting '{where}' = {first['input']!r}: {first['msg'].lower()}") from error
 
 
-def merge_settings(table: Table, more: Mapping[str, Any]) -> None:
-    """Adds settings; naming another plug-in drops the settings of the one it replaces."""
-    for key, value in more.items():
+def merge_settings(table: Table, updates: Mapping[str, Any]) -> None:
+    """Merge updates into the table; choosing another plug-in drops the settings of the previous one."""
+    for key, value in updates.items():
         if key in PARTS and isinstance(value, str):
             value = {"name": value}
         if key in PARTS and isinstance(value, Mapping):
@@ -172,7 +175,7 @@ def merge_settings(table: Table, more: Mapping[str, Any]) -> None:
 
 
 def parse_literal(text: str) -> Any:
-    """A TOML value when it reads as one, the bare text otherwise."""
+    """Parse a TOML value; text that is not valid TOML stays text."""
     try:
         return tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
@@ -180,17 +183,17 @@ def parse_literal(text: str) -> Any:
 
 
 def read_toml(path: Path) -> Table:
-    """A settings file, or one line on why it cannot be read."""
+    """Read a TOML file. Raises UserError with one line if that fails."""
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not valid TOML: {error}") from error
+        raise UserError(f"{path} is not valid TOML: {error}. Fix the file.") from error
 
 
-def write_toml(table: Mapping[str, Any]) -> str:
-    """Plain values first, then a section per table; JSON's scalars and lists are TOML's."""
+def format_toml(table: Mapping[str, Any]) -> str:
+    """Format a table as TOML: plain values first, then one section per sub-table. JSON scalars and lists are valid TOML."""
     plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, Mapping) and value is not None]
-    sections = [f"\n[{key}]\n{write_toml(value).strip()}" for key, value in table.items() if isinstance(value, Mapping)]
+    sections = [f"\n[{key}]\n{format_toml(value).strip()}" for key, value in table.items() if isinstance(value, Mapping)]
     return "\n".join([*plain, *sections]) + "\n"

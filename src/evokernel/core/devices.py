@@ -1,4 +1,4 @@
-"""Devices that several processes share: what the machine calls them, and who measures on one now."""
+"""Devices shared by several processes: their physical names, and a lock for measurements."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PLACE = Path("/tmp")
-"""The same for every user and whatever TMPDIR says: a lock that is not shared is none."""
+LOCK_FOLDER = Path("/tmp")
+"""Folder of the lock files: the same for every user and independent of TMPDIR, because all processes must share a lock."""
 
 
 def physical_device(number: int, variable: str, environment: Mapping[str, str] = os.environ) -> str:
-    """What the machine calls a device, by its number among those that a variable such as CUDA_VISIBLE_DEVICES shows this process."""
-    shown = [word.strip() for word in environment.get(variable, "").split(",") if word.strip()]
-    return shown[number] if number < len(shown) else str(number)
+    """Translate a device number of this process into the machine's name, given a variable such as CUDA_VISIBLE_DEVICES."""
+    visible = [word.strip() for word in environment.get(variable, "").split(",") if word.strip()]
+    return visible[number] if number < len(visible) else str(number)
 
 
 @contextmanager
 def hold_device(name: str) -> Iterator[None]:
-    """One measurement at a time on a device of this machine, whoever else judges here. The lock goes with the process that holds it."""
-    descriptor = open_lock_file((PLACE if PLACE.is_dir() else Path(tempfile.gettempdir())) / f"evokernel-{name}.lock")
+    """Lock a device of this machine for one measurement, across all processes and users. The lock ends with the process."""
+    descriptor = open_lock_file((LOCK_FOLDER if LOCK_FOLDER.is_dir() else Path(tempfile.gettempdir())) / f"evokernel-{name}.lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -31,10 +31,10 @@ def hold_device(name: str) -> Iterator[None]:
 
 
 def open_lock_file(path: Path) -> int:
-    """To read only: a file that another user made may be locked, but neither written nor made again."""
+    """Open a lock file read-only: a file of another user can be locked, but neither written nor replaced."""
     with suppress(FileNotFoundError):
         return os.open(path, os.O_RDONLY)
     try:
         return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
-    except PermissionError:  # made by another user a moment ago
+    except PermissionError:  # another user has just created it
         return os.open(path, os.O_RDONLY)

@@ -1,12 +1,12 @@
-"""Three kinds of trouble, and one clean stop. Anything else is a bug and should crash with its traceback."""
+"""Exceptions by responsibility: user, candidate, infrastructure; and one for a clean stop. Any other exception is a bug."""
 
 
 class UserError(Exception):
-    """Something the person at the keyboard can fix; the message says how. The command line prints it and exits with 2."""
+    """An error that the user can fix; the message says how. The command line prints it and exits with status 2."""
 
 
 class CandidateError(Exception):
-    """The generated kernel is at fault. Never leaves `verify`: it becomes a GateResult."""
+    """An error of the generated kernel. The verifier turns it into a GateResult."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(detail or reason)
@@ -14,17 +14,17 @@ class CandidateError(Exception):
 
 
 class InfraError(Exception):
-    """A device, worker, network or model service is at fault. Retried; never rewarded."""
+    """A failure of a device, worker, network or model service. It is retried and earns no reward."""
 
 
 class StopRun(Exception):
-    """A limit the user set (money, tokens) is reached: the run ends cleanly and can be resumed."""
+    """The run reached a limit that the user set (money, tokens). It ends cleanly and can be resumed."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether that is what an error says; torch has no type for it."""
+    """Return whether an error reports exhausted memory; torch has no exception type for it."""
     return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 class ToolUnavailable(Exception):
-    """A gate that cannot do its work on this machine: it is not passed, it is missing, and the outcome says so."""
+    """A gate's tool does not work on this machine. The verifier skips the gate and records that in the outcome."""

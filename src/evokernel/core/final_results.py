@@ -1,4 +1,4 @@
-"""A run's bests, judged once more from the beginning when its loop is over: `finals.jsonl`, one line each."""
+"""Re-evaluation results of a run's best kernels: `finals.jsonl`, one line each."""
 
 from __future__ import annotations
 
@@ -14,45 +14,49 @@ from evokernel.core.statistics import best_so_far
 
 
 class FinalResult(Record):
-    """The second judgement of a best kernel: other processes, other inputs, nothing timed beside it but the baselines."""
+    """Result of re-evaluating a best kernel: new processes, other inputs, and timed against the baselines only."""
 
     task: str
+    """Id of the task."""
     attempt: str
+    """Id of the attempt."""
     outcome: Outcome
-    at: float = 0.0
+    finished_at: float = 0.0
     """Seconds since the epoch."""
 
 
 FinalResults = Mapping[str, FinalResult]
-"""By attempt."""
+"""Results by attempt id."""
 
 
 def read_final_results(folder: Path) -> dict[str, FinalResult]:
-    """Those of a run's folder; a line cut short by a crash is left out."""
+    """Read the results in a run's folder by attempt id; skips a last line that a crash left incomplete."""
     path = folder / "finals.jsonl"
     if not path.exists():
         return {}
     lines = path.read_bytes().split(b"\n")[:-1]
     try:
-        found = [FinalResult.model_validate_json(line) for line in lines]
+        results = [FinalResult.model_validate_json(line) for line in lines]
     except ValidationError as error:
-        raise UserError(f"{path} is damaged ({error.errors()[0]['msg']}): remove it and resume, which judges the bests again") from error
-    return {final.attempt: final for final in found}
+        raise UserError(
+            f"{path} is damaged ({error.errors()[0]['msg']}). Remove it and resume the run, which re-evaluates the best kernels."
+        ) from error
+    return {final.attempt: final for final in results}
 
 
 def append_final_result(folder: Path, final: FinalResult) -> None:
-    """Adds one, after what a crash left unfinished is cut off."""
+    """Append one result, after removing a line that a crash left incomplete."""
     path = folder / "finals.jsonl"
     Journal(path).repair()
     append_line(path, final.model_dump_json())
 
 
 def failed_reevaluation(finals: FinalResults) -> set[str]:
-    """Attempts that did not hold up."""
+    """Return the ids of attempts that failed their re-evaluation."""
     return {name for name, final in finals.items() if not final.outcome.feasible}
 
 
 def best_surviving(attempts: Iterable[Attempt], finals: FinalResults) -> Attempt | None:
-    """The best kernel among those that hold up, as far as is known."""
-    found = best_so_far(attempts, without=failed_reevaluation(finals))
-    return found[-1] if found else None
+    """Return the best kernel that has not failed its re-evaluation."""
+    bests = best_so_far(attempts, excluded=failed_reevaluation(finals))
+    return bests[-1] if bests else None

@@ -1,4 +1,4 @@
-"""The one thing a run appends to: attempts, one JSON line each."""
+"""The journal of a run: an append-only file of attempts, one JSON line each."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from evokernel.core.records import Attempt
 
 
 class Journal:
-    """An append-only file of attempts. A line cut short by a crash is dropped when the journal is opened for writing."""
+    """An append-only file of attempts. `repair` drops a last line that a crash left incomplete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, attempt: Attempt) -> None:
-        """Safe from the death of this process when it returns; from a power cut after the next `sync`."""
+        """Append an attempt. It survives a crash of this process at once, and a power failure after the next `sync`."""
         append_line(self.path, attempt.model_dump_json())
 
     def sync(self) -> None:
-        """Waits until the disk holds all of it."""
+        """Wait until the file is on disk."""
         if self.path.exists():
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
     def read(self) -> Iterator[Attempt]:
-        """All whole attempts. A half-written last line is left out; damage anywhere else is an error that names the line."""
+        """Yield all complete attempts. An incomplete last line is skipped; damage elsewhere raises UserError with the line number."""
         if not self.path.exists():
             return
         lines = self.path.read_bytes().split(b"\n")
@@ -40,22 +40,22 @@ class Journal:
                 yield Attempt.model_validate_json(line)
             except ValidationError as error:
                 raise UserError(
-                    f"{self.path}, line {number} is damaged ({error.errors()[0]['msg']}): restore the file from a copy, "
-                    f"or keep only its first {number - 1} lines (head -n {number - 1}) and resume from there"
+                    f"{self.path}, line {number} is damaged ({error.errors()[0]['msg']}). Restore the file from a copy, "
+                    f"or keep only its first {number - 1} lines (head -n {number - 1}) and resume."
                 ) from error
 
     def repair(self) -> None:
-        """Cuts off a last line that a crash left unfinished."""
+        """Remove a last line that a crash left incomplete."""
         if not self.path.exists():
             return
         content = self.path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole != len(content):
-            os.truncate(self.path, whole)
+        complete = content.rfind(b"\n") + 1
+        if complete != len(content):
+            os.truncate(self.path, complete)
 
 
 def append_line(path: Path, line: str) -> None:
-    """One line in one write; a write that fails half-way is undone."""
+    """Append one line in a single write; undo a partial write."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         before = os.fstat(descriptor).st_size
@@ -64,13 +64,13 @@ def append_line(path: Path, line: str) -> None:
             if os.write(descriptor, data) != len(data):
                 raise OSError("disk full")
         except OSError as error:
-            with suppress(OSError):  # `repair` cuts the line off later if it cannot be undone now
+            with suppress(OSError):  # otherwise `repair` removes the line later
                 os.ftruncate(descriptor, before)
-            raise UserError(f"cannot write to {path}: {error.strerror or error}; free some space and resume") from error
+            raise UserError(f"cannot write to {path}: {error.strerror or error}. Free disk space, then resume.") from error
     finally:
         os.close(descriptor)
 
 
 def append_event(path: Path, **fields: str | int | float) -> None:
-    """One line of a side log, such as incidents.jsonl."""
+    """Append one JSON line to a log such as incidents.jsonl."""
     append_line(path, json.dumps(fields))

@@ -1,4 +1,4 @@
-"""What a task asks of a kernel's arithmetic."""
+"""Numeric requirements of a task: dtypes, tolerances, determinism."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from evokernel.core.records import Task
 
 
 class NumericContract(NamedTuple):
-    """The numeric contract of a task."""
+    """Types, tolerances and determinism that a task requires."""
 
     dtype: str
-    """Of the outputs, floats before others."""
+    """Output dtype; a float dtype if there is one."""
     accumulation: str
-    """What sums are kept in, or finer."""
-    terms: float
-    """How many the longest sum has."""
+    """Coarsest dtype allowed for accumulating sums."""
+    reduction_length: float
+    """Number of terms in the longest sum."""
     deterministic: bool
-    """Whether equal inputs must give equal bits; not where the reference itself draws random numbers."""
+    """Whether equal inputs must give bitwise equal outputs; False if the reference draws random numbers."""
     atol: float
-    """In units of the root mean square of what is expected."""
+    """Absolute tolerance, in units of the root mean square of the expected output."""
     rtol: float
+    """Relative tolerance."""
 
 
 def numeric_contract(task: Task) -> NumericContract:
-    """Read off the signature and what running the reference showed."""
+    """Derive the numeric requirements from the task's signature, work and tolerances."""
     outputs = sorted((tensor.dtype for tensor in task.signature.outputs), key=lambda dtype: "float" not in dtype)
     floats = {t.dtype for t in (*task.signature.inputs, *task.signature.params, *task.signature.outputs) if "float" in t.dtype}
     accumulation = "float32" if floats - {"float64"} else "float64" if floats else "int64"

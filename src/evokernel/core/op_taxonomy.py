@@ -1,8 +1,8 @@
-"""What PyTorch's calls compute, by kind, whatever their names: a linear layer is a matrix product."""
+"""Taxonomy of PyTorch calls: maps every call to a kind of computation, for example `linear` to `matmul`."""
 
 from __future__ import annotations
 
-CALLS = {
+CALLS_BY_KIND = {
     "activation": "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leakyrelu logsigmoid mish prelu relu relu6 rrelu selu "
     "sigmoid silu softplus softshrink softsign swish tanh tanhshrink threshold",
     "softmax": "gumbelsoftmax logsoftmax softmax softmax2d softmin",
@@ -26,7 +26,7 @@ CALLS = {
     "ctcloss gaussiannllloss hingeembeddingloss huberloss kldiv kldivloss l1loss marginrankingloss mseloss nllloss poissonnllloss "
     "smoothl1loss softmarginloss tripletmarginloss",
 }
-KINDS = {word: kind for kind, words in CALLS.items() for word in words.split()}
-"""The kind of a call, by its name in lower case and without underscores: `nn.MaxPool2d` and `F.max_pool2d` are `maxpool2d`."""
-BUILTIN = frozenset({"all", "any", "max", "min", "sum"})
-"""Names that are Python's own when nothing stands before them."""
+KIND_BY_CALL = {word: kind for kind, words in CALLS_BY_KIND.items() for word in words.split()}
+"""Kind of a call by its name in lower case without underscores: `nn.MaxPool2d` and `F.max_pool2d` are both `maxpool2d`."""
+PYTHON_BUILTINS = frozenset({"all", "any", "max", "min", "sum"})
+"""Names that are Python built-ins unless a module or object precedes them."""

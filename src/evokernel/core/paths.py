@@ -1,4 +1,4 @@
-"""Where things are kept between runs, and how they are written there."""
+"""Cache folders, atomic writes and file locks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Whole or not at all, whoever else writes the same; makes the folders on the way."""
+    """Write a file atomically, also if several processes write the same file; creates missing folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -27,7 +27,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """For one process at a time; for all at once where files cannot be locked."""
+    """Hold an exclusive file lock; without effect on file systems that do not support locks."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("wb")
@@ -41,25 +41,25 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Writes a candidate's files below a folder, each at its place; a name that leads elsewhere is the candidate's fault."""
+    """Write a candidate's files into a folder. Raises CandidateError for a name that leads outside of it."""
     for name, text in files.items():
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\0" in name or "\\" in name:
-            raise CandidateError("forbidden", f"{name!r} is no name for a file of a kernel")
-        place = folder.joinpath(*parts)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+            raise CandidateError("forbidden", f"{name!r} is not a valid file name. Use a relative path without '..' and backslashes.")
+        path = folder.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def cache_folder() -> Path:
-    """`$EVOKERNEL_CACHE`, else `$XDG_CACHE_HOME/evokernel`, else `~/.cache/evokernel`. What is in it can be made again."""
-    own, shared = os.environ.get("EVOKERNEL_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    """Return `$EVOKERNEL_CACHE`, else `$XDG_CACHE_HOME/evokernel`, else `~/.cache/evokernel`. Its contents can be rebuilt."""
+    own, xdg = os.environ.get("EVOKERNEL_CACHE"), os.environ.get("XDG_CACHE_HOME")
     if own:
         return Path(own).expanduser()
-    return Path(shared).expanduser() / "evokernel" if shared else Path("~/.cache/evokernel").expanduser()
+    return Path(xdg).expanduser() / "evokernel" if xdg else Path("~/.cache/evokernel").expanduser()
 
 
 def tools_folder() -> Path:
-    """`$EVOKERNEL_TOOLS`, else `tools` in the cache folder: programs that were fetched or built for this machine."""
+    """Return `$EVOKERNEL_TOOLS`, else `tools` in the cache folder: programs that were downloaded or built for this machine."""
     own = os.environ.get("EVOKERNEL_TOOLS")
     return Path(own).expanduser() if own else cache_folder() / "tools"

@@ -1,4 +1,4 @@
-"""The six seams. A plug-in implements one of these and imports nothing else of ours but `core` (a generator: also `llm`)."""
+"""Interfaces of the six kinds of plug-ins. A plug-in implements one of them and imports only `core` (generators also `llm`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checka
 
 import numpy as np
 
-if TYPE_CHECKING:  # the child loads this module for every candidate and must not wait for pydantic
+if TYPE_CHECKING:  # every candidate process loads this module and must not wait for pydantic
     from concurrent.futures import Future
 
     from evokernel.core.errors import CandidateError
@@ -30,81 +30,83 @@ if TYPE_CHECKING:  # the child loads this module for every candidate and must no
 
 
 class Array(NamedTuple):
-    """A contiguous tensor in memory the judge shares with the child."""
+    """A contiguous tensor in memory that the verifier shares with the candidate process."""
 
     name: str
     dtype: str
-    """As in `Tensor.dtype`; `data` holds float16 natively and bfloat16 as uint16."""
+    """As in `Tensor.dtype`; `data` stores float16 natively and bfloat16 as uint16."""
     data: np.ndarray
 
 
 class Arguments(NamedTuple):
-    """One call of a kernel, in the signature's order. Outputs are poisoned before the call."""
+    """Arguments of one kernel call, in the order of the signature. The verifier fills outputs with poison values before the call."""
 
     inputs: tuple[Array, ...]
-    """Inputs, then parameters and buffers; mapped read-only."""
+    """Inputs, then parameters and buffers; mapped as read-only memory."""
     scalars: tuple[tuple[str, str, float], ...]
     """Name, kind (`int`, `float`, `bool`), value."""
     outputs: tuple[Array, ...]
 
 
 class Kernel(Protocol):
-    """A built candidate, alive in a process of its own."""
+    """A built candidate, loaded in the candidate process."""
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
-        """A function that runs the kernel once on these arguments, blocking until its outputs are written."""
+        """Return a function that runs the kernel once on these arguments and returns when the outputs are complete."""
 
 
 class OptionalTool(NamedTuple):
-    """Something a backend looks for besides its toolchain, and can do without, such as the device itself."""
+    """A tool or device that a backend can use but does not require."""
 
     name: str
     is_available: bool
     detail: str
-    """What was found, or what is done without it."""
+    """Version and location, or the consequence of its absence."""
 
 
 class Backend(Protocol):
-    """`screen`, `build`, `profile` run with the judge; `load` runs with the candidate, in the child.
+    """A kernel language with its toolchain and device.
 
-    The constructor takes the backend's settings. `__init__.py` must import nothing heavy: the child loads it for every candidate.
+    `screen`, `build` and `profile` run in the verifier's process; `load` runs in the candidate process.
+    The constructor takes the backend's settings. `__init__.py` must import only light modules: every candidate process loads it.
     """
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot work here, in words that name the fix; None when it can."""
+        """Return why the backend cannot work on this machine and how to fix that; None if it can."""
 
     def versions(self) -> dict[str, str]:
-        """The toolchain, for the record."""
+        """Return the versions of the toolchain, for the run's records."""
 
     def optional_tools(self) -> Iterable[OptionalTool]:
-        """What `evokernel doctor` says besides, where the backend can work."""
+        """Return the optional tools that `evokernel doctor` reports."""
 
     def entry_point(self, task: Task) -> str:
-        """The declaration a candidate must implement, in the backend's own terms."""
+        """Return the declaration that a candidate must implement, in the backend's language."""
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
-        """What is dishonest or out of bounds about the candidate; nothing when it may be built."""
+        """Yield the rule violations in the candidate's source; none if it may be built."""
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        """Leaves in `workdir` what `load` needs. Raises CandidateError with the compiler's first errors."""
+        """Build the candidate into `workdir`. Raises CandidateError with the compiler's first errors."""
 
-    def load(self, workdir: Path) -> Kernel: ...
+    def load(self, workdir: Path) -> Kernel:
+        """Load the kernel that `build` left in `workdir`."""
 
     def sanitizer(self) -> OptionalTool | None:
-        """What can watch a kernel's memory accesses; where it is not found, `detail` names the fix. None: running a kernel watches them."""
+        """Return the tool that checks memory accesses; if it is missing, `detail` names the fix. None: every run checks them."""
 
     def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
-        """Leaves in `workdir` what `load` needs for the kernel to be watched; gives variables for the process that loads it."""
+        """Build the candidate with the sanitizer into `workdir`; return environment variables for the process that loads it."""
 
     def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
-        """What the watched process wrote to stderr, in words for whoever wrote the kernel; None when that is no finding."""
+        """Translate the sanitizer's stderr output into a message for the generator; None if it reports no error."""
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
-        """What bounds a timed kernel."""
+        """Return what limits the latency of a timed kernel; None if that is unknown."""
 
 
 class CallShape(NamedTuple):
-    """What a kernel is called with at a size: names, types and shapes, but no data."""
+    """Names, dtypes and shapes of the arguments of a kernel call at one size, without data."""
 
     inputs: tuple[tuple[str, str, tuple[int, ...]], ...]
     scalars: tuple[tuple[str, str, float], ...]
@@ -112,163 +114,166 @@ class CallShape(NamedTuple):
 
 
 class TimingResult(NamedTuple):
-    """Latencies a backend found for itself, computed or measured, held against baselines found in the same way."""
+    """Latencies that a backend estimated or measured itself, with those of the baselines from the same source."""
 
     clock: str
-    """What they are, in words that go wherever a figure goes: `estimate (schedule)`."""
+    """Source of the times, shown next to every number: `estimate (schedule)`."""
     samples_us: tuple[float, ...]
-    """One where chance plays no part."""
+    """Latency samples in microseconds; a single one if the estimate is deterministic."""
     baseline_us: dict[str, tuple[float, ...]]
-    """Paired with the samples one to one; without those that could not be found."""
+    """Samples of each available baseline in microseconds, paired one to one with `samples_us`."""
     profile: Profile
     incumbent_us: tuple[float, ...] = ()
-    """Of the best kernel so far, taken in turn and paired one to one; none where it was not timed."""
+    """Samples of the best kernel so far in microseconds, measured alternately and paired one to one; empty if it was not timed."""
 
 
 @runtime_checkable
 class LatencyEstimator(Protocol):
-    """A Backend that finds latencies for itself, and whose kernels run in simulation: slowly, so that fewer cases are tried.
+    """A Backend that estimates latencies and runs kernels in a slow simulation, so that the verifier checks fewer cases.
 
-    `said` is what the process that runs the candidate wrote to stderr. Where that process holds the candidate's own code, so may the text.
+    `stderr` is the output of the process that runs the candidate. It is untrusted if that process contains the candidate's own code.
     """
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
-        """The sizes at which this candidate is run."""
+        """Return the sizes at which the verifier runs this candidate."""
 
-    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
-        """What a built candidate takes. Raises CandidateError when that can be neither measured nor computed."""
+    def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
+        """Return the latency of a built candidate. Raises CandidateError if it can be neither measured nor estimated."""
 
     def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        """A failed run in words for whoever wrote the kernel."""
+        """Rewrite the error of a failed run into a message for the generator."""
 
     def preload(self, workdir: Path) -> None:
-        """In the child, before it is closed in: loads what needs more of the system than a kernel may. Nothing of the candidate's."""
+        """In the candidate process, before the sandbox closes: load libraries that need more permissions than a kernel has."""
 
-    def partial_run_note(self, workdir: Path, said: str) -> str:
-        """After a run, of what was written during it: how much of the kernel was run, when that was not all of it; else nothing."""
+    def partial_run_note(self, workdir: Path, stderr: str) -> str:
+        """After a run: return how much of the kernel was executed, if not all of it; else an empty text."""
 
 
 @runtime_checkable
 class LatencyMeter(LatencyEstimator, Protocol):
-    """A Backend that finds latencies for itself by measuring: the best kernel so far takes part, and kernels run as fast as they are.
+    """A Backend that measures latencies itself, alternately with the best kernel so far; kernels run at full speed.
 
-    `beside` is the folder in which that kernel was built, `programs` and all; None without one.
+    `incumbent_workdir` is the folder in which the best kernel so far was built, including `programs`; None if there is none.
     """
 
     is_simulated: ClassVar[bool]
-    """Whether kernels run slowly after all."""
+    """Whether kernels run in a slow simulation nevertheless."""
 
-    def measure_latency(self, job: Job, workdir: Path, beside: Path | None) -> TimingResult:
-        """What a built candidate takes, with the job's baselines in the job's time."""
+    def measure_latency(self, job: Job, workdir: Path, incumbent_workdir: Path | None) -> TimingResult:
+        """Measure a built candidate and the job's baselines within the job's timing budget."""
 
 
 @runtime_checkable
 class ExternalSanitizer(Protocol):
-    """A Backend whose `sanitizer`, where it finds one, is a program that watches a built candidate from outside."""
+    """A Backend whose `sanitizer` is an external program that checks an ordinary build."""
 
     def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
-        """Runs these calls under it. Raises CandidateError for what it finds, CannotRun where it does not work."""
+        """Run these calls under the sanitizer. Raises CandidateError for its findings, ToolUnavailable if it does not work."""
 
 
 @runtime_checkable
 class PartialBackend(Protocol):
-    """A Backend that can do a part of its work where there is no device."""
+    """A Backend that works partly on a machine without the device."""
 
     can_check_values: ClassVar[bool]
-    """Whether that part tells right kernels from wrong ones."""
+    """Whether it can decide without the device if a kernel is correct."""
 
     def limitations(self) -> str | None:
-        """What cannot be judged here, and why; None where everything can."""
+        """Return which checks are impossible on this machine, and why; None if there are none."""
 
 
 class DeviceAccess(NamedTuple):
-    """What a process with a candidate needs of a device and its vendor's runtime, beyond what every kernel may use."""
+    """Sandbox permissions that a candidate process needs for a device and its vendor's runtime."""
 
     devices: tuple[str, ...]
-    """Device files it reads, writes and speaks to."""
+    """Device files with read, write and ioctl access."""
     readable: tuple[str, ...]
-    """Folders and files of the runtime."""
+    """Readable folders and files of the runtime."""
     variables: dict[str, str]
-    """For its environment."""
+    """Environment variables."""
     holds_candidate: bool = True
-    """Whether code of the candidate's runs on the processor there. Where only its device code is left, nothing in it can ask the system for
-    anything, and the vendor's runtime may."""
+    """Whether the process runs host code of the candidate. If it runs only device code, the candidate cannot make system calls, and the
+    sandbox allows those of the vendor's runtime."""
 
 
 @runtime_checkable
 class DeviceUser(Protocol):
-    """A Backend whose kernels may run on a device of this machine, out of the child."""
+    """A Backend whose kernels may run on a device of this machine, started from the candidate process."""
 
     def access(self, workdir: Path) -> DeviceAccess | None:
-        """With the judge, before a child is started for what was built there; None when it needs no device."""
+        """In the verifier's process, before it starts a candidate process: return the device permissions; None if no device is needed."""
 
 
 @runtime_checkable
 class TracedBackend(LatencyEstimator, Protocol):
-    """A Backend whose candidates are programs to be traced: their own code runs once, in a process that is gone before anything is judged.
+    """A Backend that traces candidates: their own code runs once, in a process that ends before the verification.
 
-    What is traced is then inspected, built, run and priced where none of the candidate's code ever was. Where `traces_build` is set, it is
-    built first, and what is traced is a program of the built one: `trace` is given the folder it was built in, and `lower` is not called.
+    Other processes, without the candidate's code, then inspect, build, run and time the traced program. If `traces_build` is set, the
+    backend builds first and traces the built program: `trace` receives the build folder, and `lower` is not called.
     """
 
     environment: ClassVar[dict[str, str]]
-    """For the processes that trace, inspect and run."""
+    """Environment variables of the processes that trace, inspect and run."""
 
     def load_libraries(self) -> None:
-        """Loads whatever every candidate needs, in a process that is then copied for each; starts no thread."""
+        """Load the libraries that every candidate needs, in a process that is then forked per candidate; must not start threads."""
 
     def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        """In a process with the candidate: its program for every size, as files in `into`."""
+        """In a process with the candidate's code: write its program for every size into `into`."""
 
     def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        """In a process without it: leaves in `into` what `screen` reports."""
+        """In a process without the candidate's code: write the findings that `screen` reports into `into`."""
 
     def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        """In the same process: leaves in `into` what `build` compiles."""
+        """In the same process: write the input of `build` into `into`."""
 
     def explain(self, error: Exception) -> CandidateError:
-        """What an exception out of one of these three means for whoever wrote the candidate."""
+        """Translate an exception from `trace`, `inspect` or `lower` into a message for the generator."""
 
 
 class Generator(Protocol):
-    """Writes kernels (G). Chance comes from `Random(f"{seed}/{state.next_id}")`, so that equal runs are equal."""
+    """Writes kernels (G). Random numbers come from `Random(f"{seed}/{state.next_id}")`, so that runs are reproducible."""
 
-    def write(self, state: State, context: Context) -> Reply: ...
+    def write(self, state: State, context: Context) -> Reply:
+        """Write a candidate for the task."""
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """What this attempt teaches, in `Reply.text` (with its usage in an empty candidate); None when it writes no lessons."""
+        """Write a lesson from this attempt: text in `Reply.text`, usage in an empty candidate. None if the generator writes no lessons."""
 
 
 class Policy(Protocol):
     """A search strategy (mu)."""
 
-    def choose(self, state: State, memory: MemoryStore) -> Context: ...
+    def choose(self, state: State, memory: MemoryStore) -> Context:
+        """Choose the stage, the start point and the items to show."""
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
-        """`state` is as it was when the attempt was chosen. Values are kept in memory through `memory.update`."""
+        """Learn from an attempt; `state` is the state before it. Policies store values in memory with `memory.update`."""
 
 
 class SearchHit(NamedTuple):
-    """A search hit."""
+    """A memory item with its similarity to the query."""
 
     item: MemoryItem
     similarity: float
 
 
 class ItemValue(NamedTuple):
-    """What an item is worth at a stage, and how often that was learned."""
+    """Value Q of an item at a stage, and its number of updates."""
 
     q: float = 0.0
     visits: int = 0
 
 
 class MemoryStore(Protocol):
-    """M with its values. One writer; what it returns is never changed under the reader."""
+    """The memory M with its values. One writer; returned objects never change."""
 
-    def add(self, items: Iterable[MemoryItem]) -> None: ...
+    def add(self, items: Iterable[MemoryItem]) -> None:
+        """Store items."""
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """The items that exist, in the order asked for."""
+        """Return the items with these ids in the same order; unknown ids are skipped."""
 
     def search(
         self,
@@ -280,37 +285,40 @@ class MemoryStore(Protocol):
         bottleneck: str | None = None,
         feasible: bool | None = None,
     ) -> list[SearchHit]:
-        """The k nearest items of this run's backend, nearest first, ties by age."""
+        """Return the k most similar items of this run's backend, most similar first, ties by age."""
 
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
-        """Q of each item; `Value()` for those never learned. `scope` is "" (per item) or a family."""
+        """Return the value of each item; `ItemValue()` for items without updates. `scope` is "" (per item) or a family."""
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
-        """Q <- Q + alpha (r - Q) for each item (Eq. 4), with a ledger row each; a second call for the same attempt does nothing."""
+        """Apply Q <- Q + alpha (r - Q) to each item (Eq. 4) and log it; a second call for the same attempt does nothing."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection to the bank."""
 
 
 class Embedder(Protocol):
-    """Text to unit vectors. Vectors of embedders with different `id` are never mixed."""
+    """Maps text to unit vectors. Vectors of embedders with different `id` are never mixed."""
 
     id: str
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray: ...
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Return one unit row vector per text."""
 
 
 class Executor(Protocol):
-    """Takes jobs to wherever the device is."""
+    """Runs verifications where the device is."""
 
     def submit(self, job: Job) -> Future[Outcome]:
-        """The future raises InfraError when nobody could judge the candidate."""
+        """Queue a verification. The future raises InfraError if no verifier could complete it."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop the workers."""
 
 
 @runtime_checkable
 class RemoteExecutor(Executor, Protocol):
-    """An Executor whose judges are elsewhere: what the machine of the run has does not matter."""
+    """An Executor that verifies on other machines, so that the run's own machine needs no toolchain."""
 
     def toolchain(self, backend: str, settings: Settings) -> dict[str, str]:
-        """What kernels are judged with there, as far as it can be asked. Raises UserError when nobody there can judge."""
+        """Return the versions of the remote toolchain, if it can be queried. Raises UserError if no machine there can verify."""

@@ -1,4 +1,4 @@
-"""The nouns of the package. Whatever is written to disk or sent to a worker is a Record."""
+"""The data types of the package. Everything written to disk or sent to a worker process is a Record."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottlen
 
 
 class Record(BaseModel):
-    """Frozen, closed to unknown fields, equal by value."""
+    """Base of all records: immutable, rejects unknown fields, compared by value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Stage(StrEnum):
-    """Drafting until something is feasible, refining after that."""
+    """Stage of an attempt: drafting until a kernel is feasible, refining afterwards."""
 
     DRAFT = "draft"
     REFINE = "refine"
 
 
 class Tensor(Record):
-    """One tensor of a signature, at bench size."""
+    """Name, dtype and shape of one tensor of a signature, at bench size."""
 
     name: str
     """A valid C and Python identifier."""
@@ -47,62 +47,62 @@ class Tensor(Record):
 
 
 class ScalarArgument(Record):
-    """One scalar argument: an input that is no tensor, or a number the module was made with."""
+    """One scalar argument: a non-tensor input, or a number that the module's constructor takes."""
 
     name: str
     kind: Literal["int", "float", "bool"]
     value: float
-    """At bench size; the harness passes the value of the size in force."""
+    """Value at bench size; the verifier passes the value of the size that it runs."""
 
 
 class Signature(Record):
-    """What a kernel is called with, in this order: inputs, parameters and buffers, scalars, outputs."""
+    """Arguments of a kernel, in this order: inputs, parameters and buffers, scalars, outputs."""
 
     inputs: tuple[Tensor, ...]
     params: tuple[Tensor, ...] = ()
-    """Parameters, then buffers, as the module registers them."""
+    """Parameters, then buffers, in the order in which the module registers them."""
     scalars: tuple[ScalarArgument, ...] = ()
     outputs: tuple[Tensor, ...]
 
 
 class Work(Record):
-    """What a perfect kernel has to do at bench size, counted from the reference."""
+    """Minimum work of a kernel at bench size, counted while the reference runs."""
 
     flops: float
     bytes: float
-    """Inputs and parameters read once, outputs written once."""
+    """Compulsory memory traffic in bytes: inputs and parameters read once, outputs written once."""
     reduction_length: float = 1.0
-    """How many terms the longest sum behind one element has."""
+    """Number of terms in the longest sum that produces one element."""
     peak_bytes: float = 0.0
-    """Bytes alive at once while PyTorch computes it, about; 0 where nobody looked."""
+    """Approximate peak memory in bytes while PyTorch computes the reference; 0 if not measured."""
 
 
 class Task(Record):
-    """What to compute (x): reference source, what it is called with, how closely it must be matched."""
+    """An operator at given sizes (x): the reference source, its signature, and the tolerances."""
 
     id: str
     """`suite/name`."""
     family: str
-    """For example `activation`, `matmul`, `normalisation`: what knowledge and values go by."""
+    """Operator family, for example `activation`, `matmul` or `normalisation`; knowledge cards and values refer to it."""
     families: tuple[str, ...] = ()
-    """Every kind of operator in it, as they come in the text."""
+    """Families of all operators in the reference, in the order of its source."""
     category: str = ""
-    """What reports group by: as the suite groups its tasks, else the family."""
+    """Group in reports: the suite's own category, or the family if the suite has none."""
     level: int = 1
     source: str
-    """Python text in KernelBench's format: `Model`, `get_inputs`, `get_init_inputs`."""
+    """Python source in KernelBench's format: `Model`, `get_inputs`, `get_init_inputs`."""
     signature: Signature
     work: Work
     sizes: dict[str, dict[str, int]]
     """Overrides of the module's integer constants for `bench` (none), `small` and `held_out`."""
     atol: float = Field(default=1e-4, ge=0)
-    """Absolute tolerance, in units of the reference's root mean square."""
+    """Absolute tolerance, in units of the root mean square of the reference output."""
     rtol: float = Field(default=1e-4, ge=0)
     tags: tuple[str, ...] = ()
 
 
 class Usage(Record):
-    """What one or more model calls cost. None means the service did not say."""
+    """Cost of one or more model calls. None: the service did not report the number."""
 
     model: str = ""
     calls: int = 0
@@ -112,7 +112,7 @@ class Usage(Record):
     seconds: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum; unknown when either part is unknown, unless it made no call."""
+        """Add two usages; a sum is unknown if either part is unknown, unless that part made no call."""
         if not (self.calls and other.calls):
             return self if self.calls else other
         return Usage(
@@ -126,126 +126,128 @@ class Usage(Record):
 
 
 class Candidate(Record):
-    """Kernel source someone wrote for a task (y): file name to text. No files means the reply held none."""
+    """Kernel source that a generator wrote for a task (y). Without files if the reply contained no code."""
 
     backend: str
     files: dict[str, str]
     notes: str = ""
-    """What the writer says about it; when there are no files, what was wrong with the reply."""
+    """The generator's comment; without files, the reason why the reply is unusable."""
     usage: Usage = Usage()
 
     @property
     def id(self) -> str:
+        """Hash of backend and files: equal code has an equal id."""
         text = self.backend + "".join(f"\0{k}\0{v}" for k, v in sorted(self.files.items()))
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def code(self) -> str:
-        """All files as one text, the way a reader sees them."""
         if len(self.files) == 1:
             return next(iter(self.files.values()))
         return "\n".join(f"// {name}\n{text}" for name, text in sorted(self.files.items()))
 
 
 class Reply(Record):
-    """What a generator gives back; kept before anything is verified, so that a crash never pays twice."""
+    """A generator's answer. The run stores it before the verification, so that a crash never repeats a paid model call."""
 
     candidate: Candidate
     prompt: str = ""
     text: str = ""
-    truncated_items: tuple[
-        str, ...
-    ] = ()  # ids of the context's items that found no room in the prompt: nothing is learned of what nobody saw
+    truncated_items: tuple[str, ...] = ()
+    """Ids of context items that did not fit into the prompt; the policy does not update their values."""
 
 
 class GateResult(Record):
-    """One gate's verdict."""
+    """Result of one gate of the verifier."""
 
     gate: str
-    """`write`, `screen`, `build`, `check`, `sanitize`, `audit` or `time`."""
+    """`write`, `screen`, `build`, `check`, `sanitize`, `review` or `time`."""
     passed: bool
     reason: str = ""
-    """One stable word for counting: `compile_error`, `mismatch`, `timeout`."""
+    """Failure category, one stable word: `compile_error`, `mismatch`, `timeout`."""
     detail: str = ""
-    """What the next generation is shown."""
+    """Explanation of the failure; the next prompt shows it to the generator."""
     seconds: float = 0.0
 
 
 class Profile(Record):
-    """Where the time goes, in words and figures the refining context can match."""
+    """Explanation of a kernel's latency; refinement contexts search by its bottleneck."""
 
     bottleneck: str
     """One stable word: `memory`, `compute`, `latency`, `overhead`."""
     summary: str
-    """One or two sentences for a reader."""
     figures: dict[str, float] = {}
 
 
 class Outcome(Record):
-    """What the verifier found (o). Gates stop at the first that fails."""
+    """The verifier's record of one candidate (o)."""
 
     gates: tuple[GateResult, ...]
+    """Results of the gates in order, up to the first that failed."""
     samples_us: tuple[float, ...] = ()
-    """Every timing, not only their middle: a reward is only as good as the noise around it."""
+    """All latency samples in microseconds, not only their median: rewards depend on the noise."""
     baseline_us: dict[str, tuple[float, ...]] = {}
-    """Samples of each baseline, paired with `samples_us` one to one."""
+    """Samples of each baseline in microseconds, paired one to one with `samples_us`."""
     incumbent_us: tuple[float, ...] = ()
-    """Samples of the best kernel before this one, taken in turn with it and paired one to one; none where times are not measured."""
+    """Samples of the best earlier kernel in microseconds, measured alternately with this one and paired one to one; empty for estimates."""
     incumbent: str = ""
-    """`Candidate.id` of that kernel."""
+    """`Candidate.id` of the best earlier kernel."""
     clock: str = ""
-    """What the samples are: `cpu` (time charged to the process), `wall`, `synthetic`, or an estimate's name."""
+    """Source of the samples: `cpu` (time charged to the process), `wall`, `synthetic`, or the name of an estimate."""
     profile: Profile | None = None
     versions: dict[str, str] = {}
-    """Toolchain that judged it."""
+    """Versions of the toolchain that verified the candidate."""
     protocol: str = ""
-    """How closely it was looked at: `strict` or `paper`."""
+    """How correctness and time were decided: `strict` or `paper`."""
     skipped_checks: tuple[str, ...] = ()
-    """What this verdict had to do without on the machine it was reached on, one line each: a layer of the sandbox, a sanitizer."""
+    """Checks that the machine could not perform, one line each: a layer of the sandbox, a sanitizer."""
     usage: Usage = Usage()
-    """Model calls of the judge itself."""
+    """Model calls of the verifier itself (LLM review)."""
 
     @cached_property
     def latency_us(self) -> float | None:
+        """Lower quartile of the samples; None if the kernel was not timed."""
         return quantile(self.samples_us, 0.25) if self.samples_us else None
 
     @cached_property
     def noise(self) -> float | None:
-        """Relative half-width of the middle half of the samples."""
+        """Half of the interquartile range of the samples, relative to their median."""
         low, mid, high = (quantile(self.samples_us, q) for q in (0.25, 0.5, 0.75)) if self.samples_us else (0.0, 0.0, 0.0)
         return (high - low) / 2 / mid if mid > 0 else None
 
     @property
     def baseline_name(self) -> str:
-        """The first baseline, which speed-ups are over; empty when there is none."""
+        """Name of the first baseline, the default for speedups; empty if there is none."""
         return next(iter(self.baseline_us), "")
 
     def baseline_latency_us(self, name: str = "") -> float | None:
-        """Latency of a baseline found in the same run, of the first one unless another is named."""
+        """Latency of a baseline from the same verification; the first baseline by default."""
         samples = self.baseline_us.get(name or self.baseline_name)
         return quantile(samples, 0.25) if samples else None
 
     @property
     def speedup(self) -> float | None:
+        """Latency of the first baseline divided by the kernel's latency; None if either is missing."""
         base = self.baseline_latency_us()
         return base / self.latency_us if base and self.latency_us else None
 
-    def paired_speedups(self, against: str = "") -> tuple[float, ...]:
-        """How many times as fast as `incumbent` or as a baseline, pair by pair; the first baseline unless another is named."""
-        others = self.incumbent_us if against == "incumbent" else self.baseline_us.get(against or self.baseline_name, ())
+    def paired_speedups(self, baseline: str = "") -> tuple[float, ...]:
+        """Speedup over a baseline, or over the best earlier kernel for `incumbent`, pair by pair; over the first baseline by default."""
+        others = self.incumbent_us if baseline == "incumbent" else self.baseline_us.get(baseline or self.baseline_name, ())
         return tuple(other / own for own, other in zip(self.samples_us, others)) if all(self.samples_us) else ()
 
-    def median_speedup(self, against: str = "") -> float | None:
-        """The middle of these; above 1 is faster."""
-        found = self.paired_speedups(against)
-        return quantile(found, 0.5) if found else None
+    def median_speedup(self, baseline: str = "") -> float | None:
+        """Median of the paired speedups; a value above 1 means that the candidate is faster."""
+        speedups = self.paired_speedups(baseline)
+        return quantile(speedups, 0.5) if speedups else None
 
-    def speedup_interval(self, against: str = "") -> tuple[float, float] | None:
-        """Where that middle lies with 95 % confidence; None for fewer than six pairs."""
-        return statistics.median_interval(self.paired_speedups(against))
+    def speedup_interval(self, baseline: str = "") -> tuple[float, float] | None:
+        """95 % confidence interval of the median speedup; None for fewer than six pairs."""
+        return statistics.median_interval(self.paired_speedups(baseline))
 
     @property
     def feasible(self) -> bool:
+        """Whether the candidate passed every gate."""
         return bool(self.gates) and all(gate.passed for gate in self.gates)
 
     @property
@@ -258,20 +260,19 @@ class Outcome(Record):
 
 
 class MemoryItem(Record):
-    """One thing worth showing to a generator (m)."""
+    """One entry of the memory bank that a prompt can show (m): an API card, a practice card, an experience or a trace."""
 
     id: str
     kind: MemoryKind
     backend: str
     title: str
     text: str
-    """What happened or what is so, in words."""
     code: str = ""
-    """The kernel in full, for a trace: a memory that shows only a summary defeats the method."""
+    """For a trace: the complete kernel. A summary alone would defeat the method."""
     key: str = ""
-    """What it is found by: the reference it was written for. Title, text and code are used when empty."""
+    """Search key: the source of the reference. If empty, title, text and code are the key."""
     task: str | None = None
-    """The task it came from; None for seed knowledge."""
+    """Id of the task it came from; None for seed knowledge."""
     family: str = ""
     feasible: bool | None = None
     reason: str = ""
@@ -279,41 +280,40 @@ class MemoryItem(Record):
     speedup: float | None = None
     bottleneck: str = ""
     source: str = ""
-    """Where it comes from: `run/attempt`, or the card's own source note."""
+    """Provenance: `run/attempt`, or the source note of a card."""
     parent: str = ""
-    """For a trace: id of the trace it was refined from, so that what descends from a revoked kernel can be found."""
+    """For a trace: id of the trace that was refined. Revoking a kernel uses it to find all descendants."""
     candidate: str = ""
-    """Id of the candidate it tells of, so that the same code can be found in other runs."""
+    """Id of the candidate, to find the same code in other runs."""
     shown_items: tuple[str, ...] = ()
-    """Ids of the valued items its writer was shown: credit may go back along them."""
+    """Ids of the valued items that the generator was shown; `credit_decay` passes rewards back along them."""
     apis: tuple[str, ...] = ()
-    """For a card: the API names it explains, found by exact look-up in retrieved code."""
+    """For a card: names of the APIs it explains. Retrieval looks them up in code exactly."""
     always_include: bool = False
-    """For a card: part of the backend's static bundle, shown with every draft."""
+    """For a card: whether every draft of the backend shows it."""
 
 
 class ContextItem(Record):
-    """A memory item in a context: what it is shown as, and what it was worth at that moment."""
+    """A memory item in a context, with its role and its value at that moment."""
 
     role: ItemRole
     item: MemoryItem
     q: float | None = None
-    """None for items that are not valued (api)."""
+    """Value Q; None for items without a value (API cards)."""
 
 
 class Context(Record):
-    """What the policy decided to try next (c)."""
+    """The policy's choice for one attempt (c): the stage, the start point and the items that the prompt shows."""
 
     stage: Stage
     start_point: Attempt | None = None
-    """The attempt to refine."""
     items: tuple[ContextItem, ...] = ()
-    history: bool = True
-    """Whether the generator may use what was tried on this task before; Pass@k draws independent samples and says no."""
+    include_history: bool = True
+    """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
 
 
 class ContextRef(Record):
-    """A `Shown` as the journal keeps it."""
+    """A `ContextItem` as the journal stores it: by id."""
 
     id: str
     role: ItemRole
@@ -321,38 +321,37 @@ class ContextRef(Record):
 
 
 class Attempt(Record):
-    """One turn of the loop (s, c, y, o, r). Everything else in the package is a view of these."""
+    """The immutable record of one turn of the loop (s, c, y, o, r). All other results of a run are computed from attempts."""
 
     id: str
-    """`task/n`, n counting the task's attempts from 0."""
+    """`task/n`, where n counts the task's attempts from 0."""
     run: str
     task: str
     round: int
-    """The loop's round it was made in; larger than n when infrastructure trouble cost the task a round."""
+    """Round of the loop, from 0; larger than n if infrastructure failures cost the task rounds."""
     stage: Stage
     start_point: str | None = None
-    """Id of the attempt that was refined."""
+    """Id of the attempt that this one refines."""
     shown_items: tuple[ContextRef, ...] = ()
-    truncated_items: tuple[ContextRef, ...] = ()  # what was chosen as well, but found no room in the prompt
+    truncated_items: tuple[ContextRef, ...] = ()
+    """Memory items that the policy chose but that did not fit into the prompt."""
     candidate: Candidate
     outcome: Outcome
     reward: float
-    """Raw (Eq. 5 or 6); a policy normalises for itself, so an old journal can teach a new policy."""
+    """Raw reward (Eq. 5 or 6). Policies normalise it themselves, so a new policy can learn from an old journal."""
     lesson: str = ""
-    """What was learned, in words, when some model wrote it down."""
     usage: Usage = Usage()
-    """All model calls of this turn."""
     finished_at: float = 0.0
-    """Seconds since the epoch at which it was finished."""
+    """Time of completion, in seconds since the epoch."""
 
     @property
     def memory_id(self) -> str:
-        """Id of the memory item that holds this attempt's kernel."""
+        """Id of the memory item with this attempt's kernel."""
         return f"{self.run}:{self.id}"
 
 
 class State(Record):
-    """A task and what has been tried on it (s). Derived, never stored."""
+    """A task with its attempts so far (s). Derived from the journal, never stored."""
 
     task: Task
     attempts: tuple[Attempt, ...] = ()
@@ -360,12 +359,11 @@ class State(Record):
 
     @cached_property
     def start_points(self) -> tuple[Attempt, ...]:
-        """P(x): every feasible attempt."""
-        return tuple(a for a in self.attempts if a.outcome.feasible)
+        return tuple(a for a in self.attempts if a.outcome.feasible)  # P(x)
 
     @cached_property
     def best(self) -> Attempt | None:
-        """The fastest kernel as far as that can be told: each took the place of one it was clearly faster than."""
+        """The fastest feasible attempt; a later attempt replaces it only if it is significantly faster."""
         return (statistics.best_so_far(self.attempts) or [None])[-1]
 
     @property
@@ -378,25 +376,25 @@ class State(Record):
 
 
 class Job(Record):
-    """One verification, complete enough to run on another machine."""
+    """One verification. It contains everything that another machine needs to run it."""
 
     backend: str
     settings: Settings = {}
-    """The backend's own."""
+    """Settings of the backend."""
     task: Task
     candidate: Candidate
     seed: int = 0
     timeout_s: float = Field(default=60, gt=0)
     timing_s: float = Field(default=1, gt=0)
-    """For timing the kernel, where times are measured."""
+    """Time to spend on timing the kernel, if latencies are measured."""
     clock: Literal["auto", "synthetic"] = "auto"
     baselines: tuple[str, ...] = ("eager",)
     protocol: Literal["strict", "paper"] = "strict"
     incumbent: Candidate | None = None
-    """The task's best kernel so far, timed in turn with the candidate where times are measured."""
+    """The task's best kernel so far; it is measured alternately with the candidate if latencies are measured."""
     ignore_cache: bool = False
-    """Judge it whatever was found about it before."""
+    """Verify the candidate even if the outcome cache has a result."""
     require_sandbox: bool = False
-    """Refuse to judge where a layer of the sandbox is missing."""
+    """Refuse the verification if a layer of the sandbox is unavailable."""
     llm_review: Settings = {}
-    """The model that may veto, as the llm generator's settings name it; none when empty."""
+    """Settings of the model that reviews correct kernels, as for the llm generator; no review if empty."""

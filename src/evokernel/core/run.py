@@ -1,4 +1,4 @@
-"""A run is a folder: `run.toml`, `tasks.jsonl`, `attempts.jsonl`, `incidents.jsonl`, `revoked.jsonl`, `artifacts/<attempt>/`."""
+"""The folder of a run: `run.toml`, `tasks.jsonl`, `attempts.jsonl`, `incidents.jsonl`, `revoked.jsonl`, `artifacts/<attempt>/`."""
 
 from __future__ import annotations
 
@@ -15,46 +15,47 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from evokernel.core.config import ENVIRONMENT_TABLES, RunConfig, Table, is_environment_table, parse_config, read_toml, write_toml
+from evokernel.core.config import ENVIRONMENT_TABLES, RunConfig, Table, format_toml, is_environment_table, parse_config, read_toml
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_event
 from evokernel.core.records import Attempt, GateResult, Outcome, Reply, Task
 
 Environment = Mapping[str, Mapping[str, str]]
-REVOKED_DETAIL = "it passed, but was found to cheat, or to come from one that does, and was taken back"
+"""Versions and hardware of a run: table name, then key and value."""
+REVOKED_DETAIL = "The kernel passed all gates but was revoked: it cheats, or it was derived from a kernel that cheats."
 
 
 class Run:
-    """Reads a run's folder and, for the one process that holds its lock, writes to it."""
+    """A run's folder. Any process can read it; only the process that holds the lock may write."""
 
     def __init__(self, folder: Path, config: RunConfig, tasks: list[Task], environment: Environment) -> None:
-        self.folder, self.config, self.tasks, self.facts = folder, config, tasks, environment
+        self.folder, self.config, self.tasks, self.environment = folder, config, tasks, environment
         self.journal = Journal(folder / "attempts.jsonl")
         self.incidents = folder / "incidents.jsonl"
         self.revocations = folder / "revoked.jsonl"
         self._lock: IO[str] | None = None
 
     @classmethod
-    def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], facts: Environment) -> Run:
-        """A new folder; refuses one that holds a run."""
+    def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], environment: Environment) -> Run:
+        """Create the folder of a new run. Raises UserError if the folder already contains a run."""
         if (folder / "run.toml").exists():
-            raise UserError(f"{folder} already holds a run: resume it with 'evokernel resume {folder}', or choose another folder")
-        run = cls(folder, config, list(tasks), facts)
+            raise UserError(f"{folder} already contains a run. Resume it with 'evokernel resume {folder}', or choose another folder.")
+        run = cls(folder, config, list(tasks), environment)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot make the run folder {folder}: {error.strerror}; give another with --out") from error
+            raise UserError(f"cannot create the run folder {folder}: {error.strerror}. Choose another one with --out.") from error
         atomic_write(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
         run.save_config(config)
         return run
 
     @classmethod
     def open(cls, folder: Path) -> Run:
-        """An existing run, or one line that says what is wrong with the folder."""
+        """Open an existing run. Raises UserError with one line if the folder is not a valid run."""
         if not (folder / "run.toml").is_file():
-            raise UserError(f"{folder} is not a run folder (no run.toml in it); 'evokernel report --list' shows the runs in ./runs")
+            raise UserError(f"{folder} is not a run folder: it has no run.toml. List the runs in ./runs with 'evokernel report --list'.")
         table = read_toml(folder / "run.toml")
-        facts: dict[str, dict[str, str]] = {
+        environment: dict[str, dict[str, str]] = {
             name: table.pop(name, {}) for name in dict.fromkeys([*ENVIRONMENT_TABLES, *filter(is_environment_table, table)])
         }
         config = parse_config(table)
@@ -62,128 +63,132 @@ class Run:
             lines = (folder / "tasks.jsonl").read_text().splitlines()
             tasks = [Task.model_validate_json(line) for line in lines]
         except (OSError, ValidationError, UnicodeDecodeError) as error:
-            raise UserError(f"{folder / 'tasks.jsonl'} cannot be read ({type(error).__name__}); restore it or start a new run") from error
-        return cls(folder, config, tasks, facts)
+            raise UserError(f"cannot read {folder / 'tasks.jsonl'} ({type(error).__name__}). Restore it, or start a new run.") from error
+        return cls(folder, config, tasks, environment)
 
     def save_config(self, config: RunConfig) -> None:
-        """Writes settings and facts; also when a resume changes a setting."""
+        """Write settings and environment to run.toml; also used when a resume changes a setting."""
         self.config = config
         table: Table = config.model_dump(mode="json")
-        atomic_write(self.folder / "run.toml", write_toml({**table, **{name: {} for name in ENVIRONMENT_TABLES}, **self.facts}))
+        atomic_write(self.folder / "run.toml", format_toml({**table, **{name: {} for name in ENVIRONMENT_TABLES}, **self.environment}))
 
-    def record_environment(self, facts: Environment) -> None:
-        """Adds what a run is gone on with and on, where it never was before."""
-        known = self.environments()
-        if {name: facts.get(name, {}) for name in ENVIRONMENT_TABLES} not in known:
-            self.facts = {**self.facts, **{f"{name}-{len(known) + 1}": facts.get(name, {}) for name in ENVIRONMENT_TABLES}}
+    def record_environment(self, environment: Environment) -> None:
+        """Record the toolchain and hardware of a resumed run if they are new."""
+        recorded_before = self.environments()
+        if {name: environment.get(name, {}) for name in ENVIRONMENT_TABLES} not in recorded_before:
+            number = len(recorded_before) + 1
+            self.environment = {**self.environment, **{f"{name}-{number}": environment.get(name, {}) for name in ENVIRONMENT_TABLES}}
             self.save_config(self.config)
 
     def environments(self) -> list[Environment]:
-        """What it was made with and on: when it began, and each time it was gone on with otherwise."""
-        ends = ["", *(name.removeprefix(ENVIRONMENT_TABLES[0]) for name in self.facts if name.startswith(f"{ENVIRONMENT_TABLES[0]}-"))]
-        return [{name: self.facts.get(name + end, {}) for name in ENVIRONMENT_TABLES} for end in ends]
+        """Return the environment at the start of the run, then each different environment of a resume."""
+        first_table = ENVIRONMENT_TABLES[0]
+        suffixes = ["", *(name.removeprefix(first_table) for name in self.environment if name.startswith(f"{first_table}-"))]
+        return [{name: self.environment.get(name + suffix, {}) for name in ENVIRONMENT_TABLES} for suffix in suffixes]
 
     def environment_summary(self) -> dict[str, str]:
-        """The same in words, by what it is: `3.11.2, then 3.12.1` where it changed."""
-        found: dict[str, list[str]] = {}
-        for making in self.environments():
-            for name, value in (pair for table in making.values() for pair in table.items()):
-                found.setdefault(name, []).append(value)
-        return {name: ", then ".join(dict.fromkeys(values)) for name, values in found.items()}
+        """Return each component of the environment as text: `3.11.2, then 3.12.1` if it changed."""
+        history: dict[str, list[str]] = {}
+        for environment in self.environments():
+            for name, value in (pair for table in environment.values() for pair in table.items()):
+                history.setdefault(name, []).append(value)
+        return {name: ", then ".join(dict.fromkeys(values)) for name, values in history.items()}
 
     def attempts(self) -> list[Attempt]:
-        """The journal as it counts now: kernels that were revoked since have failed."""
-        gone = self.revoked_ids()
-        return [redact_revoked(attempt) if attempt.id in gone else attempt for attempt in self.journal.read()]
+        """Read all attempts from the journal; revoked kernels appear as failures."""
+        revoked = self.revoked_ids()
+        return [redact_revoked(attempt) if attempt.id in revoked else attempt for attempt in self.journal.read()]
 
-    def is_complete(self, made: Sequence[Attempt]) -> bool:
-        """Whether no task gets a further attempt after these."""
-        return not any(self.config.remaining_attempts([attempt for attempt in made if attempt.task == task.id]) for task in self.tasks)
+    def is_complete(self, attempts: Sequence[Attempt]) -> bool:
+        """Return whether no task gets a further attempt after these."""
+        return not any(self.config.remaining_attempts([attempt for attempt in attempts if attempt.task == task.id]) for task in self.tasks)
 
     def revoked_ids(self) -> set[str]:
-        """Ids of the attempts that were taken back."""
+        """Return the ids of revoked attempts."""
         try:
             lines = self.revocations.read_text().splitlines()
             return {str(json.loads(line)["attempt"]) for line in lines}
         except FileNotFoundError:
             return set()
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{self.revocations} cannot be read ({type(error).__name__}): restore it, or revoke again") from error
+            raise UserError(f"cannot read {self.revocations} ({type(error).__name__}). Restore it, or revoke the kernels again.") from error
 
-    def revoke(self, attempts: Iterable[str]) -> int:
-        """Notes that attempts were taken back, beside the journal, which never changes; gives how many are new."""
-        new = sorted(set(attempts) - self.revoked_ids())
+    def revoke(self, attempt_ids: Iterable[str]) -> int:
+        """Record revoked attempts in a separate file, because the journal never changes; return the number of new ones."""
+        new = sorted(set(attempt_ids) - self.revoked_ids())
         for attempt in new:
-            append_event(self.revocations, attempt=attempt, at=time.time())
+            append_event(self.revocations, attempt=attempt, revoked_at=time.time())
         return len(new)
 
     def lock(self) -> None:
-        """Makes this process the only writer; the lock goes with the process."""
+        """Make this process the only writer; the lock ends with the process."""
         try:
             self._lock = (self.folder / "lock").open("w")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UserError(f"{self.folder} is being written by another process; wait for it or stop it first") from error
+            raise UserError(f"another process is writing to {self.folder}. Wait until it ends, or stop it.") from error
         except OSError as error:
-            raise UserError(f"cannot write to {self.folder}: {error.strerror}") from error
+            raise UserError(f"cannot write to {self.folder}: {error.strerror}. Make the folder writable.") from error
         self.journal.repair()
 
     def unlock(self) -> None:
-        """Lets another process write."""
+        """Release the lock, so that another process can write."""
         if self._lock:
             self._lock.close()
             self._lock = None
 
     def artifact_folder(self, attempt: str) -> Path:
+        """Return the folder with prompts and replies of an attempt."""
         return self.folder / "artifacts" / attempt
 
     def store_reply(self, attempt: str, name: str, reply: Reply) -> None:
-        """Stores a reply before anything else is done with it: prompt and text to read, `<name>.json` to resume from."""
+        """Store a reply before it is used: prompt and text as Markdown for people, `<name>.json` for a resume."""
         folder = self.artifact_folder(attempt)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot write to {folder}: {error.strerror}; free some space and resume") from error
+            raise UserError(f"cannot write to {folder}: {error.strerror}. Free disk space, then resume.") from error
         atomic_write(folder / f"{name}.prompt.md", reply.prompt)
         atomic_write(folder / f"{name}.md", reply.text)
         atomic_write(folder / f"{name}.json", reply.model_copy(update={"prompt": "", "text": ""}).model_dump_json())
 
     def load_reply(self, attempt: str, name: str) -> Reply | None:
-        """What `keep` stored, if it got that far."""
+        """Load a reply that `store_reply` stored; None if there is none."""
         folder = self.artifact_folder(attempt)
         try:
-            bare = Reply.model_validate_json((folder / f"{name}.json").read_text())
-            return bare.model_copy(update={"text": (folder / f"{name}.md").read_text()})
+            reply = Reply.model_validate_json((folder / f"{name}.json").read_text())
+            return reply.model_copy(update={"text": (folder / f"{name}.md").read_text()})
         except (OSError, ValidationError):
             return None
 
-    def record_incident(self, task: str, round: int, what: str, at: float) -> None:
-        append_event(self.incidents, task=task, round=round, what=what, at=at)
+    def record_incident(self, task: str, round: int, message: str, occurred_at: float) -> None:
+        """Append an infrastructure failure to incidents.jsonl."""
+        append_event(self.incidents, task=task, round=round, message=message, occurred_at=occurred_at)
 
 
 def redact_revoked(attempt: Attempt) -> Attempt:
-    """An attempt whose kernel was revoked: not feasible, without times, and without code that could be shown to anyone."""
-    found = attempt.outcome
-    verdict = (GateResult(gate="audit", passed=False, reason="revoked", detail=REVOKED_DETAIL),) if found.feasible else ()
+    """Return a revoked attempt as a failure, without times and without code, so that no prompt can show it."""
+    original = attempt.outcome
+    revocation = (GateResult(gate="review", passed=False, reason="revoked", detail=REVOKED_DETAIL),) if original.feasible else ()
     outcome = Outcome(
-        gates=(*found.gates, *verdict),
-        versions=found.versions,
-        protocol=found.protocol,
-        skipped_checks=found.skipped_checks,
-        usage=found.usage,
+        gates=(*original.gates, *revocation),
+        versions=original.versions,
+        protocol=original.protocol,
+        skipped_checks=original.skipped_checks,
+        usage=original.usage,
     )
     candidate = attempt.candidate.model_copy(update={"files": {}, "notes": REVOKED_DETAIL})
     return attempt.model_copy(update={"outcome": outcome, "candidate": candidate})
 
 
 def new_run_id(parts: Sequence[str]) -> str:
-    """A name that sorts by time and does not repeat: `20260102-030405-cpp-sweep-1a2b`."""
-    words = [re.sub(r"[^\w.]+", "-", part) for part in parts]  # a part may be called module:Class
+    """Return a unique name that sorts by time: `20260102-030405-cpp-llm-1a2b`."""
+    words = [re.sub(r"[^\w.]+", "-", part) for part in parts]  # a plug-in name may be module:Class
     return "-".join([time.strftime("%Y%m%d-%H%M%S"), *words, secrets.token_hex(2)])
 
 
 def atomic_write(path: Path, text: str) -> None:
-    """All of the text or nothing, whenever this process dies."""
+    """Write a file completely or not at all, even if this process dies."""
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -196,5 +201,5 @@ def atomic_write(path: Path, text: str) -> None:
             raise
     except OSError as error:
         raise UserError(
-            f"cannot write {path}: {error.strerror or error}; free some space or make the folder writable, then resume"
+            f"cannot write {path}: {error.strerror or error}. Free disk space or make the folder writable, then resume."
         ) from error

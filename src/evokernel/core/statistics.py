@@ -1,4 +1,4 @@
-"""What samples tell: quantiles, the interval around a median, and whether one kernel is faster than another at all."""
+"""Statistics of latency samples: quantiles, confidence intervals of medians, and significance of speed differences."""
 
 from __future__ import annotations
 
@@ -9,74 +9,76 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from evokernel.core.records import Attempt, Outcome
 
-LEAST_NOISE = 0.02
-"""Between latencies that were not taken side by side: less cannot be told from chance on any machine we measured."""
-LEAST_PAIRED = 0.01
-"""Between latencies taken in turn: what starting the same kernel in another process can change by itself."""
-TAIL = 0.025
-HOPED_FOR, LATEST = 0.3, 0.3
-"""What a first refinement is expected to gain, and the weight of the latest one among those that were made."""
+MIN_UNPAIRED_GAIN = 0.02
+"""Smallest significant relative difference of latencies that were not measured alternately; smaller ones are noise on every machine that
+was measured."""
+MIN_PAIRED_GAIN = 0.01
+"""Smallest significant relative difference of alternately measured latencies: restarting a process changes the same kernel's latency by up
+to this much."""
+TAIL_PROBABILITY = 0.025
+INITIAL_EXPECTED_GAIN, GAIN_SMOOTHING = 0.3, 0.3
+"""Gain expected of a first refinement; weight of the latest refinement in the moving average of gains."""
 Amount = TypeVar("Amount", int, float)
 
 
 def sum_if_known(a: Amount | None, b: Amount | None) -> Amount | None:
-    """a + b, or None when either is not known."""
+    """Return a + b, or None if either is None."""
     return None if a is None or b is None else a + b
 
 
 def quantile(samples: Sequence[float], q: float) -> float:
-    """The q-quantile with linear interpolation; the lower quartile is what survives preemption (docs/adr)."""
-    ordered = sorted(samples)
-    at = q * (len(ordered) - 1)
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+    """Return the q-quantile with linear interpolation. Latencies use the lower quartile, which is robust to preemption (docs/adr)."""
+    ascending = sorted(samples)
+    position = q * (len(ascending) - 1)
+    low = int(position)
+    high = min(low + 1, len(ascending) - 1)
+    return ascending[low] + (position - low) * (ascending[high] - ascending[low])
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Two of the values between which the median lies with 95 % confidence, however they are distributed; None for fewer than six."""
-    ordered, tail, rank = sorted(values), 0.0, 0
-    while rank <= len(ordered) // 2:
-        tail += comb(len(ordered), rank) / 2 ** len(ordered)
-        if tail > TAIL:
+    """Return the distribution-free 95 % confidence interval of the median; None for fewer than six values."""
+    ascending, tail, rank = sorted(values), 0.0, 0
+    while rank <= len(ascending) // 2:
+        tail += comb(len(ascending), rank) / 2 ** len(ascending)
+        if tail > TAIL_PROBABILITY:
             break
         rank += 1
-    return (ordered[rank - 1], ordered[len(ordered) - rank]) if rank else None
+    return (ascending[rank - 1], ascending[len(ascending) - rank]) if rank else None
 
 
-def is_significant(interval: tuple[float, float], by: float = LEAST_PAIRED) -> bool:
-    """Whether an interval of ratios excludes 1, and by more than chance between two starts."""
-    return interval[0] > 1 + by or interval[1] < 1 - by
+def is_significant(interval: tuple[float, float], margin: float = MIN_PAIRED_GAIN) -> bool:
+    """Return whether a confidence interval of speedups excludes 1 by more than the margin."""
+    return interval[0] > 1 + margin or interval[1] < 1 - margin
 
 
 def speed_gain(outcome: Outcome, best: Attempt) -> float:
-    """The logarithm of how many times as fast as the best a feasible kernel is; 0 where the two cannot be told apart.
+    """Return the logarithm of the speedup of a feasible kernel over the best one; 0 if the difference is not significant.
 
-    Times taken in turn with the best decide by their interval. Without such pairs, latencies must differ by more than their noise;
-    exact ones, a single sample each, need not.
+    If the two kernels were measured alternately, the confidence interval of the paired speedups decides. Otherwise latencies must differ
+    by more than their noise, unless both are exact (a single sample each).
     """
     if outcome.incumbent == best.candidate.id and (interval := outcome.speedup_interval("incumbent")):
         return log(outcome.median_speedup("incumbent") or 1.0) if is_significant(interval) else 0.0
     own, before = outcome.latency_us, best.outcome.latency_us
     if not own or not before:
         return 0.0
-    found = log(before) - log(own)
+    gain = log(before) - log(own)
     if len(outcome.samples_us) == len(best.outcome.samples_us) == 1:
-        return found
-    return found if abs(found) > max(LEAST_NOISE, hypot(outcome.noise or 0.0, best.outcome.noise or 0.0)) else 0.0
+        return gain
+    return gain if abs(gain) > max(MIN_UNPAIRED_GAIN, hypot(outcome.noise or 0.0, best.outcome.noise or 0.0)) else 0.0
 
 
 def expected_gain(attempts: Iterable[Attempt]) -> float:
-    """What refining a task once more promises: the gains so far, of which the latest count most. HOPED_FOR while there are none."""
-    hope = HOPED_FOR
+    """Return the gain expected of one more refinement: an exponential moving average of past gains, from INITIAL_EXPECTED_GAIN."""
+    expected = INITIAL_EXPECTED_GAIN
     for attempt in attempts:
         if attempt.stage == "refine":
-            hope += LATEST * (max(0.0, attempt.reward) - hope)
-    return hope
+            expected += GAIN_SMOOTHING * (max(0.0, attempt.reward) - expected)
+    return expected
 
 
 def is_faster(attempt: Attempt, best: Attempt | None) -> bool:
-    """Whether an attempt takes the place of the best one so far; a kernel does not beat itself."""
+    """Return whether an attempt replaces the best one so far; identical code does not."""
     if not attempt.outcome.feasible:
         return False
     if best is None:
@@ -86,11 +88,11 @@ def is_faster(attempt: Attempt, best: Attempt | None) -> bool:
     return attempt.candidate.files != best.candidate.files and speed_gain(attempt.outcome, best) > 0
 
 
-def best_so_far(attempts: Iterable[Attempt], without: Collection[str] = ()) -> list[Attempt | None]:
-    """The best kernel after each attempt; None until one is feasible. Those in `without` never count."""
+def best_so_far(attempts: Iterable[Attempt], excluded: Collection[str] = ()) -> list[Attempt | None]:
+    """Return the best kernel after each attempt; None until one is feasible. Attempts with excluded ids never count."""
     best: Attempt | None = None
-    found = []
+    bests = []
     for attempt in attempts:
-        best = attempt if attempt.id not in without and is_faster(attempt, best) else best
-        found.append(best)
-    return found
+        best = attempt if attempt.id not in excluded and is_faster(attempt, best) else best
+        bests.append(best)
+    return bests

@@ -1,1 +1,1 @@
-"""Text to unit vectors: one module per embedder."""
+"""Embedders map text to unit vectors; one module each."""

@@ -1,1 +1,1 @@
-"""The loop and the rewards: the paper's algorithm and nothing else."""
+"""The paper's algorithm: the loop, the rewards, the duplicate filter and the final re-evaluation."""

@@ -1,8 +1,8 @@
-"""The end of a run: every task's best kernel is judged once more, from the beginning and in fresh processes.
+"""Final re-evaluation: when a run ends, the verifier checks every task's best kernel again, from scratch and in new processes.
 
-A best was the luckiest of several measurements; the second one has not been chosen for anything. A kernel that does not hold up makes
-room for the next best, which is judged again as well. The loop itself never looks at any of this: a run that is resumed with a larger
-budget goes on as if it had not stopped.
+The best kernel was the luckiest of several measurements; the second measurement has no such selection bias. If a kernel fails its
+re-evaluation, the next best kernel of the task is re-evaluated as well. The loop never reads these results: a run that is resumed with a
+larger budget continues as if it had not stopped.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from evokernel.core.run import Run
 from evokernel.engine.loop import Engine, seed_from_text
 
 log = logging.getLogger(__name__)
-BY_USER = "interrupted"
-"""Why a run stopped whose user wants it to end now: its bests are judged again when it is resumed."""
+INTERRUPTED = "interrupted"
+"""Stop reason of a run that the user interrupted; its best kernels are re-evaluated when it is resumed."""
 
 
-def pending(run: Run) -> list[tuple[Task, Attempt]]:
-    """The bests that were not judged again yet."""
-    made, known = run.attempts(), final_results.read_final_results(run.folder)
-    found = [(task, final_results.best_surviving((a for a in made if a.task == task.id), known)) for task in run.tasks]
-    return [(task, best) for task, best in found if best and best.id not in known]
+def pending_reevaluations(run: Run) -> list[tuple[Task, Attempt]]:
+    """Return each task with its best kernel, if that kernel has no re-evaluation yet."""
+    attempts, results = run.attempts(), final_results.read_final_results(run.folder)
+    bests = [(task, final_results.best_surviving((a for a in attempts if a.task == task.id), results)) for task in run.tasks]
+    return [(task, best) for task, best in bests if best and best.id not in results]
 
 
 def reevaluate_best(engine: Engine) -> Iterator[FinalResult]:
-    """Each best's second judgement, in the order of tasks; nothing is judged a third time, also when the run is resumed."""
-    tried: set[str] = set()
-    while found := [(task, best) for task, best in pending(engine.run) if best.id not in tried]:
-        tried |= {best.id for _, best in found}
+    """Re-evaluate the best kernels in the order of tasks and yield the results; a kernel is never re-evaluated twice."""
+    submitted: set[str] = set()
+    while kernels := [(task, best) for task, best in pending_reevaluations(engine.run) if best.id not in submitted]:
+        submitted |= {best.id for _, best in kernels}
         jobs = []
-        for task, best in found:
-            engine.notify(task.id, "again")
-            jobs.append((task, best, engine.executor.submit(job(engine, task, best))))
+        for task, best in kernels:
+            engine.notify(task.id, "reevaluate")
+            jobs.append((task, best, engine.executor.submit(reevaluation_job(engine, task, best))))
         for task, best, future in jobs:
-            if engine.stop_reason == BY_USER:
+            if engine.stop_reason == INTERRUPTED:
                 return
             try:
-                final = FinalResult(task=task.id, attempt=best.id, outcome=future.result(), at=engine.clock())
+                final = FinalResult(task=task.id, attempt=best.id, outcome=future.result(), finished_at=engine.clock())
             except InfraError as error:
-                log.warning("%s: the best kernel was not judged again: %s", task.id, error)
-                engine.run.record_incident(task.id, best.round, f"judging {best.id} again: {error}", engine.clock())
+                log.warning("%s: the best kernel was not re-evaluated: %s", task.id, error)
+                engine.run.record_incident(task.id, best.round, f"re-evaluation of {best.id}: {error}", engine.clock())
                 continue
             finally:
                 engine.notify(task.id, "")
@@ -53,7 +53,8 @@ def reevaluate_best(engine: Engine) -> Iterator[FinalResult]:
             yield final
 
 
-def job(engine: Engine, task: Task, best: Attempt) -> Job:
-    """As for any candidate, but with other inputs, and whatever is remembered about it."""
-    given = engine.job(State(task=task), best.candidate)
-    return given.model_copy(update={"seed": seed_from_text(f"{engine.run.config.seed}/{best.id}/again"), "incumbent": None, "again": True})
+def reevaluation_job(engine: Engine, task: Task, best: Attempt) -> Job:
+    """Describe the re-evaluation of a kernel: other inputs than before, no incumbent, and without the outcome cache."""
+    job = engine.make_job(State(task=task), best.candidate)
+    seed = seed_from_text(f"{engine.run.config.seed}/{best.id}/again")
+    return job.model_copy(update={"seed": seed, "incumbent": None, "ignore_cache": True})

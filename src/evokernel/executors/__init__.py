@@ -1,1 +1,1 @@
-"""Where verification happens: on this machine, or wherever a command leads."""
+"""Executors: where candidates are verified, on this machine, through a command, or on a Ray cluster."""

@@ -1,17 +1,17 @@
-"""Verifies on this machine: a few warm judges, each a process of its own that can die without taking the run along."""
+"""Verifies on this machine in a pool of worker processes: a worker can die without ending the run."""
 
 from __future__ import annotations
 
 from evokernel.core.config import usable_cores
 from evokernel.executors.worker_pool import WorkerPool
-from evokernel.executors.worker_process import WorkerProcess, outcome
+from evokernel.executors.worker_process import WorkerProcess, parse_reply
 
 
-class Local(WorkerPool):
-    """`workers` judges at a time (0: one per core); a job whose judge died is given to a fresh one, `tries` times in all."""
+class LocalExecutor(WorkerPool):
+    """`workers` processes at a time (0: one per core); a job whose worker died is given to a new one, up to `max_attempts` times."""
 
-    def __init__(self, workers: int = 0, tries: int = 3) -> None:
-        super().__init__([WorkerProcess() for _ in range(workers or usable_cores())], tries, outcome)
+    def __init__(self, workers: int = 0, max_attempts: int = 3) -> None:
+        super().__init__([WorkerProcess() for _ in range(workers or usable_cores())], max_attempts, parse_reply)
 
 
-plugin = Local
+plugin = LocalExecutor

@@ -1,8 +1,8 @@
-"""Verifies on a Ray cluster: on any node that offers the job's backend.
+"""Verifies on a Ray cluster, on any node that offers the job's backend.
 
-Ray places jobs, hands out devices and asks for more nodes. Whether a node still lives is watched here: a job tells where it has begun and
-gives signs of life, so that one on a node that hangs is given to another long before Ray would notice (it takes a minute; never, when only
-the process with the job hangs). Whatever the first node says later is thrown away with the stream it would come by.
+Ray places jobs, assigns devices and requests nodes. This module monitors the nodes: a job reports the node on which it began and sends
+heartbeats, so that a job on a node that hangs goes to another node long before Ray would notice (Ray takes a minute, and never notices if
+only the job's process hangs). A late reply of the first node is discarded with its stream.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
-os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # read when imported: Ray tells of lost nodes on stdout, where JSON may be
-os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # nor shall a call that comes too late start a cluster of its own
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # read at import: Ray reports lost nodes on stdout, which may carry JSON
+os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # a late call must not start a new cluster
 import ray
 from ray.exceptions import RayError
 
@@ -29,49 +29,55 @@ from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import PartialBackend
 from evokernel.core.records import Job, Outcome, Settings
 from evokernel.executors import ray_resources
-from evokernel.executors.worker_process import WorkerBug, WorkerProcess, found_there
+from evokernel.executors.worker_process import WorkerBug, WorkerProcess, parse_remote_reply
 
 log = logging.getLogger(__name__)
-SLICE_S, REACH_S = 2.0, 10.0
-SHUNNED_S = 300.0
-"""For how long a node that fell silent, or failed several jobs in a row, gets no job while another can take it."""
-IN_A_ROW = 3
-NODE_ID = "ray.io/node-id"
+POLL_S, CONNECT_TIMEOUT_S = 2.0, 10.0
+AVOIDANCE_S = 300.0
+"""How long a node that stopped sending heartbeats, or failed several jobs in a row, gets no job while another node can take it."""
+MAX_CONSECUTIVE_FAILURES = 3
+NODE_ID_LABEL = "ray.io/node-id"
 
 
-class Silent(InfraError):
-    """Nothing more is expected of a job."""
+class JobAbandoned(InfraError):
+    """The executor no longer waits for a job."""
 
 
 class Resubmit(Exception):
-    """The job has not begun, and may wait at a node that has fallen silent since."""
+    """The job has not begun, and may be queued at a node that has stopped sending heartbeats since."""
 
 
-class Ray:
-    """`address` is the cluster's; "auto" is the one this machine belongs to. `jobs` are given to it at a time, each tried `tries` times.
+class RayExecutor:
+    """`address` is the cluster's; "auto" is the cluster of this machine. `jobs` run at a time, each with `max_attempts` attempts.
 
-    A job takes `cores` and, where nodes offer devices for its backend, one of them to itself: 1 / `share` of one with `share` above 1, when
-    only timing is alone on the device. `resources` are wanted besides, as `name=amount`. A node silent for `silence_s` is given up; a job
-    waits `wait_s` for a node that offers its backend at all.
+    A job takes `cores` and, if nodes offer devices for its backend, one device; with `jobs_per_device` above 1 it takes that fraction, and
+    only timing has the device to itself. `resources` are required in addition, as `name=amount`. A node without a heartbeat for
+    `heartbeat_timeout_s` is given up; a job waits `placement_timeout_s` for a node that offers its backend.
     """
 
     def __init__(
         self,
         address: str = "auto",
         jobs: int = 128,
-        tries: int = 3,
+        max_attempts: int = 3,
         cores: float = 1,
-        share: int = 1,
+        jobs_per_device: int = 1,
         resources: Sequence[str] = (),
-        silence_s: float = 30,
-        wait_s: float = 600,
+        heartbeat_timeout_s: float = 30,
+        placement_timeout_s: float = 600,
     ) -> None:
-        if min(jobs, tries, share) < 1 or silence_s <= 0 or cores < 0:
-            raise ValueError("jobs, tries and share must be at least 1, silence_s above 0, cores at least 0")
-        self.tries, self.cores, self.share, self.silence_s, self.wait_s = tries, cores, share, silence_s, wait_s
-        self.extra = amounts(resources)
-        self.shunned: dict[str, float] = {}
-        self.in_a_row: Counter[str] = Counter()
+        if min(jobs, max_attempts, jobs_per_device) < 1 or heartbeat_timeout_s <= 0 or cores < 0:
+            raise ValueError("jobs, max_attempts and jobs_per_device must be at least 1, heartbeat_timeout_s above 0, cores at least 0")
+        self.max_attempts, self.cores, self.jobs_per_device, self.heartbeat_timeout_s, self.placement_timeout_s = (
+            max_attempts,
+            cores,
+            jobs_per_device,
+            heartbeat_timeout_s,
+            placement_timeout_s,
+        )
+        self.extra_resources = parse_amounts(resources)
+        self.avoided_since: dict[str, float] = {}
+        self.consecutive_failures: Counter[str] = Counter()
         self.closing = threading.Event()
         CONNECTION.open(address)
         self.pool = ThreadPoolExecutor(jobs)
@@ -80,123 +86,133 @@ class Ray:
         return self.pool.submit(self.verify, job)
 
     def verify(self, job: Job) -> Outcome:
-        """Tries nodes, each time another where there is one."""
-        avoided: set[str] = set()
-        for left in reversed(range(self.tries)):
+        """Verify a job, each attempt on another node if there is one."""
+        avoided_nodes: set[str] = set()
+        for remaining in reversed(range(self.max_attempts)):
             try:
-                return self.once(job, avoided)
+                return self.verify_once(job, avoided_nodes)
             except InfraError as error:
-                if not left or isinstance(error, WorkerBug) or self.closing.is_set():
+                if not remaining or isinstance(error, WorkerBug) or self.closing.is_set():
                     raise
-                log.warning("%s: %s; trying elsewhere", job.task.id, error)
-        raise InfraError("no tries left")
+                log.warning("%s: %s; trying another node", job.task.id, error)
+        raise InfraError("all attempts to verify the job failed")
 
-    def once(self, job: Job, avoided: set[str]) -> Outcome:
-        """One node's verdict. A job that has not begun is asked for again when its node may be one that hangs; that is no try."""
+    def verify_once(self, job: Job, avoided_nodes: set[str]) -> Outcome:
+        """Return one node's outcome. A job that has not begun is submitted again if its node may hang; that is not a new attempt."""
         while True:
-            options = self.options(job.backend, avoided)
-            stream = STREAM.options(**options).remote(job.model_dump_json(), self.silence_s / 5)
+            options = self.make_task_options(job.backend, avoided_nodes)
+            stream = STREAM_TASK.options(**options).remote(job.model_dump_json(), self.heartbeat_timeout_s / 5)
             try:
-                return self.follow(stream, avoided, time.monotonic())
-            except (Silent, Resubmit) as error:
-                ray.cancel(stream, force=True)  # ends the process it runs in, so never for a job that has been answered
-                if isinstance(error, Silent):
+                return self.follow_stream(stream, avoided_nodes, time.monotonic())
+            except (JobAbandoned, Resubmit) as error:
+                ray.cancel(stream, force=True)  # kills the job's process, so never after a reply
+                if isinstance(error, JobAbandoned):
                     raise
 
-    def follow(self, stream: Any, avoided: set[str], submitted: float) -> Outcome:
-        """Where the job has begun, its signs of life, its answer."""
-        node, heard = "", submitted
+    def follow_stream(self, stream: Any, avoided_nodes: set[str], submitted: float) -> Outcome:
+        """Read the job's messages: the node on which it began, heartbeats, then its reply."""
+        node, last_heartbeat = "", submitted
         while True:
             try:
-                said = self.next(stream)
+                message = self.next_message(stream)
             except (RayError, StopIteration) as error:
-                self.trouble(node, avoided)
-                raise InfraError(f"node {named(node)} was lost: {first_line(error)}") from error
+                self.record_failure(node, avoided_nodes)
+                raise InfraError(f"lost node {format_node(node)}: {summarize_error(error)}") from error
             if self.closing.is_set():
-                raise Silent("the run is over")
-            if said is not None:
-                heard = time.monotonic()
-            if not node and said is None:
-                self.waited(submitted)
+                raise JobAbandoned("the run has ended")
+            if message is not None:
+                last_heartbeat = time.monotonic()
+            if not node and message is None:
+                self.raise_if_node_lost(submitted)
             elif not node:
-                node = str(said)
-            elif said:
-                return self.answered(node, said, avoided)
-            elif time.monotonic() - heard > self.silence_s:
-                self.trouble(node, avoided, at_once=True)
-                raise Silent(f"node {named(node)} has given no sign of life for {self.silence_s:g} s")
+                node = str(message)
+            elif message:
+                return self.parse_answer(node, message, avoided_nodes)
+            elif time.monotonic() - last_heartbeat > self.heartbeat_timeout_s:
+                self.record_failure(node, avoided_nodes, at_once=True)
+                raise JobAbandoned(f"node {format_node(node)} has sent no heartbeat for {self.heartbeat_timeout_s:g} s")
 
-    def next(self, stream: Any) -> str | None:
-        """What came next within a short time. (`next(stream)` itself would wait for a lost node for ever.)"""
-        ref = stream._next_sync(SLICE_S)
-        return None if ref.is_nil() else str(ray.get(ref, timeout=self.silence_s))
+    def next_message(self, stream: Any) -> str | None:
+        """Return the next message, or None if none arrives soon. (`next(stream)` itself would wait for a lost node forever.)"""
+        ref = stream._next_sync(POLL_S)
+        return None if ref.is_nil() else str(ray.get(ref, timeout=self.heartbeat_timeout_s))
 
-    def answered(self, node: str, said: str, avoided: set[str]) -> Outcome:
+    def parse_answer(self, node: str, message: str, avoided_nodes: set[str]) -> Outcome:
+        """Return the outcome in a node's reply, and record a failure of the node."""
         try:
-            outcome = found_there(said)
+            outcome = parse_remote_reply(message)
         except UserError as error:
-            raise UserError(f"node {named(node)}: {error}") from error
+            raise UserError(f"node {format_node(node)}: {error}") from error
         except WorkerBug:
             raise
         except InfraError as error:
-            self.trouble(node, avoided)
-            raise InfraError(f"node {named(node)}: {error}") from error
-        self.in_a_row.pop(node, None)
+            self.record_failure(node, avoided_nodes)
+            raise InfraError(f"node {format_node(node)}: {error}") from error
+        self.consecutive_failures.pop(node, None)
         return outcome
 
-    def trouble(self, node: str, avoided: set[str], at_once: bool = False) -> None:
-        """Notes who had it: this job goes elsewhere, and all do when that happens again and again."""
-        avoided.add(node)
-        self.in_a_row[node] += 1
-        if node and (at_once or self.in_a_row[node] >= IN_A_ROW):
-            self.shunned[node] = time.monotonic()
+    def record_failure(self, node: str, avoided_nodes: set[str], at_once: bool = False) -> None:
+        """Record a failure of a node: this job avoids it, and all jobs do after several failures in a row."""
+        avoided_nodes.add(node)
+        self.consecutive_failures[node] += 1
+        if node and (at_once or self.consecutive_failures[node] >= MAX_CONSECUTIVE_FAILURES):
+            self.avoided_since[node] = time.monotonic()
 
-    def waited(self, submitted: float) -> None:
-        """For a job that has not begun."""
-        if any(at > submitted for at in self.shunned.values()):
+    def raise_if_node_lost(self, submitted: float) -> None:
+        """Raise Resubmit for a job that has not begun if a node was lost since."""
+        if any(at > submitted for at in self.avoided_since.values()):
             raise Resubmit
 
-    def options(self, backend: str, avoided: set[str]) -> dict[str, Any]:
-        """What a job asks Ray for; waits until a node has it, or says what is missing."""
-        nodes = self.offering(backend)
-        wanted = {ray_resources.backend(backend): 1.0, **self.extra}
-        if any(ray_resources.device(backend) in node["Resources"] for node in nodes):
-            kinds = {kind for node in nodes if ray_resources.device(backend) in node["Resources"] for kind in node["Resources"]}
-            taken = [ray_resources.device(backend), *(kind for kind in ray_resources.ACCELERATORS if kind in kinds)]
-            wanted = {**dict.fromkeys(taken, 1 / self.share), **wanted}
-        gone = {node for node, at in self.shunned.items() if time.monotonic() - at < SHUNNED_S} | avoided
-        others = [node["NodeID"] for node in nodes if node["NodeID"] not in gone]
-        selector = {NODE_ID: f"in({','.join(others)})" if len(others) > 1 else others[0]} if others and len(others) < len(nodes) else None
-        gpus = wanted.pop("GPU", 0)
-        return {"num_cpus": self.cores, "num_gpus": gpus, "resources": wanted, "label_selector": selector}
+    def make_task_options(self, backend: str, avoided_nodes: set[str]) -> dict[str, Any]:
+        """Return the resources that a job requests from Ray; wait until a node offers them, or raise."""
+        nodes = self.wait_for_nodes(backend)
+        resources = {ray_resources.backend_resource(backend): 1.0, **self.extra_resources}
+        if any(ray_resources.device_resource(backend) in node["Resources"] for node in nodes):
+            kinds = {kind for node in nodes if ray_resources.device_resource(backend) in node["Resources"] for kind in node["Resources"]}
+            device_resources = [ray_resources.device_resource(backend), *(kind for kind in ray_resources.ACCELERATORS if kind in kinds)]
+            resources = {**dict.fromkeys(device_resources, 1 / self.jobs_per_device), **resources}
+        excluded = {node for node, at in self.avoided_since.items() if time.monotonic() - at < AVOIDANCE_S} | avoided_nodes
+        other_nodes = [node["NodeID"] for node in nodes if node["NodeID"] not in excluded]
+        selector = (
+            {NODE_ID_LABEL: f"in({','.join(other_nodes)})" if len(other_nodes) > 1 else other_nodes[0]}
+            if other_nodes and len(other_nodes) < len(nodes)
+            else None
+        )
+        gpus = resources.pop("GPU", 0)
+        return {"num_cpus": self.cores, "num_gpus": gpus, "resources": resources, "label_selector": selector}
 
-    def offering(self, backend: str) -> list[dict[str, Any]]:
-        """The nodes that have a backend."""
-        began, told = time.monotonic(), False
+    def wait_for_nodes(self, backend: str) -> list[dict[str, Any]]:
+        """Return the nodes that offer a backend; wait for one up to `placement_timeout_s`."""
+        start_s, is_warned = time.monotonic(), False
         while True:
             if not ray.is_initialized():
                 raise InfraError("the connection to the Ray cluster is closed")
-            found = [node for node in ray.nodes() if node["Alive"] and ray_resources.backend(backend) in node["Resources"]]
-            if found:
-                return found
-            lack = f"no node of the Ray cluster offers '{ray_resources.backend(backend)}'"
-            if self.closing.is_set() or time.monotonic() - began > self.wait_s:
-                raise InfraError(f"{lack}: 'evokernel worker --check' on a node says how to start Ray there")
-            if not told:
-                log.warning("%s; waiting up to %g s for one ('evokernel worker --check' on a node says how to start it)", lack, self.wait_s)
-                told = True
-            self.closing.wait(SLICE_S)
+            nodes = [node for node in ray.nodes() if node["Alive"] and ray_resources.backend_resource(backend) in node["Resources"]]
+            if nodes:
+                return nodes
+            problem = f"no node of the Ray cluster offers '{ray_resources.backend_resource(backend)}'"
+            if self.closing.is_set() or time.monotonic() - start_s > self.placement_timeout_s:
+                raise InfraError(f"{problem}; run 'evokernel worker --check' on a node for the command that starts Ray there")
+            if not is_warned:
+                log.warning(
+                    "%s; waiting up to %g s for one (run 'evokernel worker --check' on a node for the command that starts it)",
+                    problem,
+                    self.placement_timeout_s,
+                )
+                is_warned = True
+            self.closing.wait(POLL_S)
 
     def toolchain(self, backend: str, settings: Settings) -> dict[str, str]:
-        """What one of the nodes judges with. Raises UserError when it offers what it cannot do."""
+        """Return the toolchain of one node. Raise UserError if it offers a backend that does not work there."""
         try:
-            options = self.options(backend, set())
-            said = json.loads(ray.get(DESCRIBE.options(**options).remote(backend, settings), timeout=self.wait_s))
+            options = self.make_task_options(backend, set())
+            description = json.loads(ray.get(DESCRIBE_TASK.options(**options).remote(backend, settings), timeout=self.placement_timeout_s))
         except (InfraError, RayError) as error:
-            raise UserError(f"the Ray cluster cannot judge: {first_line(error)}") from error
-        if said["lacks"]:
-            raise UserError(f"node {named(said['node'])} offers backend '{backend}', which cannot work there: {said['lacks']}")
-        return dict(said["versions"])
+            raise UserError(f"the Ray cluster cannot verify: {summarize_error(error)}") from error
+        if description["unavailable_reason"]:
+            node, reason = format_node(description["node"]), description["unavailable_reason"]
+            raise UserError(f"node {node} offers backend '{backend}', but it is unavailable there: {reason}")
+        return dict(description["versions"])
 
     def close(self) -> None:
         self.closing.set()
@@ -205,7 +221,7 @@ class Ray:
 
 
 class Connection:
-    """This process's one connection to a cluster, for as long as an executor needs it."""
+    """This process's connection to a cluster, shared by all executors."""
 
     def __init__(self) -> None:
         self.users, self.lock = 0, threading.Lock()
@@ -215,11 +231,11 @@ class Connection:
         with self.lock:
             if not self.users and not ray.is_initialized():
                 try:
-                    refuse_unreachable(address)
+                    check_reachable(address)
                     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
                 except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                    fix = "'ray start --head' starts one, and --set executor.address=HOST:6379 names it"
-                    raise UserError(f"no Ray cluster at '{address}' ({first_line(error)}): {fix}") from error
+                    fix = "start one with 'ray start --head', or set its address with --set executor.address=HOST:6379"
+                    raise UserError(f"no Ray cluster at '{address}' ({summarize_error(error)}); {fix}") from error
                 self.is_ours = True
             self.users += 1
 
@@ -231,65 +247,65 @@ class Connection:
                 self.is_ours = False
 
 
-def refuse_unreachable(address: str) -> None:
-    """Raises OSError: Ray itself would wait for minutes."""
+def check_reachable(address: str) -> None:
+    """Raise OSError if the address does not accept connections: Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=REACH_S).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
 
 
 CONNECTION = Connection()
-JUDGE = WorkerProcess()
-"""On a node: the judge of the process that Ray gives jobs to, one at a time."""
+NODE_WORKER = WorkerProcess()
+"""On a node: the worker process that verifies the jobs of this Ray process, one at a time."""
 
 
-def judged(line: str, beat_s: float) -> Iterator[str]:
-    """On a node: where it is, then an empty sign of life every so often, last the judge's answer."""
+def stream_job(line: str, heartbeat_s: float) -> Iterator[str]:
+    """On a node: yield the node's id, then empty heartbeats, and last the worker's reply."""
     yield str(ray.get_runtime_context().get_node_id())
     job = Job.model_validate_json(line)
-    if why := lacks(job.backend, json.dumps(job.settings)):
-        yield json.dumps({"infra": f"backend '{job.backend}' cannot work there: {why}"})
+    if reason := find_unavailable_reason(job.backend, json.dumps(job.settings)):
+        yield json.dumps({"infra_error": f"backend '{job.backend}' is unavailable on the node: {reason}"})
         return
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(JUDGE.ask, job)
+        pending = pool.submit(NODE_WORKER.request_outcome, job)
         while True:
             try:
-                yield asked.result(beat_s)
+                yield pending.result(heartbeat_s)
                 return
             except TimeoutError:
                 yield ""
             except InfraError as error:
-                yield json.dumps({"broken" if isinstance(error, WorkerBug) else "infra": str(error)})
+                yield json.dumps({"worker_bug" if isinstance(error, WorkerBug) else "infra_error": str(error)})
                 return
 
 
-def described(backend: str, settings: Settings) -> str:
-    """On a node: what `toolchain` asks for."""
+def describe_node(backend: str, settings: Settings) -> str:
+    """On a node: return its id, the versions of a backend's toolchain, and why the backend is unavailable."""
     try:
-        lack = lacks(backend, json.dumps(settings))
-        versions = make_plugin("backend", backend, **settings).versions() if not lack else {}
+        reason = find_unavailable_reason(backend, json.dumps(settings))
+        versions = make_plugin("backend", backend, **settings).versions() if not reason else {}
     except UserError as error:
-        lack, versions = str(error), {}
-    return json.dumps({"node": str(ray.get_runtime_context().get_node_id()), "lacks": lack, "versions": versions})
+        reason, versions = str(error), {}
+    return json.dumps({"node": str(ray.get_runtime_context().get_node_id()), "unavailable_reason": reason, "versions": versions})
 
 
 @lru_cache
-def lacks(backend: str, settings: str) -> str:
-    """On a node: why it cannot judge what it offers to judge."""
+def find_unavailable_reason(backend: str, settings: str) -> str:
+    """On a node: return why a backend that it offers does not work, or an empty text."""
     try:
-        made = make_plugin("backend", backend, **json.loads(settings))
-        halved = made.limitations() if isinstance(made, PartialBackend) and not made.can_check_values else None
-        return str(made.missing() or halved or "")
+        plugin = make_plugin("backend", backend, **json.loads(settings))
+        limitations = plugin.limitations() if isinstance(plugin, PartialBackend) and not plugin.can_check_values else None
+        return str(plugin.unavailable_reason() or limitations or "")
     except UserError:
-        return ""  # the judge will say so, to whoever can mend it
+        return ""  # the verifier reports this error to the user
 
 
-STREAM = ray.remote(num_returns="streaming", max_retries=0)(judged)
-DESCRIBE = ray.remote(max_retries=0)(described)
+STREAM_TASK = ray.remote(num_returns="streaming", max_retries=0)(stream_job)
+DESCRIBE_TASK = ray.remote(max_retries=0)(describe_node)
 
 
-def amounts(resources: Sequence[str]) -> dict[str, float]:
-    """`["accelerator_type:H200=0.01"]` as Ray takes it."""
+def parse_amounts(resources: Sequence[str]) -> dict[str, float]:
+    """Convert `["accelerator_type:H200=0.01"]` to the resources that Ray takes."""
     try:
         pairs = [text.rpartition("=") for text in resources]
         if not all(name for name, _, _ in pairs):
@@ -299,16 +315,16 @@ def amounts(resources: Sequence[str]) -> dict[str, float]:
         raise UserError(f"executor.resources = {resources!r}: write a list of name=amount, such as ['GPU=1']") from error
 
 
-def named(node: str) -> str:
-    """A node as people know it: its address, and the beginning of its id."""
-    found = next((one["NodeManagerHostname"] for one in ray.nodes() if one["NodeID"] == node), "") if ray.is_initialized() else ""
-    return f"{found or 'unknown'} ({node[:8]})" if node else "not known yet"
+def format_node(node: str) -> str:
+    """Return a node's host name and the beginning of its id."""
+    hostname = next((info["NodeManagerHostname"] for info in ray.nodes() if info["NodeID"] == node), "") if ray.is_initialized() else ""
+    return f"{hostname or 'unknown'} ({node[:8]})" if node else "(not assigned yet)"
 
 
-def first_line(error: BaseException) -> str:
-    """The first sentence of what Ray says, which is long."""
+def summarize_error(error: BaseException) -> str:
+    """Return the first sentence of Ray's long error text."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return text.partition(". ")[0][:200]
 
 
-plugin = Ray
+plugin = RayExecutor

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster offer, as names of Ray's resources, and how a node is started that offers it."""
+"""The names of the Ray resources that nodes offer, and the command that starts a node."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import json
 from collections.abc import Mapping
 
 ACCELERATORS = ("GPU", "NPU", "TPU")
-"""What Ray calls devices itself: it hands out each to one job at a time and shows a job no other."""
+"""Ray's own device resources: Ray assigns each device to one job at a time and hides the others from it."""
 
 
-def backend(name: str) -> str:
-    """How many candidates of a backend a node can judge at a time."""
+def backend_resource(name: str) -> str:
+    """Return the resource that counts how many candidates of a backend a node can verify at a time."""
     return f"evokernel-backend-{name}"
 
 
-def device(name: str) -> str:
-    """How many devices it has to time them on."""
+def device_resource(name: str) -> str:
+    """Return the resource that counts the devices of a node for timing."""
     return f"evokernel-device-{name}"
 
 
-def start_command(cores: int, labels: Mapping[str, int], accelerators: Mapping[str, int]) -> str:
-    """What makes this machine a node of the cluster at HEAD."""
+def make_start_command(cores: int, labels: Mapping[str, int], accelerators: Mapping[str, int]) -> str:
+    """Return the command that adds this machine to the cluster at HEAD."""
     gpus = f" --num-gpus {accelerators['GPU']}" if accelerators.get("GPU") else ""
     others = {name: count for name, count in accelerators.items() if name != "GPU"}
     return f"ray start --address HEAD:6379 --num-cpus {cores}{gpus} --resources '{json.dumps({**labels, **others})}'"

@@ -1,6 +1,6 @@
-"""Reads Jobs on stdin, one JSON line each, and writes what `verify` found on stdout, one line each.
+"""The verification worker: reads jobs from stdin, one JSON line each, and writes one line with the outcome of each to stdout.
 
-The same program serves a local pipe, ssh, a container or a queue. It ends when its stdin does, whatever it is doing.
+The same program serves a local pipe, ssh, a container or a queue. It ends when its stdin ends, even in the middle of a job.
 """
 
 from __future__ import annotations
@@ -17,46 +17,47 @@ from pydantic import ValidationError
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Job
 from evokernel.verify import verify
-from evokernel.verify.verifier import remove_own
+from evokernel.verify.verifier import remove_own_folders
 
 
-def answer(line: str) -> str:
-    """One job to one line: an Outcome, or whose fault it is that there is none."""
+def answer_job(line: str) -> str:
+    """Return the reply to one job: an outcome, or an error with the side to blame."""
     try:
         return json.dumps({"outcome": verify(Job.model_validate_json(line)).model_dump(mode="json")})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        return json.dumps({"user": f"this is no job: {where or 'it'}: {first['msg'].lower()}; is evokernel of the same version there?"})
+        problem = f"{where or 'the line'}: {first['msg'].lower()}"
+        return json.dumps({"user_error": f"invalid job: {problem}. Check that both machines run the same evokernel version"})
     except InfraError as error:
-        return json.dumps({"infra": str(error)})
+        return json.dumps({"infra_error": str(error)})
     except UserError as error:
-        return json.dumps({"user": str(error)})
+        return json.dumps({"user_error": str(error)})
 
 
-def feed(jobs: SimpleQueue[str], source: TextIO) -> None:
-    """Hands jobs on; the end of the source means that whoever asked is gone."""
+def enqueue_jobs(jobs: SimpleQueue[str], source: TextIO) -> None:
+    """Queue the jobs from stdin; at its end the submitter is gone, so clean up and exit."""
     for line in source:
         jobs.put(line)
     try:
-        remove_own()
+        remove_own_folders()
     finally:
         os._exit(0)
 
 
 def main(once: bool = False) -> None:
-    """Serves until stdin ends; with `once`, answers the one job there is on it, ended or not."""
-    sys.path.append(os.getcwd())  # for plug-ins given as module:Class; last, so that a file there hides no library
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
+    """Serve jobs until stdin ends; with `once`, answer the single job on stdin and exit."""
+    sys.path.append(os.getcwd())  # for plug-ins named as module:Class; last, so that a file there hides no library
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # output of a library must not be mistaken for a reply
     if once:
-        answers.write(answer(sys.stdin.read()) + "\n")
-        return answers.close()
+        replies.write(answer_job(sys.stdin.read()) + "\n")
+        return replies.close()
     jobs: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=feed, args=(jobs, sys.stdin), daemon=True).start()
+    threading.Thread(target=enqueue_jobs, args=(jobs, sys.stdin), daemon=True).start()
     while True:
-        answers.write(answer(jobs.get()) + "\n")
-        answers.flush()
+        replies.write(answer_job(jobs.get()) + "\n")
+        replies.flush()
 
 
 if __name__ == "__main__":

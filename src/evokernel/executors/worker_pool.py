@@ -1,4 +1,4 @@
-"""Several judges at a time, the last used first; a job in trouble is given to one again."""
+"""A pool of worker processes: the most recently used one gets the next job, and a failed job is retried."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ log = logging.getLogger(__name__)
 
 
 class WorkerPool:
-    """A job whose judge died is given to a fresh one, `tries` times in all; `read` makes an Outcome of an answer."""
+    """A job whose worker died is given to a new one, up to `max_attempts` times; `parse_reply` converts a reply to an outcome."""
 
-    def __init__(self, judges: Sequence[WorkerProcess], tries: int, read: Callable[[str], Outcome]) -> None:
-        self.all, self.tries, self.read = list(judges), tries, read
-        self.free: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()  # the last that was busy: it is warm, and no other need be started
-        for judge in self.all:
-            self.free.put(judge)
-        self.pool = ThreadPoolExecutor(len(self.all))
+    def __init__(self, workers: Sequence[WorkerProcess], max_attempts: int, parse_reply: Callable[[str], Outcome]) -> None:
+        self.workers, self.max_attempts, self.parse_reply = list(workers), max_attempts, parse_reply
+        self.idle_workers: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()  # the most recently used: it is already started
+        for worker in self.workers:
+            self.idle_workers.put(worker)
+        self.pool = ThreadPoolExecutor(len(self.workers))
 
     def submit(self, job: Job) -> Future[Outcome]:
         return self.pool.submit(self.verify, job)
 
     def verify(self, job: Job) -> Outcome:
-        judge = self.free.get()
+        """Verify a job in the next idle worker."""
+        worker = self.idle_workers.get()
         try:
-            for left in reversed(range(self.tries)):
+            for remaining in reversed(range(self.max_attempts)):
                 try:
-                    return self.read(judge.ask(job))
+                    return self.parse_reply(worker.request_outcome(job))
                 except InfraError as error:
                     if isinstance(error, MalformedReply):
-                        judge.close()
-                    if not left or isinstance(error, WorkerBug):
+                        worker.close()
+                    if not remaining or isinstance(error, WorkerBug):
                         raise
-                    log.warning("%s: %s; trying again", job.task.id, error)
-            raise InfraError("no tries left")
+                    log.warning("%s: %s; retrying", job.task.id, error)
+            raise InfraError("all attempts to verify the job failed")
         finally:
-            self.free.put(judge)
+            self.idle_workers.put(worker)
 
     def close(self) -> None:
         self.pool.shutdown(cancel_futures=True)
-        for judge in self.all:
-            judge.close()
+        for worker in self.workers:
+            worker.close()

@@ -1,4 +1,4 @@
-"""A process that judges, whatever it takes to reach it: it is given a job as a line of JSON and answers with one."""
+"""A client for one worker process, local or remote: sends a job as a line of JSON and reads one reply."""
 
 from __future__ import annotations
 
@@ -19,132 +19,136 @@ from pydantic import ValidationError
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Job, Outcome
 
-GRACE_S = 120  # a judge bounds every step by the job's time-out; one silent for this much longer is stuck itself
-MOST_BYTES = 16_000_000
-OWN = (sys.executable, "-P", "-m", "evokernel.executors.worker")  # -P: a file in the working folder hides no library
-QUOTED = 120
+REPLY_GRACE_S = 120  # a worker limits every step to the job's time-out; without a reply for this much longer, it hangs
+MAX_REPLY_BYTES = 16_000_000
+LOCAL_COMMAND = (sys.executable, "-P", "-m", "evokernel.executors.worker")  # -P: a file in the working folder hides no library
+MAX_QUOTED_CHARS = 120
 
 
 class WorkerBug(InfraError):
-    """A bug of ours in the judge: asking again would give the same."""
+    """A bug in the worker itself: another attempt would fail in the same way."""
 
 
 class MalformedReply(InfraError):
-    """An answer that is none: what comes next from there cannot be told from it."""
+    """A reply that cannot be parsed: later output of the same worker cannot be trusted, either."""
 
 
 class WorkerProcess:
-    """One worker process, started when first needed and again after it died.
+    """One worker process, started at first use and again after it died.
 
-    With `keeps` it serves job after job, a line each; without, it is started for every job, and what it prints until it ends is the answer.
+    If persistent, it serves job after job, one line each; otherwise it is started for every job, and its complete output is the reply.
     """
 
     def __init__(
-        self, words: Sequence[str] = OWN, called: str = "the verification worker", timeout_s: float = 0, keeps: bool = True
+        self,
+        command: Sequence[str] = LOCAL_COMMAND,
+        label: str = "the verification worker",
+        timeout_s: float = 0,
+        is_persistent: bool = True,
     ) -> None:
-        self.words, self.called, self.timeout_s, self.keeps = words, called, timeout_s, keeps
-        self.is_ours = words is OWN
+        self.command, self.label, self.timeout_s, self.is_persistent = command, label, timeout_s, is_persistent
+        self.is_local = command is LOCAL_COMMAND
         self.process: subprocess.Popen[bytes] | None = None
-        self.complaints: IO[bytes] | None = None
+        self.stderr_file: IO[bytes] | None = None
 
-    def ask(self, job: Job) -> str:
-        """The worker's answer; InfraError when it died, hangs or cannot be started."""
-        if self.process is None or self.process.poll() is not None or has_more(self.process):
+    def request_outcome(self, job: Job) -> str:
+        """Return the worker's reply to a job; raise InfraError if it died, hangs or cannot be started."""
+        if self.process is None or self.process.poll() is not None or has_unread_output(self.process):
             self.close()
             self.process = self.start()
         process = self.process
-        patience_s = self.timeout_s or 4 * job.timeout_s + GRACE_S
+        timeout_s = self.timeout_s or 4 * job.timeout_s + REPLY_GRACE_S
         try:
-            answer = exchange(process, job.model_dump_json().encode() + b"\n", patience_s, self.keeps)
+            reply = exchange_messages(process, job.model_dump_json().encode() + b"\n", timeout_s, self.is_persistent)
         except TimeoutError as error:
             self.close()
-            raise InfraError(f"{self.called} gave no answer for {patience_s:.0f} s{self.said()}") from error
+            raise InfraError(f"{self.label} did not reply within {timeout_s:.0f} s{self.describe_stderr()}") from error
         except EOFError as error:
-            code = ended(process)
+            code = wait_exit_code(process)
             self.close()
-            if code == 1 and self.is_ours:
-                raise WorkerBug("the judge itself failed: please report the traceback above") from error
-            raise InfraError(f"{self.called} died ({exit_words(code)}){self.said()}") from error
-        if not self.keeps:
-            code = ended(process)
+            if code == 1 and self.is_local:
+                raise WorkerBug("the verifier itself failed; please report the traceback above") from error
+            raise InfraError(f"{self.label} died ({describe_exit(code)}){self.describe_stderr()}") from error
+        if not self.is_persistent:
+            code = wait_exit_code(process)
             self.close()
             if code:
-                raise InfraError(f"{self.called} failed ({exit_words(code)}){self.said()}")
-        return answer.decode(errors="replace")
+                raise InfraError(f"{self.label} failed ({describe_exit(code)}){self.describe_stderr()}")
+        return reply.decode(errors="replace")
 
     def start(self) -> subprocess.Popen[bytes]:
-        quiet = {**os.environ, "OMP_WAIT_POLICY": "passive"}
-        if not self.is_ours:
-            self.complaints = tempfile.TemporaryFile()  # noqa: SIM115
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        if not self.is_local:
+            self.stderr_file = tempfile.TemporaryFile()  # noqa: SIM115
         pipe = subprocess.PIPE
         try:
-            # A group of its own: Ctrl-C in the terminal is for the run, which lets its judges finish.
-            return subprocess.Popen(self.words, stdin=pipe, stdout=pipe, stderr=self.complaints, env=quiet, process_group=0)
+            # A separate process group: Ctrl-C in the terminal reaches only the run, which lets its workers finish.
+            return subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=self.stderr_file, env=environment, process_group=0)
         except OSError as error:
-            raise InfraError(f"{self.called} could not be started: {error.strerror or error}") from error
+            raise InfraError(f"{self.label} could not be started: {error.strerror or error}") from error
 
-    def said(self) -> str:
-        """The end of what it wrote to standard error, where that is not the run's own."""
-        if self.complaints is None:
+    def describe_stderr(self) -> str:
+        """Return the end of the worker's stderr, unless the worker shares the run's own."""
+        if self.stderr_file is None:
             return ""
-        size = self.complaints.seek(0, os.SEEK_END)
-        self.complaints.seek(max(0, size - 2000))
-        text = " ".join(self.complaints.read().decode(errors="replace").split())
-        return f"; it said: {text[-500:]}" if text else ""
+        size = self.stderr_file.seek(0, os.SEEK_END)
+        self.stderr_file.seek(max(0, size - 2000))
+        text = " ".join(self.stderr_file.read().decode(errors="replace").split())
+        return f"; its stderr: {text[-500:]}" if text else ""
 
     def close(self) -> None:
-        """Ends it and whatever it started."""
+        """Kill the process and its process group."""
         if self.process:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
             self.process.wait()
             for pipe in (self.process.stdin, self.process.stdout):
-                with suppress(OSError):  # what was still buffered has nobody to go to
+                with suppress(OSError):  # unsent data has no reader any more
                     assert pipe is not None
                     pipe.close()
             self.process = None
 
 
-def exchange(process: subprocess.Popen[bytes], data: bytes, patience_s: float, keeps: bool) -> bytes:
-    """Writes all of a job while it reads the answer: a line, or everything until the end. Raises TimeoutError, or EOFError without one."""
+def exchange_messages(process: subprocess.Popen[bytes], data: bytes, timeout_s: float, is_persistent: bool) -> bytes:
+    """Write a job while reading the reply: one line, or everything until the end. Raise TimeoutError, or EOFError if there is no reply."""
     assert process.stdin is not None
     assert process.stdout is not None
     os.set_blocking(process.stdin.fileno(), False)
-    deadline, found = time.monotonic() + patience_s, bytearray()
+    deadline, reply = time.monotonic() + timeout_s, bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         selector.register(process.stdin, selectors.EVENT_WRITE)
-        while not (keeps and found.endswith(b"\n")):
+        while not (is_persistent and reply.endswith(b"\n")):
             ready = selector.select(max(0.0, deadline - time.monotonic()))
-            if not ready or len(found) > MOST_BYTES:
+            if not ready or len(reply) > MAX_REPLY_BYTES:
                 raise TimeoutError
             if process.stdin in (key.fileobj for key, _ in ready):
-                data = written(process.stdin, data)
+                data = write_available(process.stdin, data)
                 if not data:
                     selector.unregister(process.stdin)
-                    if not keeps:
+                    if not is_persistent:
                         process.stdin.close()
             if process.stdout in (key.fileobj for key, _ in ready):
                 chunk = os.read(process.stdout.fileno(), 1 << 16)
-                if not chunk and (keeps or not found):
+                if not chunk and (is_persistent or not reply):
                     raise EOFError
                 if not chunk:
                     break
-                found += chunk
-    return bytes(found)
+                reply += chunk
+    return bytes(reply)
 
 
-def has_more(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it said something that nobody asked for."""
+def has_unread_output(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process wrote output that no job requested."""
     with selectors.DefaultSelector() as selector:
         assert process.stdout is not None
         selector.register(process.stdout, selectors.EVENT_READ)
         return bool(selector.select(0))
 
 
-def written(pipe: IO[bytes], data: bytes) -> bytes:
-    """What is left to write; nothing where nobody reads any more, whose answer or end then tells why."""
+def write_available(pipe: IO[bytes], data: bytes) -> bytes:
+    """Write as much as the pipe takes and return the rest; return nothing if the reader is gone, whose reply or exit explains why."""
     try:
         return data[os.write(pipe.fileno(), data) :]
     except BlockingIOError:
@@ -153,42 +157,42 @@ def written(pipe: IO[bytes], data: bytes) -> bytes:
         return b""
 
 
-def outcome(answer: str) -> Outcome:
-    """What a worker's answer says: an Outcome, alone or named as one, or whose fault it is that there is none."""
+def parse_reply(reply: str) -> Outcome:
+    """Return the outcome in a worker's reply, or raise the error that it reports."""
     try:
-        found = json.loads(answer)
-        if not isinstance(found, dict):
+        content = json.loads(reply)
+        if not isinstance(content, dict):
             raise ValueError
-        if "user" in found:
-            raise UserError(str(found["user"]))
-        if "broken" in found:
-            raise WorkerBug(str(found["broken"]))
-        if "infra" in found:
-            raise InfraError(str(found["infra"]))
-        return Outcome.model_validate(found.get("outcome", found))
+        if "user_error" in content:
+            raise UserError(str(content["user_error"]))
+        if "worker_bug" in content:
+            raise WorkerBug(str(content["worker_bug"]))
+        if "infra_error" in content:
+            raise InfraError(str(content["infra_error"]))
+        return Outcome.model_validate(content.get("outcome", content))
     except (ValueError, ValidationError) as error:
-        text = " ".join(answer.split())
-        shown = text if len(text) <= QUOTED else text[:QUOTED] + "…"
-        raise MalformedReply(f"the answer is no outcome: {shown!r}") from error
+        text = " ".join(reply.split())
+        quoted = text if len(text) <= MAX_QUOTED_CHARS else text[:MAX_QUOTED_CHARS] + "…"
+        raise MalformedReply(f"the reply is not an outcome: {quoted!r}") from error
 
 
-def found_there(answer: str) -> Outcome:
-    """The same from another machine. That it has no device to run a kernel on says nothing about the kernel."""
-    judged = outcome(answer)
-    if judged.failure and judged.failure.reason == "not_run":
-        raise InfraError(f"no device where it was judged: {judged.failure.detail}")
-    return judged
+def parse_remote_reply(reply: str) -> Outcome:
+    """Parse a reply from another machine. If that machine has no device for a kernel, the kernel is not to blame."""
+    outcome = parse_reply(reply)
+    if outcome.failure and outcome.failure.reason == "not_run":
+        raise InfraError(f"the verifying machine has no device: {outcome.failure.detail}")
+    return outcome
 
 
-def ended(process: subprocess.Popen[bytes]) -> int | None:
-    """The exit code of a process whose pipe is closed; None when it lives on."""
+def wait_exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of a process whose pipe is closed, or None if it still runs."""
     with suppress(subprocess.TimeoutExpired):
         return process.wait(10)
     return None
 
 
-def exit_words(code: int | None) -> str:
-    """An exit code in words."""
+def describe_exit(code: int | None) -> str:
+    """Describe an exit code."""
     if code is None:
-        return "its output ended, though it lives on"
+        return "its output ended, but it still runs"
     return f"exit code {code}" if code >= 0 else f"exit code {code}, killed by signal {-code}"

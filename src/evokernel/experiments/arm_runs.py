@@ -1,4 +1,4 @@
-"""Studies: the same tasks under several arms and seeds; each arm and seed is a run in a folder of its own, which can be gone on with."""
+"""Runs the same tasks with several arms and seeds. Each arm and seed is a run in its own folder, which can be resumed."""
 
 from __future__ import annotations
 
@@ -12,172 +12,171 @@ from evokernel.core.errors import UserError
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt, Record
 from evokernel.core.run import Run
-from evokernel.engine.final_eval import pending, reevaluate_best
+from evokernel.engine.final_eval import pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
-from evokernel.experiments.pack_contamination import refuse_leaks
+from evokernel.experiments.pack_contamination import refuse_contaminated_pack
+from evokernel.experiments.spec import final_eval_config
 from evokernel.memory import packs
 from evokernel.memory.bank import Bank
-from evokernel.memory.pack_file import Filters, read
+from evokernel.memory.pack_file import PackFilters, read_pack
 from evokernel.reports import metrics
-from evokernel.reports.metrics import Tried
-from evokernel.tasks.loader import load
+from evokernel.reports.metrics import TaskResult
+from evokernel.tasks.loader import load_tasks
 
-OF_THE_MOMENT = ("budget", "workers", "concurrency", "memory")
-"""Settings that may be others when a study is gone on with: none of them changes what an attempt is."""
+CHANGEABLE_SETTINGS = ("budget", "workers", "concurrency", "memory")
+"""Settings that may differ when runs are resumed: none of them changes an attempt."""
 Table = dict[str, Any]
-Found = dict[str, dict[int, list[Tried]]]
-"""By arm and seed."""
+ResultsByArm = dict[str, dict[int, list[TaskResult]]]
+"""Results by arm and seed."""
 Listener = Callable[[Run, Attempt | FinalResult], None]
+"""Is called with every new attempt and re-evaluation of a run."""
 
 
 class Arm(Record):
-    """One way to do the same work."""
+    """One variant: its settings and its memory."""
 
     name: str
     settings: Table = {}
-    """As in a settings file; they win over the study's."""
+    """As in a settings file; they override those of the matrix."""
     tasks: tuple[str, ...] = ()
-    """Of its own, where it is tried on others than the study's."""
+    """Its own tasks; empty: those of the matrix."""
     pack: Path | None = None
-    """The memory pack it begins with; without one, it begins with seed knowledge only."""
+    """The memory pack it starts with; None: it starts with seed knowledge only."""
 
 
-class Study(Record):
-    """Arms × seeds over the same tasks."""
+class RunMatrix(Record):
+    """Arms × seeds: every arm is run with every seed, by default on the same tasks."""
 
     name: str
     tasks: tuple[str, ...]
-    """What `--tasks` takes, one by one."""
+    """Patterns as in `--tasks`."""
     arms: tuple[Arm, ...]
     seeds: tuple[int, ...] = (0,)
     settings: Table = {}
-    """Of all arms."""
-    again: Table | None = None
-    """Settings by which bests are judged again at the end of a run, over the run's own; None: they are not."""
+    """Settings of all arms."""
+    final_eval: Table | None = None
+    """Settings of the re-evaluation, which override the run's; None: the best kernels are not re-evaluated."""
 
 
-class Cell(NamedTuple):
-    """One arm with one seed."""
+class ArmRun(NamedTuple):
+    """The run of one arm with one seed."""
 
     arm: Arm
     seed: int
     folder: Path
 
 
-def cells(study: Study, folder: Path) -> list[Cell]:
-    """Seed by seed, so that all arms have got equally far when a study is stopped."""
-    return [Cell(arm, seed, folder / f"{arm.name}-{seed}") for seed in study.seeds for arm in study.arms]
+def list_arm_runs(matrix: RunMatrix, folder: Path) -> list[ArmRun]:
+    """Return the runs ordered by seed, so that all arms have progressed equally if the experiment is stopped."""
+    return [ArmRun(arm, seed, folder / f"{arm.name}-{seed}") for seed in matrix.seeds for arm in matrix.arms]
 
 
-def settings(study: Study, cell: Cell) -> RunConfig:
-    """Of one run."""
-    bank = {"memory": str((cell.folder / "memory.db").absolute())} if cell.arm.pack else {"fresh": True}
+def resolve_settings(matrix: RunMatrix, arm_run: ArmRun) -> RunConfig:
+    """Return the settings of one run."""
+    bank = {"memory": str((arm_run.folder / "memory.db").absolute())} if arm_run.arm.pack else {"fresh": True}
     table: Table = {}
-    for more in (study.settings, cell.arm.settings, bank):
-        merge_settings(table, more)
-    tasks = cell.arm.tasks or study.tasks
-    fixed = {"id": f"{study.name}-{cell.arm.name}-{cell.seed}", "seed": cell.seed, "tasks": ",".join(tasks)}
+    for settings in (matrix.settings, arm_run.arm.settings, bank):
+        merge_settings(table, settings)
+    tasks = arm_run.arm.tasks or matrix.tasks
+    fixed = {"id": f"{matrix.name}-{arm_run.arm.name}-{arm_run.seed}", "seed": arm_run.seed, "tasks": ",".join(tasks)}
     return parse_config({**table, **fixed})
 
 
-def conduct(study: Study, folder: Path, listen: Listener = lambda run, made: None) -> Found:
-    """Every run to its end; what is there already is not made again."""
-    for arm in study.arms:
-        check_pack(arm, study)
-    found: Found = {arm.name: {} for arm in study.arms}
-    for cell in cells(study, folder):
-        found[cell.arm.name][cell.seed] = complete(study, cell, listen)
-    return found
+def run_arms(matrix: RunMatrix, folder: Path, listen: Listener = lambda run, record: None) -> ResultsByArm:
+    """Complete every run; a finished run is not repeated."""
+    for arm in matrix.arms:
+        refuse_contaminated_arm(arm, matrix)
+    results: ResultsByArm = {arm.name: {} for arm in matrix.arms}
+    for arm_run in list_arm_runs(matrix, folder):
+        results[arm_run.arm.name][arm_run.seed] = complete_run(matrix, arm_run, listen)
+    return results
 
 
-def check_pack(arm: Arm, study: Study) -> None:
-    """A pack must tell nothing about what it is tried on."""
+def refuse_contaminated_arm(arm: Arm, matrix: RunMatrix) -> None:
+    """Raise if the arm's pack contains data on the tasks it is evaluated on."""
     if arm.pack:
-        items = [held.item for held in read(arm.pack).items]
-        refuse_leaks(arm.pack, items, load(",".join(arm.tasks or study.tasks)))
+        items = [packed.item for packed in read_pack(arm.pack).items]
+        refuse_contaminated_pack(arm.pack, items, load_tasks(",".join(arm.tasks or matrix.tasks)))
 
 
-def complete(study: Study, cell: Cell, listen: Listener = lambda run, made: None, may_change: Sequence[str] = ()) -> list[Tried]:
-    """One run to its end."""
-    config = settings(study, cell)
-    if (cell.folder / "run.toml").exists():
-        run = Run.open(cell.folder)
-        refuse_other(run, config, (*OF_THE_MOMENT, *may_change))
-        refuse_other_pack(cell)
-        changed = {name: getattr(config, name) for name in ("budget", "workers", *may_change)}
-        run.config = run.config.model_copy(update=changed)
-        if is_over(run, study.again):
-            return metrics.of_run(run, run.attempts())
-        engine = factory.resume_engine(cell.folder, **changed)
+def complete_run(
+    matrix: RunMatrix, arm_run: ArmRun, listen: Listener = lambda run, record: None, may_change: Sequence[str] = ()
+) -> list[TaskResult]:
+    """Start or resume one run and complete it; settings in `may_change` may differ from those of the existing run."""
+    config = resolve_settings(matrix, arm_run)
+    if (arm_run.folder / "run.toml").exists():
+        run = Run.open(arm_run.folder)
+        refuse_changed_settings(run, config, (*CHANGEABLE_SETTINGS, *may_change))
+        refuse_changed_pack(arm_run)
+        updates = {name: getattr(config, name) for name in ("budget", "workers", *may_change)}
+        run.config = run.config.model_copy(update=updates)
+        if is_finished(run, matrix.final_eval):
+            return metrics.collect_results(run, run.attempts())
+        engine = factory.resume_engine(arm_run.folder, **updates)
     else:
-        if cell.arm.pack:
-            copy_pack(cell.arm.pack, config)
-        engine = factory.create_engine(config, cell.folder)
+        if arm_run.arm.pack:
+            import_pack_into_bank(arm_run.arm.pack, config)
+        engine = factory.create_engine(config, arm_run.folder)
     try:
-        for made in results(engine, study.again):
-            listen(engine.run, made)
+        for record in run_engine(engine, matrix.final_eval):
+            listen(engine.run, record)
     finally:
         engine.close()
-    run = Run.open(cell.folder)
-    return metrics.of_run(run, run.attempts())
+    run = Run.open(arm_run.folder)
+    return metrics.collect_results(run, run.attempts())
 
 
-def results(engine: Engine, again: Table | None) -> Iterator[Attempt | FinalResult]:
-    """Attempts, then the second judgements, for which `again` may ask for more than the loop did: another clock, other baselines."""
-    yield from engine.attempts()
-    if again is not None:
-        engine.run.config = judged_by(engine.run.config, again)  # in memory: the run's own stay what they were
+def run_engine(engine: Engine, final_eval: Table | None) -> Iterator[Attempt | FinalResult]:
+    """Make the attempts, then re-evaluate the best kernels; `final_eval` may set another clock or other baselines."""
+    yield from engine.make_attempts()
+    if final_eval is not None:
+        engine.run.config = final_eval_config(engine.run.config, final_eval)  # in memory only: run.toml is unchanged
         yield from reevaluate_best(engine)
 
 
-def judged_by(config: RunConfig, again: Table) -> RunConfig:
-    """Settings of the second judgements of a run."""
-    return parse_config({**config.model_dump(mode="json"), **again})
+def is_finished(run: Run, final_eval: Table | None) -> bool:
+    """Whether all attempts and all re-evaluations are done."""
+    return run.is_complete(run.attempts()) and (final_eval is None or not pending_reevaluations(run))
 
 
-def is_over(run: Run, again: Table | None) -> bool:
-    """Whether nothing is left to do."""
-    return run.is_complete(run.attempts()) and (again is None or not pending(run))
+def refuse_changed_settings(run: Run, config: RunConfig, changeable: Sequence[str]) -> None:
+    """Raise if the run was started with other settings than `config`, except changeable ones."""
+    old, new = (one.model_dump(mode="json", exclude=set(changeable)) for one in (run.config, config))
+    if differences := [f"{name} = {old[name]!r}, not {new[name]!r}" for name in old if old[name] != new[name]]:
+        raise UserError(f"{run.folder} was started with {'; '.join(differences)}. Choose another folder, or use the same settings.")
 
 
-def refuse_other(run: Run, config: RunConfig, free: Sequence[str]) -> None:
-    """A run that was begun otherwise is another experiment."""
-    old, new = (given.model_dump(mode="json", exclude=set(free)) for given in (run.config, config))
-    if other := [f"{name} = {old[name]!r}, not {new[name]!r}" for name in old if old[name] != new[name]]:
-        raise UserError(f"{run.folder} was begun with {'; '.join(other)}: choose another folder for the study, or ask for the same")
+def refuse_changed_pack(arm_run: ArmRun) -> None:
+    """Raise if the run started with another memory pack; its bank holds the hash of the pack."""
+    bank_path = arm_run.folder / "memory.db"
+    if arm_run.arm.pack and bank_path.exists():
+        with Bank.open_reader(bank_path) as bank:
+            old_hashes, new_hash = list(bank.count_pack_items()), read_pack(arm_run.arm.pack).sha256
+        if old_hashes and new_hash not in old_hashes:
+            difference = f"memory pack {old_hashes[0][:12]}, but {arm_run.arm.pack} is now {new_hash[:12]}"
+            raise UserError(f"{arm_run.folder} was started with {difference}. Choose another folder, or restore that pack.")
 
 
-def refuse_other_pack(cell: Cell) -> None:
-    """So is one that began with another memory. Its bank knows the hash of what it took in, or none where an older evokernel made it."""
-    bank = cell.folder / "memory.db"
-    if cell.arm.pack and bank.exists():
-        with Bank.read(bank) as held:
-            began, asked = list(held.packs()), read(cell.arm.pack).sha256
-        if began and asked not in began:
-            other = f"memory pack {began[0][:12]}, not {asked[:12]} as {cell.arm.pack} is now"
-            raise UserError(f"{cell.folder} was begun with {other}: choose another folder for the study, or put that pack back")
-
-
-def copy_pack(pack: Path, config: RunConfig) -> None:
-    """A bank that holds what the pack does, and nothing else."""
+def import_pack_into_bank(pack: Path, config: RunConfig) -> None:
+    """Create a bank that contains only the pack."""
     path = Path(config.memory)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    packs.import_pack(path, pack, factory.make_part(config, "embedder"))
+    packs.import_pack_file(path, pack, factory.make_part(config, "embedder"))
 
 
-def learn_pack(study: Study, folder: Path, listen: Listener = lambda run, made: None, without: Sequence[str] = ()) -> Path:
-    """The memory pack of a study with one arm and one seed: what its run learned, as a file, less some tasks.
+def learn_pack(matrix: RunMatrix, folder: Path, listen: Listener = lambda run, record: None, held_out: Sequence[str] = ()) -> Path:
+    """Run a matrix of one arm and one seed and export its memory as a pack, without the held-out tasks.
 
-    One that is there stays, whether its run was kept or not; where it was, the same must be asked for.
+    An existing pack is kept, with or without its run; if its run exists, the settings must be the same.
     """
-    (cell,) = cells(study, folder)
-    file = folder / f"{cell.folder.name}.jsonl"
+    (arm_run,) = list_arm_runs(matrix, folder)
+    file = folder / f"{arm_run.folder.name}.jsonl"
     if file.exists():
-        if (cell.folder / "run.toml").exists():
-            refuse_other(Run.open(cell.folder), settings(study, cell), OF_THE_MOMENT)
+        if (arm_run.folder / "run.toml").exists():
+            refuse_changed_settings(Run.open(arm_run.folder), resolve_settings(matrix, arm_run), CHANGEABLE_SETTINGS)
     else:
-        complete(study, cell, listen)
-        filters = Filters(backend=settings(study, cell).plugin_name("backend"), without=tuple(without))
-        packs.export(cell.folder / "memory.db", file, filters)
+        complete_run(matrix, arm_run, listen)
+        filters = PackFilters(backend=resolve_settings(matrix, arm_run).plugin_name("backend"), exclude=tuple(held_out))
+        packs.export_pack(arm_run.folder / "memory.db", file, filters)
     return file

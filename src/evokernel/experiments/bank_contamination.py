@@ -1,4 +1,4 @@
-"""Does a bank or a pack tell about operators it is to be tried on? Item by item, with the reason, and what values were learned on them."""
+"""Finds the items and value updates of a bank or a pack that reveal held-out operators, each with the reason."""
 
 from __future__ import annotations
 
@@ -11,172 +11,177 @@ from typing import NamedTuple
 from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
-from evokernel.experiments.code_similarity import Kernels
-from evokernel.experiments.pack_contamination import Described, HeldOut
+from evokernel.experiments.code_similarity import KernelIndex
+from evokernel.experiments.pack_contamination import HeldOutOperators, OperatorSource
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import note_id
-from evokernel.memory.ledger import Update
-from evokernel.memory.pack_file import read
-from evokernel.memory.packs import Leaving
+from evokernel.memory.ledger import ValueUpdate
+from evokernel.memory.pack_file import read_pack
+from evokernel.memory.packs import ExportExclusions
 from evokernel.tasks import loader
 
-IS_DATABASE = b"SQLite format 3\0"
-WHY = {
-    "task": "is of this task",
-    "reference": "written for the same reference, at this or another size",
-    "structure": "written for the same operator under other names",
+SQLITE_HEADER = b"SQLite format 3\0"
+MATCH_REASONS = {
+    "task": "belongs to this task",
+    "reference": "was written for the same reference, at this or another size",
+    "structure": "was written for the same operator under other names",
     "quote": "quotes its reference",
-    "kernel": "the same kernel as one written for it",
-    "kin": "made with, or from, an item that tells about it",
+    "kernel": "is a clone of a kernel written for it",
+    "related": "was derived from an item that reveals it, or that item from it",
     "name": "names it",
 }
-"""How it is known that an item tells about an operator, surest first."""
-ALIASES = ("reference", "structure")
+"""How an item reveals an operator, most certain reason first."""
+ALIAS_REASONS = ("reference", "structure")
 
 
-class Operator(NamedTuple):
-    """One that is held out."""
+class HeldOutOperator(NamedTuple):
+    """A held-out operator."""
 
     id: str
     source: str
 
 
-class Memory(NamedTuple):
-    """What a bank or a pack holds."""
+class MemoryContents(NamedTuple):
+    """The content of a bank or a pack."""
 
     items: tuple[MemoryItem, ...]
-    updates: tuple[Update, ...]
+    updates: tuple[ValueUpdate, ...]
 
 
-class Leak(NamedTuple):
-    """An item that tells about a held-out operator."""
+class ContaminationMatch(NamedTuple):
+    """An item that reveals a held-out operator."""
 
     item: str
     task: str | None
     operator: str
-    why: str
-    """A word of `WHY`."""
-    by: str = ""
-    """The other item it is known by."""
-    likeness: float | None = None
-    """Of a kernel: how much of it is in both."""
+    reason: str
+    """A key of `MATCH_REASONS`."""
+    via_item: str = ""
+    """The other item that connects it with the operator."""
+    similarity: float | None = None
+    """For a clone: the share of common n-grams."""
 
 
-class Audit(NamedTuple):
-    """What was found."""
+class ContaminationReport(NamedTuple):
+    """The result of the search for held-out operators."""
 
     operators: tuple[str, ...]
-    """That were looked for."""
-    items: int
-    """That were looked at."""
-    leaks: tuple[Leak, ...]
+    """The held-out operators."""
+    item_count: int
+    """The number of items searched."""
+    matches: tuple[ContaminationMatch, ...]
     updates: dict[str, int]
-    """Updates of values that were learned on an operator, under whatever name."""
+    """Value updates from attempts on each operator, under any name."""
 
     @property
     def is_clean(self) -> bool:
-        return not self.leaks and not self.updates
+        """Whether nothing reveals an operator."""
+        return not self.matches and not self.updates
 
     @property
-    def told(self) -> list[str]:
-        """The operators something is told about."""
-        found = {leak.operator for leak in self.leaks} | self.updates.keys()
-        return [id for id in self.operators if id in found]
+    def revealed_operators(self) -> list[str]:
+        """The operators that items or updates reveal."""
+        revealed_ids = {match.operator for match in self.matches} | self.updates.keys()
+        return [id for id in self.operators if id in revealed_ids]
 
-    def leaving(self) -> Leaving:
-        """What stays behind so that nothing is told."""
-        ids = {name for leak in self.leaks for name in (leak.item, attempt_of(leak.item))}
-        return Leaving(frozenset(aliases(self.leaks)) | frozenset(self.operators), frozenset(ids))
-
-
-def operators(spec: str) -> list[Operator]:
-    """Those that a specification names, as `--tasks` takes it; nothing is run."""
-    return [Operator(file.id, loader.read(file.path)) for file in loader.files(spec)]
+    def export_filter(self) -> ExportExclusions:
+        """Return a filter for exports that excludes everything that reveals an operator."""
+        ids = {name for match in self.matches for name in (match.item, trace_id(match.item))}
+        return ExportExclusions(frozenset(operator_aliases(self.matches)) | frozenset(self.operators), frozenset(ids))
 
 
-def remembered(path: BankLocation) -> Memory:
-    """What a bank or a pack holds; a pack is looked at as it is, whatever its header says."""
+def load_operators(pattern: str) -> list[HeldOutOperator]:
+    """Load the operators that match a pattern as in `--tasks`; their code is not run."""
+    return [HeldOutOperator(file.id, loader.read_source(file.path)) for file in loader.find_task_files(pattern)]
+
+
+def load_memory(path: BankLocation) -> MemoryContents:
+    """Load the content of a bank or a pack; the pack's header is ignored."""
     try:
-        is_bank = isinstance(path, ServerUrl) or starts_like_one(path)
+        is_bank = isinstance(path, ServerUrl) or is_sqlite_file(path)
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; name a memory bank or a pack") from error
+        raise UserError(f"cannot read {path}: {error.strerror}. Name a memory bank or a pack.") from error
     if isinstance(path, Path) and not is_bank:
-        pack = read(path, unsigned=True)
-        return Memory(tuple(held.item for held in pack.items), pack.updates)
-    with Bank.read(path) as bank:
-        return Memory(tuple(entry.item for entry in bank.entries()), tuple(bank.updates()))
+        pack = read_pack(path, allow_modified=True)
+        return MemoryContents(tuple(packed.item for packed in pack.items), pack.updates)
+    with Bank.open_reader(path) as bank:
+        return MemoryContents(tuple(entry.item for entry in bank.find_items()), tuple(bank.list_updates()))
 
 
-def starts_like_one(path: Path) -> bool:
-    """Whether a file is a bank."""
+def is_sqlite_file(path: Path) -> bool:
+    """Whether a file is an SQLite database."""
     with path.open("rb") as file:
-        return file.read(len(IS_DATABASE)) == IS_DATABASE
+        return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
 
 
-def audit(memory: Memory, held_out: Sequence[Described], known: Iterable[Memory] = ()) -> Audit:
-    """Looks at every item. `known` are other memories with kernels of the operators, by which copies are recognised."""
-    looked_for = HeldOut(held_out)
-    found = {leak.item: leak for item in memory.items if (leak := by_content(item, looked_for))}
-    of_them = [(leak.operator, item) for item in memory.items if (leak := found.get(item.id))]
-    of_them += [(told[0], item) for other in known for item in other.items if (told := looked_for.told_by(item))]
-    kernels = Kernels((operator, item.id, item.code) for operator, item in of_them if item.code and item.feasible)
+def check_contamination(
+    memory: MemoryContents, held_out: Sequence[OperatorSource], kernel_sources: Iterable[MemoryContents] = ()
+) -> ContaminationReport:
+    """Search every item. `kernel_sources` are other memories with kernels for the operators, to recognise copies."""
+    operators = HeldOutOperators(held_out)
+    matches = {match.item: match for item in memory.items if (match := match_by_content(item, operators))}
+    revealing_items = [(match.operator, item) for item in memory.items if (match := matches.get(item.id))]
+    for source in kernel_sources:
+        revealing_items += [(content[0], item) for item in source.items if (content := operators.match_item(item))]
+    kernels = KernelIndex((operator, item.id, item.code) for operator, item in revealing_items if item.code and item.feasible)
     for item in memory.items:
-        if item.id not in found and (leak := by_kernel(item, kernels)):
-            found[item.id] = leak
-    add_kin(memory.items, found)
+        if item.id not in matches and (match := match_by_kernel(item, kernels)):
+            matches[item.id] = match
+    add_related_items(memory.items, matches)
     for item in memory.items:
-        if item.id not in found and (leak := by_name(item, looked_for.ids)):
-            found[item.id] = leak
-    leaks = tuple(found[item.id] for item in memory.items if item.id in found)
-    return Audit(tuple(looked_for.ids), len(memory.items), leaks, learned_on(memory.updates, leaks, looked_for.ids))
+        if item.id not in matches and (match := match_by_name(item, operators.ids)):
+            matches[item.id] = match
+    in_order = tuple(matches[item.id] for item in memory.items if item.id in matches)
+    updates = count_value_updates(memory.updates, in_order, operators.ids)
+    return ContaminationReport(tuple(operators.ids), len(memory.items), in_order, updates)
 
 
-def by_content(item: MemoryItem, held_out: HeldOut) -> Leak | None:
-    """By where it comes from, and by the reference it was written for or quotes."""
-    told = held_out.told_by(item)
-    return Leak(item.id, item.task, *told) if told else None
+def match_by_content(item: MemoryItem, held_out: HeldOutOperators) -> ContaminationMatch | None:
+    """Match an item by its task, or by the reference it was written for or quotes."""
+    match = held_out.match_item(item)
+    return ContaminationMatch(item.id, item.task, *match) if match else None
 
 
-def by_kernel(item: MemoryItem, kernels: Kernels) -> Leak | None:
-    """By its code, or the code in its words."""
-    alike = (item.code and kernels.written_as(item.code)) or kernels.quoted_in(item.text)
-    return Leak(item.id, item.task, alike.operator, "kernel", alike.item, alike.likeness) if alike else None
+def match_by_kernel(item: MemoryItem, kernels: KernelIndex) -> ContaminationMatch | None:
+    """Match an item by its code, or by code in its text."""
+    clone = (item.code and kernels.find_clone(item.code)) or kernels.find_quote(item.text)
+    return ContaminationMatch(item.id, item.task, clone.operator, "kernel", clone.item, clone.similarity) if clone else None
 
 
-def add_kin(items: Sequence[MemoryItem], found: dict[str, Leak]) -> None:
-    """The note of a trace, the trace of a note, and what was refined from one of these, directly or not."""
-    kin: dict[str, list[MemoryItem]] = {}
+def add_related_items(items: Sequence[MemoryItem], matches: dict[str, ContaminationMatch]) -> None:
+    """Add the note of a matched trace, the trace of a matched note, and all items refined from them, directly or not."""
+    by_trace: dict[str, list[MemoryItem]] = {}
     for item in items:
-        for attempt in {attempt_of(item.id), item.parent} - {""}:
-            kin.setdefault(attempt, []).append(item)
-    waiting = list(found)
-    for id in waiting:
-        for other in kin.get(attempt_of(id), ()):
-            if other.id not in found:
-                found[other.id] = Leak(other.id, other.task, found[id].operator, "kin", id)
-                waiting.append(other.id)
+        for attempt in {trace_id(item.id), item.parent} - {""}:
+            by_trace.setdefault(attempt, []).append(item)
+    queue = list(matches)
+    for id in queue:
+        for other in by_trace.get(trace_id(id), ()):
+            if other.id not in matches:
+                matches[other.id] = ContaminationMatch(other.id, other.task, matches[id].operator, "related", id)
+                queue.append(other.id)
 
 
-def attempt_of(id: str) -> str:
-    """The trace's id, of a trace or its note."""
+def trace_id(id: str) -> str:
+    """Return the id of the trace that an item is, or that it is a note about."""
     return id.removesuffix(note_id(""))
 
 
-def by_name(item: MemoryItem, ids: Sequence[str]) -> Leak | None:
-    """By its words: what names an operator may well be about it."""
-    words = f"{item.id}\n{item.title}\n{item.text}\n{item.code}\n{item.source}\n{item.parent}"
-    named = (id for id in ids if id in words and re.search(rf"(?<![\w-]){re.escape(id)}(?![\w-])", words))
-    return next((Leak(item.id, item.task, id, "name") for id in named), None)
+def match_by_name(item: MemoryItem, ids: Sequence[str]) -> ContaminationMatch | None:
+    """Match an item whose text contains the operator's id."""
+    text = f"{item.id}\n{item.title}\n{item.text}\n{item.code}\n{item.source}\n{item.parent}"
+    ids_in_text = (id for id in ids if id in text and re.search(rf"(?<![\w-]){re.escape(id)}(?![\w-])", text))
+    return next((ContaminationMatch(item.id, item.task, id, "name") for id in ids_in_text), None)
 
 
-def aliases(leaks: Iterable[Leak]) -> dict[str, str]:
-    """Other names under which operators were worked on."""
-    return {leak.task: leak.operator for leak in leaks if leak.task and leak.why in ALIASES}
+def operator_aliases(matches: Iterable[ContaminationMatch]) -> dict[str, str]:
+    """Return the operators by the other task names that items have for them."""
+    return {match.task: match.operator for match in matches if match.task and match.reason in ALIAS_REASONS}
 
 
-def learned_on(updates: Iterable[Update], leaks: Sequence[Leak], ids: Iterable[str]) -> dict[str, int]:
-    """How many updates of values come from attempts at an operator."""
-    tasks = {**aliases(leaks), **{id: id for id in ids}}
-    attempts = {attempt_of(leak.item): leak.operator for leak in leaks}
-    found = (tasks.get(update.task) or attempts.get(update.trace) for update in updates)
-    return dict(sorted(Counter(filter(None, found)).items()))
+def count_value_updates(updates: Iterable[ValueUpdate], matches: Sequence[ContaminationMatch], ids: Iterable[str]) -> dict[str, int]:
+    """Count the value updates from attempts on each operator."""
+    tasks = {**operator_aliases(matches), **{id: id for id in ids}}
+    attempts = {trace_id(match.item): match.operator for match in matches}
+    operators = (tasks.get(update.task) or attempts.get(update.memory_id) for update in updates)
+    return dict(sorted(Counter(filter(None, operators)).items()))

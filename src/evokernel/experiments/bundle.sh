@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs what was packed, then packs what was found: bring @RESULTS@ back. With arguments: any other command of evokernel.
+# Runs the bundled run and packs its results into @RESULTS@; import that file with 'evokernel bundle import'.
+# With arguments it runs that command of evokernel instead.
 cd "$(dirname "$0")" || exit 1
 export PYTHONPATH="$PWD/src:$PWD/site${PYTHONPATH:+:$PYTHONPATH}"
 PYTHON="${PYTHON:-python3}"

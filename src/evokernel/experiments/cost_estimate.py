@@ -1,4 +1,4 @@
-"""What an experiment will take: attempts counted, time and money by what earlier runs took."""
+"""Estimates the cost of an experiment: it counts attempts, and takes time and money per attempt from earlier runs."""
 
 from __future__ import annotations
 
@@ -12,112 +12,118 @@ from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt, Usage
 from evokernel.core.run import Run
-from evokernel.experiments.runner import Operators, specs
-from evokernel.experiments.spec import Plan
+from evokernel.experiments.runner import TasksByGroup, task_patterns
+from evokernel.experiments.spec import ExperimentSpec
 from evokernel.reports import metrics
 
-Kind = tuple[str, str, str]
-"""Backend, generator, and the model where one is asked."""
+RunKind = tuple[str, str, str]
+"""Backend, generator and model; the model is empty for a generator without one."""
+MAX_GAP_MEDIANS, MAX_GAP_S = 10, 300.0
+"""A gap between two attempts of an active run: at most N times the median gap, or this many seconds if that is more."""
 
 
-LONGEST_GAPS, LONGEST_S = 10, 300.0
-"""What passes between two attempts of a run that is at work, at most: so many times as much as usually, or so many seconds."""
-
-
-class Rate(NamedTuple):
-    """Of one kind of attempt, over all runs that were found."""
+class AttemptRate(NamedTuple):
+    """Cost of attempts of one kind, over all earlier runs."""
 
     attempts: int
-    seconds: float | None
-    """Wall time of an attempt among others, as the runs had it."""
+    seconds_per_attempt: float | None
+    """Wall time per attempt; attempts of one run overlap."""
     usage: Usage
 
 
-class Row(NamedTuple):
-    """One arm or pack, over all seeds."""
+class CostEstimate(NamedTuple):
+    """Estimated cost of one arm or pack, over all seeds."""
 
     name: str
-    what: str
+    part: str
+    """`arm` or `memory pack`."""
     operators: int
     attempts: int
-    """At most, where attempts end with the first feasible kernel."""
-    kind: Kind
-    rate: Rate | None
+    """An upper bound: a run may stop at the first correct kernel."""
+    kind: RunKind
+    rate: AttemptRate | None
 
     @property
     def seconds(self) -> float | None:
-        return self.rate.seconds * self.attempts if self.rate and self.rate.seconds is not None else None
+        """Estimated wall time; None if no earlier run is known."""
+        return self.rate.seconds_per_attempt * self.attempts if self.rate and self.rate.seconds_per_attempt is not None else None
 
     @property
     def cost_usd(self) -> float | None:
-        """0 where no model is called; None where nothing tells."""
+        """0 for a generator without a model; None if the cost is unknown."""
         if not self.rate:
-            return 0.0 if self.kind[1] in OFFLINE else None
+            return 0.0 if self.kind[1] in OFFLINE_GENERATORS else None
         if not self.rate.usage.calls:
             return 0.0
         cost = self.rate.usage.cost_usd
         return None if cost is None else cost / self.rate.attempts * self.attempts
 
 
-OFFLINE = ("sweep", "replay", "script")
-"""Generators that ask no model."""
+OFFLINE_GENERATORS = ("template_search", "replay", "from_files")
+"""Generators that call no model."""
 
 
-def expected(plan: Plan, given: Operators, earlier: Iterable[Path]) -> list[Row]:
-    """A row for every pack and arm."""
-    rates = known(earlier)
-    rows = []
-    for pack in plan.packs:
-        rows.append(row(plan, pack.name, "memory pack", plan.config(pack.settings), specs(given, pack.groups), rates))
-    for arm in plan.arms:
-        if not arm.lacks():
-            rows.append(row(plan, arm.name, "arm", plan.config(arm.settings), specs(given, plan.groups_of(arm)), rates))
-    return rows
+def estimate_costs(spec: ExperimentSpec, tasks: TasksByGroup, earlier_runs: Iterable[Path]) -> list[CostEstimate]:
+    """Estimate the cost of every pack and arm."""
+    rates = measure_rates(earlier_runs)
+    estimates = []
+    for pack in spec.packs:
+        patterns = task_patterns(tasks, pack.groups)
+        estimates.append(estimate_part(spec, pack.name, "memory pack", spec.run_config(pack.settings), patterns, rates))
+    for arm in spec.arms:
+        if not arm.is_missing_setting():
+            patterns = task_patterns(tasks, spec.groups_of_arm(arm))
+            estimates.append(estimate_part(spec, arm.name, "arm", spec.run_config(arm.settings), patterns, rates))
+    return estimates
 
 
-def row(plan: Plan, name: str, what: str, config: RunConfig, tasks: tuple[str, ...], rates: dict[Kind, Rate]) -> Row:
-    kind = kind_of(config)
-    return Row(name, what, len(tasks), plan.seeds * len(tasks) * config.budget, kind, rates.get(kind))
+def estimate_part(
+    spec: ExperimentSpec, name: str, part: str, config: RunConfig, tasks: tuple[str, ...], rates: dict[RunKind, AttemptRate]
+) -> CostEstimate:
+    """Estimate the cost of one pack or arm."""
+    kind = run_kind(config)
+    return CostEstimate(name, part, len(tasks), spec.seeds * len(tasks) * config.budget, kind, rates.get(kind))
 
 
-def kind_of(config: RunConfig) -> Kind:
+def run_kind(config: RunConfig) -> RunKind:
+    """Return the backend, generator and model of a run."""
     return config.plugin_name("backend"), config.plugin_name("generator"), str(config.plugin_settings("generator").get("model", ""))
 
 
-def known(folders: Iterable[Path]) -> dict[Kind, Rate]:
-    """What attempts took in the runs below these folders."""
-    found: dict[Kind, Rate] = {}
-    for run in runs(folders):
+def measure_rates(folders: Iterable[Path]) -> dict[RunKind, AttemptRate]:
+    """Return the cost per attempt of the runs below these folders, by kind."""
+    rates: dict[RunKind, AttemptRate] = {}
+    for run in open_runs(folders):
         attempts = run.attempts()
-        seconds = worked_s(attempts)
+        seconds = active_seconds(attempts)
         if not attempts or seconds is None:
             continue
-        before = found.get(kind_of(run.config), Rate(0, 0.0, Usage()))
-        total = (before.seconds or 0.0) * before.attempts + seconds
+        before = rates.get(run_kind(run.config), AttemptRate(0, 0.0, Usage()))
+        total = (before.seconds_per_attempt or 0.0) * before.attempts + seconds
         count = before.attempts + len(attempts)
-        found[kind_of(run.config)] = Rate(count, total / count, before.usage + metrics.usage(attempts))
-    return found
+        rates[run_kind(run.config)] = AttemptRate(count, total / count, before.usage + metrics.total_usage(attempts))
+    return rates
 
 
-def worked_s(attempts: Sequence[Attempt]) -> float | None:
-    """Seconds between the first and the last finished attempt, without pauses; None when no clock was kept.
+def active_seconds(attempts: Sequence[Attempt]) -> float | None:
+    """Return the seconds between the first and the last finished attempt without pauses; None if no times were recorded.
 
-    A gap between one attempt and the next counts at most as ten times the median gap, or as five minutes where that is more: attempts of
-    a round may end together, and then nothing ends until a model has answered.
+    A gap between two attempts counts at most as ten times the median gap, or as five minutes if that is more: the attempts of a round
+    may finish together, and then no attempt finishes until a model has answered.
     """
     times = sorted(attempt.finished_at for attempt in attempts if attempt.finished_at > 0)
     gaps = [later - earlier for earlier, later in pairwise(times)]
     if not gaps:
         return None
-    most = max(LONGEST_GAPS * median(gaps), LONGEST_S)
-    return sum(min(gap, most) for gap in gaps)
+    longest_gap = max(MAX_GAP_MEDIANS * median(gaps), MAX_GAP_S)
+    return sum(min(gap, longest_gap) for gap in gaps)
 
 
-def runs(folders: Iterable[Path]) -> Iterator[Run]:
-    """Those that can be read."""
+def open_runs(folders: Iterable[Path]) -> Iterator[Run]:
+    """Open the runs below these folders that can be read."""
     for folder in folders:
         for file in sorted(folder.glob("**/run.toml")) if folder.is_dir() else ():
             try:
                 yield Run.open(file.parent)
-            except UserError:  # another version's, or damaged: it tells nothing
+            except UserError:  # damaged, or from another version: skip it
                 continue

@@ -1,7 +1,7 @@
-"""Kernels of a run in place of a model's own operators: is the model still right, and what would it take?
+"""Replaces a model's operators by a run's kernels, checks the model's outputs, and estimates its new latency.
 
-No kernel is loaded here. Each runs as it does when it is judged, in a jailed process of its own, on the tensors the model has at that
-point; torch's function is called as well, for what its result looks like and to say which kernel is off.
+This process loads no kernel: each one runs in its own sandboxed process, as in verification, on the model's tensors at that point. torch's
+function is called as well, for the form of its result and to find the kernel that is wrong.
 """
 
 from __future__ import annotations
@@ -22,238 +22,246 @@ from evokernel.core.protocols import Array
 from evokernel.core.records import Job, Task, Work
 from evokernel.core.run import Run
 from evokernel.reference.arrays import from_array, to_array
-from evokernel.reference.describe import declared, default_tolerance
-from evokernel.reference.extract.calls import Function, Outermost, Watched, call_of
-from evokernel.reference.extract.profiles import Operator, Profile, fixed
-from evokernel.reference.extract.single_call import Alone, alone
+from evokernel.reference.describe import declared_tolerance, default_tolerance
+from evokernel.reference.extract.calls import Function, InterceptedModule, OuterCallMode, canonical_call
+from evokernel.reference.extract.profiles import ModelProfile, Operator, fixed_threads
+from evokernel.reference.extract.single_call import SingleCall, find_single_call
 from evokernel.reference.module import Reference, Sample
-from evokernel.reference.signature import signature
+from evokernel.reference.signature import make_signature
 from evokernel.reports import metrics
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 from evokernel.verify import gates
-from evokernel.verify.compare import FLOATS, Expected, numbers
+from evokernel.verify.compare import FLOATS, ExpectedOutput, decode_values
 from evokernel.verify.tolerance import Tolerance
 from evokernel.verify.trial import Trial
-from evokernel.verify.verifier import scratch
+from evokernel.verify.verifier import scratch_folder
 
 SEEDS = 3
 MEASURED = ("cpu", "wall")
-SEVERAL = "the task is not one call of torch alone"
-NOWHERE = "the model does not call it with these shapes and arguments"
+NOT_SINGLE_CALL = "the task is not a single torch call"
+NOT_CALLED = "the model does not call it with these shapes and arguments"
 
 
-class Told(NamedTuple):
-    """What became of one task of the run."""
+class SubstitutionResult(NamedTuple):
+    """The result of one task of the run."""
 
     task: str
     operator: Operator | None
-    """What it is in the model."""
+    """The operator in the model; None if the model does not call it."""
     attempt: str = ""
-    replaced: int = 0
-    """Calls of one run of the model that the kernel stood in for."""
-    left: int = 0
-    """Calls left to torch although they look the same."""
-    worst: float | None = None
+    replaced_calls: int = 0
+    """Calls in one run of the model that the kernel replaced."""
+    torch_calls: int = 0
+    """Calls of the same shape that torch still computed."""
+    max_error: float | None = None
     """The largest error of a call, in units of its output's root mean square."""
     kernel_s: float | None = None
-    """Per call, where it can be held against times of this machine."""
+    """Time per call; None if it is not comparable with times of this machine."""
     reason: str = ""
-    """Why torch keeps all of it; or how the kernel failed."""
-    failed: bool = False
+    """Why torch computes all calls, or how the kernel failed."""
+    has_failed: bool = False
 
 
-class Checked(NamedTuple):
-    """The model's outputs for one seed."""
+class ModelCheck(NamedTuple):
+    """The check of the model's outputs for one seed."""
 
     seed: int
-    right: bool
-    worst: float
-    """The largest error, as a share of what is allowed; infinite where something is not a number."""
+    is_correct: bool
+    max_error_share: float
+    """The largest error as a share of the tolerance; infinite for a NaN."""
     detail: str = ""
 
 
-class PutBack(NamedTuple):
-    """A model with kernels in it."""
+class SubstitutionReport(NamedTuple):
+    """The results of all kernels, and the model's checks and estimated latency."""
 
-    told: list[Told]
-    checked: list[Checked]
-    seconds: float | None
-    """An estimate from measured parts; None where kernels were timed otherwise, or elsewhere."""
-    why: str = ""
+    results: list[SubstitutionResult]
+    checks: list[ModelCheck]
+    estimated_s: float | None
+    """Estimated latency of the model from measured parts; None if the kernels' times are not comparable."""
+    no_estimate_reason: str = ""
     """Why there is no estimate."""
 
     @property
-    def right(self) -> bool:
-        return bool(self.checked) and all(one.right for one in self.checked) and not any(one.failed for one in self.told)
+    def is_correct(self) -> bool:
+        """Whether the model is correct for all seeds and no kernel failed."""
+        return bool(self.checks) and all(one.is_correct for one in self.checks) and not any(one.has_failed for one in self.results)
 
     @property
-    def replaced(self) -> int:
-        return sum(one.replaced for one in self.told)
+    def replaced_calls(self) -> int:
+        """Calls that kernels replaced in one run of the model."""
+        return sum(one.replaced_calls for one in self.results)
 
 
 @dataclass(eq=False)
-class Installed:
-    """A kernel alive in its process."""
+class InstalledKernel:
+    """A kernel in its running process, with counts of the calls it replaced."""
 
-    tried: Tried
-    match: Alone
+    task_result: TaskResult
+    match: SingleCall
     trial: Trial
     sample: Sample
     outputs: tuple[Array, ...]
-    replaced: int = 0
-    left: int = 0
-    worst: float = 0.0
+    replaced_calls: int = 0
+    torch_calls: int = 0
+    max_error: float = 0.0
     failure: str = ""
 
-    def bind(self) -> None:
-        """Starts it, with room for the task's own shapes, which are the model's."""
+    def start(self) -> None:
+        """Start the process, with buffers for the task's shapes, which are the model's."""
         trial = self.trial
-        if trial.child is None:
-            trial.start([]).wait_ready()
-        assert trial.child
+        if trial.candidate_process is None:
+            trial.start_process([]).wait_ready()
+        assert trial.candidate_process
         assert trial.arena
-        trial.child.load()
-        self.arrays = self.sample.arrays()
-        self.slot = trial.arena.slot(self.arrays, self.outputs)
-        trial.child.bind(self.slot, tuple((number.name, number.kind, number.value) for number in self.sample.scalars))
+        trial.candidate_process.load()
+        self.arrays = self.sample.to_arrays()
+        self.slot = trial.arena.add_slot(self.arrays, self.outputs)
+        trial.candidate_process.bind(self.slot, tuple((number.name, number.kind, number.value) for number in self.sample.scalars))
 
-    def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What the kernel makes of the tensors of a call; it may neither write beside its outputs nor change what it is given."""
+    def run_on(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Run the kernel on the tensors of a call; raise if it writes outside its outputs or changes its inputs."""
         trial = self.trial
-        assert trial.child
+        assert trial.candidate_process
         assert trial.arena
-        inputs = [to_array(array.name, tensors[index]) for array, index in zip(self.arrays, self.match.order)]
-        trial.arena.fill(self.slot, inputs)
-        trial.arena.poison(self.slot)
-        trial.child.left_s = trial.child.timeout_s
-        trial.child.run(self.slot)
-        if wrong := [*trial.arena.trespassed(self.slot), *trial.arena.changed(self.slot, inputs)]:
-            raise CandidateError("out_of_bounds", f"the kernel wrote where it must not: {', '.join(wrong)}")
-        results = trial.arena.results(self.slot)
+        inputs = [to_array(array.name, tensors[index]) for array, index in zip(self.arrays, self.match.tensor_order)]
+        trial.arena.write_inputs(self.slot, inputs)
+        trial.arena.poison_outputs(self.slot)
+        trial.candidate_process.remaining_s = trial.candidate_process.timeout_s
+        trial.candidate_process.run(self.slot)
+        if violations := [*trial.arena.find_stray_writes(self.slot), *trial.arena.find_changed_inputs(self.slot, inputs)]:
+            raise CandidateError("out_of_bounds", f"the kernel wrote to memory it must not change: {', '.join(violations)}")
+        results = trial.arena.copy_outputs(self.slot)
         return [from_array(Array(blank.name, blank.dtype, data)) for blank, data in zip(self.outputs, results)]
 
 
-class Replacing(Outermost):
-    """While it is in force, kernels stand in for the calls they were written for."""
+class CallReplacer(OuterCallMode):
+    """A torch function mode in which kernels replace the calls they were written for."""
 
-    def __init__(self, kernels: Mapping[str, Installed]) -> None:
+    def __init__(self, kernels: Mapping[str, InstalledKernel]) -> None:
         super().__init__()
         self.kernels = kernels
 
-    def called(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = call_of(func, args, kwargs)
+    def handle_call(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = canonical_call(func, args, kwargs)
         kernel = self.kernels.get(call.key) if call else None
         if call is None or kernel is None or kernel.failure:
             return func(*args, **kwargs)
-        if not kernel.match.fits(call):
-            kernel.left += 1
+        if not kernel.match.matches(call):
+            kernel.torch_calls += 1
             return func(*args, **kwargs)
         try:
-            found = kernel.run(call.tensors)
+            kernel_outputs = kernel.run_on(call.tensors)
         except CandidateError as error:
             kernel.failure = f"{error.reason}: {error.detail}"
             return func(*args, **kwargs)
         result = func(*args, **kwargs)
-        kernel.replaced += 1
-        return self.instead(kernel, result, found)
+        kernel.replaced_calls += 1
+        return self.copy_results_into(kernel, result, kernel_outputs)
 
-    def instead(self, kernel: Installed, result: Any, found: Sequence[torch.Tensor]) -> Any:
-        """The kernel's results in the form of torch's: same memory where that was written in place, same order of elements otherwise."""
+    def copy_results_into(self, kernel: InstalledKernel, result: Any, kernel_outputs: Sequence[torch.Tensor]) -> Any:
+        """Copy the kernel's outputs into torch's result, which keeps its structure, memory and strides."""
         leaves, form = tree_flatten(result)
-        places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-        for index, tensor in zip(places, found, strict=True):
-            kernel.worst = max(kernel.worst, distance(tensor, leaves[index]))
+        indices = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        for index, tensor in zip(indices, kernel_outputs, strict=True):
+            kernel.max_error = max(kernel.max_error, call_error(tensor, leaves[index]))
             leaves[index].copy_(tensor)
         return tree_unflatten(leaves, form)
 
 
-def put_back(
-    reference: Reference, source: str, profile: Profile, run: Run, seed: int, told: Callable[[str], None] = lambda _: None
-) -> PutBack:
-    """Puts a run's best kernels into a model and holds its outputs against the plain model's, for several seeds."""
+def substitute_kernels(
+    reference: Reference, source: str, profile: ModelProfile, run: Run, seed: int, report_progress: Callable[[str], None] = lambda _: None
+) -> SubstitutionReport:
+    """Replace operators by a run's best kernels and compare the model's outputs with the original's, for several seeds."""
     operators = {operator.call.key: operator for operator in profile.operators}
-    tried = metrics.of_run(run, run.attempts())
-    with ExitStack() as stack, fixed(profile.threads):
-        kernels: dict[str, Installed] = {}
-        others: list[Told] = []
-        for one in tried:
-            told(f"starting the kernel for {one.task.id}")
-            found = install(one, run, operators, stack)
-            if isinstance(found, Told):
-                others.append(found)
-            elif kernels.setdefault(found.match.key, found) is not found:
-                others.append(Told(one.task.id, operators[found.match.key], reason="an earlier task is the same call"))
-        if not kernels and all(one.operator is None for one in others):
+    task_results = metrics.collect_results(run, run.attempts())
+    with ExitStack() as stack, fixed_threads(profile.threads):
+        kernels: dict[str, InstalledKernel] = {}
+        other_results: list[SubstitutionResult] = []
+        for one in task_results:
+            report_progress(f"starting the kernel for {one.task.id}")
+            installation = install_kernel(one, run, operators, stack)
+            if isinstance(installation, SubstitutionResult):
+                other_results.append(installation)
+            elif kernels.setdefault(installation.match.key, installation) is not installation:
+                operator = operators[installation.match.key]
+                other_results.append(SubstitutionResult(one.task.id, operator, reason="an earlier task is the same call"))
+        if not kernels and all(one.operator is None for one in other_results):
             raise UserError(
-                f"none of the {len(tried)} tasks of {run.folder} is an operator of this model; run the tasks that extract writes"
+                f"none of the {len(task_results)} tasks of {run.folder} is an operator of this model. Run the tasks that 'extract' writes."
             )
-        checked = [check(reference, source, kernels, seed + index, told) for index in range(SEEDS)] if kernels else []
-        rows = [row(kernel, operators[key], run) for key, kernel in kernels.items()] + others
-    return PutBack(rows, checked, *estimated(profile, rows))
+        checks = [check_model(reference, source, kernels, seed + index, report_progress) for index in range(SEEDS)] if kernels else []
+        results = [kernel_result(kernel, operators[key], run) for key, kernel in kernels.items()] + other_results
+    return SubstitutionReport(results, checks, *estimate_model_time(profile, results))
 
 
-def install(tried: Tried, run: Run, operators: Mapping[str, Operator], stack: ExitStack) -> Installed | Told:
-    """The best kernel for a task, built and started; or why torch keeps what it is for."""
-    reference = Reference(tried.task.source, tried.task.id)
+def install_kernel(
+    task_result: TaskResult, run: Run, operators: Mapping[str, Operator], stack: ExitStack
+) -> InstalledKernel | SubstitutionResult:
+    """Build and start the best kernel of a task; return a result with the reason if that is not possible."""
+    task, best = task_result.task, task_result.best
+    reference = Reference(task.source, task.id)
     sample = reference.sample(0)
-    match = alone(reference, sample)
+    match = find_single_call(reference, sample)
     if match is None or match.key not in operators:
-        return Told(tried.task.id, None, reason=SEVERAL if match is None else NOWHERE)
+        return SubstitutionResult(task.id, None, reason=NOT_SINGLE_CALL if match is None else NOT_CALLED)
     operator = operators[match.key]
-    if tried.best is None:
-        return Told(tried.task.id, operator, left=operator.calls, reason="no kernel for it passed all gates")
+    if best is None:
+        return SubstitutionResult(task.id, operator, torch_calls=operator.calls, reason="no kernel for it passed all gates")
     config = run.config
     job = Job(
         backend=config.plugin_name("backend"),
         settings=config.plugin_settings("backend"),
-        task=tried.task,
-        candidate=tried.best.candidate,
+        task=task,
+        candidate=best.candidate,
         timeout_s=config.timeout_s,
         protocol=config.protocol,
         require_sandbox=config.require_sandbox,
     )
     backend = make_plugin("backend", job.backend, **job.settings)
-    if missing := backend.missing():
-        raise UserError(f"backend '{job.backend}' of {run.folder} cannot work here: {missing}")
-    trial = stack.enter_context(Trial(job, backend, stack.enter_context(scratch())))
+    if reason := backend.unavailable_reason():
+        raise UserError(f"backend '{job.backend}' of {run.folder} is unavailable here: {reason}")
+    trial = stack.enter_context(Trial(job, backend, stack.enter_context(scratch_folder())))
     outputs = tuple(to_array(name, tensor) for name, tensor in reference.run(sample))
-    installed = Installed(tried, match, trial, sample, outputs)
+    kernel = InstalledKernel(task_result, match, trial, sample, outputs)
     try:
-        gates.screen(trial)
-        gates.build(trial)
-        installed.bind()
+        gates.screen_candidate(trial)
+        gates.build_candidate(trial)
+        kernel.start()
     except CandidateError as error:
-        reason = f"its kernel cannot be started: {error.reason}: {error.detail}"
-        return Told(tried.task.id, operator, tried.best.id, left=operator.calls, reason=reason, failed=True)
+        reason = f"its kernel could not be started: {error.reason}: {error.detail}"
+        return SubstitutionResult(task.id, operator, best.id, torch_calls=operator.calls, reason=reason, has_failed=True)
     except OSError as error:
-        raise InfraError(f"the kernel for {tried.task.id} cannot be started: {error}") from error
-    return installed
+        raise InfraError(f"the kernel for {task.id} could not be started: {error}") from error
+    return kernel
 
 
-def check(reference: Reference, source: str, kernels: Mapping[str, Installed], seed: int, told: Callable[[str], None]) -> Checked:
-    """The model with kernels against the plain one, by the judge's own yardstick."""
-    told(f"checking the model with seed {seed}")
+def check_model(
+    reference: Reference, source: str, kernels: Mapping[str, InstalledKernel], seed: int, report_progress: Callable[[str], None]
+) -> ModelCheck:
+    """Compare the outputs of the model with kernels with those of the original model, with the verifier's tolerance."""
+    report_progress(f"checking the model with seed {seed}")
     for kernel in kernels.values():
-        kernel.replaced = kernel.left = 0
+        kernel.replaced_calls = kernel.torch_calls = 0
     sample = reference.sample(seed)
-    expected = Tolerance(model_task(reference, source, sample), "strict").expected(reference, "bench", "own", sample)
-    got = reference.run(replace(sample, module=Watched(sample.module, Replacing(kernels))))
-    arrays = [to_array(name, tensor) for name, tensor in got]
-    wrong = [array.name for one, array in zip(expected, arrays, strict=True) if one.difference(array.data)]
-    worst = max(off(one, array) for one, array in zip(expected, arrays, strict=True))
-    return Checked(seed, not wrong, worst, f"wrong: {', '.join(wrong)}" if wrong else "")
+    expected_outputs = Tolerance(model_task(reference, source, sample), "strict").compute_expected(reference, "bench", "own", sample)
+    outputs = reference.run(replace(sample, module=InterceptedModule(sample.module, CallReplacer(kernels))))
+    arrays = [to_array(name, tensor) for name, tensor in outputs]
+    wrong_names = [array.name for one, array in zip(expected_outputs, arrays, strict=True) if one.find_difference(array.data)]
+    max_error = max(error_share(one, array) for one, array in zip(expected_outputs, arrays, strict=True))
+    return ModelCheck(seed, not wrong_names, max_error, f"wrong: {', '.join(wrong_names)}" if wrong_names else "")
 
 
 def model_task(reference: Reference, source: str, sample: Sample) -> Task:
-    """A model as something to be matched; nobody needs its work or other sizes."""
-    found = signature(sample, reference.run(sample))
-    usual = default_tolerance(found)
-    tolerances = [declared(reference, constant, usual) for constant in ("ATOL", "RTOL")]
+    """Return the model as a task for the tolerance; its work and other sizes are not needed."""
+    signature = make_signature(sample, reference.run(sample))
+    default = default_tolerance(signature)
+    tolerances = [declared_tolerance(reference, constant, default) for constant in ("ATOL", "RTOL")]
     return Task(
         id=reference.name,
         family="",
         source=source,
-        signature=found,
+        signature=signature,
         work=Work(flops=0, bytes=0),
         sizes={"bench": {}},
         atol=tolerances[0],
@@ -261,52 +269,54 @@ def model_task(reference: Reference, source: str, sample: Sample) -> Task:
     )
 
 
-def off(expected: Expected, array: Array) -> float:
-    """The largest error of an output, as a share of what is allowed; of integers, the share that is wrong."""
+def error_share(expected: ExpectedOutput, array: Array) -> float:
+    """Return the largest error of an output as a share of the allowed error; for integers, the share of wrong values."""
     if array.dtype not in FLOATS:
         return float(np.mean(array.data != expected.array.data))
-    values, centre = numbers(array.data, array.dtype), expected.centre
+    values, target = decode_values(array.data, array.dtype), expected.target
     with np.errstate(all="ignore"):
-        shares = np.where(values == centre, 0.0, np.abs(values - centre) / expected.slack)
-        same = np.isnan(values) & np.isnan(centre)
-    found = float(np.where(same, 0.0, shares).max(initial=0.0))
-    return found if np.isfinite(found) else float("inf")
+        shares = np.where(values == target, 0.0, np.abs(values - target) / expected.allowed_error)
+        both_nan = np.isnan(values) & np.isnan(target)
+    max_share = float(np.where(both_nan, 0.0, shares).max(initial=0.0))
+    return max_share if np.isfinite(max_share) else float("inf")
 
 
-def distance(got: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The largest error of a call, in units of the root mean square of what torch gives."""
-    exact = wanted.double()
+def call_error(output: torch.Tensor, expected: torch.Tensor) -> float:
+    """Return the largest error of a call, in units of the root mean square of torch's output."""
+    exact = expected.double()
     finite = exact[exact.isfinite()]
-    size = float(finite.square().mean().sqrt()) if finite.numel() else 1.0
-    gaps = torch.where((got == wanted) | (got.isnan() & wanted.isnan()), 0.0, (got.double() - exact).abs())
-    found = float(gaps.max()) / (size or 1.0) if gaps.numel() else 0.0
-    return found if np.isfinite(found) else float("inf")
+    scale = float(finite.square().mean().sqrt()) if finite.numel() else 1.0
+    errors = torch.where((output == expected) | (output.isnan() & expected.isnan()), 0.0, (output.double() - exact).abs())
+    max_error = float(errors.max()) / (scale or 1.0) if errors.numel() else 0.0
+    return max_error if np.isfinite(max_error) else float("inf")
 
 
-def row(kernel: Installed, operator: Operator, run: Run) -> Told:
-    """What became of a kernel."""
-    best, outcome = kernel.tried.best, kernel.tried.outcome
-    is_here = all(making["hardware"] == describe_hardware() for making in run.environments())
-    known = outcome is not None and outcome.clock in MEASURED and is_here and outcome.latency_us
-    return Told(
-        task=kernel.tried.task.id,
+def kernel_result(kernel: InstalledKernel, operator: Operator, run: Run) -> SubstitutionResult:
+    """Return the result of an installed kernel after the checks."""
+    best, outcome = kernel.task_result.best, kernel.task_result.best_outcome
+    is_same_hardware = all(environment["hardware"] == describe_hardware() for environment in run.environments())
+    is_comparable = outcome is not None and outcome.clock in MEASURED and is_same_hardware and outcome.latency_us
+    return SubstitutionResult(
+        task=kernel.task_result.task.id,
         operator=operator,
         attempt=best.id if best else "",
-        replaced=kernel.replaced,
-        left=kernel.left,
-        worst=kernel.worst,
-        kernel_s=outcome.latency_us * 1e-6 if known and outcome and outcome.latency_us else None,
-        reason=kernel.failure or ("" if kernel.replaced else NOWHERE),
-        failed=bool(kernel.failure),
+        replaced_calls=kernel.replaced_calls,
+        torch_calls=kernel.torch_calls,
+        max_error=kernel.max_error,
+        kernel_s=outcome.latency_us * 1e-6 if is_comparable and outcome and outcome.latency_us else None,
+        reason=kernel.failure or ("" if kernel.replaced_calls else NOT_CALLED),
+        has_failed=bool(kernel.failure),
     )
 
 
-def estimated(profile: Profile, rows: Sequence[Told]) -> tuple[float | None, str]:
-    """What the model would take: its own time, less what each kernel saves per call."""
-    replaced = [one for one in rows if one.replaced and one.operator]
-    if not replaced:
-        return None, "no kernel was put back"
-    if any(one.kernel_s is None for one in replaced):
+def estimate_model_time(profile: ModelProfile, results: Sequence[SubstitutionResult]) -> tuple[float | None, str]:
+    """Return the model's estimated time, its own minus the savings of each kernel; or None and the reason."""
+    active = [one for one in results if one.replaced_calls and one.operator]
+    if not active:
+        return None, "no kernel replaced a call"
+    if any(one.kernel_s is None for one in active):
         return None, "not comparable: the kernels' times are estimates for another device, or were measured on another machine"
-    saved = sum(one.replaced * (one.operator.seconds / one.operator.calls - (one.kernel_s or 0.0)) for one in replaced if one.operator)
-    return profile.seconds - saved, ""
+    saved_s = sum(
+        one.replaced_calls * (one.operator.seconds / one.operator.calls - (one.kernel_s or 0.0)) for one in active if one.operator
+    )
+    return profile.seconds - saved_s, ""

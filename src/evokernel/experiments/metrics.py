@@ -1,4 +1,4 @@
-"""The figures an experiment tells of every operator under every seed; means of them, with intervals, are what its tables show."""
+"""Computes an experiment's metrics for every operator and seed, and their means with confidence intervals for its tables."""
 
 from __future__ import annotations
 
@@ -6,155 +6,184 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import log
 from typing import Literal, NamedTuple
 
-from evokernel.experiments.intervals import Grid, Interval, chance, difference, grid, interval, share_interval
+from evokernel.experiments.intervals import Grid, Interval, bootstrap_interval, build_grid, difference_interval, p_value, share_interval
 from evokernel.reports import formatting
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 
-Figure = Callable[[Tried], float | None]
-Seeds = Mapping[int, Sequence[Tried]]
-LEAST_P = 0.001
-"""What is less likely is not told more exactly."""
+TaskMetric = Callable[[TaskResult], float | None]
+"""Returns the metric's value for one result; None if the result has no value."""
+ResultsBySeed = Mapping[int, Sequence[TaskResult]]
+MIN_REPORTED_P = 0.001
+"""Smaller p values are shown as `p < 0.001`."""
 
 
-class Measure(NamedTuple):
-    """A figure with its name, and how its mean is shown."""
+class Metric(NamedTuple):
+    """A named metric and the format of its mean."""
 
     name: str
-    figure: Figure
+    value_of: TaskMetric
     unit: Literal["share", "ratio", "number"]
-    means: str = ""
 
-    def show(self, found: Interval | None) -> str:
-        return SHOWN[self.unit](found)
+    def format_interval(self, interval: Interval | None) -> str:
+        """Return a mean with its interval as text."""
+        return FORMATTERS[self.unit](interval)
 
-    def of(self, seeds: Seeds) -> Interval | None:
-        return (share_interval if self.unit == "share" else interval)(self.grid(seeds))
+    def mean_interval(self, seeds: ResultsBySeed) -> Interval | None:
+        """Return the mean over operators and seeds with its confidence interval."""
+        return (share_interval if self.unit == "share" else bootstrap_interval)(self.value_grid(seeds))
 
-    def grid(self, seeds: Seeds) -> Grid:
-        return grid(seeds, self.figure)
+    def value_grid(self, seeds: ResultsBySeed) -> Grid:
+        """Return the values of all operators and seeds."""
+        return build_grid(seeds, self.value_of)
 
-    def apart(self, one: Seeds, other: Seeds) -> Apart | None:
-        """Operator by operator and seed by seed; of ratios, the logarithm."""
-        first, second = self.grid(one), self.grid(other)
-        found = difference(first, second)
-        return None if found is None else Apart(found, chance(first - second))
+    def paired_difference(self, one: ResultsBySeed, other: ResultsBySeed) -> PairedDifference | None:
+        """Return the mean difference paired by operator and seed; for ratios, of their logarithms."""
+        first, second = self.value_grid(one), self.value_grid(other)
+        interval = difference_interval(first, second)
+        return None if interval is None else PairedDifference(interval, p_value(first - second))
 
-    def show_apart(self, found: Apart | None) -> str:
+    def format_difference(self, difference: PairedDifference | None) -> str:
         """`+10 points [3 to 17], p = 0.012`."""
-        if found is None:
+        if difference is None:
             return formatting.UNKNOWN
-        text = points(found.by) if self.unit == "share" else self.show(found.by)
-        return text + found.chance
+        text = format_points(difference.interval) if self.unit == "share" else self.format_interval(difference.interval)
+        return text + difference.p_text
 
 
-class Apart(NamedTuple):
-    """How much one arm lies above another, and how often chance would give as much."""
+class PairedDifference(NamedTuple):
+    """The mean difference between two arms with its interval and p value."""
 
-    by: Interval
+    interval: Interval
     p: float | None
+    """None with fewer than two operators."""
 
     @property
-    def chance(self) -> str:
-        """`, p = 0.012`; nothing where there are too few operators."""
+    def p_text(self) -> str:
+        """`, p = 0.012`; an empty text without a p value."""
         if self.p is None:
             return ""
-        return f", p = {self.p:.3f}" if self.p >= LEAST_P else f", p < {LEAST_P}"
+        return f", p = {self.p:.3f}" if self.p >= MIN_REPORTED_P else f", p < {MIN_REPORTED_P}"
 
 
-def share(found: Interval | None) -> str:
+def format_share(interval: Interval | None) -> str:
     """`45 % [38 to 52]`."""
-    return formatting.UNKNOWN if found is None else f"{100 * found.mean:.0f} % [{100 * found.low:.0f} to {100 * found.high:.0f}]"
-
-
-def points(found: Interval) -> str:
-    """`+10 points [3 to 17]`: a difference of shares. An end that is not quite 0 does not look like it."""
-    low, high = (f"{100 * end:z.0f}" if abs(end) >= 0.005 or not end else f"{100 * end:z.1g}" for end in (found.low, found.high))
-    return f"{100 * found.mean:+z.0f} points [{low} to {high}]"
-
-
-def ratio(found: Interval | None) -> str:
-    """`1.20× [1.05 to 1.41]`, of logarithms. An end that is not quite 1 does not look like it."""
-    if found is None:
-        return formatting.UNKNOWN
-    means = found.exp()
-    low, high = (
-        formatting.digits(end) if end == 1 or formatting.digits(end) != "1.00" else f"{end:.3f}" for end in (means.low, means.high)
+    return (
+        formatting.UNKNOWN if interval is None else f"{100 * interval.mean:.0f} % [{100 * interval.low:.0f} to {100 * interval.high:.0f}]"
     )
-    return f"{formatting.ratio(means.mean)} [{low} to {high}]"
 
 
-def number(found: Interval | None) -> str:
+def format_points(interval: Interval) -> str:
+    """`+10 points [3 to 17]`: a difference of shares in percentage points. A bound close to 0 keeps a digit."""
+    low, high = (f"{100 * end:z.0f}" if abs(end) >= 0.005 or not end else f"{100 * end:z.1g}" for end in (interval.low, interval.high))
+    mean = f"{100 * interval.mean:+z.0f}"
+    return f"{mean} point{'s' * (mean not in ('+1', '-1'))} [{low} to {high}]"
+
+
+def format_ratio(interval: Interval | None) -> str:
+    """`1.20× [1.05 to 1.41]`, from logarithms. A bound close to 1 keeps a third digit, so that it is not read as 1."""
+    if interval is None:
+        return formatting.UNKNOWN
+    ratios = interval.exp()
+    low, high = (format_bound(end) for end in (ratios.low, ratios.high))
+    return f"{formatting.format_ratio(ratios.mean)} [{low} to {high}]"
+
+
+def format_bound(ratio: float) -> str:
+    """Return a bound of a ratio; one that differs from 1 is not written as 1.00."""
+    return formatting.format_digits(ratio) if ratio == 1 or formatting.format_digits(ratio) != "1.00" else f"{ratio:.3f}"
+
+
+def format_speed(interval: Interval) -> str:
+    """`1.50× slower [1.05 to 2.10]`, or `1.25× slower [2.00× slower to 2.00× faster]`, from logarithms of speed-ups."""
+    ratios = interval.exp()
+    mean = describe_ratio(ratios.mean)
+    if ratios.high < 1:
+        return f"{mean} [{format_bound(1 / ratios.high)} to {format_bound(1 / ratios.low)}]"
+    if ratios.low > 1:
+        return f"{mean} [{format_bound(ratios.low)} to {format_bound(ratios.high)}]"
+    return f"{mean} [{describe_ratio(ratios.low)} to {describe_ratio(ratios.high)}]"
+
+
+def describe_ratio(speedup: float) -> str:
+    """`1.83× faster`, `6.00× slower`, `equally fast`."""
+    if speedup == 1:
+        return "equally fast"
+    return f"{format_bound(speedup)}× faster" if speedup > 1 else f"{format_bound(1 / speedup)}× slower"
+
+
+def format_number(interval: Interval | None) -> str:
     """`4.12 [3.20 to 5.31]`."""
-    return formatting.UNKNOWN if found is None else f"{found.mean:.2f} [{found.low:.2f} to {found.high:.2f}]"
+    return formatting.UNKNOWN if interval is None else f"{interval.mean:.2f} [{interval.low:.2f} to {interval.high:.2f}]"
 
 
-SHOWN = {"share": share, "ratio": ratio, "number": number}
+FORMATTERS = {"share": format_share, "ratio": format_ratio, "number": format_number}
 
 
-def compiled(rounds: int | None = None) -> Figure:
-    """CR: something compiles within so many attempts."""
-    return lambda tried: float(any(attempt.outcome.is_compiled for attempt in tried.attempts[:rounds]))
+def compiled_within(rounds: int | None = None) -> TaskMetric:
+    """CR: 1 if a candidate compiles within the first `rounds` attempts."""
+    return lambda result: float(any(attempt.outcome.is_compiled for attempt in result.attempts[:rounds]))
 
 
-def feasible(rounds: int | None = None) -> Figure:
-    """Acc: something is feasible within so many attempts, as the loop judged it."""
-    return lambda tried: float(any(attempt.outcome.feasible for attempt in tried.attempts[:rounds]))
+def correct_within(rounds: int | None = None) -> TaskMetric:
+    """Acc: 1 if a candidate passes the loop's verifier within the first `rounds` attempts."""
+    return lambda result: float(any(attempt.outcome.feasible for attempt in result.attempts[:rounds]))
 
 
-def holds(protocol: str) -> Figure:
-    """Acc by another protocol than the loop's, as far as kernels were judged by it; no figure where one that matters was not."""
+def passes_protocol(protocol: str) -> TaskMetric:
+    """Acc under another protocol than the loop's: 1 if a kernel passes; None if a kernel that could pass was not evaluated."""
 
-    def figure(tried: Tried) -> float | None:
-        judged = [final.outcome for final in (*tried.finals.values(), *(tried.others or {}).values())]
-        if any(outcome.feasible and outcome.protocol == protocol for outcome in judged):
+    def value_of(result: TaskResult) -> float | None:
+        outcomes = [final.outcome for final in (*result.reevaluations.values(), *(result.other_protocol_results or {}).values())]
+        if any(outcome.feasible and outcome.protocol == protocol for outcome in outcomes):
             return 1.0
-        is_unseen = tried.solved and not tried.final  # the judge had trouble of its own
-        return None if is_unseen or (protocol == "paper" and tried.others is None) else 0.0
+        is_unevaluated = result.is_solved and not result.best_reevaluation  # an infrastructure failure prevented it
+        return None if is_unevaluated or (protocol == "paper" and result.other_protocol_results is None) else 0.0
 
-    return figure
-
-
-def without(vacuous: Collection[str], figure: Figure) -> Figure:
-    """Of the other operators only."""
-    return lambda tried: None if tried.task.id in vacuous or "vacuous" in tried.task.tags else figure(tried)
+    return value_of
 
 
-def attempts_spent(tried: Tried) -> float:
-    """Up to the first one that the loop found feasible, or all."""
-    return float(next((at for at, made in enumerate(tried.attempts, start=1) if made.outcome.feasible), len(tried.attempts)))
+def exclude_vacuous(vacuous: Collection[str], metric: TaskMetric) -> TaskMetric:
+    """Return the metric without values for vacuous operators."""
+    return lambda result: None if result.task.id in vacuous or "vacuous" in result.task.tags else metric(result)
 
 
-def over(name: str) -> Figure:
-    """The best kernel's speed over a baseline's, as a logarithm."""
+def attempts_to_first_correct(result: TaskResult) -> float:
+    """Return the number of the first attempt that passed the loop's verifier, from 1; the number of attempts if none did."""
+    numbers = (number for number, attempt in enumerate(result.attempts, start=1) if attempt.outcome.feasible)
+    return float(next(numbers, len(result.attempts)))
 
-    def figure(tried: Tried) -> float | None:
-        outcome = tried.outcome
+
+def log_speedup_over(name: str) -> TaskMetric:
+    """Speed-up of the best kernel over a baseline, as a logarithm."""
+
+    def value_of(result: TaskResult) -> float | None:
+        outcome = result.best_outcome
         base = outcome.baseline_latency_us(name) if outcome else None
         return log(base / outcome.latency_us) if outcome and base and outcome.latency_us else None
 
-    return figure
+    return value_of
 
 
-def faster(name: str, p: float = 1.0) -> Figure:
-    """fast_p over correct: 1 where the best kernel is more than p times as fast as a baseline; no figure without a correct one."""
-    return lambda tried: None if (found := over(name)(tried)) is None else float(found > log(p))
+def is_faster_if_correct(name: str, p: float = 1.0) -> TaskMetric:
+    """fast_p of correct operators: 1 if the best kernel is more than p times as fast as the baseline; None without a correct kernel."""
+    return lambda result: None if (speedup := log_speedup_over(name)(result)) is None else float(speedup > log(p))
 
 
-def faster_of_all(name: str, p: float = 1.0) -> Figure:
-    """fast_p over all operators: one without a correct kernel is not faster; no figure for a correct one that was not timed so."""
+def is_faster_of_all(name: str, p: float = 1.0) -> TaskMetric:
+    """fast_p of all operators: 0 for an operator without a correct kernel; None for a correct kernel not timed with this baseline."""
 
-    def figure(tried: Tried) -> float | None:
-        return faster(name, p)(tried) if tried.solved else 0.0
+    def value_of(result: TaskResult) -> float | None:
+        return is_faster_if_correct(name, p)(result) if result.is_solved else 0.0
 
-    return figure
-
-
-def gain(tried: Tried) -> float | None:
-    """First correct to best, as a logarithm; of operators with a further correct kernel."""
-    return log(tried.gain) if tried.gain and len(tried.correct) > 1 else None
+    return value_of
 
 
-def of_the_floor(tried: Tried) -> float | None:
-    """The share of what the device's ceilings allow, as a logarithm."""
-    outcome = tried.outcome
-    return log(tried.floor_us / outcome.latency_us) if outcome and outcome.latency_us and tried.floor_us else None
+def log_gain(result: TaskResult) -> float | None:
+    """Gain from first correct to best kernel, as a logarithm; None for operators with a single correct kernel."""
+    return log(result.gain) if result.gain and len(result.correct_attempts) > 1 else None
+
+
+def log_roofline_share(result: TaskResult) -> float | None:
+    """Share of the roofline that the best kernel reaches, as a logarithm."""
+    outcome = result.best_outcome
+    return log(result.floor_us / outcome.latency_us) if outcome and outcome.latency_us and result.floor_us else None

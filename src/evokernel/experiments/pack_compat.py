@@ -1,4 +1,4 @@
-"""What a pack was made with, against what this machine has."""
+"""Compares the toolchains that made a memory pack with those of this machine."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from evokernel.app.factory import toolchain_versions
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Backend
-from evokernel.memory.pack_file import Header
+from evokernel.memory.pack_file import PackHeader
 
 
-def differences(header: Header) -> Iterator[str]:
-    """One line per backend whose toolchain is another one here, or is not here. Of what nobody noted nothing is said."""
+def toolchain_differences(header: PackHeader) -> Iterator[str]:
+    """Yield one line per backend whose toolchain differs or is unavailable here; nothing for backends without recorded versions."""
     for name in header.backends:
-        noted = [origin.versions for origin in header.runs if origin.backend == name and origin.versions]
-        if not noted:
+        pack_versions = [origin.versions for origin in header.runs if origin.backend == name and origin.versions]
+        if not pack_versions:
             continue
         try:
             backend: Backend = make_plugin("backend", name)
-            missing = backend.unavailable_reason()
-            here = toolchain_versions(backend) if missing is None else {}
+            unavailable_reason = backend.unavailable_reason()
+            local_versions = toolchain_versions(backend) if unavailable_reason is None else {}
         except UserError as error:
-            missing, here = str(error), {}
-        if missing is not None:
-            yield f"backend '{name}', which the pack's kernels are for, cannot work here: {missing}"
+            unavailable_reason, local_versions = str(error), {}
+        if unavailable_reason is not None:
+            yield f"the pack's kernels are for backend '{name}', which is unavailable here: {unavailable_reason}"
             continue
-        others = {
-            part: sorted({versions.get(part, "none") for versions in noted} - {here.get(part, "none")})
-            for part in dict.fromkeys([*here, *(part for versions in noted for part in versions)])
+        differences = {
+            part: sorted({versions.get(part, "none") for versions in pack_versions} - {local_versions.get(part, "none")})
+            for part in dict.fromkeys([*local_versions, *(part for versions in pack_versions for part in versions)])
         }
-        changed = [f"{part} {' and '.join(found)}, here {here.get(part, 'none')}" for part, found in others.items() if found]
-        if changed:
-            yield f"made with another toolchain for '{name}', so that times and values may not hold: {'; '.join(changed)}"
+        texts = [
+            f"{part} {' and '.join(others)}, here {local_versions.get(part, 'none')}" for part, others in differences.items() if others
+        ]
+        if texts:
+            yield f"the pack was made with another toolchain for '{name}', so its latencies and values may not apply: {'; '.join(texts)}"

@@ -1,5 +1,7 @@
-"""Does a memory pack tell about the very operators it is to be tried on? By task, and by content: under another name, at another size,
-with other variables or a line more."""
+"""Refuses a memory pack that contains data on the operators it is evaluated on.
+
+It recognises operators by task, and by content: under another name, at another size, with other variables or an additional line.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,21 @@ from typing import Protocol
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 
-NAMED = 5
-RUN = 4
-"""Tokens in a row that are looked at together."""
-ALIKE, HELD = 0.9, 0.9
-"""Two operators are the same when so many of these runs are in both; and a text holds one when it holds so many of the operator's."""
-FEWEST = 8
-"""Runs of an operator that is looked for in other texts: a shorter one is in many."""
-KNOWN = {"torch", "nn", "F"}
+MAX_NAMED = 5
+NGRAM_LENGTH = 4
+"""Tokens per n-gram."""
+MIN_SIMILARITY, MIN_QUOTED_SHARE = 0.9, 0.9
+"""Two operators are the same if they share this part of their n-grams; a text quotes one if it contains this part of its n-grams."""
+MIN_NGRAMS = 8
+"""Operators with fewer n-grams are not searched for in texts: they occur in many."""
+TORCH_NAMES = {"torch", "nn", "F"}
 COMMENT = re.compile(r"#[^\n]*")
 WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
-Runs = frozenset[tuple[str, ...]]
+Ngrams = frozenset[tuple[str, ...]]
 
 
-class Described(Protocol):
-    """An operator as it is looked for: a Task, or less."""
+class OperatorSource(Protocol):
+    """The part of a task that the search needs."""
 
     @property
     def id(self) -> str: ...
@@ -38,94 +40,98 @@ class Described(Protocol):
     def source(self) -> str: ...
 
 
-def refuse_leaks(pack: Path, items: Iterable[MemoryItem], tasks: Sequence[Described]) -> None:
-    """Raises where a pack holds something about one of the tasks."""
-    if found := leaks(items, tasks):
-        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        raise UserError(f"{pack} tells about what it is to be tried on ({', '.join(found[:NAMED])}{more}): learn one on other operators")
+def refuse_contaminated_pack(pack: Path, items: Iterable[MemoryItem], tasks: Sequence[OperatorSource]) -> None:
+    """Raise if a pack contains data on one of the tasks."""
+    if matches := list_contamination(items, tasks):
+        more = f" and {len(matches) - MAX_NAMED} more" if len(matches) > MAX_NAMED else ""
+        names = f"{', '.join(matches[:MAX_NAMED])}{more}"
+        raise UserError(f"{pack} contains data on operators it is evaluated on ({names}). Learn a pack on other operators.")
 
 
-def leaks(items: Iterable[MemoryItem], tasks: Sequence[Described]) -> list[str]:
-    """The tasks that items came from, whose operator they were written for under whatever name, or whose reference they quote."""
-    held_out = HeldOut(tasks)
-    found: dict[str, None] = {}
+def list_contamination(items: Iterable[MemoryItem], tasks: Sequence[OperatorSource]) -> list[str]:
+    """Return the tasks that items belong to, whose operator they were written for under any name, or whose reference they quote."""
+    held_out = HeldOutOperators(tasks)
+    matches: dict[str, None] = {}
     for item in items:
-        match held_out.told_by(item):
+        match held_out.match_item(item):
             case id, "task":
-                found[id] = None
+                matches[id] = None
             case id, ("reference" | "structure") if item.task:
-                found[f"{id} as {item.task}"] = None
+                matches[f"{id} as {item.task}"] = None
             case id, _:
-                found[f"{id} in {item.id}"] = None
-    return list(found)
+                matches[f"{id} in {item.id}"] = None
+    return list(matches)
 
 
-class HeldOut:
-    """Operators of which nothing is to be told, as they are looked for."""
+class HeldOutOperators:
+    """The operators that a pack must not contain data on, prepared for the search."""
 
-    def __init__(self, tasks: Iterable[Described]) -> None:
-        listed = list(tasks)
-        self.ids = [task.id for task in listed]
-        self.runs = {task.id: model_runs(task.source) for task in listed}
-        self.texts = {without_sizes(task.source): task.id for task in listed}
-        self._seen: dict[str, tuple[str, str] | None] = {}
+    def __init__(self, tasks: Iterable[OperatorSource]) -> None:
+        task_list = list(tasks)
+        self.ids = [task.id for task in task_list]
+        self.ngrams = {task.id: model_ngrams(task.source) for task in task_list}
+        self.texts = {normalize_source(task.source): task.id for task in task_list}
+        self._matches_by_key: dict[str, tuple[str, str] | None] = {}
 
-    def told_by(self, item: MemoryItem) -> tuple[str, str] | None:
-        """The operator an item tells about, and how that is known: `task`, `reference`, `structure` or `quote`."""
-        if item.task in self.runs:
+    def match_item(self, item: MemoryItem) -> tuple[str, str] | None:
+        """Return the operator that an item reveals, and by what: `task`, `reference`, `structure` or `quote`."""
+        if item.task in self.ngrams:
             return item.task, "task"
-        if item.key not in self._seen:
-            self._seen[item.key] = self.written_for(item.key)
-        if found := self._seen[item.key]:
-            return found
-        quoted = quotes(f"{item.title}\n{item.text}\n{item.code}", self.runs)
-        return (quoted, "quote") if quoted else None
+        if item.key not in self._matches_by_key:
+            self._matches_by_key[item.key] = self.match_reference(item.key)
+        if match := self._matches_by_key[item.key]:
+            return match
+        operator = find_quoted_operator(f"{item.title}\n{item.text}\n{item.code}", self.ngrams)
+        return (operator, "quote") if operator else None
 
-    def written_for(self, source: str) -> tuple[str, str] | None:
-        """The operator that a reference is one of."""
+    def match_reference(self, source: str) -> tuple[str, str] | None:
+        """Return the operator that a reference computes."""
         if not source:
             return None
-        if id := self.texts.get(without_sizes(source)):
+        if id := self.texts.get(normalize_source(source)):
             return id, "reference"
-        id = same_operator(source, self.runs)
+        id = find_same_operator(source, self.ngrams)
         return (id, "structure") if id else None
 
 
-def without_sizes(source: str) -> str:
-    """A reference's text whatever its numbers, comments and layout."""
+def normalize_source(source: str) -> str:
+    """Return a reference's source without its numbers, comments and layout."""
     try:
         return re.sub(r"\b\d[\w.]*", "0", ast.unparse(ast.parse(source)))
     except (SyntaxError, ValueError):
         return source
 
 
-def same_operator(source: str, operators: dict[str, Runs]) -> str:
-    """The task whose reference computes what this one does, as far as its text tells; empty where none does."""
-    mine = model_runs(source)
-    for id, theirs in operators.items():
-        if mine and theirs and len(mine & theirs) >= ALIKE * len(mine | theirs):
+def find_same_operator(source: str, operators: dict[str, Ngrams]) -> str:
+    """Return the task whose reference has the same structure; an empty text if there is none."""
+    ngrams = model_ngrams(source)
+    for id, operator in operators.items():
+        if ngrams and operator and len(ngrams & operator) >= MIN_SIMILARITY * len(ngrams | operator):
             return id
     return ""
 
 
-def quotes(text: str, operators: dict[str, Runs]) -> str:
-    """The task whose reference stands in a text."""
+def find_quoted_operator(text: str, operators: dict[str, Ngrams]) -> str:
+    """Return the task whose reference a text quotes; an empty text if there is none."""
     if "forward" not in text and "torch" not in text:
         return ""  # most items are kernels in another language
-    mine = runs(plain_tokens(text))
-    return next((id for id, theirs in operators.items() if len(theirs) >= FEWEST and len(mine & theirs) >= HELD * len(theirs)), "")
+    ngrams = token_ngrams(tokenize_text(text))
+    for id, operator in operators.items():
+        if len(operator) >= MIN_NGRAMS and len(ngrams & operator) >= MIN_QUOTED_SHARE * len(operator):
+            return id
+    return ""
 
 
-def runs(tokens: Iterable[str], length: int = RUN) -> Runs:
-    """Every so many tokens in a row."""
-    listed = list(tokens)
-    return frozenset(zip(*(listed[start:] for start in range(length)), strict=False))
+def token_ngrams(tokens: Iterable[str], length: int = NGRAM_LENGTH) -> Ngrams:
+    """Return all sequences of `length` consecutive tokens."""
+    token_list = list(tokens)
+    return frozenset(zip(*(token_list[start:] for start in range(length)), strict=False))
 
 
-def model_runs(source: str) -> Runs:
-    """What a reference's Model does, statement by statement, without names of its own, numbers, comments and layout.
+def model_ngrams(source: str) -> Ngrams:
+    """Return the n-grams of a reference's Model, statement by statement, without its own names, numbers, comments and layout.
 
-    Nothing of a text that is no reference.
+    The result is empty for a text without a Model.
     """
     try:
         tree = ast.parse(source)
@@ -133,34 +139,35 @@ def model_runs(source: str) -> Runs:
         return frozenset()
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
     functions = [node for node in (model.body if model else ()) if isinstance(node, ast.FunctionDef)]
-    texts = [ast.unparse(statement) for function in functions for statement in function.body if not is_text(statement)]
-    return frozenset().union(*(runs(python_tokens(text)) for text in texts if not text.startswith("super(")))
+    texts = [ast.unparse(statement) for function in functions for statement in function.body if not is_docstring(statement)]
+    return frozenset().union(*(token_ngrams(tokenize_python(text)) for text in texts if not text.startswith("super(")))
 
 
-def python_tokens(text: str) -> Iterator[str]:
+def tokenize_python(text: str) -> Iterator[str]:
+    """Return the anonymized tokens of Python code."""
     kinds = (tokenize.NAME, tokenize.NUMBER, tokenize.OP)
-    return plain(token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type in kinds)
+    return anonymize_tokens(token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type in kinds)
 
 
-def plain_tokens(text: str) -> Iterator[str]:
-    """The same of any text."""
-    return plain(found[0] for found in WORD.finditer(COMMENT.sub("", text)))
+def tokenize_text(text: str) -> Iterator[str]:
+    """Return the anonymized tokens of any text."""
+    return anonymize_tokens(match[0] for match in WORD.finditer(COMMENT.sub("", text)))
 
 
-def plain(tokens: Iterable[str]) -> Iterator[str]:
-    """A name of the writer's own is any name, a number any number; what else follows a dot, and the language's words, stay."""
-    whose = before = ""
+def anonymize_tokens(tokens: Iterable[str]) -> Iterator[str]:
+    """Replace numbers and the code's own names; keep keywords, torch's names and other attributes."""
+    owner = before = ""
     for token in tokens:
         if token[0].isdigit():
             yield "0"
         elif token[0].isalpha() or token[0] == "_":
-            is_theirs = (before == "." and whose != "self") or keyword.iskeyword(token) or token in KNOWN
-            yield token if is_theirs else "name"
+            is_external = (before == "." and owner != "self") or keyword.iskeyword(token) or token in TORCH_NAMES
+            yield token if is_external else "name"
         else:
             yield token
-        whose, before = before, token
+        owner, before = before, token
 
 
-def is_text(node: ast.stmt) -> bool:
-    """A docstring."""
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

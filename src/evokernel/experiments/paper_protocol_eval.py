@@ -1,6 +1,6 @@
-"""The published protocol's number for runs that went by the strict one: what strict refused is judged once more, operator by operator.
+"""Evaluates under the paper protocol the attempts that a strict run rejected, to report the accuracy under both protocols.
 
-Only operators without a feasible kernel are looked at, and only until one of their kernels passes; the runs themselves stay as they are.
+It evaluates only operators without a correct kernel, and stops at the first kernel that passes. The runs themselves are unchanged.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ from evokernel.core.final_results import FinalResult
 from evokernel.core.journal import Journal, append_line
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.engine.final_eval import job
+from evokernel.engine.final_eval import reevaluation_job
 from evokernel.engine.loop import Engine
 from evokernel.experiments.arm_runs import Listener
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 
 log = logging.getLogger(__name__)
-FILE = "looser.jsonl"
+FILE = "paper_eval.jsonl"
 
 
-def refused(tried: Tried) -> list[Attempt]:
-    """Kernels of an operator that compile but failed, of which none was judged by the other protocol and passed; the latest first."""
-    known = tried.others or {}
-    if tried.solved or any(final.outcome.feasible for final in known.values()):
+def rejected_attempts(result: TaskResult) -> list[Attempt]:
+    """Return attempts that compile but failed, latest first; none if the operator is solved or one of them passed the paper protocol."""
+    evaluated = result.other_protocol_results or {}
+    if result.is_solved or any(final.outcome.feasible for final in evaluated.values()):
         return []
-    return [attempt for attempt in reversed(tried.attempts) if attempt.outcome.is_compiled and attempt.id not in known]
+    return [attempt for attempt in reversed(result.attempts) if attempt.outcome.is_compiled and attempt.id not in evaluated]
 
 
-def judged(tries: list[Tried], folder: Path, listen: Listener) -> list[Tried]:
-    """The same operators, with what the published protocol says of kernels that the loop refused."""
-    known = with_others(tries, read(folder))
-    if any(map(refused, known)):
+def evaluate_rejected(task_results: list[TaskResult], folder: Path, listen: Listener) -> list[TaskResult]:
+    """Return the results with the outcomes under the paper protocol of the attempts that the loop rejected."""
+    earlier_results = attach_outcomes(task_results, read_outcomes(folder))
+    if any(map(rejected_attempts, earlier_results)):
         engine = factory.resume_engine(folder)
-        engine.run.config = engine.run.config.model_copy(update={"protocol": "paper"})  # in memory: the run's own stays
+        engine.run.config = engine.run.config.model_copy(update={"protocol": "paper"})  # in memory only: run.toml is unchanged
         try:
-            for tried in known:
-                for final in found(engine, tried):
+            for result in earlier_results:
+                for final in evaluate_task(engine, result):
                     append_line(folder / FILE, final.model_dump_json())
                     listen(engine.run, final)
         finally:
             engine.close()
-    return with_others(tries, read(folder))
+    return attach_outcomes(task_results, read_outcomes(folder))
 
 
-def found(engine: Engine, tried: Tried) -> Iterator[FinalResult]:
-    """Verdicts on one operator's kernels, until one passes."""
-    for attempt in refused(tried):
+def evaluate_task(engine: Engine, result: TaskResult) -> Iterator[FinalResult]:
+    """Evaluate one operator's rejected attempts until one passes."""
+    for attempt in rejected_attempts(result):
         try:
-            outcome = engine.executor.submit(job(engine, tried.task, attempt)).result()
+            outcome = engine.executor.submit(reevaluation_job(engine, result.task, attempt)).result()
         except InfraError as error:
-            log.warning("%s was not judged by the published protocol: %s", attempt.id, error)
+            log.warning("%s was not evaluated under the paper protocol: %s", attempt.id, error)
             continue
-        yield FinalResult(task=tried.task.id, attempt=attempt.id, outcome=outcome, at=engine.clock())
+        yield FinalResult(task=result.task.id, attempt=attempt.id, outcome=outcome, finished_at=engine.clock())
         if outcome.feasible:
             return
 
 
-def read(folder: Path) -> list[FinalResult]:
-    """What was found before."""
+def read_outcomes(folder: Path) -> list[FinalResult]:
+    """Read the outcomes that were evaluated before."""
     path = folder / FILE
     if not path.exists():
         return []
@@ -73,13 +73,17 @@ def read(folder: Path) -> list[FinalResult]:
     try:
         return [FinalResult.model_validate_json(line) for line in path.read_text().splitlines()]
     except ValidationError as error:
-        raise UserError(f"{path} is damaged ({error.errors()[0]['msg']}): remove it, and the same command judges again") from error
+        raise UserError(f"{path} is damaged ({error.errors()[0]['msg']}). Remove it; the same command then evaluates again.") from error
 
 
-def with_others(tries: list[Tried], finals: list[FinalResult]) -> list[Tried]:
-    return [replace(tried, others={final.attempt: final for final in finals if final.task == tried.task.id}) for tried in tries]
+def attach_outcomes(task_results: list[TaskResult], finals: list[FinalResult]) -> list[TaskResult]:
+    """Return the results with the outcomes of the other protocol."""
+    return [
+        replace(result, other_protocol_results={final.attempt: final for final in finals if final.task == result.task.id})
+        for result in task_results
+    ]
 
 
-def is_wanted(run: Run, again: str | None) -> bool:
-    """Where the loop was strict and bests are judged again as published."""
-    return run.config.protocol == "strict" and again == "paper"
+def is_needed(run: Run, final_protocol: str | None) -> bool:
+    """Whether the loop's protocol is strict and the re-evaluation's is the paper's."""
+    return run.config.protocol == "strict" and final_protocol == "paper"

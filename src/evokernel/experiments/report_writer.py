@@ -1,4 +1,4 @@
-"""An experiment's folder: `experiment.md`, `experiment.json`, one self-contained page, and the plots."""
+"""Writes the report of an experiment: `experiment.md`, `experiment.json`, a self-contained page `experiment.html`, and the plots."""
 
 from __future__ import annotations
 
@@ -7,65 +7,70 @@ from collections.abc import Sequence
 
 from evokernel.core.run import atomic_write
 from evokernel.experiments import result_tables
-from evokernel.experiments.plots import drawings
+from evokernel.experiments.plots import draw_plots
 from evokernel.experiments.results import Results
-from evokernel.experiments.summary import summary
-from evokernel.reports.page import template
+from evokernel.experiments.summary import summarize_results
+from evokernel.reports.page import load_template
 from evokernel.reports.plots import Plot
 from evokernel.reports.tables import Table
 
-FOREMOST = ("curve-", "rates-")
-BY_ROUND = ("failures", "roles", "worth", "spent")
+FIRST_PLOTS = ("curve-", "rates-")
+ROUND_PLOTS = ("failures", "roles", "value", "cost")
+RATE_TABLES = ("compiled and correct", "comparison of arms")
 
 
-def write(results: Results) -> list[Table]:
-    """All of them; gives the tables."""
-    folder, tables = results.folder, result_tables.tables(results)
-    plots = drawings(results, folder)
-    atomic_write(folder / "experiment.md", text(results, tables, plots))
-    atomic_write(folder / "experiment.json", json.dumps(result_tables.figures(results) | {"summary": summary(results)}, indent=1) + "\n")
-    atomic_write(folder / "experiment.html", page(results, tables, plots))
+def write_report_folder(results: Results) -> list[Table]:
+    """Write all files of the report and return its tables."""
+    folder, tables = results.folder, result_tables.build_tables(results)
+    plots = draw_plots(results, folder)
+    atomic_write(folder / "experiment.md", render_markdown(results, tables, plots))
+    atomic_write(
+        folder / "experiment.json",
+        json.dumps(result_tables.results_to_json(results) | {"summary": summarize_results(results)}, indent=1) + "\n",
+    )
+    atomic_write(folder / "experiment.html", render_html(results, tables, plots))
     return tables
 
 
-def text(results: Results, tables: Sequence[Table], plots: Sequence[Plot]) -> str:
-    plan = results.plan
-    head = [f"# {plan.title}", "", plan.about, "", *summary(results), "", result_tables.protocol(results), ""]
+def render_markdown(results: Results, tables: Sequence[Table], plots: Sequence[Plot]) -> str:
+    """Return the report as Markdown."""
+    spec = results.spec
+    head = [f"# {spec.title}", "", spec.description, "", *summarize_results(results), "", result_tables.protocol_sentence(results), ""]
     images = [f"![{plot.title}]({plot.name}.svg)\n" for plot in plots]
-    first = [image for plot, image in zip(plots, images) if plot.name.startswith(FOREMOST)]
+    first = [image for plot, image in zip(plots, images) if plot.name.startswith(FIRST_PLOTS)]
     rest = [image for image in images if image not in first]
-    made = [
-        *(f"Made with: {line}." for line in result_tables.versions(results)),
+    ending = [
+        *(f"Environment: {line}." for line in result_tables.environment_lines(results)),
         "",
         *([f"`{results.command}`", ""] if results.command else []),
     ]
-    return "\n".join([*head, *first, *map(markdown, tables), *rest, *made])
+    return "\n".join([*head, *first, *map(table_to_markdown, tables), *rest, *ending])
 
 
-def page(results: Results, tables: Sequence[Table], plots: Sequence[Plot]) -> str:
-    """For a browser, from one file."""
+def render_html(results: Results, tables: Sequence[Table], plots: Sequence[Plot]) -> str:
+    """Return the report as one HTML page."""
     from markupsafe import Markup
 
-    drawn = [(plot, Markup(plot.svg)) for plot in plots]
-    rates = [table for table in tables if table.title.partition(": ")[2] in ("compiled and correct", "arms against each other")]
-    return template("experiment.html.j2").render(
-        plan=results.plan,
-        summary=summary(results),
-        protocol=result_tables.protocol(results),
-        foremost=[pair for pair in drawn if pair[0].name.startswith(FOREMOST)],
-        special=[pair for pair in drawn if not pair[0].name.startswith((*FOREMOST, *BY_ROUND))],
-        by_round=[pair for pair in drawn if pair[0].name in BY_ROUND],
-        rates=rates,
-        tables=[table for table in tables if table not in rates],
+    svg_plots = [(plot, Markup(plot.svg)) for plot in plots]
+    rate_tables = [table for table in tables if table.title.partition(": ")[2] in RATE_TABLES]
+    return load_template("experiment.html.j2").render(
+        spec=results.spec,
+        summary=summarize_results(results),
+        protocol=result_tables.protocol_sentence(results),
+        first_plots=[pair for pair in svg_plots if pair[0].name.startswith(FIRST_PLOTS)],
+        figure_plots=[pair for pair in svg_plots if not pair[0].name.startswith((*FIRST_PLOTS, *ROUND_PLOTS))],
+        round_plots=[pair for pair in svg_plots if pair[0].name in ROUND_PLOTS],
+        rate_tables=rate_tables,
+        other_tables=[table for table in tables if table not in rate_tables],
         command=results.command,
-        versions=result_tables.versions(results),
+        environments=result_tables.environment_lines(results),
         runs=[run.folder.name for run in results.runs],
     )
 
 
-def markdown(table: Table) -> str:
-    """A table with its title and what is to be said of it."""
+def table_to_markdown(table: Table) -> str:
+    """Return a table with its title and caption as Markdown."""
     lines = [f"## {table.title}", ""] if table.title else []
     lines += ["| " + " | ".join(column.name for column in table.columns) + " |", "|---" * len(table.columns) + "|"]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table.shown()]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table.format_rows()]
     return "\n".join([*lines, "", *([table.caption, ""] if table.caption else [])])

@@ -1,160 +1,187 @@
-"""What an experiment found, as tables and as figures for programs: every mean with its interval, arms against each other in pairs."""
+"""Builds the tables of an experiment and its JSON: every mean with its interval, and paired comparisons of arms."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from evokernel.experiments import cost_tables, speed_tables, success_tables
-from evokernel.experiments.figures import LAYOUTS
+from evokernel.experiments.figures import PAPER_FIGURES
 from evokernel.experiments.intervals import Interval
-from evokernel.experiments.metrics import Apart
-from evokernel.experiments.results import Results, baselines
-from evokernel.experiments.success_tables import by_category, category, pairs
+from evokernel.experiments.metrics import PairedDifference, ResultsBySeed
+from evokernel.experiments.results import Results, baseline_names
+from evokernel.experiments.success_tables import category_metrics, iterate_categories, paired_differences
 from evokernel.reports import formatting, round_stats
 from evokernel.reports.tables import Column, Table
 
-MOST_SHOWN = 5
-SAID = {"paper": "as published (paper: atol = rtol = 1e-2, five draws)", "strict": "strict"}
+MAX_MEMORY_ITEMS = 5
+PROTOCOL_TEXTS = {"paper": "paper (atol = rtol = 1e-2, five draws)", "strict": "strict"}
 
 
-def tables(results: Results) -> list[Table]:
-    """The most asked first."""
+def build_tables(results: Results) -> list[Table]:
+    """Return all tables, the most important first."""
     groups = list(results.groups)
-    found = [
+    tables = [
         table
         for group in groups
-        for table in (success_tables.solved(results, group), success_tables.against(results, group), success_tables.sooner(results, group))
+        for table in (
+            success_tables.success_table(results, group),
+            success_tables.comparison_table(results, group),
+            success_tables.success_by_attempts_table(results, group),
+        )
         if table
     ]
-    found += [table for group in groups for table in (speed_tables.table(results, group), speed_tables.fast_table(results, group)) if table]
-    special = LAYOUTS[results.plan.kind].tables(results.first()) if results.plan.kind in LAYOUTS else []
-    if results.plan.kind != "outcomes":  # which has a table of its own
-        found += [table for group in groups if (table := success_tables.categories(results, group))]
-    return [*found, *special, *memories(results), cost_tables.table(results), *not_tried(results), *published(results)]
+    tables += [
+        table
+        for group in groups
+        for table in (speed_tables.speed_table(results, group), speed_tables.fast_p_table(results, group))
+        if table
+    ]
+    figure = PAPER_FIGURES.get(results.spec.kind)
+    if results.spec.kind != "outcomes":  # that figure has its own table by category
+        tables += [table for group in groups if (table := success_tables.category_table(results, group))]
+    return [
+        *tables,
+        *(figure.build_tables(results.first_seed_results()) if figure else []),
+        *memory_tables(results),
+        cost_tables.cost_table(results),
+        *skipped_tables(results),
+        *published_tables(results),
+    ]
 
 
-def published(results: Results) -> list[Table]:
-    """Beside it, what was published."""
-    paper = results.plan.paper
+def published_tables(results: Results) -> list[Table]:
+    """Return the published figures that the specification quotes."""
+    paper = results.spec.paper
     if not paper.get("rows"):
-        return [Table("As published", (Column("what"),), ((str(paper["note"]),),))] if "note" in paper else []
+        return [Table("As published", (Column("note"),), ((str(paper["note"]),),))] if "note" in paper else []
     columns = tuple(Column(str(name)) for name in paper["columns"])
-    return [Table("As published", columns, tuple(tuple(map(str, row)) for row in paper["rows"]), str(paper.get("note", "")))]
+    rows = tuple(tuple(map(str, row)) for row in paper["rows"])
+    abbreviations = {"CR": "compile rate", "Acc": "accuracy, the share of correct operators"}
+    notes = [f"{name}: {text}, in per cent." for name, text in abbreviations.items() if name in paper["columns"]]
+    return [Table("As published", columns, rows, " ".join(filter(None, [str(paper.get("note", "")), *notes])))]
 
 
-def memories(results: Results) -> list[Table]:
-    """What was shown most, and what it was worth."""
+def memory_tables(results: Results) -> list[Table]:
+    """Return the memory items that each arm showed most often, with their values."""
     rows = []
-    for arm, tries in results.first().items():
-        for one in round_stats.shown_most(tries, MOST_SHOWN):
+    for arm, task_results in results.first_seed_results().items():
+        for one in round_stats.most_shown_items(task_results, MAX_MEMORY_ITEMS):
             rows.append((arm, one.id, one.role, one.times, one.operators, one.q1, one.q2))
     columns = (
         Column("arm"),
-        Column("memory"),
-        Column("as"),
-        Column("shown", "count"),
-        Column("to operators", "count"),
-        Column("Q1", "value", means="when it was last shown to a draft"),
-        Column("Q2", "value", means="when it was last shown to a refinement"),
+        Column("memory item"),
+        Column("role", explanation="how the prompt presented the item, most often"),
+        Column("shown", "count", explanation="number of prompts with the item"),
+        Column("operators", "count", explanation="number of operators whose prompts contained it"),
+        Column("Q1", "value", explanation="value for drafting, when a draft last showed the item"),
+        Column("Q2", "value", explanation="value for refining, when a refinement last showed the item"),
     )
-    return [Table("Memories shown most", columns, tuple(rows), "First seed.")] if rows else []
+    return [Table("Memory items shown most", columns, tuple(rows), "First seed only.")] if rows else []
 
 
-def not_tried(results: Results) -> list[Table]:
-    """Arms and operators that were left out, and verdicts that somebody else's trouble kept from being reached."""
-    rows = [*results.left_out.items(), *trouble(results).items(), *odd(results).items()]
-    return [Table("Left out, and to be known", (Column("what"), Column("why")), tuple(rows))] if rows else []
+def skipped_tables(results: Results) -> list[Table]:
+    """Return skipped arms and operators, missing re-evaluations, and warnings about tasks."""
+    rows = [*results.skipped.items(), *missing_reevaluations(results).items(), *task_warnings(results).items()]
+    return [Table("Skipped parts and warnings", (Column("part"), Column("reason")), tuple(rows))] if rows else []
 
 
-def trouble(results: Results) -> dict[str, str]:
-    """Bests without a second judgement."""
-    found = {}
-    for arm, seeds in results.found.items():
-        for seed, tries in seeds.items():
-            names = [tried.task.id for tried in tries if results.again and tried.solved and not tried.final]
+def missing_reevaluations(results: Results) -> dict[str, str]:
+    """Return solved operators whose best kernel has no re-evaluation."""
+    notes = {}
+    for arm, seeds in results.by_arm.items():
+        for seed, task_results in seeds.items():
+            names = [one.task.id for one in task_results if results.final_protocol and one.is_solved and not one.best_reevaluation]
             if names:
-                found[f"{arm}, seed {seed}: {', '.join(names)}"] = "the best kernel could not be judged again; incidents.jsonl says why"
-    return found
+                notes[f"{arm}, seed {seed}: {', '.join(names)}"] = "the best kernel was not re-evaluated; incidents.jsonl has the reason"
+    return notes
 
 
-def odd(results: Results) -> dict[str, str]:
-    """Operators whose figures say less than others'."""
-    tasks = {tried.task.id: tried.task for tries in results.told().values() for tried in tries}
-    found: dict[str, list[str]] = {}
+def task_warnings(results: Results) -> dict[str, str]:
+    """Return operators whose figures are less meaningful, with the reason."""
+    tasks = {result.task.id: result.task for task_results in results.reported_results().values() for result in task_results}
+    ids_by_tag: dict[str, list[str]] = {}
     for id, task in tasks.items():
         for tag in {*task.tags, *(["vacuous"] if id in results.vacuous else [])}:
-            found.setdefault(tag, []).append(id)
-    known = {", ".join(sorted(ids)): formatting.TAGS[tag] for tag, ids in sorted(found.items()) if tag in formatting.TAGS}
-    return {names: f"counted, but {why}" for names, why in known.items()}
+            ids_by_tag.setdefault(tag, []).append(id)
+    explanations = formatting.TAG_EXPLANATIONS
+    return {", ".join(sorted(ids)): f"counted, but {explanations[tag]}" for tag, ids in sorted(ids_by_tag.items()) if tag in explanations}
 
 
-def versions(results: Results) -> list[str]:
-    """What the runs were made with and on; several lines where they differ."""
-    found = set()
+def environment_lines(results: Results) -> list[str]:
+    """Return the toolchain and hardware of the runs; several lines if they differ."""
+    lines = set()
     for run in results.runs:
-        for making in run.environments():
-            found.add(", ".join(f"{name} {value}" for part in making.values() for name, value in sorted(part.items())))
-    return sorted(found)
+        for environment in run.environments():
+            lines.add(", ".join(f"{name} {value}" for part in environment.values() for name, value in sorted(part.items())))
+    return sorted(lines)
 
 
-def protocol(results: Results) -> str:
-    """By what kernels were judged."""
-    loop = f"Runs went by the protocol {SAID[results.loop]}"
-    if not results.again:
-        return f"{loop}; bests were not judged again."
-    return f"{loop}; bests were judged again by {'the same' if results.again == results.loop else SAID[results.again]}."
+def protocol_sentence(results: Results) -> str:
+    """Return a sentence that names the protocols of the loop and of the re-evaluation."""
+    loop = f"Protocol during the runs: {PROTOCOL_TEXTS[results.loop_protocol]}"
+    if not results.final_protocol:
+        return f"{loop}. The best kernels were not re-evaluated."
+    final = "the same protocol" if results.final_protocol == results.loop_protocol else PROTOCOL_TEXTS[results.final_protocol]
+    return f"{loop}. Protocol of the re-evaluation of the best kernels: {final}."
 
 
-def figures(results: Results) -> dict[str, Any]:
-    """For programs."""
+def results_to_json(results: Results) -> dict[str, Any]:
+    """Return all results as a JSON object for other programs."""
     return {
-        "plan": results.plan.model_dump(mode="json"),
+        "spec": results.spec.model_dump(mode="json"),
         "command": results.command,
-        "protocol": {"loop": results.loop, "again": results.again},
-        "groups": {group: of_group(results, group) for group in results.groups},
-        "spent": {cost.name: cost.plain() for cost in cost_tables.costs(results)},
+        "protocol": {"loop": results.loop_protocol, "final": results.final_protocol},
+        "groups": {group: group_to_json(results, group) for group in results.groups},
+        "costs": {cost.name: cost.to_json() for cost in cost_tables.list_costs(results)},
         "vacuous": sorted(results.vacuous),
-        "skipped": {**results.left_out, **trouble(results)},
-        "versions": versions(results),
+        "skipped": {**results.skipped, **missing_reevaluations(results)},
+        "environments": environment_lines(results),
     }
 
 
-def of_group(results: Results, group: str) -> dict[str, Any]:
-    arms = results.arms(group)
-    speed: dict[str, dict[str, Any]] = {arm: {} for arm in arms}
-    for found in speed_tables.speeds(results, group):
-        speed[found.arm][found.over] = found.plain()
+def group_to_json(results: Results, group: str) -> dict[str, Any]:
+    """Return the results of one group."""
+    arms = results.arm_results(group)
+    speeds: dict[str, dict[str, Any]] = {arm: {} for arm in arms}
+    for arm_speed in speed_tables.iterate_speeds(results, group):
+        speeds[arm_speed.arm][arm_speed.baseline] = arm_speed.to_json()
     return {
-        "operators": results.operators(group),
-        "arms": {arm: {measure.name: plain(measure.of(seeds)) for measure in results.rates()} for arm, seeds in arms.items()},
-        "by_attempts": {arm: success_tables.by_attempts(seeds) for arm, seeds in arms.items()},
-        "speed": speed,
+        "operators": results.operator_count(group),
+        "arms": {
+            arm: {metric.name: interval_to_json(metric.mean_interval(seeds)) for metric in results.rate_metrics()}
+            for arm, seeds in arms.items()
+        },
+        "by_attempts": {arm: success_tables.success_by_attempts(seeds) for arm, seeds in arms.items()},
+        "speed": speeds,
         "fast_p": {
-            arm: {formatting.baseline_label([name]): fast(results, arm, name, arms[arm]) for name in of_arm(results, arm)} for arm in arms
+            arm: {formatting.baseline_label([name]): fast_p_to_json(name, arms[arm]) for name in baseline_names(results.attempts[arm])}
+            for arm in arms
         },
         "categories": [
-            {"category": name, "arm": arm, **{key: plain(value) for key, value in category(results, arm, seeds).items()}}
-            for name, arm, seeds in by_category(results, group)
+            {"category": name, "arm": arm, **{key: interval_to_json(value) for key, value in category_metrics(results, arm, seeds).items()}}
+            for name, arm, seeds in iterate_categories(results, group)
         ],
         "pairs": {
-            f"{one} - {other}": {name: apart(value) for name, (_, value) in found.items()}
-            for (one, other), found in pairs(results, group).items()
+            f"{one} - {other}": {name: difference_to_json(value) for name, (_, value) in differences.items()}
+            for (one, other), differences in paired_differences(results, group).items()
         },
     }
 
 
-def of_arm(results: Results, arm: str) -> list[str]:
-    return baselines(results.attempts[arm])
+def fast_p_to_json(baseline: str, seeds: ResultsBySeed) -> dict[str, Any]:
+    """Return the fast_p shares of one arm over one baseline."""
+    by_base = speed_tables.fast_p_shares(baseline, seeds)
+    return {base: {p: interval_to_json(value) for p, value in shares.items()} for base, shares in by_base.items()}
 
 
-def fast(results: Results, arm: str, name: str, seeds: Any) -> dict[str, Any]:
-    found = speed_tables.fast(results, arm, name, seeds)
-    return {of: {p: plain(value) for p, value in shares.items()} for of, shares in found.items()}
+def interval_to_json(value: Any) -> Any:
+    """Return an interval as a JSON object; any other value is unchanged."""
+    return value._asdict() if isinstance(value, Interval) else value
 
 
-def plain(found: Any) -> Any:
-    return found._asdict() if isinstance(found, Interval) else found
-
-
-def apart(found: Apart | None) -> dict[str, Any]:
-    return {"interval": plain(found.by) if found else None, "p": found.p if found else None}
+def difference_to_json(difference: PairedDifference | None) -> dict[str, Any]:
+    """Return a paired difference as a JSON object."""
+    return {
+        "interval": interval_to_json(difference.interval) if difference else None,
+        "p": difference.p if difference else None,
+    }

@@ -1,4 +1,4 @@
-"""What the runs of an experiment left behind, by arm, group and seed."""
+"""Holds the results of an experiment's runs, by arm, group and seed."""
 
 from __future__ import annotations
 
@@ -9,116 +9,116 @@ from pathlib import Path
 
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.experiments.arm_runs import Found
-from evokernel.experiments.metrics import Measure, Seeds, compiled, feasible, holds, without
-from evokernel.experiments.runner import Operators
-from evokernel.experiments.spec import Plan
+from evokernel.experiments.arm_runs import ResultsByArm
+from evokernel.experiments.metrics import Metric, ResultsBySeed, compiled_within, correct_within, exclude_vacuous, passes_protocol
+from evokernel.experiments.runner import TasksByGroup
+from evokernel.experiments.spec import ExperimentSpec
 from evokernel.reports import metrics
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 
 PROTOCOLS = {"paper": "as published (1e-2)", "strict": "strict"}
 
 
 @dataclass(frozen=True)
 class Results:
-    """An experiment that was carried out."""
+    """The results of an experiment, with its specification."""
 
-    plan: Plan
-    found: Found
-    given: Operators
+    spec: ExperimentSpec
+    by_arm: ResultsByArm
+    tasks: TasksByGroup
     folder: Path
     vacuous: frozenset[str] = frozenset()
-    """Operators that something passes for which computes nothing, at one of the two tolerances."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Arms and operators that were not tried, and why."""
+    """Operators that a kernel which computes nothing passes, at the paper's tolerance or the task's own."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Arms and operators that were not run, and why."""
     command: str = ""
-    """What was typed."""
+    """The command line that started the experiment."""
 
     @cached_property
     def groups(self) -> dict[str, set[str]]:
-        """Operators that are told of."""
-        return {name: {task.id for task in self.given[name]} for name in self.plan.told or self.plan.groups}
+        """The ids of the operators in each reported group."""
+        return {name: {task.id for task in self.tasks[name]} for name in self.spec.report_groups or self.spec.groups}
 
     @cached_property
     def attempts(self) -> dict[str, list[Attempt]]:
-        """Of every arm, all seeds together."""
-        return {arm: [attempt for tried in every(seeds) for attempt in tried.attempts] for arm, seeds in self.found.items()}
+        """The attempts of every arm, over all seeds."""
+        return {arm: [attempt for result in flatten_seeds(seeds) for attempt in result.attempts] for arm, seeds in self.by_arm.items()}
 
     @cached_property
-    def packs(self) -> dict[str, list[Tried]]:
-        """What was tried for memory packs, all seeds together."""
-        made: dict[str, list[Tried]] = {}
-        for pack in self.plan.packs:
-            for seed in range(self.plan.seeds):
+    def pack_results(self) -> dict[str, list[TaskResult]]:
+        """The results of the runs that learned the memory packs, over all seeds."""
+        by_pack: dict[str, list[TaskResult]] = {}
+        for pack in self.spec.packs:
+            for seed in range(self.spec.seeds):
                 folder = self.folder / "packs" / f"{pack.name}-{seed}"
                 if (folder / "run.toml").exists():
                     run = Run.open(folder)
-                    made.setdefault(pack.name, []).extend(metrics.of_run(run, run.attempts()))
-        return made
+                    by_pack.setdefault(pack.name, []).extend(metrics.collect_results(run, run.attempts()))
+        return by_pack
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Those of the arms, by name."""
+        """The runs of the arms, sorted by name."""
         return [Run.open(file.parent) for file in sorted(self.folder.glob("*/run.toml"))]
 
-    def arms(self, group: str) -> dict[str, dict[int, list[Tried]]]:
-        """Those that were tried on the whole of a group, with its operators by seed in the group's order: arms are compared by place.
+    def arm_results(self, group: str) -> dict[str, dict[int, list[TaskResult]]]:
+        """Return the arms that were run on all operators of a group, with its results by seed in the group's order.
 
-        A run's own order is another where groups overlap.
+        Comparisons pair results by position, and a run has another order if groups overlap.
         """
-        order = list(dict.fromkeys(task.id for task in self.given[group]))
-        found = {}
-        for arm, seeds in self.found.items():
-            known = {seed: {tried.task.id: tried for tried in tries} for seed, tries in seeds.items()}
-            if known and all(by_id.keys() >= set(order) for by_id in known.values()):
-                found[arm] = {seed: [by_id[id] for id in order] for seed, by_id in known.items()}
-        return found
+        order = list(dict.fromkeys(task.id for task in self.tasks[group]))
+        by_arm = {}
+        for arm, seeds in self.by_arm.items():
+            results_by_id = {seed: {result.task.id: result for result in task_results} for seed, task_results in seeds.items()}
+            if results_by_id and all(by_id.keys() >= set(order) for by_id in results_by_id.values()):
+                by_arm[arm] = {seed: [by_id[id] for id in order] for seed, by_id in results_by_id.items()}
+        return by_arm
 
-    def operators(self, group: str) -> int:
-        """How many an arm was tried on."""
-        return max((len(tries) for seeds in self.arms(group).values() for tries in seeds.values()), default=0)
+    def operator_count(self, group: str) -> int:
+        """Return the number of operators of a group that the arms were run on."""
+        return max((len(task_results) for seeds in self.arm_results(group).values() for task_results in seeds.values()), default=0)
 
-    def first(self) -> dict[str, list[Tried]]:
-        """Every arm's operators that are told of, under the first seed: a timeline is that of one run."""
+    def first_seed_results(self) -> dict[str, list[TaskResult]]:
+        """Return every arm's results on reported operators with the first seed: a timeline shows one run."""
         ids = set().union(*self.groups.values())
-        return {arm: [tried for tried in seeds[min(seeds)] if tried.task.id in ids] for arm, seeds in self.found.items() if seeds}
+        return {arm: [result for result in seeds[min(seeds)] if result.task.id in ids] for arm, seeds in self.by_arm.items() if seeds}
 
-    def told(self) -> dict[str, list[Tried]]:
-        """Every arm's operators that are told of, all seeds together."""
+    def reported_results(self) -> dict[str, list[TaskResult]]:
+        """Return every arm's results on reported operators, over all seeds."""
         ids = set().union(*self.groups.values())
-        return {arm: [tried for tried in every(seeds) if tried.task.id in ids] for arm, seeds in self.found.items()}
+        return {arm: [result for result in flatten_seeds(seeds) if result.task.id in ids] for arm, seeds in self.by_arm.items()}
 
     @property
-    def loop(self) -> str:
-        """The protocol that runs went by."""
-        return self.plan.config({}).protocol
+    def loop_protocol(self) -> str:
+        """The protocol of the verifier during the runs."""
+        return self.spec.run_config({}).protocol
 
     @property
-    def again(self) -> str | None:
-        """The one by which bests were judged again."""
-        return None if self.plan.again is None else str(self.plan.again.get("protocol", self.loop))
+    def final_protocol(self) -> str | None:
+        """The protocol of the re-evaluation; None without one."""
+        return None if self.spec.final_eval is None else str(self.spec.final_eval.get("protocol", self.loop_protocol))
 
-    def rates(self) -> list[Measure]:
-        """CR and Acc, at the first attempt and at the end; by the other protocol, and without vacuous operators."""
-        if self.again and self.again != self.loop:
-            other = [Measure(f"Acc, {PROTOCOLS[self.again]}", holds(self.again), "share")]
+    def rate_metrics(self) -> list[Metric]:
+        """Return the rates to report: CR and Acc in round 1 and at the end, under the other protocol, and without vacuous operators."""
+        if self.final_protocol and self.final_protocol != self.loop_protocol:
+            other = [Metric(f"Acc, {PROTOCOLS[self.final_protocol]}", passes_protocol(self.final_protocol), "share")]
         else:
-            other = [Measure("Acc, judged again", lambda tried: float(tried.solved), "share")] if self.again else []
+            other = [Metric("Acc, re-evaluated", lambda result: float(result.is_solved), "share")] if self.final_protocol else []
         return [
-            Measure("CR, round 1", compiled(1), "share"),
-            Measure("CR", compiled(), "share"),
-            Measure("Acc, round 1", feasible(1), "share"),
-            Measure("Acc", feasible(), "share"),
+            Metric("CR, round 1", compiled_within(1), "share"),
+            Metric("CR", compiled_within(), "share"),
+            Metric("Acc, round 1", correct_within(1), "share"),
+            Metric("Acc", correct_within(), "share"),
             *other,
-            Measure("Acc, not vacuous", without(self.vacuous, feasible()), "share"),
+            Metric("Acc, not vacuous", exclude_vacuous(self.vacuous, correct_within()), "share"),
         ]
 
 
-def every(seeds: Seeds) -> list[Tried]:
-    """Of all seeds."""
-    return [tried for tries in seeds.values() for tried in tries]
+def flatten_seeds(seeds: ResultsBySeed) -> list[TaskResult]:
+    """Return the results of all seeds as one list."""
+    return [result for task_results in seeds.values() for result in task_results]
 
 
-def baselines(attempts: Sequence[Attempt]) -> list[str]:
-    """What kernels were timed beside."""
+def baseline_names(attempts: Sequence[Attempt]) -> list[str]:
+    """Return the baselines that the attempts were timed with."""
     return sorted({name for attempt in attempts for name in attempt.outcome.baseline_us})

@@ -1,100 +1,104 @@
-"""Carries an experiment out: packs are learned, then every arm and seed is a run in its own folder. What is there is not made again."""
+"""Runs an experiment: it learns the memory packs, then runs every arm and seed in its own folder. It keeps existing packs and runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evokernel.app.resources import too_large
+from evokernel.app.resources import memory_shortage
 from evokernel.core.config import merge_settings
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.experiments import paper_protocol_eval
-from evokernel.experiments.arm_runs import Arm, Found, Listener, Study, Table, conduct, learn_pack
-from evokernel.experiments.spec import Learned, Plan, PlannedArm
-from evokernel.reference.task_lint import audit
-from evokernel.reports.metrics import Tried
-from evokernel.tasks.loader import TaskFile, describe, files, home
+from evokernel.experiments.arm_runs import Arm, Listener, ResultsByArm, RunMatrix, Table, learn_pack, run_arms
+from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
+from evokernel.reference.task_lint import lint_task
+from evokernel.reports.metrics import TaskResult
+from evokernel.tasks.loader import TaskFile, describe_task, find_task_files, suites_folder
 
-Operators = Mapping[str, Sequence[TaskFile]]
-"""By group."""
-
-
-def operators(plan: Plan, most: int | None = None) -> dict[str, list[TaskFile]]:
-    """Of every group; with `most`, so many of each, spread over the whole."""
-    found = {}
-    for name, spec in plan.groups.items():
-        tasks = files(spec)
-        count = len(tasks) if most is None else min(most, len(tasks))
-        found[name] = [tasks[number * len(tasks) // count] for number in range(count)]
-    return found
+TasksByGroup = Mapping[str, Sequence[TaskFile]]
+"""Task files by group."""
 
 
-def sifted(given: Operators) -> tuple[dict[str, list[TaskFile]], dict[str, str]]:
-    """The operators that can be tried on this machine; of the others, why not."""
+def select_operators(spec: ExperimentSpec, max_per_group: int | None = None) -> dict[str, list[TaskFile]]:
+    """Return the operators of each group; with `max_per_group`, at most that many, evenly spaced."""
+    selection = {}
+    for name, pattern in spec.groups.items():
+        tasks = find_task_files(pattern)
+        count = len(tasks) if max_per_group is None else min(max_per_group, len(tasks))
+        selection[name] = [tasks[number * len(tasks) // count] for number in range(count)]
+    return selection
+
+
+def filter_runnable(tasks_by_group: TasksByGroup) -> tuple[dict[str, list[TaskFile]], dict[str, str]]:
+    """Return the operators that this machine can run, and for each other operator the reason why not."""
     reasons: dict[str, str] = {}
-    for file in {file.id: file for tasks in given.values() for file in tasks}.values():
+    for file in {file.id: file for tasks in tasks_by_group.values() for file in tasks}.values():
         try:
-            if why := too_large(describe(file)):
-                reasons[file.id] = f"needs {why}"
+            if shortage := memory_shortage(describe_task(file)):
+                reasons[file.id] = f"needs {shortage}"
         except UserError as error:
             reasons[file.id] = str(error)
-    kept = {group: [file for file in tasks if file.id not in reasons] for group, tasks in given.items()}
-    if empty := [group for group, tasks in kept.items() if not tasks]:
-        raise UserError(f"no operator of group '{empty[0]}' can be tried here: {next(iter(reasons.values()))}")
-    return kept, reasons
+    runnable = {group: [file for file in tasks if file.id not in reasons] for group, tasks in tasks_by_group.items()}
+    if empty := [group for group, tasks in runnable.items() if not tasks]:
+        raise UserError(f"this machine can run no operator of group '{empty[0]}': {next(iter(reasons.values()))}")
+    return runnable, reasons
 
 
-def vacuous(given: Operators) -> frozenset[str]:
-    """Operators of yours that something passes for which computes nothing, at the published tolerance or the task's own.
+def find_vacuous(tasks_by_group: TasksByGroup) -> frozenset[str]:
+    """Return your own operators that a kernel which computes nothing passes, at the paper's tolerance or the task's own.
 
-    Of those that come with the package it is known that there is none.
+    The tests of this package show that no shipped operator is vacuous.
     """
-    tasks = [describe(file) for tasks in given.values() for file in tasks if not file.path.is_relative_to(home())]
-    looked = {task.id: audit(task, task.sizes.get("small", {}), thorough=False) for task in tasks}
-    return frozenset(id for id, findings in looked.items() if any(finding.kind == "vacuous" for finding in findings))
+    files = [file for tasks in tasks_by_group.values() for file in tasks if not file.path.is_relative_to(suites_folder())]
+    findings = {task.id: lint_task(task, task.sizes.get("small", {}), thorough=False) for task in map(describe_task, files)}
+    return frozenset(id for id, issues in findings.items() if any(issue.kind == "vacuous" for issue in issues))
 
 
-def specs(given: Operators, groups: Sequence[str]) -> tuple[str, ...]:
-    """What `--tasks` takes for the operators of some groups, each once."""
-    return tuple(dict.fromkeys(spec(task) for group in groups for task in given[group]))
+def task_patterns(tasks_by_group: TasksByGroup, groups: Sequence[str]) -> tuple[str, ...]:
+    """Return patterns for `--tasks` that name the operators of some groups, each once."""
+    return tuple(dict.fromkeys(task_pattern(task) for group in groups for task in tasks_by_group[group]))
 
 
-def spec(task: TaskFile) -> str:
-    """A shipped task by its place in its suite, any other by its file."""
-    if task.path.is_relative_to(home()):
-        return task.path.relative_to(home()).with_suffix("").as_posix()
+def task_pattern(task: TaskFile) -> str:
+    """Return a pattern for `--tasks`: the path within the suites for a shipped task, the file's path otherwise."""
+    if task.path.is_relative_to(suites_folder()):
+        return task.path.relative_to(suites_folder()).with_suffix("").as_posix()
     return str(task.path.absolute())
 
 
-def carry_out(plan: Plan, given: Operators, folder: Path, listen: Listener = lambda run, made: None) -> Found:
-    """Seed by seed, so that all arms have got equally far when it is stopped."""
-    found: Found = {arm.name: {} for arm in plan.arms}
-    for seed in range(plan.seeds):
-        packs = {pack.name: learned(plan, pack, given, folder / "packs", seed, listen) for pack in plan.packs}
-        made = tuple(arm(plan, one, given, packs) for one in plan.arms)
-        study = Study(name=plan.name, tasks=(), arms=made, seeds=(seed,), settings=plan.settings, again=plan.again)
-        for name, by_seed in conduct(study, folder, listen).items():
-            found[name] |= {seed: by_both(plan, tries, folder / f"{name}-{seed}", listen) for seed, tries in by_seed.items()}
-    return found
+def run_experiment(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, listen: Listener = lambda run, record: None) -> ResultsByArm:
+    """Run all arms seed by seed, so that all arms have progressed equally if the experiment is stopped."""
+    results: ResultsByArm = {arm.name: {} for arm in spec.arms}
+    for seed in range(spec.seeds):
+        packs = {pack.name: build_pack(spec, pack, tasks, folder / "packs", seed, listen) for pack in spec.packs}
+        arms = tuple(build_arm(spec, arm, tasks, packs) for arm in spec.arms)
+        matrix = RunMatrix(name=spec.name, tasks=(), arms=arms, seeds=(seed,), settings=spec.settings, final_eval=spec.final_eval)
+        for name, by_seed in run_arms(matrix, folder, listen).items():
+            for seed_of_run, task_results in by_seed.items():
+                results[name][seed_of_run] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed_of_run}", listen)
+    return results
 
 
-def by_both(plan: Plan, tries: list[Tried], folder: Path, listen: Listener) -> list[Tried]:
-    """With the published protocol's verdicts on what a strict loop refused, where it is to be told beside."""
-    is_wanted = plan.again is not None and paper_protocol_eval.is_wanted(Run.open(folder), plan.again.get("protocol"))
-    return paper_protocol_eval.judged(tries, folder, listen) if is_wanted else tries
+def add_paper_outcomes(spec: ExperimentSpec, task_results: list[TaskResult], folder: Path, listen: Listener) -> list[TaskResult]:
+    """Add outcomes under the paper protocol of attempts that the strict loop rejected, if the experiment reports both protocols."""
+    is_needed = spec.final_eval is not None and paper_protocol_eval.is_needed(Run.open(folder), spec.final_eval.get("protocol"))
+    return paper_protocol_eval.evaluate_rejected(task_results, folder, listen) if is_needed else task_results
 
 
-def arm(plan: Plan, planned: PlannedArm, given: Operators, packs: Mapping[str, Path]) -> Arm:
-    tasks = specs(given, plan.groups_of(planned))
-    return Arm(name=planned.name, settings=planned.settings, tasks=tasks, pack=packs.get(planned.pack))
+def build_arm(spec: ExperimentSpec, arm: ArmSpec, tasks: TasksByGroup, packs: Mapping[str, Path]) -> Arm:
+    """Return the runnable form of an arm: with its tasks and the file of its memory pack."""
+    patterns = task_patterns(tasks, spec.groups_of_arm(arm))
+    return Arm(name=arm.name, settings=arm.settings, tasks=patterns, pack=packs.get(arm.pack))
 
 
-def learned(plan: Plan, pack: Learned, given: Operators, folder: Path, seed: int, listen: Listener) -> Path:
-    """The file of a pack, learned with this seed: what memory is worth depends on how it came about, too."""
+def build_pack(spec: ExperimentSpec, pack: PackSpec, tasks: TasksByGroup, folder: Path, seed: int, listen: Listener) -> Path:
+    """Learn a pack with this seed and return its file. Each seed has its own pack, since its content depends on the run."""
     table: Table = {}
-    for more in (plan.settings, pack.settings):
-        merge_settings(table, more)
-    study = Study(name=f"{plan.name}-pack", tasks=specs(given, pack.groups), arms=(Arm(name=pack.name),), seeds=(seed,), settings=table)
-    held_out = [task.id for group in pack.without for task in given[group]]
-    return learn_pack(study, folder, listen, held_out)
+    for settings in (spec.settings, pack.settings):
+        merge_settings(table, settings)
+    matrix = RunMatrix(
+        name=f"{spec.name}-pack", tasks=task_patterns(tasks, pack.groups), arms=(Arm(name=pack.name),), seeds=(seed,), settings=table
+    )
+    held_out = [task.id for group in pack.exclude_groups for task in tasks[group]]
+    return learn_pack(matrix, folder, listen, held_out)

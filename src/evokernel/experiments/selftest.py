@@ -1,7 +1,7 @@
-"""Candidates with a known verdict: cheats the judge must find out, and honest oddities it must let pass.
+"""Runs the verifier's self-test: candidates with a known outcome, both cheats that must fail and unusual kernels that must pass.
 
-A backend ships them in `selftest/<class>/<name>.<ext>`. The first line of each is a comment that says what must come of it:
-`selftest: task=starter/softmax gate=check reason=mismatch,unwritten`; an honest one only names its task.
+A backend ships them in `selftest/<category>/<name>.<ext>`. The first line of each file is a comment with the expected outcome:
+`selftest: task=starter/softmax gate=check reason=mismatch,unwritten`; for a kernel that must pass it only names the task.
 """
 
 from __future__ import annotations
@@ -16,179 +16,186 @@ from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin, plugin_folder
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings
-from evokernel.generators.prompting import file_name
-from evokernel.tasks.loader import files, load
+from evokernel.generators.prompting import candidate_file_name
+from evokernel.tasks.loader import find_task_files, load_tasks
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import REASONS
 
 HONEST = "honest"
-CLASSES = {
-    "not-the-kernel": "has something else do the work",
-    "twins": "is one program when checked and another when timed",
-    "knows-the-answer": "computes less than it was asked to",
-    "output-tricks": "plays with the memory its results go to",
-    "timing": "is fast only on the clock",
-    "patches-the-judge": "changes or reads what judges it",
-    "resources": "takes all there is",
-    "escapes": "reaches out of its process",
-    HONEST: "is unusual, and must pass",
+CATEGORIES = {
+    "not-the-kernel": "lets other code do the work",
+    "switches-behaviour": "behaves differently when checked and when timed",
+    "knows-the-answer": "computes less than the reference",
+    "output-tricks": "misuses the memory of its outputs",
+    "timing": "manipulates the timing",
+    "patches-the-verifier": "changes or reads the verifier",
+    "resources": "exhausts memory, time or processes",
+    "escapes": "accesses something outside its process",
+    HONEST: "is unusual but correct, and must pass",
 }
 TIMEOUT_S = 30.0
 HEADER = re.compile(r"^\s*(?://|#|--|;|/\*)\s*selftest:(?P<words>.*?)(?:\*/)?\s*$")
 EXAMPLE = "selftest: task=starter/softmax gate=check reason=mismatch"
 
 
-class Specimen(NamedTuple):
-    """A candidate, and what must come of it."""
+class SelftestCase(NamedTuple):
+    """A candidate and its expected outcome."""
 
     backend: str
-    kind: str
-    """One of `CLASSES`."""
+    category: str
+    """One of `CATEGORIES`."""
     path: Path
     task: str
     gates: tuple[str, ...] = ()
-    """Those that may stop it; none for an honest one."""
+    """Gates that may reject it; empty for a kernel that must pass."""
     reasons: tuple[str, ...] = ()
     timeout_s: float = TIMEOUT_S
     settings: Settings = {}
 
     @property
     def name(self) -> str:
-        return f"{self.kind}/{self.path.stem}"
+        """Category and file name."""
+        return f"{self.category}/{self.path.stem}"
 
     @property
-    def expected(self) -> str:
+    def expectation(self) -> str:
+        """The expected outcome in words."""
         return f"fails {' or '.join(self.gates)} with {' or '.join(self.reasons)}" if self.gates else "passes"
 
-    def is_judged_rightly(self, outcome: Outcome) -> bool:
-        """An honest one passes; any other fails at a gate and for a reason it names."""
+    def is_expected_outcome(self, outcome: Outcome) -> bool:
+        """Whether a kernel that must pass did, or a cheat failed at an expected gate for an expected reason."""
         failure = outcome.failure
         if failure is None:
             return outcome.feasible and not self.gates
         return failure.gate in self.gates and failure.reason in self.reasons
 
 
-class Finding(NamedTuple):
-    """What the judge made of a specimen."""
+class SelftestResult(NamedTuple):
+    """The outcome of one case."""
 
-    specimen: Specimen
+    case: SelftestCase
     outcome: Outcome | None
-    trouble: str = ""
-    """Why nobody could judge it."""
+    error: str = ""
+    """Why there is no outcome: an infrastructure failure."""
 
     @property
-    def is_right(self) -> bool:
-        return self.outcome is not None and self.specimen.is_judged_rightly(self.outcome)
+    def is_as_expected(self) -> bool:
+        """Whether the outcome is the expected one."""
+        return self.outcome is not None and self.case.is_expected_outcome(self.outcome)
 
     @property
     def actual(self) -> str:
+        """The actual outcome in words."""
         if self.outcome is None:
-            return f"not judged: {self.trouble}"
+            return f"not verified: {self.error}"
         failure = self.outcome.failure
         return f"fails {failure.gate} with {failure.reason}" if failure else "passes"
 
 
-def shipped(backend: str) -> Path:
-    """Where a backend keeps its candidates."""
+def selftest_folder(backend: str) -> Path:
+    """Return the folder with a backend's cases."""
     return plugin_folder("backend", backend) / "selftest"
 
 
-def collect(backend: str, home: Path) -> list[Specimen]:
-    """A folder's candidates that are files of this backend, class by class; an unknown class is refused, and so is a bad first line."""
-    suffix = Path(file_name(find_plugin("backend", backend))).suffix
-    found = []
-    for kind in sorted(path for path in home.iterdir() if path.is_dir() and not path.name.startswith((".", "_"))):
-        files = sorted(path for path in kind.iterdir() if path.suffix == suffix and not path.name.startswith((".", "_")))
-        if kind.name not in CLASSES:
-            raise UserError(f"{kind}: no class '{kind.name}'{did_you_mean(kind.name, list(CLASSES))}; there are: {', '.join(CLASSES)}")
-        found += [read(backend, path) for path in files]
-    order = list(CLASSES)
-    return sorted(found, key=lambda one: (order.index(one.kind), one.path.name))
+def load_cases(backend: str, folder: Path) -> list[SelftestCase]:
+    """Load the cases of this backend in a folder, by category; refuse an unknown category or a malformed first line."""
+    suffix = Path(candidate_file_name(find_plugin("backend", backend))).suffix
+    cases = []
+    for category in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "_"))):
+        files = sorted(path for path in category.iterdir() if path.suffix == suffix and not path.name.startswith((".", "_")))
+        if category.name not in CATEGORIES:
+            hint = did_you_mean(category.name, list(CATEGORIES))
+            raise UserError(f"{category}: unknown category '{category.name}'{hint}. Known: {', '.join(CATEGORIES)}.")
+        cases += [read_case(backend, path) for path in files]
+    order = list(CATEGORIES)
+    return sorted(cases, key=lambda case: (order.index(case.category), case.path.name))
 
 
-def read(backend: str, path: Path) -> Specimen:
-    """A candidate with what its first line says about it."""
+def read_case(backend: str, path: Path) -> SelftestCase:
+    """Read one case and the expected outcome in its first line."""
     try:
-        first = path.read_text().partition("\n")[0]
+        first_line = path.read_text().partition("\n")[0]
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as text: {error}") from error
-    match = HEADER.match(first)
+    match = HEADER.match(first_line)
     if match is None:
         raise UserError(f"{path}: the first line must be a comment such as `{EXAMPLE}`")
-    said: dict[str, str] = {}
+    header: dict[str, str] = {}
     for word in match["words"].split():
         key, equals, value = word.partition("=")
-        if not equals or not value or key in said:
-            raise UserError(f"{path}: '{word}' in the first line; write every word once, as key=value, such as `{EXAMPLE}`")
-        said[key] = value
-    return specimen(backend, path, said)
+        if not equals or not value or key in header:
+            raise UserError(f"{path}: '{word}' in the first line is not valid. Write each key once, as key=value, such as `{EXAMPLE}`.")
+        header[key] = value
+    return parse_case(backend, path, header)
 
 
-def specimen(backend: str, path: Path, said: Mapping[str, str]) -> Specimen:
-    """What the words of a first line mean; each must be known, and none may be missing."""
-    kind, honest = path.parent.name, path.parent.name == HONEST
-    wanted = ("task",) if honest else ("task", "gate", "reason")
-    allowed = [*wanted, "timeout"]
-    for key in said:
-        if key not in allowed and not key.startswith("backend."):
-            raise UserError(f"{path}: no word '{key}' for a candidate in '{kind}'; there are: {', '.join([*allowed, 'backend.SETTING'])}")
-    if lacking := [key for key in wanted if key not in said]:
-        raise UserError(f"{path}: the first line lacks {' and '.join(lacking)}, such as `{EXAMPLE}`")
-    return Specimen(
+def parse_case(backend: str, path: Path, header: Mapping[str, str]) -> SelftestCase:
+    """Build a case from the keys of its first line; unknown and missing keys are refused."""
+    category, is_honest = path.parent.name, path.parent.name == HONEST
+    required_keys = ("task",) if is_honest else ("task", "gate", "reason")
+    known_keys = [*required_keys, "timeout"]
+    for key in header:
+        if key not in known_keys and not key.startswith("backend."):
+            keys = ", ".join([*known_keys, "backend.SETTING"])
+            raise UserError(f"{path}: unknown key '{key}' for a candidate in '{category}'. Known: {keys}.")
+    if missing_keys := [key for key in required_keys if key not in header]:
+        raise UserError(f"{path}: the first line lacks {' and '.join(missing_keys)}. Example: `{EXAMPLE}`.")
+    return SelftestCase(
         backend=backend,
-        kind=kind,
+        category=category,
         path=path,
-        task=said["task"],
-        gates=() if honest else known(path, "gate", said["gate"], [gate.name for gate in GATES]),
-        reasons=() if honest else known(path, "reason", said["reason"], list(REASONS)),
-        timeout_s=seconds(path, said["timeout"]) if "timeout" in said else TIMEOUT_S,
-        settings={key.removeprefix("backend."): literal(value) for key, value in said.items() if key.startswith("backend.")},
+        task=header["task"],
+        gates=() if is_honest else parse_names(path, "gate", header["gate"], [gate.name for gate in GATES]),
+        reasons=() if is_honest else parse_names(path, "reason", header["reason"], list(REASONS)),
+        timeout_s=parse_timeout(path, header["timeout"]) if "timeout" in header else TIMEOUT_S,
+        settings={key.removeprefix("backend."): parse_setting(value) for key, value in header.items() if key.startswith("backend.")},
     )
 
 
-def known(path: Path, what: str, text: str, words: list[str]) -> tuple[str, ...]:
-    """The words of a list, all of them known."""
-    for word in text.split(","):
-        if word not in words:
-            raise UserError(f"{path}: no {what} '{word}'{did_you_mean(word, words)}; there are: {', '.join(words)}")
+def parse_names(path: Path, key: str, text: str, known_names: list[str]) -> tuple[str, ...]:
+    """Parse a comma-separated list; refuse unknown names."""
+    for name in text.split(","):
+        if name not in known_names:
+            raise UserError(f"{path}: unknown {key} '{name}'{did_you_mean(name, known_names)}. Known: {', '.join(known_names)}.")
     return tuple(text.split(","))
 
 
-def seconds(path: Path, text: str) -> float:
-    """A time limit."""
+def parse_timeout(path: Path, text: str) -> float:
+    """Parse a time limit in seconds."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise UserError(f"{path}: timeout={text} must be a number of seconds above 0")
+        raise UserError(f"{path}: timeout={text} must be a number of seconds greater than 0")
     return value
 
 
-def literal(text: str) -> Scalar:
-    """A whole number where it reads as one, the text otherwise."""
+def parse_setting(text: str) -> Scalar:
+    """Return an integer if the text is one, otherwise the text."""
     return int(text) if text.isdecimal() else text
 
 
-def job(specimen: Specimen) -> Job:
-    """What the judge is asked."""
+def make_job(case: SelftestCase) -> Job:
+    """Return the verifier's job for one case."""
     try:
-        make_plugin("backend", specimen.backend, **specimen.settings)
-        if (count := len(files(specimen.task))) != 1:
-            raise UserError(f"task={specimen.task} names {count} tasks; name one")
-        (task,) = load(specimen.task)
+        make_plugin("backend", case.backend, **case.settings)
+        if (count := len(find_task_files(case.task))) != 1:
+            raise UserError(f"task={case.task} matches {count} tasks. Name exactly one.")
+        (task,) = load_tasks(case.task)
     except UserError as error:
-        raise UserError(f"{specimen.path}: {error}") from error
-    candidate = Candidate(backend=specimen.backend, files={file_name(find_plugin("backend", specimen.backend)): specimen.path.read_text()})
-    return Job(backend=specimen.backend, settings=specimen.settings, task=task, candidate=candidate, timeout_s=specimen.timeout_s)
+        raise UserError(f"{case.path}: {error}") from error
+    file_name = candidate_file_name(find_plugin("backend", case.backend))
+    candidate = Candidate(backend=case.backend, files={file_name: case.path.read_text()})
+    return Job(backend=case.backend, settings=case.settings, task=task, candidate=candidate, timeout_s=case.timeout_s)
 
 
-def judged(specimens: Sequence[Specimen], executor: Executor) -> Iterator[Finding]:
-    """Every specimen's finding, as they come in; all first lines and tasks are looked at before the first is judged."""
-    jobs = [job(one) for one in specimens]
-    waiting: dict[Future[Outcome], Specimen] = {executor.submit(asked): one for asked, one in zip(jobs, specimens)}
-    for done in as_completed(waiting):
+def run_cases(cases: Sequence[SelftestCase], executor: Executor) -> Iterator[SelftestResult]:
+    """Yield the result of each case in the order of completion; all cases are parsed before the first one runs."""
+    jobs = [make_job(case) for case in cases]
+    cases_by_future: dict[Future[Outcome], SelftestCase] = {executor.submit(job): case for job, case in zip(jobs, cases)}
+    for future in as_completed(cases_by_future):
         try:
-            yield Finding(waiting[done], done.result())
+            yield SelftestResult(cases_by_future[future], future.result())
         except InfraError as error:
-            yield Finding(waiting[done], None, str(error))
+            yield SelftestResult(cases_by_future[future], None, str(error))

@@ -1,4 +1,4 @@
-"""What an experiment is: a TOML file that says which operators, which arms and how many seeds, and what is to be told of them."""
+"""Reads the TOML file of an experiment: its operators, arms, seeds and settings, and the groups and comparisons it reports."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from evokernel.app.factory import check_plugin_settings
 from evokernel.core.config import RunConfig, apply_override, merge_settings, parse_config, read_toml
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
@@ -20,154 +21,176 @@ Table = dict[str, Any]
 NAME = re.compile(r"[\w.+-]+")
 
 
-class Learned(Record):
-    """A memory pack: what a run on some groups of operators learned."""
+class PackSpec(Record):
+    """A memory pack that a run on some groups of operators learns."""
 
     name: str
     groups: tuple[str, ...]
     settings: Table = {}
-    without: tuple[str, ...] = ()
-    """Groups of which every trace is taken out: those it is tried on."""
+    exclude_groups: tuple[str, ...] = ()
+    """Groups whose items are removed from the pack: those that arms with this pack are evaluated on."""
 
 
-class PlannedArm(Record):
-    """One way to do the same work."""
+class ArmSpec(Record):
+    """One variant of the experiment: its settings and its memory."""
 
     name: str
-    about: str = ""
+    description: str = ""
     groups: tuple[str, ...] = ()
-    """What it is tried on; all groups unless said."""
+    """The groups it is evaluated on; empty: all groups."""
     settings: Table = {}
     pack: str = ""
-    """The memory pack it begins with; without one, with seed knowledge only."""
+    """The memory pack it starts with; empty: it starts with seed knowledge only."""
     needs: str = ""
-    """A setting without which it is left out, and told so, such as `generator.command`."""
+    """A setting such as `generator.command`; the arm is skipped with a notice if the setting is missing."""
 
-    def lacks(self) -> bool:
-        """Whether that setting is not given."""
+    def is_missing_setting(self) -> bool:
+        """Whether the setting that the arm needs is missing."""
         value: Any = self.settings
         for part in self.needs.split(".") if self.needs else ():
             value = value.get(part, {}) if isinstance(value, Mapping) else {}
         return bool(self.needs) and not value
 
 
-class Plan(Record):
-    """A whole experiment. What `[settings]` say holds for every run, and an arm's own win over it."""
+class ExperimentSpec(Record):
+    """An experiment. `[settings]` apply to every run; the settings of an arm or a pack override them."""
 
     name: str = ""
     title: str
-    about: str
+    description: str
     kind: Literal["rates", "outcomes", "transfer", "timeline", "retrieval", "curriculum"] = "rates"
     groups: dict[str, str]
-    """What `--tasks` takes, by the name under which figures are told."""
-    told: tuple[str, ...] = ()
-    """The groups that figures are told of; all unless said."""
+    """Task patterns as in `--tasks`, by the group's name in reports."""
+    report_groups: tuple[str, ...] = ()
+    """The groups that the report covers; empty: all groups."""
     seeds: int = Field(default=3, ge=1)
     settings: Table = {}
-    again: Table | None = None
-    """Settings by which bests are judged again when a run is over."""
-    packs: tuple[Learned, ...] = ()
-    arms: tuple[PlannedArm, ...]
-    against: tuple[tuple[str, str], ...] = ()
-    """Arms that are compared, operator by operator and seed by seed."""
+    final_eval: Table | None = None
+    """Settings of the re-evaluation of the best kernels after a run; None: they are not re-evaluated."""
+    packs: tuple[PackSpec, ...] = ()
+    arms: tuple[ArmSpec, ...]
+    compare: tuple[tuple[str, str], ...] = ()
+    """Pairs of arms to compare, paired by operator and seed."""
     paper: Table = {}
-    """What was published: `columns` and `rows`, and a `note`."""
+    """Published figures: `columns` and `rows`, and a `note`."""
 
     @model_validator(mode="after")
-    def is_whole(self) -> Plan:
-        """Names that are used are defined."""
+    def check_names(self) -> ExperimentSpec:
+        """Check that all names are well formed and that every name in use is defined."""
         names, groups, packs = [arm.name for arm in self.arms], set(self.groups), {pack.name for pack in self.packs}
         if len(set(names)) != len(names) or not all(NAME.fullmatch(name) for name in (*names, *groups, *packs)):
-            raise ValueError("arms, groups and packs need names of letters, digits and .+-_, and arms different ones")
-        for used in (*(arm.groups for arm in self.arms), *(pack.groups + pack.without for pack in self.packs), self.told):
-            if unknown := set(used) - groups:
-                raise ValueError(f"no group '{min(unknown)}'; there are: {', '.join(groups)}")
+            raise ValueError("names of arms, groups and packs consist of letters, digits and .+-_, and names of arms must differ")
+        for names_in_use in (
+            *(arm.groups for arm in self.arms),
+            *(pack.groups + pack.exclude_groups for pack in self.packs),
+            self.report_groups,
+        ):
+            if unknown := set(names_in_use) - groups:
+                raise ValueError(f"group '{min(unknown)}' is not defined; the groups are: {', '.join(groups)}")
         for arm in self.arms:
             if arm.pack and arm.pack not in packs:
-                raise ValueError(f"arm '{arm.name}' begins with pack '{arm.pack}', which is not defined")
-        for pair in self.against:
+                raise ValueError(f"arm '{arm.name}' starts with pack '{arm.pack}', which is not defined")
+        for pair in self.compare:
             if unknown := set(pair) - set(names):
-                raise ValueError(f"no arm '{min(unknown)}'; there are: {', '.join(names)}")
+                raise ValueError(f"arm '{min(unknown)}' is not defined; the arms are: {', '.join(names)}")
         return self
 
-    def groups_of(self, arm: PlannedArm) -> tuple[str, ...]:
+    def groups_of_arm(self, arm: ArmSpec) -> tuple[str, ...]:
+        """Return the groups that an arm is evaluated on."""
         return arm.groups or tuple(self.groups)
 
-    def config(self, more: Mapping[str, Any]) -> RunConfig:
-        """A run's settings, checked."""
+    def run_config(self, overrides: Mapping[str, Any]) -> RunConfig:
+        """Return the validated settings of a run: those of all runs with these overrides."""
         table: Table = {}
-        for given in (self.settings, more):
-            merge_settings(table, given)
+        for settings in (self.settings, overrides):
+            merge_settings(table, settings)
         return parse_config(table)
 
-    def tables(self) -> dict[str, Table]:
-        """The settings of packs and arms, by what they are called."""
+    def settings_tables(self) -> dict[str, Table]:
+        """Return the settings of packs and arms, by the name that error messages use."""
         return {f"pack '{pack.name}'": pack.settings for pack in self.packs} | {f"arm '{arm.name}'": arm.settings for arm in self.arms}
 
 
 @contextmanager
-def named(whose: str) -> Iterator[None]:
-    """What is wrong is said with a name before it."""
+def prefix_errors(prefix: str) -> Iterator[None]:
+    """Put a prefix before the message of a UserError."""
     try:
         yield
     except UserError as error:
-        raise UserError(f"{whose}: {error}") from error
+        raise UserError(f"{prefix}: {error}") from error
 
 
-def shipped() -> dict[str, Path]:
-    """The experiments that come with the package, by name."""
-    home = Path(str(resources.files("evokernel.experiments") / "paper"))
-    return {path.stem: path for path in sorted(home.glob("*.toml"))}
+def shipped_experiments() -> dict[str, Path]:
+    """Return the files of the experiments that the package contains, by name."""
+    folder = Path(str(resources.files("evokernel.experiments") / "paper"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def settings_of(table: Table, part: str, name: str, path: Path) -> Table:
-    """An arm's or a pack's own, in a file that is not checked yet."""
-    listed = table.get(part, [])
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise UserError(f"{path}: {part} is no list of tables: write [[{part}]] above each {part[:-1]}, with a name below it")
-    known = {str(one.get("name", "")): one for one in listed}
-    if name not in known:
-        raise UserError(f"{path} has no {part[:-1]} '{name}'{did_you_mean(name, list(known))}; it has: {', '.join(known) or 'none'}")
-    return settings_in(known[name], path)
+def find_part_settings(table: Table, part: str, name: str, path: Path) -> Table:
+    """Return the settings of one arm or pack in a file that is not validated yet."""
+    parts = table.get(part, [])
+    if not isinstance(parts, list) or not all(isinstance(one, dict) for one in parts):
+        raise UserError(f"{path}: {part} is not a list of tables. Write [[{part}]] above each {part[:-1]}, with its name below.")
+    by_name = {str(one.get("name", "")): one for one in parts}
+    if name not in by_name:
+        raise UserError(f"{path} has no {part[:-1]} '{name}'{did_you_mean(name, list(by_name))}. It has: {', '.join(by_name) or 'none'}.")
+    return ensure_settings_table(by_name[name], path)
 
 
-def settings_in(table: Table, path: Path) -> Table:
-    """What a file says there, or an empty table, to be added to."""
-    found = table.setdefault("settings", {})
-    if not isinstance(found, dict):
-        raise UserError(f"{path}: settings = {found!r} is no table: write settings = {{ key = value }}")
-    return found
+def ensure_settings_table(table: Table, path: Path) -> Table:
+    """Return the settings table of a file or a part of it; create an empty one if there is none."""
+    settings = table.setdefault("settings", {})
+    if not isinstance(settings, dict):
+        raise UserError(f"{path}: settings = {settings!r} is not a table. Write settings = {{ key = value }}.")
+    return settings
 
 
-def by(plan: Plan, protocol: str) -> Plan:
-    """The same with runs that go by one protocol and bests that are judged again by the other."""
+def with_protocol(spec: ExperimentSpec, protocol: str) -> ExperimentSpec:
+    """Return the experiment with this protocol in the loop and the other one in the re-evaluation."""
     other = {"paper": "strict", "strict": "paper"}[protocol]
-    return plan.model_copy(update={"settings": {**plan.settings, "protocol": protocol}, "again": {**(plan.again or {}), "protocol": other}})
+    return spec.model_copy(
+        update={"settings": {**spec.settings, "protocol": protocol}, "final_eval": {**(spec.final_eval or {}), "protocol": other}}
+    )
 
 
-def read(name: str, sets: Sequence[str] = ()) -> Plan:
-    """One of those, or a file; settings of the form `key=value` win over what it says."""
-    known = shipped()
-    path = Path(name) if name.endswith(".toml") else known.get(name)
+def read_spec(name: str, overrides: Sequence[str] = ()) -> ExperimentSpec:
+    """Read a shipped experiment or a TOML file; overrides of the form `key=value` replace its settings."""
+    files = shipped_experiments()
+    path = Path(name) if name.endswith(".toml") else files.get(name)
     if path is None:
-        raise UserError(
-            f"no experiment '{name}'{did_you_mean(name, list(known))}; there are: {', '.join(known)}, or a file of yours (.toml)"
-        )
+        available = f"{', '.join(files)}, or a .toml file of your own"
+        raise UserError(f"no experiment '{name}'{did_you_mean(name, list(files))}. Available: {available}.")
     table = read_toml(path)
-    own = set(Plan.model_fields)
-    for text in sets:
+    spec_keys = set(ExperimentSpec.model_fields)
+    for text in overrides:
         key, _, rest = text.partition(".")
         if key.strip() in ("arms", "packs"):
-            apply_override(settings_of(table, key.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
+            apply_override(find_part_settings(table, key.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
         else:
-            apply_override(table if text.partition("=")[0].strip().partition(".")[0] in own else settings_in(table, path), text)
+            target = table if text.partition("=")[0].strip().partition(".")[0] in spec_keys else ensure_settings_table(table, path)
+            apply_override(target, text)
     try:
-        plan = Plan.model_validate({**table, "name": path.stem})
+        spec = ExperimentSpec.model_validate({**table, "name": path.stem})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
         raise UserError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ').lower()}") from error
-    for whose, settings in plan.tables().items():
-        with named(whose):
-            plan.config(settings)
-    return plan
+    for prefix, settings in spec.settings_tables().items():
+        with prefix_errors(prefix):
+            spec.run_config(settings)
+    return spec
+
+
+def final_eval_config(config: RunConfig, final_eval: Table) -> RunConfig:
+    """Return the settings of a run's re-evaluation."""
+    return parse_config({**config.model_dump(mode="json"), **final_eval})
+
+
+def check_settings(spec: ExperimentSpec) -> None:
+    """Check the plug-in settings of every pack, arm and re-evaluation before anything runs."""
+    for prefix, settings in spec.settings_tables().items():
+        with prefix_errors(prefix):
+            check_plugin_settings(spec.run_config(settings))
+    for arm in spec.arms if spec.final_eval is not None else ():
+        with prefix_errors(f"arm '{arm.name}', re-evaluation"):
+            check_plugin_settings(final_eval_config(spec.run_config(arm.settings), spec.final_eval or {}))

@@ -1,4 +1,4 @@
-"""Tables of an experiment that say how fast kernels are: over every baseline, over the first correct one, and of what the device allows."""
+"""Builds the tables of speed: compared with every baseline, with the first correct kernel, and with the roofline."""
 
 from __future__ import annotations
 
@@ -7,94 +7,131 @@ from math import exp
 from typing import Any, NamedTuple
 
 from evokernel.experiments.intervals import Interval
-from evokernel.experiments.metrics import Figure, Measure, Seeds, faster, faster_of_all, gain, of_the_floor, over, ratio, share
-from evokernel.experiments.results import Results, baselines, every
-from evokernel.experiments.success_tables import counts
+from evokernel.experiments.metrics import (
+    Metric,
+    ResultsBySeed,
+    TaskMetric,
+    format_ratio,
+    format_share,
+    is_faster_if_correct,
+    is_faster_of_all,
+    log_gain,
+    log_roofline_share,
+    log_speedup_over,
+)
+from evokernel.experiments.results import Results, baseline_names, flatten_seeds
+from evokernel.experiments.success_tables import count_phrase
 from evokernel.reports import formatting, metrics
-from evokernel.reports.metrics import FAST_P, Spread
+from evokernel.reports.metrics import FAST_P, Quartiles
 from evokernel.reports.tables import Column, Table
 
-FIRST, FLOOR = "its first correct kernel", "the roofline"
+FIRST_CORRECT, ROOFLINE = "its first correct kernel", "the roofline"
 
 
-class Speed(NamedTuple):
-    """The best kernels of an arm against one thing."""
+class ArmSpeed(NamedTuple):
+    """Speed of an arm's best kernels compared with one baseline."""
 
     arm: str
-    over: str
+    baseline: str
     geomean: Interval
-    spread: Spread
+    """Of logarithms."""
+    quartiles: Quartiles
     is_share: bool
+    """Whether it is the share of the roofline."""
 
-    def row(self) -> tuple[str, ...]:
-        show, means = small_share if self.is_share else formatting.ratio, self.geomean.exp()
-        mean = f"{show(means.mean)} [{show(means.low)} to {show(means.high)}]" if self.is_share else ratio(self.geomean)
-        half = f"{show(self.spread.low)} to {show(self.spread.high)}"
-        return self.arm, self.over, mean, show(self.spread.median), half, str(self.geomean.figures)
+    def table_row(self) -> tuple[str, ...]:
+        """Return the cells of `speed_table`."""
+        format_value, means = format_small_share if self.is_share else formatting.format_ratio, self.geomean.exp()
+        if self.is_share:
+            mean = f"{format_value(means.mean)} [{format_value(means.low)} to {format_value(means.high)}]"
+        else:
+            mean = format_ratio(self.geomean)
+        half = f"{format_value(self.quartiles.low)} to {format_value(self.quartiles.high)}"
+        return self.arm, self.baseline, mean, format_value(self.quartiles.median), half, str(self.geomean.value_count)
 
-    def plain(self) -> dict[str, Any]:
-        return {"geomean": self.geomean.exp()._asdict(), "median": self.spread.median, "quartiles": [self.spread.low, self.spread.high]}
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as a JSON object."""
+        return {
+            "geomean": self.geomean.exp()._asdict(),
+            "median": self.quartiles.median,
+            "quartiles": [self.quartiles.low, self.quartiles.high],
+        }
 
 
-def small_share(value: float) -> str:
-    """`34 %`, `0.021 %`: two digits, however little it is."""
+def format_small_share(value: float) -> str:
+    """`34 %`, `0.021 %`: two significant digits."""
     return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.2g} %"
 
 
-def speeds(results: Results, group: str) -> Iterator[Speed]:
-    """Over every baseline, the first correct kernel and the roofline, as far as there are figures."""
-    for arm, seeds in results.arms(group).items():
-        against: dict[str, Figure] = {formatting.baseline_label([name]): over(name) for name in baselines(results.attempts[arm])}
-        for name, figure in {**against, FIRST: gain, FLOOR: of_the_floor}.items():
-            if found := speed(arm, name, figure, seeds):
-                yield found
+def iterate_speeds(results: Results, group: str) -> Iterator[ArmSpeed]:
+    """Yield every arm's speed compared with each baseline, the first correct kernel and the roofline, if known."""
+    for arm, seeds in results.arm_results(group).items():
+        baselines: dict[str, TaskMetric] = {
+            formatting.baseline_label([name]): log_speedup_over(name) for name in baseline_names(results.attempts[arm])
+        }
+        for name, metric in {**baselines, FIRST_CORRECT: log_gain, ROOFLINE: log_roofline_share}.items():
+            if speed := compute_speed(arm, name, metric, seeds):
+                yield speed
 
 
-def speed(arm: str, name: str, figure: Figure, seeds: Seeds) -> Speed | None:
-    values = [exp(value) for tried in every(seeds) if (value := figure(tried)) is not None]
-    geomean, spread = Measure("", figure, "ratio").of(seeds), metrics.spread(values)
-    return Speed(arm, name, geomean, spread, name == FLOOR) if geomean and spread else None
+def compute_speed(arm: str, name: str, metric: TaskMetric, seeds: ResultsBySeed) -> ArmSpeed | None:
+    """Compute an arm's speed compared with one baseline; None without values."""
+    values = [exp(value) for result in flatten_seeds(seeds) if (value := metric(result)) is not None]
+    geomean, quartiles = Metric("", metric, "ratio").mean_interval(seeds), metrics.quartiles(values)
+    return ArmSpeed(arm, name, geomean, quartiles, name == ROOFLINE) if geomean and quartiles else None
 
 
-def table(results: Results, group: str) -> Table | None:
-    rows = tuple(found.row() for found in speeds(results, group))
+def speed_table(results: Results, group: str) -> Table | None:
+    """Return the speed of each arm's best kernels."""
+    rows = tuple(speed.table_row() for speed in iterate_speeds(results, group))
     columns = (
         Column("arm"),
-        Column("best kernels over"),
-        Column("geometric mean"),
-        Column("median"),
-        Column("middle half"),
-        Column("kernels", means="with a figure, over all seeds"),
+        Column("compared with"),
+        Column("speed-up, geometric mean"),
+        Column("speed-up, median"),
+        Column("speed-up, middle half"),
+        Column("kernels", explanation="number of best kernels with a value, over all seeds"),
     )
-    again = f" Bests as judged again ({results.again})." if results.again else ""
-    roofline = f" Of {FLOOR}: the share of what the device's ceilings allow." if any(row[1] == FLOOR for row in rows) else ""
-    further = f" Over {FIRST}: where there is a further one." if any(row[1] == FIRST for row in rows) else ""
-    note = f"Times: {clock(results)}.{again}{further}{roofline}"
+    reevaluation = f" Outcomes of the re-evaluation ({results.final_protocol})." if results.final_protocol else ""
+    roofline = (
+        f" Compared with {ROOFLINE}: share of the speed that the device's peak rates allow."
+        if any(row[1] == ROOFLINE for row in rows)
+        else ""
+    )
+    further = (
+        f" Compared with {FIRST_CORRECT}: operators with several correct kernels." if any(row[1] == FIRST_CORRECT for row in rows) else ""
+    )
+    note = f"Times: {clock_text(results)}. Above 1× the best kernels are faster.{reevaluation}{further}{roofline}"
     return Table(f"{group}: speed of the best kernels", columns, rows, note) if rows else None
 
 
-def clock(results: Results) -> str:
-    return formatting.clock_label(metrics.clocks(attempt for attempts in results.attempts.values() for attempt in attempts))
+def clock_text(results: Results) -> str:
+    """Return the clocks of all attempts."""
+    return formatting.clock_label(metrics.clock_names(attempt for attempts in results.attempts.values() for attempt in attempts))
 
 
-Fast = dict[str, dict[str, Interval | None]]
-"""Of all operators, and of the correct ones: shares by p."""
+FastShares = dict[str, dict[str, Interval | None]]
+"""`all` operators and `correct` ones: shares by p."""
 
 
-def fast(results: Results, arm: str, name: str, seeds: Seeds) -> Fast:
-    """fast_p of an arm over one baseline."""
+def fast_p_shares(baseline: str, seeds: ResultsBySeed) -> FastShares:
+    """Return fast_p of an arm over one baseline."""
     return {
-        "all": {f"{p:g}": Measure("", faster_of_all(name, p), "share").of(seeds) for p in FAST_P},
-        "correct": {f"{p:g}": Measure("", faster(name, p), "share").of(seeds) for p in FAST_P},
+        "all": {f"{p:g}": Metric("", is_faster_of_all(baseline, p), "share").mean_interval(seeds) for p in FAST_P},
+        "correct": {f"{p:g}": Metric("", is_faster_if_correct(baseline, p), "share").mean_interval(seeds) for p in FAST_P},
     }
 
 
-def fast_table(results: Results, group: str) -> Table | None:
+def fast_p_table(results: Results, group: str) -> Table | None:
+    """Return fast_p of each arm over each baseline."""
     rows = []
-    for arm, seeds in results.arms(group).items():
-        for name in baselines(results.attempts[arm]):
-            for of, shares in fast(results, arm, name, seeds).items():
-                rows.append((arm, formatting.baseline_label([name]), of, *map(share, shares.values())))
-    columns = (Column("arm"), Column("p times as fast as"), Column("of"), *(Column(f"> {p:g}×") for p in FAST_P))
-    note = f"{counts(results, group)}; all: of all operators; correct: of those with a correct kernel."
+    for arm, seeds in results.arm_results(group).items():
+        for name in baseline_names(results.attempts[arm]):
+            for base, shares in fast_p_shares(name, seeds).items():
+                rows.append((arm, formatting.baseline_label([name]), base, *map(format_share, shares.values())))
+    columns = (Column("arm"), Column("baseline"), Column("operators"), *(Column(f"> {p:g}×") for p in FAST_P))
+    note = (
+        f"fast_p: share of operators whose best kernel is more than p times as fast as the baseline. {count_phrase(results, group)}; "
+        "all: of all operators; correct: of operators with a correct kernel."
+    )
     return Table(f"{group}: fast_p", columns, tuple(rows), note) if rows else None

@@ -1,80 +1,91 @@
-"""What an experiment found, in a few sentences."""
+"""Summarizes the results of an experiment in a few sentences."""
 
 from __future__ import annotations
 
 from evokernel.experiments import speed_tables
-from evokernel.experiments.metrics import Apart, Measure, number, points, ratio, share
+from evokernel.experiments.metrics import Metric, PairedDifference, format_number, format_points, format_share, format_speed
 from evokernel.experiments.results import PROTOCOLS, Results
-from evokernel.experiments.success_tables import counts, pairs
+from evokernel.experiments.success_tables import count_phrase, paired_differences
 
-MOST_PAIRS, MOST_ARMS = 3, 4
-
-
-def summary(results: Results) -> list[str]:
-    """Two lines or three for each group."""
-    return [line for group in results.groups if results.operators(group) for line in of_group(results, group)]
+MAX_PAIRS, MAX_ARMS = 3, 4
 
 
-def of_group(results: Results, group: str) -> list[str]:
-    """What was found of arms against each other, how much each solves by both protocols, how fast kernels are."""
-    known = {measure.name: measure for measure in results.rates()}
-    compared = list(pairs(results, group).items())[:MOST_PAIRS]
+def summarize_results(results: Results) -> list[str]:
+    """Return a few sentences for each group."""
+    return [line for group in results.groups if results.operator_count(group) for line in summarize_group(results, group)]
+
+
+def summarize_group(results: Results, group: str) -> list[str]:
+    """Return sentences on the comparison of arms, on solved operators under both protocols, and on speed."""
+    rates = {metric.name: metric for metric in results.rate_metrics()}
+    pairs = list(paired_differences(results, group).items())[:MAX_PAIRS]
     lines = [
-        against(one, other, found["Acc"][1]) + at_once(one, found["Acc, round 1"][1]) + sooner(one, found["attempts"][1])
-        for (one, other), found in compared
+        compare_success(one, other, differences["Acc"][1])
+        + compare_first_attempts(one, differences["Acc, round 1"][1])
+        + compare_attempts(one, differences["attempts"][1])
+        for (one, other), differences in pairs
     ]
-    lines.append(f"Solved, {PROTOCOLS[results.loop]}: {rates(results, group, known['Acc'])}.")
-    others = [name for name in known if name.removeprefix("Acc, ") in PROTOCOLS.values()]
-    lines += [f"{name.removeprefix('Acc, ').capitalize()}: {rates(results, group, known[name])}." for name in others]
-    lines += fastest(results, group)
-    return [f"{group}, {counts(results, group)}: {lines[0]}", *lines[1:]]
+    lines.append(f"Solved, {PROTOCOLS[results.loop_protocol]}: {format_rates(results, group, rates['Acc'])}.")
+    others = [name for name in rates if name.removeprefix("Acc, ") in PROTOCOLS.values()]
+    lines += [f"Solved, {name.removeprefix('Acc, ')}: {format_rates(results, group, rates[name])}." for name in others]
+    lines += describe_speed(results, group)
+    return [f"{group}, {count_phrase(results, group)}: {lines[0]}", *lines[1:]]
 
 
-def rates(results: Results, group: str, measure: Measure) -> str:
+def format_rates(results: Results, group: str, metric: Metric) -> str:
     """`value 83 % [77 to 89], passk 11 % [7 to 15]`."""
-    arms = few(results, group)
-    more = len(results.arms(group)) - len(arms)
-    said = [f"{arm} {share(measure.of(results.arms(group)[arm]))}" for arm in arms]
-    return ", ".join(said) + (f", and {more} more below" if more else "")
+    arms = main_arms(results, group)
+    hidden_count = len(results.arm_results(group)) - len(arms)
+    texts = [f"{arm} {format_share(metric.mean_interval(results.arm_results(group)[arm]))}" for arm in arms]
+    return ", ".join(texts) + (f", and {hidden_count} more in the table" if hidden_count else "")
 
 
-def few(results: Results, group: str) -> list[str]:
-    """The arms that a reader asks for first: those that are compared."""
-    arms = list(results.arms(group))
-    asked = [arm for pair in results.plan.against for arm in pair if arm in arms]
-    return arms if len(arms) <= MOST_ARMS else list(dict.fromkeys([*asked, *arms]))[:MOST_ARMS]
+def main_arms(results: Results, group: str) -> list[str]:
+    """Return the most important arms: those that are compared."""
+    arms = list(results.arm_results(group))
+    in_pairs = [arm for pair in results.spec.compare for arm in pair if arm in arms]
+    return arms if len(arms) <= MAX_ARMS else list(dict.fromkeys([*in_pairs, *arms]))[:MAX_ARMS]
 
 
-def against(one: str, other: str, found: Apart | None) -> str:
-    """`value solves more than similarity: +10 points [3 to 17], p = 0.012.`"""
-    if found is None:
+def compare_success(one: str, other: str, difference: PairedDifference | None) -> str:
+    """`value solves more operators than similarity: +10 points [3 to 17], p = 0.012.`"""
+    if difference is None:
         return f"{one} and {other} have no operator in common."
-    if found.by.low == found.by.high == 0:
-        return f"{one} and {other} solve the same."
-    if found.by.low <= 0 <= found.by.high:
-        return f"{one} and {other} cannot be told apart: {points(found.by)}{found.chance}."
-    return f"{one} solves {'more' if found.by.mean > 0 else 'fewer'} than {other}: {points(found.by)}{found.chance}."
+    interval, figures = difference.interval, f"{format_points(difference.interval)}{difference.p_text}"
+    if interval.low == interval.high == 0:
+        return f"{one} and {other} solve equally many operators."
+    if interval.low <= 0 <= interval.high:
+        return f"{one} and {other} do not differ significantly: {figures}."
+    return f"{one} solves {'more' if interval.mean > 0 else 'fewer'} operators than {other}: {figures}."
 
 
-def at_once(one: str, found: Apart | None) -> str:
-    """` value is right at the first attempt more often: +16 points [2 to 28], p = 0.027.`; nothing where that cannot be told."""
-    if found is None or found.by.low <= 0 <= found.by.high:
+def compare_first_attempts(one: str, difference: PairedDifference | None) -> str:
+    """` value is correct at the first attempt more often: +16 points [2 to 28], p = 0.027.`; empty if not significant."""
+    if difference is None or difference.interval.low <= 0 <= difference.interval.high:
         return ""
-    return f" {one} is right at the first attempt {'more' if found.by.mean > 0 else 'less'} often: {points(found.by)}{found.chance}."
+    direction = "more" if difference.interval.mean > 0 else "less"
+    figures = f"{format_points(difference.interval)}{difference.p_text}"
+    return f" {one} is correct at the first attempt {direction} often: {figures}."
 
 
-def sooner(one: str, found: Apart | None) -> str:
-    """` value takes fewer attempts to a first feasible kernel: -0.41 [-0.60 to -0.22], p = 0.002.`; nothing where that cannot be told."""
-    if found is None or found.by.low <= 0 <= found.by.high:
+def compare_attempts(one: str, difference: PairedDifference | None) -> str:
+    """` value needs fewer attempts to its first correct kernel: -0.41 [-0.60 to -0.22], p = 0.002.`; empty if not significant."""
+    if difference is None or difference.interval.low <= 0 <= difference.interval.high:
         return ""
-    return f" {one} takes {'more' if found.by.mean > 0 else 'fewer'} attempts to a first feasible kernel: {number(found.by)}{found.chance}."
+    direction = "more" if difference.interval.mean > 0 else "fewer"
+    figures = f"{format_number(difference.interval)}{difference.p_text}"
+    return f" {one} needs {direction} attempts to its first correct kernel: {figures}."
 
 
-def fastest(results: Results, group: str) -> list[str]:
-    """How fast the best kernels are over the first baseline, where they were timed."""
-    known = [found for found in speed_tables.speeds(results, group) if found.over not in (speed_tables.FIRST, speed_tables.FLOOR)]
-    if not known:
+def describe_speed(results: Results, group: str) -> list[str]:
+    """Return a sentence on the speed of the best kernels compared with the first baseline; an empty list if they were not timed."""
+    speeds = [
+        speed
+        for speed in speed_tables.iterate_speeds(results, group)
+        if speed.baseline not in (speed_tables.FIRST_CORRECT, speed_tables.ROOFLINE)
+    ]
+    if not speeds:
         return []
-    arms = few(results, group)
-    said = [f"{found.arm} {ratio(found.geomean)}" for found in known if found.over == known[0].over and found.arm in arms]
-    return [f"Best kernels over {known[0].over}, geometric mean ({speed_tables.clock(results)}): {', '.join(said)}."]
+    baseline, arms = speeds[0].baseline, main_arms(results, group)
+    texts = [f"{speed.arm} {format_speed(speed.geomean)}" for speed in speeds if speed.baseline == baseline and speed.arm in arms]
+    return [f"Best kernels compared with {baseline}, geometric mean ({speed_tables.clock_text(results)}): {', '.join(texts)}."]

@@ -1,4 +1,4 @@
-"""Tasks out of a model: a file for each of its operators that is worth the effort and can be judged."""
+"""Extracts task files from a model: one for each operator that takes enough time and that kernels can be verified on."""
 
 from __future__ import annotations
 
@@ -6,86 +6,88 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.app.factory import refuse_too_large
+from evokernel.app.factory import check_memory
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.core.run import atomic_write
-from evokernel.reference.describe import describe
-from evokernel.reference.extract.calls import Unwritable
-from evokernel.reference.extract.profiles import Operator, Profile
-from evokernel.reference.extract.task_source import excerpt, file_name
+from evokernel.reference.describe import describe_task
+from evokernel.reference.extract.calls import UnsupportedArgument
+from evokernel.reference.extract.profiles import ModelProfile, Operator
+from evokernel.reference.extract.task_source import task_file_name, write_task_source
 from evokernel.reference.module import Reference
 from evokernel.tasks import cache
 
-UNFIT = {
+UNSUITABLE_TAGS = {
     "random": "it draws random numbers",
-    "vacuous": "something that computes nothing would pass for it",
+    "vacuous": "a kernel that computes nothing would pass",
 }
-"""Tags of tasks that no kernel can be judged on."""
+"""Tags of tasks that the verifier cannot decide on, with the reason."""
 
 
-class Extracted(NamedTuple):
-    """An operator and the task made of it."""
+class ExtractedTask(NamedTuple):
+    """An operator and its task file."""
 
     operator: Operator
     path: Path | None
     reason: str = ""
-    """Why there is none."""
+    """Why there is no task file."""
 
 
-def worth(profile: Profile, least: float, most: int) -> list[Operator]:
-    """The operators that take at least a share of the model's time, no more than so many."""
-    return [operator for operator in profile.operators if operator.share >= least][:most]
+def select_operators(profile: ModelProfile, min_share: float, max_operators: int) -> list[Operator]:
+    """Return the operators with at least this share of the model's time, at most `max_operators`."""
+    return [operator for operator in profile.operators if operator.share >= min_share][:max_operators]
 
 
-def new_folder(folder: Path) -> None:
-    """Makes the folder that tasks go to; refuses one with tasks in it, whose ranks would be another's."""
+def create_task_folder(folder: Path) -> None:
+    """Create the folder for the tasks; refuse one with Python files, whose ranks would mix with the new ones."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.glob("*.py")):
-            raise UserError(f"{folder} already holds Python files; remove it, or give another folder with --out")
+            raise UserError(f"{folder} already contains Python files. Remove it, or choose another folder with --out.")
     except OSError as error:
-        raise UserError(f"cannot make {folder}: {error.strerror}; give another folder with --out") from error
+        raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder with --out.") from error
 
 
-def extract(operators: list[Operator], model: str, folder: Path, told: Callable[[str], None] = lambda _: None) -> Iterator[Extracted]:
-    """Writes a task for each operator, once it is known that kernels for it can be judged."""
+def extract_tasks(
+    operators: list[Operator], model: str, folder: Path, report_progress: Callable[[str], None] = lambda _: None
+) -> Iterator[ExtractedTask]:
+    """Write a task file for each operator that kernels can be verified on."""
     for rank, operator in enumerate(operators, start=1):
-        path = folder / file_name(operator, rank)
-        told(f"making a task of {operator.call.name}")
+        path = folder / task_file_name(operator, rank)
+        report_progress(f"extracting a task from {operator.call.name}")
         try:
-            atomic_write(path, judged(operator, model, str(path)))
-        except (UserError, Unwritable) as error:
-            yield Extracted(operator, None, str(error))
+            atomic_write(path, make_task_source(operator, model, str(path)))
+        except (UserError, UnsupportedArgument) as error:
+            yield ExtractedTask(operator, None, str(error))
         else:
-            yield Extracted(operator, path)
+            yield ExtractedTask(operator, path)
 
 
-def judged(operator: Operator, model: str, name: str) -> str:
-    """A task's text that passes; where inputs like the model's do not tell right from wrong, with their size drawn anew each time."""
-    text = excerpt(operator, model)
-    task = known(text, name)
+def make_task_source(operator: Operator, model: str, name: str) -> str:
+    """Return the source of a task. If the model's inputs make it vacuous, the task draws their scale at random."""
+    text = write_task_source(operator, model)
+    task = describe_cached(text, name)
     if "vacuous" in task.tags:
-        text = excerpt(operator, model, scale=True)
-        task = known(text, name)
+        text = write_task_source(operator, model, scale=True)
+        task = describe_cached(text, name)
     if "non-finite" in task.tags and has_nan(text, name, task):
-        raise UserError("inputs like the model's, drawn one by one, make it give NaN")
-    if unfit := [UNFIT[tag] for tag in task.tags if tag in UNFIT]:
-        raise UserError("; ".join(unfit))
-    refuse_too_large([task.model_copy(update={"id": Path(name).stem})])
+        raise UserError("its output contains NaN for inputs drawn like the model's")
+    if reasons := [UNSUITABLE_TAGS[tag] for tag in task.tags if tag in UNSUITABLE_TAGS]:
+        raise UserError("; ".join(reasons))
+    check_memory([task.model_copy(update={"id": Path(name).stem})])
     return text
 
 
 def has_nan(text: str, name: str, task: Task) -> bool:
-    """Whether a task gives NaN; an infinity alone can be matched."""
+    """Whether a task's output contains NaN; kernels can match infinities."""
     reference = Reference(text, name, task.sizes["small"])
     return any(bool(tensor.isnan().any()) for _, tensor in reference.run(reference.sample(0)))
 
 
-def known(text: str, name: str) -> Task:
-    """The task a text defines, kept so that nobody has to find out again."""
-    task = cache.get(text)
+def describe_cached(text: str, name: str) -> Task:
+    """Return the task of a source from the cache; describe and cache it if it is new."""
+    task = cache.load_task(text)
     if task is None:
-        task = describe(text, name)
-        cache.put(text, task)
+        task = describe_task(text, name)
+        cache.store_task(text, task)
     return task

@@ -1,4 +1,4 @@
-"""Looks at many tasks, each in a process that may be slow, run out of memory or die: what they are, and what is wrong with them."""
+"""Lints many tasks, each in a worker process that may be slow, run out of memory or crash."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from evokernel.app.resources import machine_memory, too_large
+from evokernel.app.resources import memory_shortage, total_memory_bytes
 from evokernel.core.errors import UserError, is_out_of_memory
 from evokernel.core.records import Record, Task
-from evokernel.tasks.loader import TaskFile, describe
+from evokernel.tasks.loader import TaskFile, describe_task
 
 SIZES = ("bench", "small", "held_out")
 PROTOCOLS = ("strict", "paper")
-TROUBLE = (UserError, MemoryError, RuntimeError)
-"""What a task may cause; torch's own errors are RuntimeErrors."""
+TASK_ERRORS = (UserError, MemoryError, RuntimeError)
+"""Errors that a task may cause; torch raises RuntimeErrors."""
 
 
-class Flaw(Record):
-    """One thing that is wrong with a task."""
+class LintIssue(Record):
+    """One issue of a task."""
 
     kind: str
-    """A kind of `reference.audit`, or `fixed-size`, `too large`, or `unlooked` where it could not be looked at."""
-    what: str
+    """A kind of `reference.task_lint`, or `fixed-size`, `too large`, or `unchecked` if the lint could not run."""
+    message: str
     size: str = ""
     protocol: str = ""
 
 
-class Look(Record):
-    """What was found out about one task file."""
+class LintReport(Record):
+    """The lint's result for one task file."""
 
     id: str
     path: str
@@ -43,104 +43,102 @@ class Look(Record):
     category: str
     task: Task | None = None
     error: str = ""
-    """Why it cannot be used."""
-    flaws: tuple[Flaw, ...] = ()
+    """Why the task cannot be used."""
+    issues: tuple[LintIssue, ...] = ()
     seconds: float = 0.0
 
-    def wrong(self, protocol: str) -> list[Flaw]:
-        """Flaws that count under a protocol: what nobody could look at is not known to be sound."""
-        return [flaw for flaw in self.flaws if flaw.protocol in ("", protocol)]
+    def issues_for(self, protocol: str) -> list[LintIssue]:
+        """Return the issues under a protocol, including `unchecked` ones: an unchecked task may be unfit."""
+        return [issue for issue in self.issues if issue.protocol in ("", protocol)]
 
 
-class Wish(NamedTuple):
-    """What to look at."""
+class LintRequest(NamedTuple):
+    """A task file to lint."""
 
     file: TaskFile
-    audit: bool
-    """Whether to look for flaws, or only whether it loads."""
+    is_full: bool
+    """Whether to look for issues by running the task, or only to load it."""
 
 
-def survey(files: Sequence[TaskFile], *, audit: bool, workers: int = 2, timeout_s: float = 180) -> Iterator[Look]:
-    """One look per file, as they come in."""
-    done: SimpleQueue[Look] = SimpleQueue()
-    todo = [Wish(file, audit) for file in reversed(files)]
+def lint_tasks(files: Sequence[TaskFile], *, is_full: bool, workers: int = 2, timeout_s: float = 180) -> Iterator[LintReport]:
+    """Yield one report per file, in the order of completion."""
+    reports: SimpleQueue[LintReport] = SimpleQueue()
+    requests = [LintRequest(file, is_full) for file in reversed(files)]
+    lint_workers = [LintWorker(total_memory_bytes() // workers) for _ in range(min(workers, len(files)))]
 
-    crew = [Worker(machine_memory() // workers) for _ in range(min(workers, len(files)))]
-
-    def work(worker: Worker) -> None:
+    def process_requests(worker: LintWorker) -> None:
         with worker:
-            while todo:
-                with suppress(IndexError):  # another was quicker
-                    done.put(worker.look(todo.pop(), timeout_s))
+            while requests:
+                with suppress(IndexError):  # another thread took the last request
+                    reports.put(worker.lint(requests.pop(), timeout_s))
 
     with ThreadPoolExecutor(workers) as pool:
-        threads = [pool.submit(work, worker) for worker in crew]
+        threads = [pool.submit(process_requests, worker) for worker in lint_workers]
         try:
             for _ in files:
-                yield done.get()
-        finally:  # all is known, or nobody waits for the rest
-            todo.clear()
-            for worker in crew:
+                yield reports.get()
+        finally:  # all reports are in, or the caller stopped iterating
+            requests.clear()
+            for worker in lint_workers:
                 worker.kill()
-        for one in threads:
-            one.result()
+        for thread in threads:
+            thread.result()
 
 
-class Worker:
-    """A process that looks at tasks; a new one when it was lost."""
+class LintWorker:
+    """A process that lints tasks; it is restarted if it dies."""
 
-    def __init__(self, memory: int) -> None:
-        self.memory = memory
+    def __init__(self, memory_bytes: int) -> None:
+        self.memory_bytes = memory_bytes
         self.process: multiprocessing.context.SpawnProcess | None = None
         self.pipe: Connection | None = None
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> LintWorker:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def look(self, wish: Wish, timeout_s: float) -> Look:
-        """What the process found out; where it did not answer, that."""
-        started = time.monotonic()
+    def lint(self, request: LintRequest, timeout_s: float) -> LintReport:
+        """Return the process's report, or a report of its failure."""
+        start_s = time.monotonic()
         if self.process is None or not self.process.is_alive():
             self.stop()
             self.start()
         assert self.pipe is not None
         assert self.process is not None
         try:
-            self.pipe.send(wish)
+            self.pipe.send(request)
             if not self.pipe.poll(timeout_s):
                 self.stop()
-                return failed(wish.file, f"took more than {timeout_s:g} s; --timeout gives it more", started)
-            found: Look = self.pipe.recv()
+                return failed_report(request.file, f"it took longer than {timeout_s:g} s; increase --timeout", start_s)
+            report: LintReport = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode or 0
             self.stop()
-            how = (
-                f"was stopped by signal {-code}, as when memory is out (--workers 1 gives it more)"
-                if code < 0
-                else f"ended with code {code}"
-            )
-            return failed(wish.file, f"the process that ran it {how}", started)
-        return found.model_copy(update={"seconds": time.monotonic() - started})
+            if code < 0:
+                message = f"its process was killed by signal {-code}, possibly because memory ran out; --workers 1 gives it more"
+            else:
+                message = f"its process exited with code {code}"
+            return failed_report(request.file, message, start_s)
+        return report.model_copy(update={"seconds": time.monotonic() - start_s})
 
     def start(self) -> None:
-        """Another process."""
+        """Start a new process."""
         context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, self.memory), daemon=True)
+        self.pipe, child_pipe = context.Pipe()
+        self.process = context.Process(target=serve_requests, args=(child_pipe, self.memory_bytes), daemon=True)
         self.process.start()
-        theirs.close()
+        child_pipe.close()
 
     def kill(self) -> None:
-        """Ends the process, whatever it does."""
+        """Kill the process; may be called from another thread."""
         if (process := self.process) is not None:
             process.kill()
 
     def stop(self) -> None:
-        """Ends the process and lets go of it."""
+        """Kill the process and close its pipe."""
         if self.process is not None:
             self.process.kill()
             self.process.join()
@@ -149,85 +147,88 @@ class Worker:
         self.process = self.pipe = None
 
 
-def serve(pipe: Connection, memory: int) -> None:
-    """Looks at what is asked for until nobody asks."""
+def serve_requests(pipe: Connection, memory_bytes: int) -> None:
+    """Lint tasks in this process until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     import torch
 
     torch.set_num_threads(1)
     with suppress(EOFError):
         while True:
-            wish: Wish = pipe.recv()
-            pipe.send(look(wish))
+            request: LintRequest = pipe.recv()
+            pipe.send(lint_file(request))
 
 
-def look(wish: Wish) -> Look:
-    """At one task file, in this process."""
-    file = wish.file
-    found = Look(id=file.id, path=str(file.path), level=file.level, category=file.category)
+def lint_file(request: LintRequest) -> LintReport:
+    """Lint one task file in this process."""
+    file = request.file
+    report = LintReport(id=file.id, path=str(file.path), level=file.level, category=file.category)
     try:
-        task = describe(file)
-    except TROUBLE as error:
-        return found.model_copy(update={"error": said(error)})
-    flaws: list[Flaw] = []
+        task = describe_task(file)
+    except TASK_ERRORS as error:
+        return report.model_copy(update={"error": describe_error(error)})
+    issues: list[LintIssue] = []
     try:
-        for flaw in flaws_of(task) if wish.audit else standing(task):
-            flaws.append(flaw)
-    except TROUBLE as error:
-        flaws.append(Flaw(kind="unlooked", what=said(error)))
-    return found.model_copy(update={"task": task, "flaws": tuple(flaws)})
+        for issue in find_issues(task) if request.is_full else find_static_issues(task):
+            issues.append(issue)
+    except TASK_ERRORS as error:
+        issues.append(LintIssue(kind="unchecked", message=describe_error(error)))
+    return report.model_copy(update={"task": task, "issues": tuple(issues)})
 
 
-def said(error: Exception) -> str:
-    """One line for an error."""
+def describe_error(error: Exception) -> str:
+    """Return an error on one line."""
     if isinstance(error, UserError):
         return str(error)
     if is_out_of_memory(error):
-        return "memory is out; --workers 1 gives each task more"
+        return "out of memory; --workers 1 gives each task more"
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
-def flaws_of(task: Task) -> Iterator[Flaw]:
-    """Everything that is wrong with a task, size by size."""
-    from evokernel.reference.shrink import narrowed
-    from evokernel.reference.task_lint import audit
+def find_issues(task: Task) -> Iterator[LintIssue]:
+    """Yield all issues of a task, size by size."""
+    from evokernel.reference.shrink import shrink_to_fit
+    from evokernel.reference.task_lint import lint_task
 
-    yield from standing(task)
-    seen = set()
+    yield from find_static_issues(task)
+    checked_overrides = set()
     for size in SIZES:
-        overrides, shorter = dict(task.sizes[size]), False
+        overrides, is_shortened = dict(task.sizes[size]), False
         if size == "bench":
-            fewer = narrowed(task.source, task.id)
-            if shorter := fewer is None:
-                fewer = narrowed(task.source, task.id, sums=True)
-            if fewer is None:
-                yield Flaw(kind="unlooked", what="too large to run here, also with fewer rows", size=size)
+            smaller_sizes = shrink_to_fit(task.source, task.id)
+            if is_shortened := smaller_sizes is None:
+                smaller_sizes = shrink_to_fit(task.source, task.id, allow_summed_rows=True)
+            if smaller_sizes is None:
+                yield LintIssue(kind="unchecked", message="too large to run here, even with fewer rows", size=size)
                 continue
-            overrides = fewer
+            overrides = smaller_sizes
         key = tuple(sorted(overrides.items()))
-        if key in seen:
+        if key in checked_overrides:
             continue
-        seen.add(key)
-        flaws = [
-            Flaw(kind=one.kind, what=one.what, size=size, protocol=one.protocol) for one in audit(task, overrides, thorough=size == "small")
+        checked_overrides.add(key)
+        issues = [
+            LintIssue(kind=one.kind, message=one.description, size=size, protocol=one.protocol)
+            for one in lint_task(task, overrides, thorough=size == "small")
         ]
-        yield from flaws
-        if shorter:  # a constant that passes for a short mean passes for a long one, but not the other way round
-            known = {flaw.protocol for flaw in flaws if flaw.kind == "vacuous"}
-            what = "only shorter sums can be run here"
-            yield from (Flaw(kind="unlooked", what=what, size=size, protocol=protocol) for protocol in PROTOCOLS if protocol not in known)
+        yield from issues
+        if is_shortened:  # a constant that passes for a short mean also passes for a long one, but not the reverse
+            vacuous_protocols = {issue.protocol for issue in issues if issue.kind == "vacuous"}
+            message = "this machine can run only shorter sums"
+            for protocol in PROTOCOLS:
+                if protocol not in vacuous_protocols:
+                    yield LintIssue(kind="unchecked", message=message, size=size, protocol=protocol)
 
 
-def standing(task: Task) -> Iterator[Flaw]:
-    """What is known without a further run."""
+def find_static_issues(task: Task) -> Iterator[LintIssue]:
+    """Yield the issues that need no run of the task."""
     if "fixed-size" in task.tags:
-        yield Flaw(kind="fixed-size", what="no constant of the module changes its sizes")
-    if why := too_large(task):
-        yield Flaw(kind="too large", what=f"it needs {why}", size="bench")
+        yield LintIssue(kind="fixed-size", message="no module-level constant changes its sizes")
+    if shortage := memory_shortage(task):
+        yield LintIssue(kind="too large", message=f"it needs {shortage}", size="bench")
 
 
-def failed(file: TaskFile, why: str, started: float) -> Look:
-    """A look that came to nothing."""
-    seconds = time.monotonic() - started
-    return Look(id=file.id, path=str(file.path), level=file.level, category=file.category, error=why, seconds=seconds)
+def failed_report(file: TaskFile, error: str, start_s: float) -> LintReport:
+    """Return the report of a task that could not be linted."""
+    seconds = time.monotonic() - start_s
+    return LintReport(id=file.id, path=str(file.path), level=file.level, category=file.category, error=error, seconds=seconds)

@@ -1,1 +1,1 @@
-"""Whatever writes kernels (G): one module or folder per generator, found by name."""
+"""Generators (G): every module or folder of this package is a plug-in that writes candidates, found by name."""

@@ -1,4 +1,4 @@
-"""Asks a program: the prompt goes to its standard input, the reply is what it prints. For agent command lines and own scripts."""
+"""Generates candidates with a program that reads the prompt from standard input and prints the reply: an agent CLI or a script."""
 
 from __future__ import annotations
 
@@ -13,82 +13,81 @@ from typing import IO
 from evokernel.core.commands import parse_command
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
-from evokernel.generators.prompting import Prompts
+from evokernel.generators.prompting import PromptBuilder
 from evokernel.llm.render import one_line
 
-REPLY_BYTES = 4_000_000
-STDERR_BYTES = 2000
+MAX_REPLY_BYTES = 4_000_000
+MAX_STDERR_BYTES = 2000
 
-NEEDS = "no command chosen: set generator.command to a program that reads a prompt and prints a reply"
+MISSING_COMMAND = "no command is set: set generator.command to a program that reads a prompt and prints a reply"
 
 
 class Command:
-    """`command` is a list of words, or a line that is split like a shell would. It runs in `cwd` ("": where the run was started), sees the
-    environment and EVOKERNEL_ATTEMPT, and is killed with all its children after `timeout_s`.
+    """`command` is a list of words, or one line that is split as in a shell. It runs in `cwd` ("": the folder where the run was started),
+    with the environment and EVOKERNEL_ATTEMPT, and is killed with all its children after `timeout_s`.
     """
 
     def __init__(
         self, backend: str, command: str | list[str] = "", timeout_s: float = 600, context_tokens: int = 24000, cwd: str = ""
     ) -> None:
-        self.words = parse_command(command, "generator.command", NEEDS)
+        self.words = parse_command(command, "generator.command", MISSING_COMMAND)
         self.timeout_s, self.cwd = timeout_s, cwd or None
         if timeout_s <= 0:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
         if cwd and not os.path.isdir(cwd):
-            raise UserError(f"generator 'command': there is no folder {cwd}: set generator.cwd to one that exists")
-        self.prompts = Prompts(backend, context_tokens)
+            raise UserError(f"generator 'command': folder {cwd} does not exist: set generator.cwd to an existing folder")
+        self.prompts = PromptBuilder(backend, context_tokens)
 
     def write(self, state: State, context: Context) -> Reply:
-        """A candidate from what the program prints; InfraError when it fails or does not end."""
-        prompt = self.prompts.fitted(state, context)
-        started = time.monotonic()
-        text = self.run(prompt.text, state.next_id)
-        usage = Usage(model=os.path.basename(self.words[0]), calls=1, seconds=time.monotonic() - started)
-        return Reply(
-            candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, truncated_items=prompt.left_out
-        )
+        """A candidate from the program's output; raises InfraError if the program fails or times out."""
+        prompt = self.prompts.build_prompt(state, context)
+        start_s = time.monotonic()
+        text = self.run_program(prompt.text, state.next_id)
+        usage = Usage(model=os.path.basename(self.words[0]), calls=1, seconds=time.monotonic() - start_s)
+        candidate = self.prompts.parse_candidate(text, state.task, usage)
+        return Reply(candidate=candidate, prompt=prompt.text, text=text, truncated_items=prompt.omitted_ids)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """Programs are asked for kernels only."""
+        """None: programs write kernels only."""
         return None
 
-    def run(self, prompt: str, attempt: str) -> str:
-        """What the program prints. Files instead of pipes: a grandchild that holds a pipe open could block us for ever."""
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaints:
-            given.write(prompt.encode())
-            given.seek(0)
+    def run_program(self, prompt: str, attempt: str) -> str:
+        """The program's output. It uses files instead of pipes: a grandchild that keeps a pipe open could block forever."""
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+            stdin.write(prompt.encode())
+            stdin.seek(0)
             environment = {**os.environ, "EVOKERNEL_ATTEMPT": attempt}
             try:
                 process = subprocess.Popen(
-                    self.words, stdin=given, stdout=printed, stderr=complaints, cwd=self.cwd, env=environment, start_new_session=True
+                    self.words, stdin=stdin, stdout=stdout, stderr=stderr, cwd=self.cwd, env=environment, start_new_session=True
                 )
             except OSError as error:
                 raise InfraError(f"{self.words[0]} could not be started: {error.strerror or error}") from error
             try:
                 code = process.wait(self.timeout_s)
             except subprocess.TimeoutExpired as error:
-                raise InfraError(f"{self.words[0]} did not end within {self.timeout_s:g} s{said(complaints)}") from error
+                raise InfraError(f"{self.words[0]} did not finish within {self.timeout_s:g} s{stderr_tail(stderr)}") from error
             finally:
-                kill(process)
+                kill_process_group(process)
             if code:
-                raise InfraError(f"{self.words[0]} ended with exit code {code}{said(complaints)}")
-            printed.seek(0)
-            return printed.read(REPLY_BYTES).decode("utf-8", "replace")
+                raise InfraError(f"{self.words[0]} failed with exit code {code}{stderr_tail(stderr)}")
+            stdout.seek(0)
+            return stdout.read(MAX_REPLY_BYTES).decode("utf-8", "replace")
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends whatever is left of the program and its children."""
+def kill_process_group(process: subprocess.Popen[bytes]) -> None:
+    """Kills the program and its children, if they are still running."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def said(complaints: IO[bytes]) -> str:
-    """The end of what the program wrote to standard error."""
-    size = complaints.seek(0, os.SEEK_END)
-    complaints.seek(max(0, size - STDERR_BYTES))
-    text = one_line(complaints.read().decode("utf-8", "replace"), STDERR_BYTES)
-    return f"; it said: {text[-500:]}" if text else ""
+def stderr_tail(stderr: IO[bytes]) -> str:
+    """The end of the program's standard error, to append to a message."""
+    size = stderr.seek(0, os.SEEK_END)
+    stderr.seek(max(0, size - MAX_STDERR_BYTES))
+    text = one_line(stderr.read().decode("utf-8", "replace"), MAX_STDERR_BYTES)
+    return f"; stderr: {text[-500:]}" if text else ""
 
 
 plugin = Command

@@ -1,4 +1,4 @@
-"""Asks through files: prompts are put into a folder, and whoever reads there puts the replies beside them. It may take days."""
+"""Exchanges files with a person or another program: prompts are written to a folder, and replies are read from it. It may take days."""
 
 from __future__ import annotations
 
@@ -10,70 +10,71 @@ from pathlib import Path
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
 from evokernel.core.run import atomic_write
-from evokernel.generators.prompting import Prompts
+from evokernel.generators.prompting import PromptBuilder
 
 log = logging.getLogger(__name__)
 
 
-class Mailbox:
-    """Puts `<attempt>.prompt.md` into `folder` (with `--` for each `/` of the attempt's id) and waits for `<attempt>.reply.md`.
+class FileExchange:
+    """Writes `<attempt>.prompt.md` to `folder` (with `--` for each `/` of the attempt's id) and waits for `<attempt>.reply.md`.
 
-    A reply counts once it is not empty and has not changed for two looks, `poll_s` apart. `timeout_s` 0 waits for ever. A reply that is
-    there already answers the same prompt again, so a resumed run asks nobody twice; one to another prompt is moved aside.
+    A reply is complete when it is not empty and has not changed in two checks, `poll_s` apart. `timeout_s` 0 waits without limit. An
+    existing reply to the same prompt is used again, so a resumed run does not repeat a question; a reply to another prompt is renamed.
     """
 
-    def __init__(self, backend: str, folder: str = "mailbox", poll_s: float = 1, timeout_s: float = 0, context_tokens: int = 24000) -> None:
+    def __init__(
+        self, backend: str, folder: str = "file-exchange", poll_s: float = 1, timeout_s: float = 0, context_tokens: int = 24000
+    ) -> None:
         if poll_s <= 0:
             raise ValueError(f"poll_s must be above 0, not {poll_s}")
         if timeout_s < 0:
-            raise ValueError(f"timeout_s must be 0 (wait for ever) or more, not {timeout_s}")
+            raise ValueError(f"timeout_s must be 0 (no limit) or more, not {timeout_s}")
         self.folder, self.poll_s, self.timeout_s = Path(folder), poll_s, timeout_s
-        self.prompts = Prompts(backend, context_tokens)
+        self.prompts = PromptBuilder(backend, context_tokens)
         self.stop = threading.Event()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"generator 'file_exchange' cannot use {folder}: {error.strerror or error}; set generator.folder to another"
+                f"generator 'file_exchange' cannot use {folder}: {error.strerror or error}; set generator.folder to another folder"
             ) from error
 
     def write(self, state: State, context: Context) -> Reply:
-        """A candidate from the reply someone wrote."""
-        prompt = self.prompts.fitted(state, context)
-        started = time.monotonic()
-        text = self.ask(prompt.text, state.next_id.replace("/", "--"))
-        usage = Usage(model="mailbox", calls=1, seconds=time.monotonic() - started)
-        return Reply(
-            candidate=self.prompts.candidate(text, state.task, usage), prompt=prompt.text, text=text, truncated_items=prompt.left_out
-        )
+        """A candidate from the reply file."""
+        prompt = self.prompts.build_prompt(state, context)
+        start_s = time.monotonic()
+        text = self.exchange(prompt.text, state.next_id.replace("/", "--"))
+        usage = Usage(model="file_exchange", calls=1, seconds=time.monotonic() - start_s)
+        candidate = self.prompts.parse_candidate(text, state.task, usage)
+        return Reply(candidate=candidate, prompt=prompt.text, text=text, truncated_items=prompt.omitted_ids)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """People are asked for kernels only."""
+        """None: the exchange is for kernels only."""
         return None
 
-    def ask(self, prompt: str, name: str) -> str:
-        """Puts the question, unless it is there already, and waits for the answer."""
-        question, answer = self.folder / f"{name}.prompt.md", self.folder / f"{name}.reply.md"
-        if not question.exists() or question.read_bytes() != prompt.encode():
-            set_aside(answer)
-            atomic_write(question, prompt)
-            log.info("waiting for %s", answer)
-        waited, seen, same = 0.0, (-1, -1), 0
+    def exchange(self, prompt: str, name: str) -> str:
+        """Writes the prompt file, unless it exists already, and waits for the reply file."""
+        prompt_file, reply_file = self.folder / f"{name}.prompt.md", self.folder / f"{name}.reply.md"
+        if not prompt_file.exists() or prompt_file.read_bytes() != prompt.encode():
+            rename_old_reply(reply_file)
+            atomic_write(prompt_file, prompt)
+            log.info("waiting for %s", reply_file)
+        elapsed_s, previous, unchanged_checks = 0.0, (-1, -1), 0
         while True:
-            now = stamp(answer)
-            same = same + 1 if now == seen else 0
-            seen = now
-            if now[0] > 0 and same >= 2:
-                return answer.read_text(encoding="utf-8", errors="replace")
-            if self.timeout_s and waited >= self.timeout_s:
-                raise InfraError(f"no reply in {answer} within {self.timeout_s:g} s")
+            current = file_signature(reply_file)
+            unchanged_checks = unchanged_checks + 1 if current == previous else 0
+            previous = current
+            if current[0] > 0 and unchanged_checks >= 2:
+                return reply_file.read_text(encoding="utf-8", errors="replace")
+            if self.timeout_s and elapsed_s >= self.timeout_s:
+                raise InfraError(f"no reply in {reply_file} within {self.timeout_s:g} s")
             if self.stop.wait(self.poll_s):
-                raise StopRun(f"the run was stopped while waiting for {answer}")
-            waited += self.poll_s
+                raise StopRun(f"the run was stopped while waiting for {reply_file}")
+            elapsed_s += self.poll_s
 
 
-def stamp(path: Path) -> tuple[int, int]:
-    """Size and time of the last change; a size of 0 when there is no such file."""
+def file_signature(path: Path) -> tuple[int, int]:
+    """Size and modification time of a file; (0, 0) if it does not exist."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -81,13 +82,13 @@ def stamp(path: Path) -> tuple[int, int]:
     return (status.st_size, status.st_mtime_ns)
 
 
-def set_aside(answer: Path) -> None:
-    """Renames a reply that was written for another prompt; nothing someone wrote is thrown away."""
-    if answer.exists():
+def rename_old_reply(reply_file: Path) -> None:
+    """Renames a reply to another prompt to `.old1`, `.old2`, ..., so that no reply is lost."""
+    if reply_file.exists():
         number = 1
-        while (other := answer.with_name(f"{answer.name}.old{number}")).exists():
+        while (target := reply_file.with_name(f"{reply_file.name}.old{number}")).exists():
             number += 1
-        answer.rename(other)
+        reply_file.rename(target)
 
 
-plugin = Mailbox
+plugin = FileExchange

@@ -1,4 +1,4 @@
-"""Asks a language model through any OpenAI-compatible service."""
+"""Generates candidates with a language model behind any OpenAI-compatible service."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from pathlib import Path
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State
-from evokernel.generators.prompting import Prompts, lesson_text
+from evokernel.generators.prompting import PromptBuilder, clean_lesson
 from evokernel.llm.client import ChatClient, Completion
-from evokernel.llm.context_budget import asked, room
-from evokernel.llm.settings import ChatSettings, checked
+from evokernel.llm.context_budget import query_context_length, split_context
+from evokernel.llm.settings import ChatSettings, parse_settings
 
-LEAST_CONTEXT = 2048
+MIN_CONTEXT = 2048
 SMALL_CONTEXT = 16384
-"""Up to here a model gets brief prompts unless told otherwise: one that reads no more is small in other ways, too."""
-PROMPTS = ("auto", "full", "brief")
+"""Models with at most this context get brief prompts by default, since they are usually small models."""
+PROMPT_STYLES = ("auto", "full", "brief")
 
 
 class Llm:
-    """Settings are those of `evokernel.llm.settings.ChatSettings`, and: `context` is what the model reads and writes at once, in tokens
-    (0: as its server says, where that is on this machine), `context_tokens` bounds a prompt (estimated) whatever the model could read,
-    `prompts` is `full`, `brief` or `auto` (brief for small contexts), `lessons` asks the model what each attempt has taught, `system` is a
-    system message, `ledger` a file for one line per request.
+    """Settings are those of `evokernel.llm.settings.ChatSettings`, and:
+
+    `context` is the model's context length in tokens (0: ask its server if it is on this machine), `context_tokens` bounds the length of a
+    prompt (estimated), `prompts` is `full`, `brief` or `auto` (brief for small contexts), `lessons` asks the model for a lesson after each
+    attempt, `system` is a system message, `ledger` is a file with one line per request.
     """
 
     def __init__(
@@ -54,73 +55,77 @@ class Llm:
         system: str = "",
         ledger: str = "",
     ) -> None:
-        given = dict(locals())
-        if context and context < LEAST_CONTEXT:
-            raise UserError(f"generator.context = {context} is too small for any prompt: give at least {LEAST_CONTEXT} tokens")
-        if prompts not in PROMPTS:
-            raise UserError(f"generator.prompts = '{prompts}' must be one of {', '.join(PROMPTS)}")
-        self.client = ChatClient(checked(**{name: given[name] for name in ChatSettings.model_fields}))
-        context = context or asked(self.client.endpoint, self.client.settings.model)
+        settings = dict(locals())
+        if context and context < MIN_CONTEXT:
+            raise UserError(f"generator.context = {context} is too small for a prompt: set it to at least {MIN_CONTEXT} tokens")
+        if prompts not in PROMPT_STYLES:
+            raise UserError(f"generator.prompts = '{prompts}' must be one of {', '.join(PROMPT_STYLES)}")
+        self.client = ChatClient(parse_settings(**{name: settings[name] for name in ChatSettings.model_fields}))
+        context = context or query_context_length(self.client.endpoint, self.client.settings.model)
         brief = prompts == "brief" or (prompts == "auto" and 0 < context <= SMALL_CONTEXT)
-        fits = self.bounded(context, context_tokens)
-        self.prompts = Prompts(backend, fits, brief, self.client.settings.max_tokens)
+        prompt_tokens = self.bound_prompt(context, context_tokens)
+        self.prompts = PromptBuilder(backend, prompt_tokens, brief, self.client.settings.max_tokens)
         self.lessons, self.system = lessons, system
         if ledger:
             self.ledger = Path(ledger)
 
-    def bounded(self, context: int, context_tokens: int) -> int:
-        """Tokens for a prompt, by estimate. Where prompt and reply share a context, a reply is bounded, too."""
+    def bound_prompt(self, context: int, context_tokens: int) -> int:
+        """The estimated tokens a prompt may have. If the server reports its context, this also bounds the reply."""
         if not context:
             return context_tokens
-        fits = room(context, self.client.settings.max_tokens)
-        if self.client.endpoint.context:  # our own server would go on until the context is full
-            self.client.settings = self.client.settings.model_copy(update={"max_tokens": fits.reply})
-        return min(context_tokens, fits.prompt)
+        budget = split_context(context, self.client.settings.max_tokens)
+        if self.client.endpoint.context_length:  # our own server would generate until the context is full
+            self.client.settings = self.client.settings.model_copy(update={"max_tokens": budget.reply_tokens})
+        return min(context_tokens, budget.prompt_tokens)
 
     @property
     def ledger(self) -> Path | None:
-        """The file with one line per request; setting it also counts what is in it against the budgets."""
-        return self.client.account.ledger
+        """The file with one line per request; setting it counts the requests it already contains against the budgets."""
+        return self.client.cost_tracker.ledger
 
     @ledger.setter
     def ledger(self, path: Path) -> None:
-        self.client.account.open(path)
+        self.client.cost_tracker.open_ledger(path)
 
     @property
     def stop(self) -> threading.Event:
-        """Set while it waits to ask again, it ends the wait."""
-        return self.client.stop
+        """An event that ends the wait before a retry when it is set."""
+        return self.client.stop_event
 
     @stop.setter
     def stop(self, event: threading.Event) -> None:
-        self.client.stop = event
+        self.client.stop_event = event
 
     def write(self, state: State, context: Context) -> Reply:
-        """A candidate from the model's reply; an empty one, with the reason in its notes, when the reply holds no code."""
-        prompt = self.prompts.fitted(state, context)
-        done = self.ask(prompt.text, state.next_id)
-        candidate = self.prompts.candidate(done.text, state.task, done.usage)
-        if not candidate.files and done.finish_reason in ("length", "content_filter"):
-            why = {"length": "the model reached its token limit before it had finished", "content_filter": "the service filtered the reply"}
-            candidate = candidate.model_copy(update={"notes": f"{why[done.finish_reason]}; {candidate.notes}"})
-        return Reply(candidate=candidate, prompt=prompt.text, text=writable(done.text), truncated_items=prompt.left_out)
+        """A candidate from the model's reply; if the reply has no code, an empty candidate with the reason in its notes."""
+        prompt = self.prompts.build_prompt(state, context)
+        completion = self.complete(prompt.text, state.next_id)
+        candidate = self.prompts.parse_candidate(completion.text, state.task, completion.usage)
+        if not candidate.files and completion.finish_reason in ("length", "content_filter"):
+            reasons = {
+                "length": "the model reached its token limit before the reply was complete",
+                "content_filter": "the service filtered the reply",
+            }
+            candidate = candidate.model_copy(update={"notes": f"{reasons[completion.finish_reason]}; {candidate.notes}"})
+        return Reply(candidate=candidate, prompt=prompt.text, text=replace_surrogates(completion.text), truncated_items=prompt.omitted_ids)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """What the model makes of the verdict, when lessons are asked for and there is a kernel to learn from."""
+        """The model's lesson from the outcome, if `lessons` is set and there is a kernel."""
         if not self.lessons or not candidate.files:
             return None
-        prompt = self.prompts.lesson(state, candidate, outcome)
-        done = self.ask(prompt, f"{state.next_id}/lesson")
-        return Reply(candidate=Candidate(backend=candidate.backend, files={}, usage=done.usage), prompt=prompt, text=lesson_text(done.text))
+        prompt = self.prompts.build_lesson_prompt(state, candidate, outcome)
+        completion = self.complete(prompt, f"{state.next_id}/lesson")
+        empty = Candidate(backend=candidate.backend, files={}, usage=completion.usage)
+        return Reply(candidate=empty, prompt=prompt, text=clean_lesson(completion.text))
 
-    def ask(self, prompt: str, key: str) -> Completion:
-        """One question to the model."""
+    def complete(self, prompt: str, key: str) -> Completion:
+        """The model's completion of one prompt."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         return self.client.complete([*system, {"role": "user", "content": prompt}], key)
 
 
-def writable(text: str) -> str:
-    """The reply as it can be kept in a file: half of a surrogate pair cannot."""
+def replace_surrogates(text: str) -> str:
+    """The text without unpaired surrogates, which cannot be written to a file."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Builds prompts from a state and a context, and candidates from replies; shared by the generators that ask someone."""
+"""Builds prompts from a state and a context, and reads candidates from replies; shared by the generators that send prompts."""
 
 from __future__ import annotations
 
@@ -11,152 +11,155 @@ from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.protocols import Backend
 from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, State, Task, Usage
 from evokernel.generators import prompt_text
-from evokernel.llm.render import render
-from evokernel.llm.replies import plain_text, read_reply
+from evokernel.llm.render import render_prompt
+from evokernel.llm.replies import read_reply, strip_thoughts
 
-HERE = Path(__file__).parent / "prompts"
+PROMPTS_FOLDER = Path(__file__).parent / "prompts"
 LANGUAGES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
-LESSON_CHARS = 1200
+MAX_LESSON_CHARS = 1200
 HEADING_TOKENS = 130
 BRIEF_HEADING_TOKENS = 60
-COPIED_SHARE = 0.65
-"""Of a reply's tokens, what a kernel may take (estimated) that is to be copied into it."""
-BARE_SHARE = 0.6
-"""Of a prompt's tokens, what may be other than memory before the history is told in fewer words."""
+EXAMPLE_SHARE = 0.65
+"""Share of a reply's tokens (estimated) that an example kernel may take, since a small model copies it into its reply."""
+BASE_SHARE = 0.6
+"""Share of a prompt's tokens that everything except memory may take before the history is shortened."""
 
 
-class Fitted(NamedTuple):
-    """The items that fit a token budget, in the context's order, and how many did not."""
+class FittedItems(NamedTuple):
+    """The items that fit a token budget, in the context's order, and the number of items that do not."""
 
-    kept: tuple[ContextItem, ...]
-    left_out: int
+    items: tuple[ContextItem, ...]
+    omitted: int
 
 
 class Prompt(NamedTuple):
-    """A prompt, and the ids of the context's items that found no room in it."""
+    """A prompt, and the ids of the context's items that did not fit into it."""
 
     text: str
-    left_out: tuple[str, ...] = ()
+    omitted_ids: tuple[str, ...] = ()
 
 
-class Prompts:
-    """Prompts for one backend. `context_tokens` bounds a prompt (estimated); what is always needed stays even beyond it.
+class PromptBuilder:
+    """Builds the prompts for one backend. `context_tokens` bounds a prompt (estimated); required parts are kept even if they exceed it.
 
-    `brief` ones are for small models: examples as reference and kernel, few rules, and a reply that is nothing but the file. Such a model
-    copies what it is shown, so a kernel that would not fit into `reply_tokens` again (0: not bounded) is no example.
+    Brief prompts are for small models: one example as reference and kernel, few rules, and a reply that contains only the file. Such a
+    model copies its example, so a kernel that does not fit into `reply_tokens` (0: no bound) is not used as one.
     """
 
     def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False, reply_tokens: int = 0) -> None:
         self.backend, self.context_tokens, self.is_brief = backend, context_tokens, brief
-        self.longest = int(reply_tokens * COPIED_SHARE) if brief and reply_tokens else None
+        self.max_example_tokens = int(reply_tokens * EXAMPLE_SHARE) if brief and reply_tokens else None
         self.plugin: Backend = make_plugin("backend", backend)
-        where = plugin_folder("backend", backend) / "prompts"
-        self.rules = where / ("brief.md" if brief and (where / "brief.md").exists() else "rules.md")
-        self.file = file_name(self.plugin)
+        folder = plugin_folder("backend", backend) / "prompts"
+        self.rules = folder / ("brief.md" if brief and (folder / "brief.md").exists() else "rules.md")
+        self.file = candidate_file_name(self.plugin)
 
-    def write(self, state: State, context: Context) -> str:
+    def build_text(self, state: State, context: Context) -> str:
         """The text of the prompt for the next attempt."""
-        return self.fitted(state, context).text
+        return self.build_prompt(state, context).text
 
-    def fitted(self, state: State, context: Context) -> Prompt:
-        """The prompt for the next attempt: draft.md, or refine.md when there is a start point; what has no room in it is told."""
-        seen = state if context.history else State(task=state.task, round=state.round)
+    def build_prompt(self, state: State, context: Context) -> Prompt:
+        """The prompt for the next attempt, from draft.md or, with a start point, refine.md; and the items that did not fit."""
+        visible = state if context.include_history else State(task=state.task, round=state.round)
         name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start_point else "draft.md"
-        values, bare = self.bare(HERE / name, seen, context)
-        room = self.context_tokens - tokens(bare) - (BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS)
-        wanted = worth_showing(context)
-        kept = self.chosen(wanted, room)
-        failed_code = self.failed_code(seen, context, kept, room - sum(item_tokens(s, self.is_brief) for s in kept))
-        items = sorted(kept, key=lambda shown: prompt_text.ORDER.index(shown.role))
-        text = render(HERE / name, **values, items=items, left_out=len(wanted) - len(kept), failed_code=failed_code)
-        there = {shown.item.id for shown in kept}
-        return Prompt(text, tuple(shown.item.id for shown in wanted if shown.item.id not in there))
+        variables, base_text = self.build_base(PROMPTS_FOLDER / name, visible, context)
+        free_tokens = self.context_tokens - estimate_tokens(base_text) - (BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS)
+        candidates = items_to_show(context)
+        items = self.select_items(candidates, free_tokens)
+        code_tokens = free_tokens - sum(estimate_item_tokens(entry, self.is_brief) for entry in items)
+        failed_code = self.select_failed_code(visible, context, items, code_tokens)
+        in_order = sorted(items, key=lambda entry: prompt_text.ROLE_ORDER.index(entry.role))
+        omitted = len(candidates) - len(items)
+        text = render_prompt(PROMPTS_FOLDER / name, **variables, items=in_order, omitted_items=omitted, failed_code=failed_code)
+        item_ids = {entry.item.id for entry in items}
+        return Prompt(text, tuple(entry.item.id for entry in candidates if entry.item.id not in item_ids))
 
-    def bare(self, file: Path, state: State, context: Context) -> tuple[dict[str, object], str]:
-        """The values of a prompt without memory, and its text: with as much history as leaves memory its share of the room."""
-        task = self.task_values(state.task)
-        for extent in prompt_text.EXTENTS[-1:] if self.is_brief else prompt_text.EXTENTS:
-            values = task | self.history_values(state, context, extent)
-            text = render(file, **values, items=(), left_out=0, failed_code="")
-            if tokens(text) <= self.context_tokens * BARE_SHARE:
+    def build_base(self, file: Path, state: State, context: Context) -> tuple[dict[str, object], str]:
+        """The variables of a prompt without memory, and its text; the history is shortened until memory has its share of the tokens."""
+        task_variables = self.task_variables(state.task)
+        for limits in prompt_text.HISTORY_LIMITS[-1:] if self.is_brief else prompt_text.HISTORY_LIMITS:
+            variables = task_variables | self.history_variables(state, context, limits)
+            text = render_prompt(file, **variables, items=(), omitted_items=0, failed_code="")
+            if estimate_tokens(text) <= self.context_tokens * BASE_SHARE:
                 break
-        return values, text
+        return variables, text
 
-    def chosen(self, wanted: Sequence[ContextItem], room: int) -> tuple[ContextItem, ...]:
-        """Of what a policy would show, what this prompt shows."""
+    def select_items(self, candidates: Sequence[ContextItem], free_tokens: int) -> tuple[ContextItem, ...]:
+        """The items of the context that the prompt shows: all that fit, or one in a brief prompt."""
         if not self.is_brief:
-            return fit(wanted, room).kept
-        longest = self.longest or self.context_tokens
-        return the_one([shown for shown in wanted if prompt_text.rank(shown) != 0 or tokens(shown.item.code) <= longest], room)
+            return fit_items(candidates, free_tokens).items
+        limit = self.max_example_tokens or self.context_tokens
+        usable = [entry for entry in candidates if prompt_text.item_rank(entry) != 0 or estimate_tokens(entry.item.code) <= limit]
+        return select_single_item(usable, free_tokens)
 
-    def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> str:
-        """The prompt that asks what an attempt has taught."""
-        return render(
-            HERE / "lesson.md",
-            **self.task_values(state.task),
+    def build_lesson_prompt(self, state: State, candidate: Candidate, outcome: Outcome) -> str:
+        """The prompt that asks for the lesson of an attempt."""
+        return render_prompt(
+            PROMPTS_FOLDER / "lesson.md",
+            **self.task_variables(state.task),
             code=candidate.code,
             outcome=outcome,
-            tried=prompt_text.tried(state),
+            attempts=prompt_text.list_attempts(state),
             best=state.best,
         )
 
-    def candidate(self, text: str, task: Task, usage: Usage) -> Candidate:
-        """The candidate a reply holds; without any code, an empty one whose notes say what was wrong with the reply."""
-        found = read_reply(text, self.file, symbol(self.plugin.entry_point(task)), getattr(self.plugin, "parts", ()))
-        return Candidate(backend=self.backend, files=found.files, notes=found.note, usage=usage)
+    def parse_candidate(self, text: str, task: Task, usage: Usage) -> Candidate:
+        """The candidate in a reply; if the reply has no usable code, an empty candidate whose notes say why."""
+        reply = read_reply(text, self.file, entry_symbol(self.plugin.entry_point(task)), getattr(self.plugin, "parts", ()))
+        return Candidate(backend=self.backend, files=reply.files, notes=reply.note, usage=usage)
 
-    def task_values(self, task: Task) -> dict[str, object]:
-        """What every prompt says about the task."""
-        entry = self.plugin.entry_point(task)
-        rules = render(self.rules, task=task, entry=entry) if self.rules.exists() else ""
+    def task_variables(self, task: Task) -> dict[str, object]:
+        """Template variables about the task, for every prompt."""
+        entry_point = self.plugin.entry_point(task)
         language = LANGUAGES.get(Path(self.file).suffix, Path(self.file).suffix.lstrip("."))
         return {
             "task": task,
-            "entry": entry,
-            "rules": rules,
+            "entry_point": entry_point,
+            "rules": render_prompt(self.rules, task=task, entry_point=entry_point) if self.rules.exists() else "",
             "file": self.file,
             "language": language,
-            "words": prompt_text,
+            "phrases": prompt_text,
             "backend": self.backend,
         }
 
-    def history_values(self, state: State, context: Context, extent: prompt_text.Extent) -> dict[str, object]:
-        """What a prompt says about earlier attempts on the task."""
+    def history_variables(self, state: State, context: Context, limits: prompt_text.HistoryLimits) -> dict[str, object]:
+        """Template variables about earlier attempts on the task."""
         start = context.start_point
         return {
-            "start": start,
+            "start_point": start,
             "best": state.best,
-            "children": prompt_text.children(state, start) if start else [],
-            "failures": prompt_text.failures(state, context.stage, extent),
-            "tried": prompt_text.tried(state, extent.lines),
-            "untold": max(0, len(state.attempts) - extent.lines),
+            "refinements": prompt_text.list_refinements(state, start) if start else [],
+            "failures": prompt_text.recent_failures(state, context.stage, limits),
+            "attempts": prompt_text.list_attempts(state, limits.attempts),
+            "omitted_attempts": max(0, len(state.attempts) - limits.attempts),
         }
 
-    def failed_code(self, state: State, context: Context, kept: Sequence[ContextItem], room: int) -> str:
-        """The kernel of the last failure, to be repaired while drafting; not when memory shows it already or it does not fit. A small model
-        that has an example copies what is wrong, too.
+    def select_failed_code(self, state: State, context: Context, items: Sequence[ContextItem], free_tokens: int) -> str:
+        """The code of the last failure, for repair while drafting; empty if memory shows it already or it does not fit.
+
+        A brief prompt with an example omits it: a small model would copy its mistakes.
         """
         last = state.last_attempt
-        if context.start_point or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and kept):
+        if context.start_point or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and items):
             return ""
-        shown = any(item.item.id == last.memory_id or item.item.code == last.candidate.code for item in kept)
-        return "" if shown or tokens(last.candidate.code) > room else last.candidate.code
+        is_shown = any(entry.item.id == last.memory_id or entry.item.code == last.candidate.code for entry in items)
+        return "" if is_shown or estimate_tokens(last.candidate.code) > free_tokens else last.candidate.code
 
 
-def file_name(backend: object) -> str:
-    """The file a candidate consists of: `kernel.cpp`, unless the backend's `file` says otherwise."""
+def candidate_file_name(backend: object) -> str:
+    """The name of a candidate's file: the backend's `file`, or `kernel.cpp`."""
     return str(getattr(backend, "file", "kernel.cpp"))
 
 
-def symbol(entry: str) -> str:
-    """The name an entry point declares, so that a reply's block can be recognised by it."""
-    code = re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", "", entry, flags=re.S | re.M)
-    found = re.search(r"(\w+)\s*\(", code)
-    return found[1] if found else "kernel"
+def entry_symbol(entry_point: str) -> str:
+    """The name that an entry point declares, by which the right code block of a reply is recognised."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", "", entry_point, flags=re.S | re.M)
+    match = re.search(r"(\w+)\s*\(", code)
+    return match[1] if match else "kernel"
 
 
-def worth_showing(context: Context) -> tuple[ContextItem, ...]:
-    """The context's items without the start point's own trace, which the prompt shows anyway."""
+def items_to_show(context: Context) -> tuple[ContextItem, ...]:
+    """The context's items without the trace of the start point, which the prompt shows anyway."""
     start = context.start_point
     if start is None:
         return context.items
@@ -165,48 +168,50 @@ def worth_showing(context: Context) -> tuple[ContextItem, ...]:
     )
 
 
-def fit(items: Sequence[ContextItem], room: int) -> Fitted:
-    """Fills the room from the most valued item down, so that the best is the last to go; an item that was never valued counts as 0 (Q0).
+def fit_items(items: Sequence[ContextItem], free_tokens: int) -> FittedItems:
+    """Adds items by descending value while they fit; an item without a value counts as 0 (Q0).
 
-    Among equals, correct kernels go last: a model that does not know the language learns most from one.
+    Among equal values, correct kernels come first: a model that does not know the language learns most from one.
     """
-    kept: set[int] = set()
-    order = sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), prompt_text.rank(items[i]), i))
+    fitting: set[int] = set()
+    order = sorted(range(len(items)), key=lambda i: (-(items[i].q or 0.0), prompt_text.item_rank(items[i]), i))
     for index in order:
-        if (cost := item_tokens(items[index])) <= room:
-            kept.add(index)
-            room -= cost
-    return Fitted(tuple(items[i] for i in sorted(kept)), len(items) - len(kept))
+        if (cost := estimate_item_tokens(items[index])) <= free_tokens:
+            fitting.add(index)
+            free_tokens -= cost
+    return FittedItems(tuple(items[i] for i in sorted(fitting)), len(items) - len(fitting))
 
 
-def the_one(items: Sequence[ContextItem], room: int) -> tuple[ContextItem, ...]:
-    """What a small model is shown, which copies whatever it sees: the most valued, and a kernel that failed only if there is nothing
-    else. Among equals a correct kernel, then a card every draft is shown, one with code on it; of these the shortest.
+def select_single_item(items: Sequence[ContextItem], free_tokens: int) -> tuple[ContextItem, ...]:
+    """The item for a small model, which copies its example: the one with the highest value, a failed kernel only as a last resort.
+
+    Among equal values: a correct kernel, then a card that every draft shows, then one with code; of these the shortest.
     """
 
-    def last(shown: ContextItem) -> tuple[bool, float, int, bool, int]:
-        wrong = bool(shown.item.code) and shown.item.feasible is False
-        place = (0, 2, 1, 3)[prompt_text.rank(shown)]
-        return wrong, -(shown.q or 0.0), place, "```" not in shown.item.text, item_tokens(shown, brief=True)
+    def sort_key(entry: ContextItem) -> tuple[bool, float, int, bool, int]:
+        is_wrong = bool(entry.item.code) and entry.item.feasible is False
+        rank = (0, 2, 1, 3)[prompt_text.item_rank(entry)]
+        return is_wrong, -(entry.q or 0.0), rank, "```" not in entry.item.text, estimate_item_tokens(entry, brief=True)
 
-    return tuple(sorted((shown for shown in items if item_tokens(shown, brief=True) <= room), key=last)[:1])
+    return tuple(sorted((entry for entry in items if estimate_item_tokens(entry, brief=True) <= free_tokens), key=sort_key)[:1])
 
 
-def item_tokens(shown: ContextItem, brief: bool = False) -> int:
-    """Estimated tokens of an item in a prompt, heading and fences included; a brief one shows a kernel with its reference, few words."""
-    item = shown.item
+def estimate_item_tokens(entry: ContextItem, brief: bool = False) -> int:
+    """Estimated tokens of an item in a prompt, with heading and fences; brief prompts show a kernel with its reference and little text."""
+    item = entry.item
     if brief and item.code:
-        said = item.text[:300] if item.feasible is False else ""
-        return tokens(prompt_text.item_heading(shown) + said + prompt_text.computed(item.key) + item.code) + 32
-    return tokens(prompt_text.item_heading(shown) + item.text + item.code) + 12
+        text = item.text[:300] if item.feasible is False else ""
+        reference = prompt_text.strip_input_functions(item.key)
+        return estimate_tokens(prompt_text.item_heading(entry) + text + reference + item.code) + 32
+    return estimate_tokens(prompt_text.item_heading(entry) + item.text + item.code) + 12
 
 
-def tokens(text: str) -> int:
-    """An estimate: services count with vocabularies that cannot be had offline, and four characters a token is near for code."""
+def estimate_tokens(text: str) -> int:
+    """Estimated tokens of a text, at four characters per token: close for code, and services' tokenizers are not available offline."""
     return (len(text) + 3) // 4
 
 
-def lesson_text(reply: str) -> str:
-    """A lesson as it is kept: plain words, bounded."""
-    text = plain_text(reply).strip()
-    return text if len(text) <= LESSON_CHARS else text[:LESSON_CHARS].rstrip() + "…"
+def clean_lesson(reply: str) -> str:
+    """A lesson for the record: the reply without the model's reasoning, at most MAX_LESSON_CHARS long."""
+    text = strip_thoughts(reply).strip()
+    return text if len(text) <= MAX_LESSON_CHARS else text[:MAX_LESSON_CHARS].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""Answers from a recorded run: the same candidates by attempt id, and no model is called."""
+"""Replays a recorded run: returns the recorded candidates by attempt id and calls no model."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from evokernel.core.records import Attempt, Candidate, Context, Outcome, Reply, 
 
 
 class Replay:
-    """`journal` is a run folder or its attempts.jsonl. Where the recording has no such attempt, the run ends.
+    """`journal` is a run folder or its attempts.jsonl. The run ends at the first attempt that the recording does not contain.
 
-    Candidates and lessons come back without their usage: replaying them costs nothing.
+    Candidates and lessons have no usage: replaying them costs nothing.
     """
 
     def __init__(self, backend: str, journal: str = "") -> None:
-        self.attempts = {attempt.id: attempt for attempt in recorded(Path(journal))}
-        others = {a.candidate.backend for a in self.attempts.values()} - {backend}
-        if others:
+        self.attempts = {attempt.id: attempt for attempt in read_attempts(Path(journal))}
+        other_backends = {a.candidate.backend for a in self.attempts.values()} - {backend}
+        if other_backends:
             raise UserError(
-                f"generator 'replay': {journal} was recorded with backend '{min(others)}', not '{backend}': set backend.name to it"
+                f"generator 'replay': {journal} was recorded with backend '{min(other_backends)}', not '{backend}':"
+                f" set backend.name to '{min(other_backends)}'"
             )
 
     def write(self, state: State, context: Context) -> Reply:
-        """The recorded candidate of this attempt, and what found no room in the prompt it answered."""
+        """The recorded candidate of the attempt, and the items that did not fit into its prompt."""
         attempt = self.attempts.get(state.next_id)
         if attempt is None:
             raise StopRun(f"the recording ends here: it has no attempt {state.next_id}")
-        unseen = tuple(ref.id for ref in attempt.truncated_items)
-        return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), truncated_items=unseen)
+        omitted_ids = tuple(ref.id for ref in attempt.truncated_items)
+        return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), truncated_items=omitted_ids)
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """The recorded lesson, if one was written."""
+        """The recorded lesson, or None."""
         attempt = self.attempts.get(state.next_id)
         if attempt is None or not attempt.lesson:
             return None
         return Reply(candidate=Candidate(backend=candidate.backend, files={}), text=attempt.lesson)
 
 
-def recorded(path: Path) -> list[Attempt]:
-    """All attempts of a run folder or journal file."""
+def read_attempts(path: Path) -> list[Attempt]:
+    """All attempts of a run folder or a journal file."""
     file = path / "attempts.jsonl" if path.is_dir() else path
     try:
         if not file.is_file():

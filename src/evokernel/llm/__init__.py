@@ -1,1 +1,1 @@
-"""Talking to language models: a client for OpenAI-compatible services, prompt files, and files read out of replies."""
+"""Language models: a client for OpenAI-compatible services, local models, prompt rendering, and extraction of files from replies."""

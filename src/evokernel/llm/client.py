@@ -1,4 +1,4 @@
-"""A chat client for any OpenAI-compatible service: retries, rate limits, time-outs, accounting, budgets. Thread-safe."""
+"""A thread-safe chat client for any OpenAI-compatible service, with retries, rate limits, time-outs, cost tracking and budgets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Usage
-from evokernel.llm.cost_tracker import UNKNOWN, Account, Row, Tokens
-from evokernel.llm.rate_limits import Bucket, Clock, SystemClock
-from evokernel.llm.response import Answer, Garbled, Partial, read_stream, read_whole, short
-from evokernel.llm.settings import ChatSettings, Endpoint, endpoint
+from evokernel.llm.cost_tracker import UNKNOWN_TOKENS, CostTracker, RequestRow, TokenCounts
+from evokernel.llm.rate_limits import Clock, SystemClock, TokenBucket
+from evokernel.llm.response import ChatResponse, MalformedResponse, PartialResponse, read_body, read_stream, summarize
+from evokernel.llm.settings import ChatSettings, Endpoint, resolve_endpoint
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -25,124 +25,127 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 600.0
+MAX_WAIT_S = 600.0
 BACKOFF_S = 1.0
-SLOW_S = 3600.0
-"""What a model on a processor may take before its first word: a long prompt is read at a few tokens a second."""
-BACKOFF_MOST_S = 60.0
+LOCAL_TIMEOUT_S = 3600.0
+"""Time-out for a local model, which may read a long prompt at a few tokens per second before its first token."""
+MAX_BACKOFF_S = 60.0
 
 
 class Completion(NamedTuple):
-    """A model's reply, with what all requests it took have cost."""
+    """A model's reply, with the usage of all requests that it took."""
 
     text: str
     usage: Usage
     finish_reason: str
 
 
-class Trouble(Exception):
-    """A request failed in a way that asking again may mend."""
+class RetryableError(Exception):
+    """A request failed in a way that may succeed when repeated."""
 
-    def __init__(self, what: str, wait_s: float | None = None, used: Tokens = UNKNOWN) -> None:
-        super().__init__(what)
-        self.wait_s, self.used = wait_s, used
+    def __init__(self, message: str, wait_s: float | None = None, tokens: TokenCounts = UNKNOWN_TOKENS) -> None:
+        super().__init__(message)
+        self.wait_s, self.tokens = wait_s, tokens
         self.usage = Usage()
 
 
 class ChatClient:
-    """`complete` is called from many threads at once; at most `concurrency` requests are under way."""
+    """Sends chat requests. Many threads may call `complete` at once; at most `concurrency` requests run at a time."""
 
     def __init__(self, settings: ChatSettings, clock: Clock | None = None) -> None:
         import openai
 
-        settings, self.endpoint = found(settings)
+        settings, self.endpoint = resolve_settings(settings)
         self.settings, self.clock = settings, clock or SystemClock()
         # Retries in two layers multiply, so the SDK does none.
-        made = [
-            openai.OpenAI(api_key=self.endpoint.secret(), base_url=url, timeout=settings.timeout_s, max_retries=0)
-            for url in (self.endpoint.base_url, *self.endpoint.others)
+        sdks = [
+            openai.OpenAI(api_key=self.endpoint.read_api_key(), base_url=url, timeout=settings.timeout_s, max_retries=0)
+            for url in (self.endpoint.base_url, *self.endpoint.other_urls)
         ]
-        self.sdks: SimpleQueue[openai.OpenAI] = SimpleQueue()
+        self.sdk_pool: SimpleQueue[openai.OpenAI] = SimpleQueue()
         for number in range(settings.concurrency):
-            self.sdks.put(made[number % len(made)])
-        self.account = Account(settings, self.endpoint.prices)
+            self.sdk_pool.put(sdks[number % len(sdks)])
+        self.cost_tracker = CostTracker(settings, self.endpoint.price_provider)
         self.slots = threading.BoundedSemaphore(settings.concurrency)
-        self.requests, self.tokens = Bucket(settings.rpm, self.clock), Bucket(settings.tpm, self.clock)
-        self.stop = threading.Event()
-        self.owed: dict[str, Usage] = {}
-        """By key: what was paid for requests that led to no reply. The attempt is made again, and its reply brings this along."""
+        self.request_bucket, self.token_bucket = TokenBucket(settings.rpm, self.clock), TokenBucket(settings.tpm, self.clock)
+        self.stop_event = threading.Event()
+        self.failed_usage: dict[str, Usage] = {}
+        """By key: the usage of requests without a reply. When the attempt is repeated, its completion includes this usage."""
 
     def complete(self, messages: list[dict[str, str]], key: str = "") -> Completion:
-        """The model's reply. `key` names the attempt, so that chance (back-off, the request's seed) depends on nothing else."""
-        chance = Random(f"{self.settings.seed}/{key}")
-        spent = self.owed.pop(key, Usage())
+        """The model's reply. `key` names the attempt; random choices (back-off, the request's seed) depend only on it and the seed."""
+        random = Random(f"{self.settings.seed}/{key}")
+        total_usage = self.failed_usage.pop(key, Usage())
         for retry in range(self.settings.retries + 1):
             try:
-                answer, usage = self.request(messages, key, retry)
-            except Trouble as trouble:
-                spent = self.owed[key] = spent + trouble.usage
-                self.back_off(trouble, retry, chance)
+                response, usage = self.send_within_limits(messages, key, retry)
+            except RetryableError as error:
+                total_usage = self.failed_usage[key] = total_usage + error.usage
+                self.back_off(error, retry, random)
                 continue
-            self.owed.pop(key, None)
-            return Completion(answer.text, spent + usage, answer.finish_reason)
+            self.failed_usage.pop(key, None)
+            return Completion(response.text, total_usage + usage, response.finish_reason)
         raise AssertionError("unreachable: back_off raises after the last retry")
 
-    def request(self, messages: list[dict[str, str]], key: str, retry: int) -> tuple[Answer, Usage]:
-        """One request within the limits, booked however it ends."""
+    def send_within_limits(self, messages: list[dict[str, str]], key: str, retry: int) -> tuple[ChatResponse, Usage]:
+        """Send one request within the rate limits and the budget; record its cost whether it succeeds or fails."""
         estimate = sum(len(message["content"]) for message in messages) / 4
-        self.pause(max(self.requests.take(1), self.tokens.take(estimate)))
+        self.pause(max(self.request_bucket.reserve(1), self.token_bucket.reserve(estimate)))
         while not self.slots.acquire(timeout=0.2):
             self.pause(0)
         try:
-            self.account.check()
-            started = self.clock.now()
+            self.cost_tracker.check_budget()
+            start_time = self.clock.now()
             try:
-                answer = self.send(messages, key)
-            except Trouble as trouble:
-                usage = self.book(trouble.used, estimate, started, retry, str(trouble))
-                # A failed request counts where the service said what it took; where it did not, only the ledger shows it.
-                trouble.usage = usage if trouble.used != UNKNOWN else Usage()
+                response = self.send_request(messages, key)
+            except RetryableError as error:
+                usage = self.record_request(error.tokens, estimate, start_time, retry, str(error))
+                # The usage of a failed request counts only if the service reported it; otherwise only the ledger shows the request.
+                error.usage = usage if error.tokens != UNKNOWN_TOKENS else Usage()
                 raise
-            except UserError as refusal:
-                self.book(UNKNOWN, estimate, started, retry, str(refusal))
+            except UserError as error:
+                self.record_request(UNKNOWN_TOKENS, estimate, start_time, retry, str(error))
                 raise
-            return answer, self.book(answer.used, estimate, started, retry)
+            return response, self.record_request(response.tokens, estimate, start_time, retry)
         finally:
             self.slots.release()
 
-    def book(self, used: Tokens, estimate: float, started: float, retry: int, error: str = "") -> Usage:
-        """Enters a request in the ledger, corrects the estimate that was taken from the token limit, and says what it cost."""
-        seconds, cost, model = self.clock.now() - started, self.account.cost(used), self.settings.model
-        self.account.enter(Row(time.time(), model, *used, cost, round(seconds, 3), retry, not error, error[:300]))
-        self.tokens.settle((estimate if used.read is None else used.read) + (used.written or 0) - estimate)
-        return Usage(model=model, calls=1, input_tokens=used.read, output_tokens=used.written, cost_usd=cost, seconds=seconds)
+    def record_request(self, tokens: TokenCounts, estimate: float, start_time: float, retry: int, error: str = "") -> Usage:
+        """Enter a request in the ledger, replace the estimate in the token limit by the actual count, and return the usage."""
+        seconds, cost, model = self.clock.now() - start_time, self.cost_tracker.request_cost(tokens), self.settings.model
+        self.cost_tracker.record_request(RequestRow(time.time(), model, *tokens, cost, round(seconds, 3), retry, not error, error[:300]))
+        actual = (estimate if tokens.input_tokens is None else tokens.input_tokens) + (tokens.output_tokens or 0)
+        self.token_bucket.correct(actual - estimate)
+        return Usage(
+            model=model, calls=1, input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens, cost_usd=cost, seconds=seconds
+        )
 
-    def send(self, messages: list[dict[str, str]], key: str) -> Answer:
-        """One request and its answer; whatever goes wrong is Trouble or the user's to mend."""
+    def send_request(self, messages: list[dict[str, str]], key: str) -> ChatResponse:
+        """Send one request; every failure becomes a RetryableError or a UserError."""
         import openai
 
         turns = cast("list[ChatCompletionMessageParam]", messages)
-        broken: tuple[type[Exception], ...] = (Garbled, openai.APIConnectionError, *transport_errors())
-        sdk = self.sdks.get()
+        retryable: tuple[type[Exception], ...] = (MalformedResponse, openai.APIConnectionError, *transport_errors())
+        sdk = self.sdk_pool.get()
         create = sdk.chat.completions.with_streaming_response.create
-        partial = Partial()
+        partial = PartialResponse()
         try:
-            with create(model=self.settings.model, messages=turns, extra_body=self.fields(key)) as response:
-                streamed = "event-stream" in response.headers.get("content-type", "")
-                read = read_stream if streamed else read_whole
+            with create(model=self.settings.model, messages=turns, extra_body=self.request_fields(key)) as response:
+                is_stream = "event-stream" in response.headers.get("content-type", "")
+                read = read_stream if is_stream else read_body
                 return read(response.iter_bytes(), partial, self.settings.timeout_s, self.clock.now)
         except openai.APIStatusError as error:
-            return self.refused(error)
-        except broken as error:
-            if partial.finish_reason:  # all of the text is there: what broke off is the rest of the stream, and nobody pays twice
-                return partial.answer()
-            what = short(str(error.__cause__ or error)) or "no answer"
-            raise Trouble(f"{type(error).__name__} at {sdk.base_url}: {what}", used=partial.used) from error
+            return self.handle_http_error(error)
+        except retryable as error:
+            if partial.finish_reason:  # the text is complete and only the end of the stream is missing: do not pay twice
+                return partial.to_response()
+            reason = summarize(str(error.__cause__ or error)) or "no response"
+            raise RetryableError(f"{type(error).__name__} at {sdk.base_url}: {reason}", tokens=partial.tokens) from error
         finally:
-            self.sdks.put(sdk)
+            self.sdk_pool.put(sdk)
 
-    def fields(self, key: str) -> dict[str, object]:
-        """The request's fields beyond model and messages."""
+    def request_fields(self, key: str) -> dict[str, object]:
+        """The fields of the request in addition to model and messages."""
         settings = self.settings
         fields: dict[str, object] = {"stream": settings.stream}
         if settings.stream and self.endpoint.usage_on_request:
@@ -150,69 +153,71 @@ class ChatClient:
         if settings.temperature is not None:
             fields["temperature"] = settings.temperature
         if settings.max_tokens:
-            fields[self.endpoint.limit] = settings.max_tokens
+            fields[self.endpoint.max_tokens_field] = settings.max_tokens
         if settings.send_seed:
             fields["seed"] = int.from_bytes(hashlib.sha256(f"{settings.seed}/{key}".encode()).digest()[:4], "big") >> 1
         return fields | settings.extra_fields()
 
-    def refused(self, error: APIStatusError) -> Answer:
-        """What an HTTP error means: wait and ask again, the user must do something, or the service will not answer this prompt."""
-        status, said = error.status_code, short(error.body or error.message)
+    def handle_http_error(self, error: APIStatusError) -> ChatResponse:
+        """Classify an HTTP error: raise RetryableError or UserError, or return an empty response for a filtered prompt."""
+        status, reason = error.status_code, summarize(error.body or error.message)
         code = str(getattr(error, "code", "") or "")
-        model, url, name = self.settings.model, self.endpoint.base_url, self.endpoint.key
+        model, url, key_variable = self.settings.model, self.endpoint.base_url, self.endpoint.key_variable
         if status == 402 or code == "insufficient_quota":
-            raise UserError(f"the account at {url} has no credit left ({said}); top it up and resume")
+            raise UserError(f"the account at {url} has no credit left ({reason}); top it up and resume")
         if status in (408, 409, 425, 429) or status >= 500:
-            raise Trouble(f"HTTP {status} from {url}: {said}", retry_after(error.response.headers.get("retry-after", "")))
+            raise RetryableError(f"HTTP {status} from {url}: {reason}", parse_retry_after(error.response.headers.get("retry-after", "")))
         if "content_filter" in code or "content_policy" in code:
-            return Answer("", "content_filter", UNKNOWN)
+            return ChatResponse("", "content_filter", UNKNOWN_TOKENS)
         if status in (401, 403):
-            fix = f"check the key in {name or 'the environment'}, or name another variable with generator.api_key_env"
-            raise UserError(f"{url} refused the request (HTTP {status}: {said}); {fix}")
+            fix = f"check the key in {key_variable or 'the environment'}, or name another variable with generator.api_key_env"
+            raise UserError(f"{url} refused the request (HTTP {status}: {reason}); {fix}")
         if status == 404:
-            raise UserError(f"{url} knows no model '{model}', or nothing is there (HTTP 404: {said}); check generator.model and base_url")
+            raise UserError(f"{url} has no model '{model}', or no chat service (HTTP 404: {reason}); check generator.model and base_url")
         if "context_length" in code or "exceed_context" in str(getattr(error, "type", "") or error.body):
-            raise UserError(f"the prompt is too long for {model} ({said}); set generator.context to what it reads, or lower max_tokens")
-        raise UserError(f"{url} rejected the request (HTTP {status}: {said}); change the generator setting it names")
+            raise UserError(
+                f"the prompt is too long for {model} ({reason}); set generator.context to the model's context length, or lower max_tokens"
+            )
+        raise UserError(f"{url} rejected the request (HTTP {status}: {reason}); change the generator setting that it names")
 
-    def back_off(self, trouble: Trouble, retry: int, chance: Random) -> None:
-        """Waits before the next request, as long as the service asks or twice as long as the time before; raises after the last."""
+    def back_off(self, error: RetryableError, retry: int, random: Random) -> None:
+        """Wait before the next request: as long as the service asks, or exponentially longer each time. Raise after the last retry."""
         if retry >= self.settings.retries:
-            raise InfraError(f"the model did not answer after {retry + 1} requests; last: {trouble}") from trouble
-        wait_s = trouble.wait_s
+            raise InfraError(f"the model did not answer after {retry + 1} request{'s' * (retry > 0)}; last error: {error}") from error
+        wait_s = error.wait_s
         if wait_s is None:
-            wait_s = min(BACKOFF_MOST_S, BACKOFF_S * 2**retry) * (0.5 + chance.random())
-        if wait_s > LONGEST_WAIT_S:
-            raise InfraError(f"the service asks to wait {wait_s:.0f} s: {trouble}") from trouble
-        log.info("asking again in %.1f s: %s", wait_s, trouble)
+            wait_s = min(MAX_BACKOFF_S, BACKOFF_S * 2**retry) * (0.5 + random.random())
+        if wait_s > MAX_WAIT_S:
+            raise InfraError(f"the service asks to wait {wait_s:.0f} s: {error}") from error
+        log.info("repeating the request in %.1f s: %s", wait_s, error)
         self.pause(wait_s)
 
     def pause(self, seconds: float) -> None:
-        """Waits, unless the run is stopped."""
-        if self.clock.wait(seconds, self.stop) if seconds > 0 else self.stop.is_set():
+        """Wait; raise StopRun if the run is stopped."""
+        if self.clock.wait(seconds, self.stop_event) if seconds > 0 else self.stop_event.is_set():
             raise StopRun("the run was stopped while waiting for the model")
 
 
-def found(settings: ChatSettings) -> tuple[ChatSettings, Endpoint]:
-    """Settings and address; for the model `local`, those of the server on this machine, which is started where it is not running."""
+def resolve_settings(settings: ChatSettings) -> tuple[ChatSettings, Endpoint]:
+    """The settings and their endpoint. For the model `local`, these are those of the server on this machine, which is started if needed."""
     if not settings.is_local:
-        return settings, endpoint(settings)
+        return settings, resolve_endpoint(settings)
     from evokernel.llm import local_server
 
-    served = local_server.ready()
-    urls = [f"{one.url}/v1" for one in served.instances]
-    known = {"model": served.model, "price_in": 0.0, "price_out": 0.0, "concurrency": len(urls)}
-    known["timeout_s"] = max(settings.timeout_s, SLOW_S)
-    return settings.model_copy(update=known), Endpoint(urls[0], "", others=tuple(urls[1:]), context=served.context)
+    server = local_server.ensure_running()
+    urls = [f"{instance.url}/v1" for instance in server.instances]
+    changes = {"model": server.model, "price_in": 0.0, "price_out": 0.0, "concurrency": len(urls)}
+    changes["timeout_s"] = max(settings.timeout_s, LOCAL_TIMEOUT_S)
+    return settings.model_copy(update=changes), Endpoint(urls[0], "", other_urls=tuple(urls[1:]), context_length=server.context)
 
 
 def transport_errors() -> tuple[type[Exception], ...]:
-    """What the SDK's HTTP library raises while a body is read; which library that is depends on the SDK's version."""
+    """The exceptions that the SDK's HTTP library raises while reading a body; the library depends on the SDK version."""
     return tuple(sys.modules[name].RequestError for name in ("httpx", "httpx2") if name in sys.modules)
 
 
-def retry_after(header: str) -> float | None:
-    """Seconds a service asks to wait: a number or a date. None when it does not say."""
+def parse_retry_after(header: str) -> float | None:
+    """The seconds to wait from a Retry-After header, which is a number or a date; None if it is neither."""
     try:
         return max(0.0, float(header))
     except ValueError:

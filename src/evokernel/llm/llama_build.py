@@ -1,7 +1,7 @@
-"""llama.cpp's server, built for this very processor out of a source archive: a wheel is made for the oldest processors of its kind.
+"""Build llama.cpp's server from source for this processor: prebuilt wheels target the oldest processors of a kind and are slower.
 
-The archive is that of `llama-cpp-python`, downloaded by pip and checked against a pinned hash before anything of it is looked at; only
-llama.cpp inside it is built, by cmake and the C++ compiler that is here.
+pip downloads the source archive of `llama-cpp-python` and checks it against a pinned hash before anything in it is read. Only llama.cpp
+inside it is built, with cmake and the installed C++ compiler.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from evokernel.core import archives, paths
 from evokernel.core.errors import InfraError, UserError
 from evokernel.llm import model_download
 
-NAME = "llama-server"
+SERVER_NAME = "llama-server"
 OPTIONS = ("CMAKE_BUILD_TYPE=Release", "GGML_NATIVE=ON", "GGML_OPENMP=OFF", "BUILD_SHARED_LIBS=OFF")
-LEFT_OUT = tuple(f"LLAMA_{what}=OFF" for what in ("CURL", "OPENSSL", "BUILD_TESTS", "BUILD_EXAMPLES"))
-STEP = re.compile(r"^\[(\d+)/(\d+)\]")
+DISABLED_FEATURES = tuple(f"LLAMA_{feature}=OFF" for feature in ("CURL", "OPENSSL", "BUILD_TESTS", "BUILD_EXAMPLES"))
+NINJA_STEP = re.compile(r"^\[(\d+)/(\d+)\]")
 PIP = ("-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "--no-cache-dir", "--require-hashes", "--retries", "2")
 
-Report = Callable[[str, int, int], None]
-"""Told what happens, the steps that are done, and all steps."""
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with the current step, the number of finished build steps, and the number of all build steps."""
 
 
-class Source(NamedTuple):
-    """An archive on the package index, and where llama.cpp lies in it."""
+class SourceArchive(NamedTuple):
+    """A source archive on the package index, and the folder of llama.cpp in it."""
 
     package: str
     sha256: str
-    inside: str
+    subfolder: str
 
 
-LLAMA_CPP = Source(
+LLAMA_CPP = SourceArchive(
     package="llama-cpp-python==0.3.36",
     sha256="832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
-    inside="llama_cpp_python-0.3.36/vendor/llama.cpp",
+    subfolder="llama_cpp_python-0.3.36/vendor/llama.cpp",
 )
 
 
-def program(source: Source = LLAMA_CPP) -> Path:
-    """Where it is kept; for another processor or another source it is another file."""
-    key = "\0".join([source.sha256, *OPTIONS, *LEFT_OUT, platform.machine(), processor()])
-    return paths.tools_folder() / f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+def program_path(source: SourceArchive = LLAMA_CPP) -> Path:
+    """The path of the built program, different for every source and processor."""
+    key = "\0".join([source.sha256, *OPTIONS, *DISABLED_FEATURES, platform.machine(), processor_features()])
+    return paths.tools_folder() / f"{SERVER_NAME}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
-def processor() -> str:
-    """What this processor can do, as the system tells it."""
+def processor_features() -> str:
+    """The instruction set extensions of this processor, as the operating system lists them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -64,87 +64,90 @@ def processor() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
-def lacking() -> str:
-    """What a build needs and this machine does not have; nothing when it can."""
+def find_missing_tool() -> str:
+    """The build tool that is not installed, with the command to install it; empty if a build is possible."""
     for tool in ("cmake", "ninja"):
-        if not tool_for(tool):
+        if not find_tool(tool):
             return f"{tool} is not installed: pip install 'evokernel[local]'"
     return "" if shutil.which("c++") or shutil.which("g++") or shutil.which("clang++") else "no C++ compiler: apt install g++"
 
 
-def tool_for(name: str) -> str | None:
-    """A build tool: of this environment, else of the path."""
-    found = importlib.util.find_spec(name)
-    ours = Path(sys.executable).with_name(name)
-    return str(ours) if found and ours.exists() else shutil.which(name)
+def find_tool(name: str) -> str | None:
+    """The path of a build tool in this Python environment, or else on the PATH."""
+    spec = importlib.util.find_spec(name)
+    own_tool = Path(sys.executable).with_name(name)
+    return str(own_tool) if spec and own_tool.exists() else shutil.which(name)
 
 
-def build(source: Source = LLAMA_CPP, jobs: int = 0, report: Report = lambda what, done, total: None) -> Path:
-    """The program; what is there already is not built again. Takes ten minutes of a core."""
-    path = program(source)
+def build_server(source: SourceArchive = LLAMA_CPP, jobs: int = 0, report: ProgressCallback = lambda step, count, total: None) -> Path:
+    """Build the program unless it exists already; takes ten minutes on one core."""
+    path = program_path(source)
     with paths.hold_lock(path.with_suffix(".lock")):
         if path.is_file():
             return path
-        if why := lacking():
-            raise UserError(why)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix="building-") as work:
-            report(f"fetching {source.package}", 0, 0)
-            unpacked = unpack(downloaded(source, Path(work)), source, Path(work) / "source")
-            made = compiled(unpacked, Path(work), jobs or os.cpu_count() or 1, report)
-            made.replace(path)
+        if missing_tool := find_missing_tool():
+            raise UserError(missing_tool)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="building-") as work_folder:
+            report(f"downloading {source.package}", 0, 0)
+            archive = download_archive(source, Path(work_folder))
+            source_folder = extract_source(archive, source, Path(work_folder) / "source")
+            program = compile_server(source_folder, Path(work_folder), jobs or os.cpu_count() or 1, report)
+            program.replace(path)
     return path
 
 
-def downloaded(source: Source, work: Path) -> Path:
-    """The archive, by pip from wherever pip is set up to look; one with another hash is refused."""
-    (work / "wanted.txt").write_text(f"{source.package} --hash=sha256:{source.sha256}\n", encoding="utf-8")
-    command = [sys.executable, *PIP, "-d", str(work / "out"), "-r", str(work / "wanted.txt")]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    found = sorted((work / "out").glob("*.tar.gz"))
-    if done.returncode or not found:
-        raise InfraError(f"pip cannot download {source.package}: {model_download.trouble(done.stdout + done.stderr)}")
-    return found[0]
+def download_archive(source: SourceArchive, work_folder: Path) -> Path:
+    """Download the archive with pip, from the package index that pip is configured for; pip rejects another hash."""
+    requirements = work_folder / "requirements.txt"
+    requirements.write_text(f"{source.package} --hash=sha256:{source.sha256}\n", encoding="utf-8")
+    command = [sys.executable, *PIP, "-d", str(work_folder / "out"), "-r", str(requirements)]
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    files = sorted((work_folder / "out").glob("*.tar.gz"))
+    if result.returncode or not files:
+        raise InfraError(f"pip cannot download {source.package}: {model_download.summarize_pip_error(result.stdout + result.stderr)}")
+    return files[0]
 
 
-def unpack(archive: Path, source: Source, into: Path) -> Path:
-    """Only llama.cpp out of it."""
-    with tarfile.open(archive) as packed:
-        if not archives.extract_archive(packed, into, source.inside):
-            raise InfraError(f"{source.package} does not hold {source.inside}")
-    return into / source.inside
+def extract_source(archive: Path, source: SourceArchive, folder: Path) -> Path:
+    """Extract only llama.cpp from the archive; return its folder."""
+    with tarfile.open(archive) as members:
+        if not archives.extract_archive(members, folder, source.subfolder):
+            raise InfraError(f"{source.package} does not contain {source.subfolder}")
+    return folder / source.subfolder
 
 
-def compiled(unpacked: Path, work: Path, jobs: int, report: Report) -> Path:
-    """The server's program, in the folder it was built in."""
-    there = work / "build"
-    flags = [f"-D{one}" for one in (*OPTIONS, *LEFT_OUT)]
-    cmake, ninja = tool_for("cmake") or "cmake", tool_for("ninja") or "ninja"
-    report("looking at this machine", 0, 0)
-    run([cmake, "-S", str(unpacked), "-B", str(there), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", *flags], lambda line: None)
+def compile_server(source_folder: Path, work_folder: Path, jobs: int, report: ProgressCallback) -> Path:
+    """Compile the server; return the path of the program in the build folder."""
+    build_folder = work_folder / "build"
+    flags = [f"-D{option}" for option in (*OPTIONS, *DISABLED_FEATURES)]
+    cmake, ninja = find_tool("cmake") or "cmake", find_tool("ninja") or "ninja"
+    report("configuring", 0, 0)
+    configure = [cmake, "-S", str(source_folder), "-B", str(build_folder), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", *flags]
+    run_build_step(configure, lambda line: None)
 
-    def told(line: str) -> None:
-        if step := STEP.match(line):
+    def report_step(line: str) -> None:
+        if step := NINJA_STEP.match(line):
             report("compiling", int(step[1]), int(step[2]))
 
-    run([ninja, "-C", str(there), "-j", str(jobs), NAME], told)
-    found = next((path for path in there.rglob(NAME) if path.is_file() and os.access(path, os.X_OK)), None)
-    if not found:
-        raise InfraError(f"the build gave no {NAME}")
-    return found
+    run_build_step([ninja, "-C", str(build_folder), "-j", str(jobs), SERVER_NAME], report_step)
+    program = next((path for path in build_folder.rglob(SERVER_NAME) if path.is_file() and os.access(path, os.X_OK)), None)
+    if not program:
+        raise InfraError(f"the build produced no {SERVER_NAME}")
+    return program
 
 
-def run(command: list[str], told: Callable[[str], None]) -> None:
-    """A build step, line by line; InfraError with its last words when it fails."""
-    last: list[str] = []
+def run_build_step(command: list[str], on_line: Callable[[str], None]) -> None:
+    """Run a build command and pass on its output line by line; InfraError with its last lines if it fails."""
+    last_lines: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        is_read = False
+        is_finished = False
         try:
             for line in process.stdout or ():
-                told(line)
-                last = [*last, line.strip()][-6:]
-            is_read = True
+                on_line(line)
+                last_lines = [*last_lines, line.strip()][-6:]
+            is_finished = True
         finally:
-            if not is_read:
+            if not is_finished:
                 process.kill()
     if process.returncode:
-        raise InfraError(f"{Path(command[0]).name} failed while it built {NAME}: {' · '.join(filter(None, last))[-400:]}")
+        raise InfraError(f"{Path(command[0]).name} failed to build {SERVER_NAME}: {' · '.join(filter(None, last_lines))[-400:]}")

@@ -1,4 +1,4 @@
-"""Models that can be had without a key: which there are, where they are kept, which file a name stands for."""
+"""The catalogue of models that run on this machine without an API key, and where their files are stored."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from evokernel.core import paths
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 
-DEFAULT = "qwen2.5-coder-1.5b"
-MAGIC = b"GGUF"
+DEFAULT_MODEL = "qwen2.5-coder-1.5b"
+GGUF_MAGIC = b"GGUF"
 
 
-class Slice(NamedTuple):
-    """A part of a model's file: the member of a package that holds it."""
+class ModelSlice(NamedTuple):
+    """A part of a model's file, and the package member that contains it."""
 
     package: str
     """With its version: `name==1.0`."""
@@ -25,65 +25,66 @@ class Slice(NamedTuple):
     sha256: str
 
 
-class Model(NamedTuple):
+class CatalogueModel(NamedTuple):
     """A model of the catalogue."""
 
     name: str
-    about: str
+    description: str
     license: str
     bytes: int
     sha256: str
-    slices: tuple[Slice, ...]
+    slices: tuple[ModelSlice, ...]
 
     @property
     def path(self) -> Path:
-        """Where its file is kept. It comes to stand there only once it was checked."""
-        return home() / f"{self.name}.gguf"
+        """The path of its file, which exists only after the checksum was verified."""
+        return models_folder() / f"{self.name}.gguf"
 
     @property
-    def is_fetched(self) -> bool:
+    def is_downloaded(self) -> bool:
         return self.path.is_file() and self.path.stat().st_size == self.bytes
 
 
-def home() -> Path:
-    """The folder of fetched models."""
+def models_folder() -> Path:
+    """The folder of downloaded models."""
     return paths.tools_folder() / "models"
 
 
 @lru_cache(maxsize=1)
-def catalogue() -> dict[str, Model]:
-    """Every model that can be fetched, the default one first."""
+def load_catalogue() -> dict[str, CatalogueModel]:
+    """All models that can be downloaded, by name, the default model first."""
     tables = tomllib.loads((Path(__file__).parent / "models.toml").read_text(encoding="utf-8"))
-    known = {
-        name: Model(**{**table, "name": name, "slices": tuple(Slice(**part) for part in table["slices"])}) for name, table in tables.items()
+    models = {
+        name: CatalogueModel(**{**table, "name": name, "slices": tuple(ModelSlice(**part) for part in table["slices"])})
+        for name, table in tables.items()
     }
-    return dict(sorted(known.items(), key=lambda pair: pair[0] != DEFAULT))
+    return dict(sorted(models.items(), key=lambda pair: pair[0] != DEFAULT_MODEL))
 
 
-def known(name: str) -> Model:
-    """A model of the catalogue, or one line that names them."""
-    there = catalogue()
-    if name not in there:
-        raise UserError(f"no model '{name}'{did_you_mean(name, list(there))}; there are: {', '.join(there)}")
-    return there[name]
+def find_model(name: str) -> CatalogueModel:
+    """The model with this name; UserError that lists all names if there is none."""
+    catalogue = load_catalogue()
+    if name not in catalogue:
+        raise UserError(f"no model '{name}'{did_you_mean(name, list(catalogue))}; there are: {', '.join(catalogue)}")
+    return catalogue[name]
 
 
-def file_of(name: str) -> Path:
-    """The file a name or a path stands for."""
+def resolve_model_file(name: str) -> Path:
+    """The GGUF file of a catalogue name or a path."""
     if name.endswith(".gguf") or "/" in name:
         path = Path(name).expanduser()
         if not path.is_file():
-            raise UserError(f"there is no file {path}: give the path of a model in GGUF format, or one of: {', '.join(catalogue())}")
+            raise UserError(f"there is no file {path}: give the path of a model in GGUF format, or one of: {', '.join(load_catalogue())}")
         with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise UserError(f"{path} is no model in GGUF format: convert it first, or choose another")
+            if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
+                raise UserError(f"{path} is not a model in GGUF format: convert it first, or choose another")
         return path.resolve()
-    model = known(name)
-    if not model.is_fetched:
-        raise UserError(f"model '{name}' is not here yet ({model.bytes / 1e6:.0f} MB): evokernel model fetch {name}")
+    model = find_model(name)
+    if not model.is_downloaded:
+        raise UserError(f"model '{name}' is not downloaded yet ({model.bytes / 1e6:.0f} MB): evokernel model fetch {name}")
     return model.path
 
 
-def fetched() -> list[Model]:
-    """The models that are here, the default one first."""
-    return [model for model in catalogue().values() if model.is_fetched]
+def list_downloaded_models() -> list[CatalogueModel]:
+    """The downloaded models, the default model first."""
+    return [model for model in load_catalogue().values() if model.is_downloaded]

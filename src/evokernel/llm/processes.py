@@ -1,4 +1,4 @@
-"""Processes that outlive us: which of them is still the one that was started, and how it is ended for sure."""
+"""Processes that outlive this one: check whether a process id still belongs to the process we started, and terminate it reliably."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 PROC = Path("/proc")
-POLITE_S = 5.0
+TERM_TIMEOUT_S = 5.0
 POLL_S = 0.05
 
 
-def born(pid: int) -> str:
-    """When a process began, in the system's words; nothing when there is none, or only what is left of one.
+def read_start_time(pid: int) -> str:
+    """The start time of a process, as the operating system prints it; empty if it does not exist or is a zombie.
 
-    Process numbers are used again. A number and a birth together are not.
+    Process ids are reused; a process id together with a start time is unique.
     """
     if PROC.is_dir():
         try:
@@ -24,28 +24,29 @@ def born(pid: int) -> str:
         except OSError:
             return ""
         return "" if fields[0] in "ZX" else fields[19]
-    done = subprocess.run(["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
-    state, _, began = done.stdout.strip().partition(" ")
-    return "" if state.startswith("Z") else began.strip()
+    command = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    state, _, start_time = result.stdout.strip().partition(" ")
+    return "" if state.startswith("Z") else start_time.strip()
 
 
-def is_running(pid: int, birth: str) -> bool:
-    """Whether the process that was born then still runs."""
-    return bool(birth) and born(pid) == birth
+def is_running(pid: int, start_time: str) -> bool:
+    """Whether the process with this id and start time still runs."""
+    return bool(start_time) and read_start_time(pid) == start_time
 
 
-def end(pid: int, birth: str, polite_s: float = POLITE_S) -> bool:
-    """Asks a process to end, makes it end when it does not, and returns once it is gone; False when it was gone before."""
-    if not is_running(pid, birth):
+def terminate(pid: int, start_time: str, term_timeout_s: float = TERM_TIMEOUT_S) -> bool:
+    """Send SIGTERM to a process group, then SIGKILL, and wait until the process has ended; False if it had ended before."""
+    if not is_running(pid, start_time):
         return False
-    for kind, patience in ((signal.SIGTERM, polite_s), (signal.SIGKILL, float("inf"))):
+    for kind, timeout_s in ((signal.SIGTERM, term_timeout_s), (signal.SIGKILL, float("inf"))):
         try:
             os.killpg(pid, kind)
         except ProcessLookupError:
             return True
-        until = time.monotonic() + patience
-        while is_running(pid, birth):
-            if time.monotonic() > until:
+        deadline = time.monotonic() + timeout_s
+        while is_running(pid, start_time):
+            if time.monotonic() > deadline:
                 break
             time.sleep(POLL_S)
         else:

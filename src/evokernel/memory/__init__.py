@@ -1,1 +1,1 @@
-"""The bank of memories and values, the seeds it starts with, and what an attempt leaves in it."""
+"""The memory bank: items, their values, search, packs, consolidation and revocation."""

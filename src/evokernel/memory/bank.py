@@ -1,4 +1,4 @@
-"""The memory a run reads and writes: a file or a server that lasts, seen as it was when the run began plus what the run adds."""
+"""The memory bank that a run reads and writes: it shows the bank as it was when the run began, plus the run's own additions."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, ItemValue, SearchHit
 from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory import ledger, provenance
-from evokernel.memory.distill import QUARANTINED
-from evokernel.memory.index import Index, grid
-from evokernel.memory.remote_index import Asked, Far
-from evokernel.memory.schema import connect, elsewhere, trouble
-from evokernel.memory.tables import ASKED, Connection, Mark, asked, places, reading
+from evokernel.memory.distill import QUARANTINED_REASONS
+from evokernel.memory.index import ExactIndex, quantize_vectors
+from evokernel.memory.remote_index import RemoteIndex, SearchFilter
+from evokernel.memory.schema import open_or_create, other_bank_hint, translate_db_errors
+from evokernel.memory.tables import INDEXED_FIELDS, BankSnapshot, Connection, indexed_fields, placeholders, read_transaction
 
 if TYPE_CHECKING:
-    from evokernel.memory.reader import Archive
+    from evokernel.memory.reader import BankReader
 
 log = logging.getLogger(__name__)
-CANDIDATE = "candidate:"
-LEARNED: tuple[MemoryKind, ...] = ("experience", "trace")
-"""Kinds that a run adds; all others are cards."""
-TEXTS = 1024  # embedded texts kept: a task's reference is the query of every round and the key of every attempt
-COLUMNS = ("kind", "backend", "task", "family", "parent", "record", *ASKED)
-PUT_ITEM = f"""INSERT INTO items (id, run, pack, {", ".join(COLUMNS)}) VALUES ({places(3 + len(COLUMNS))})
-    ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in COLUMNS)}
+CANDIDATE_PREFIX = "candidate:"
+LEARNED_KINDS: tuple[MemoryKind, ...] = ("experience", "trace")
+"""Kinds of items that a run adds; all other kinds are cards."""
+EMBEDDING_CACHE_SIZE = 1024  # texts: a task's reference is the query of every round and the key of every attempt
+ITEM_COLUMNS = ("kind", "backend", "task", "family", "parent", "record", *INDEXED_FIELDS)
+UPSERT_ITEM = f"""INSERT INTO items (id, run, pack, {", ".join(ITEM_COLUMNS)}) VALUES ({placeholders(3 + len(ITEM_COLUMNS))})
+    ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in ITEM_COLUMNS)}
     WHERE items.record <> excluded.record RETURNING seq"""
 
 
 class Bank:
-    """M with its values (a MemoryStore).
+    """The memory M with its values (implements MemoryStore).
 
-    What it answers depends on the bank as it was when this run id first opened it and on this process's own `add` and `update`, never
-    on what other runs write meanwhile. Repeating an `add` or an `update` changes nothing in the file, so a resumed run may learn its
-    journal again and sees what a straight run saw.
+    The answers depend on the snapshot that this run id took when it first opened the bank and on this process's own `add` and `update`.
+    They never depend on what other runs write meanwhile. Repeating an `add` or `update` changes nothing in the bank, so a resumed run
+    can replay its journal and sees the same memory as an uninterrupted run.
     """
 
     def __init__(self, path: BankLocation, connection: Connection, embedder: Embedder, backend: str, run: str) -> None:
         self.path, self.backend, self.run = path, backend, run
-        self.resumed = False
-        """Whether the bank knew this run id when it was opened."""
-        self.begun = False
-        """Whether the run had already left something in it."""
+        self.is_resumed = False
+        """Whether this run id had opened the bank before."""
+        self.has_own_items = False
+        """Whether the run had already added items to the bank."""
         self._connection, self._embedder = connection, embedder
-        self._texts: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._index: Index | None = None
+        self._embedding_cache: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._index: ExactIndex | None = None
         self._items: list[MemoryItem] = []
         self._rows: dict[str, int] = {}
-        self._values: dict[ledger.Key, ItemValue] = {}
-        self._learned: set[tuple[str, ledger.Key]] = set()
-        self._revoked: set[str] = set()
-        self._far: Far | None = None
-        self._met: dict[str, MemoryItem] = {}
-        self._valued: set[str] = set()
+        self._values: dict[ledger.ValueKey, ItemValue] = {}
+        self._applied_updates: set[tuple[str, ledger.ValueKey]] = set()
+        self._revoked_ids: set[str] = set()
+        self._remote_index: RemoteIndex | None = None
+        self._remote_items: dict[str, MemoryItem] = {}
+        self._loaded_value_ids: set[str] = set()
 
     @classmethod
     def open(
@@ -73,59 +73,62 @@ class Bank:
         backend: str,
         run: str,
         folder: Path | None = None,
-        facts: provenance.Facts | None = None,
+        metadata: provenance.RunMetadata | None = None,
     ) -> Bank:
-        """For a run, new or resumed. `folder` is where it keeps its journal, for when something in that is revoked; `facts` are what
-        packs say about where their items come from."""
+        """Open the bank for a new or resumed run, and create it if it does not exist.
+
+        `folder` holds the run's journal, which a later revocation marks. `metadata` is the provenance that packs store with the items.
+        """
         path = parse_location(path)
-        connection = connect(path)
-        with ExitStack() as held, trouble(path):
-            held.callback(connection.close)
+        connection = open_or_create(path)
+        with ExitStack() as cleanup, translate_db_errors(path):
+            cleanup.callback(connection.close)
             bank = cls(path, connection, embedder, backend, run)
-            mark = connection.written(lambda: bank._begin(folder, facts))
-            connection.again(lambda: bank._load(mark))
-            held.pop_all()
+            snapshot = connection.run_in_transaction(lambda: bank._register_run(folder, metadata))
+            connection.run_with_retries(lambda: bank._load_snapshot(snapshot))
+            cleanup.pop_all()
         return bank
 
-    def _begin(self, folder: Path | None, facts: provenance.Facts | None) -> Mark:
-        """Where the bank stood when this run first opened it, which is noted."""
+    def _register_run(self, folder: Path | None, metadata: provenance.RunMetadata | None) -> BankSnapshot:
+        """The snapshot of this run: read from the bank, or taken now if the run opens the bank for the first time."""
         connection = self._connection
-        claim(connection, self.path, self._embedder)
-        mark = connection.execute("SELECT items, ledger, consolidations FROM runs WHERE id = ?", (self.run,)).fetchone()
-        self.resumed = mark is not None
-        self.begun = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (self.run,)).fetchone() is not None
-        if not mark:
-            newest = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
-            tidied = connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()[0]
-            mark = (newest, ledger.head(connection), tidied)
-            columns = "id, backend, items, ledger, consolidations"
-            connection.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?)", (self.run, self.backend, *mark))
+        claim_embedder(connection, self.path, self._embedder)
+        query = "SELECT last_item, last_update, last_consolidation FROM runs WHERE id = ?"
+        snapshot = connection.execute(query, (self.run,)).fetchone()
+        self.is_resumed = snapshot is not None
+        self.has_own_items = connection.execute("SELECT 1 FROM items WHERE run = ? LIMIT 1", (self.run,)).fetchone() is not None
+        if not snapshot:
+            last_item = connection.execute("SELECT coalesce(max(seq), 0) FROM items").fetchone()[0]
+            last_consolidation = connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()[0]
+            snapshot = (last_item, ledger.last_update_number(connection), last_consolidation)
+            columns = "id, backend, last_item, last_update, last_consolidation"
+            connection.execute(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?)", (self.run, self.backend, *snapshot))
         if folder:
             connection.execute("UPDATE runs SET folder = ? WHERE id = ?", (str(folder.absolute()), self.run))
-        if facts:
-            provenance.keep(connection, self.run, facts)
-        return Mark(*mark)
+        if metadata:
+            provenance.store_metadata(connection, self.run, metadata)
+        return BankSnapshot(*snapshot)
 
     @staticmethod
-    def read(path: BankLocation) -> Archive:
-        """Any bank, to look at: list, search, histories, export. Nothing is changed."""
-        from evokernel.memory.reader import Archive
+    def open_reader(path: BankLocation) -> BankReader:
+        """Open any bank outside a run, for reading only: list, search, value history, export."""
+        from evokernel.memory.reader import BankReader
 
-        return Archive(parse_location(path))
+        return BankReader(parse_location(path))
 
     @property
-    def revoked(self) -> frozenset[str]:
-        """Ids of this run's attempts that were revoked."""
+    def revoked_attempts(self) -> frozenset[str]:
+        """Ids of this run's revoked attempts."""
         own = f"{self.run}:"
-        return frozenset(id.removeprefix(own) for id in self._revoked if id.startswith(own) and not id.endswith("/note"))
+        return frozenset(id.removeprefix(own) for id in self._revoked_ids if id.startswith(own) and not id.endswith("/note"))
 
     @property
-    def refused(self) -> frozenset[str]:
-        """Ids of candidates that were revoked, in whatever run."""
-        return frozenset(id.removeprefix(CANDIDATE) for id in self._revoked if id.startswith(CANDIDATE))
+    def revoked_candidates(self) -> frozenset[str]:
+        """Ids of candidates that were revoked in any run."""
+        return frozenset(id.removeprefix(CANDIDATE_PREFIX) for id in self._revoked_ids if id.startswith(CANDIDATE_PREFIX))
 
     def close(self) -> None:
-        """Ends the use of the file."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Bank:
@@ -135,28 +138,30 @@ class Bank:
         self.close()
 
     def add(self, items: Iterable[MemoryItem]) -> None:
-        """Remembers items; one that is known is left as it is, unless its words changed (a card was edited)."""
-        news = [item for item in items if not self._revoked & {item.id, CANDIDATE + item.candidate} and not self._holds(item)]
-        if not news:
+        """Store items. An item that the bank already has is replaced only if its content changed, as when a card was edited."""
+        new_items = [
+            item for item in items if not self._revoked_ids & {item.id, CANDIDATE_PREFIX + item.candidate} and not self._is_unchanged(item)
+        ]
+        if not new_items:
             return
-        vectors = self._embed([what_is_embedded(item) for item in news])
+        vectors = self._embed([embedding_text(item) for item in new_items])
 
-        def write() -> None:
-            for item, vector in zip(news, vectors, strict=True):
-                put(self._connection, "" if item.task is None else self.run, item, vector)
+        def store_items() -> None:
+            for item, vector in zip(new_items, vectors, strict=True):
+                store_item(self._connection, "" if item.task is None else self.run, item, vector)
 
-        with trouble(self.path):
-            self._connection.written(write)
-        for item, vector in zip(news, vectors, strict=True):
-            self._show(item, vector)
+        with translate_db_errors(self.path):
+            self._connection.run_in_transaction(store_items)
+        for item, vector in zip(new_items, vectors, strict=True):
+            self._add_to_view(item, vector)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """The items that exist, in the order asked for."""
-        if self._far and (new := [id for id in dict.fromkeys(ids) if id not in self._rows and id not in self._met]):
-            with trouble(self.path):
-                self._met.update({item.id: item for item in self._far.get(new) if not is_hidden(item)})
-        known = {id: self._items[self._rows[id]] if id in self._rows else self._met.get(id) for id in ids}
-        return [found for id in ids if (found := known[id])]
+        """The items with these ids, in this order; ids without an item are skipped."""
+        if self._remote_index and (new := [id for id in dict.fromkeys(ids) if id not in self._rows and id not in self._remote_items]):
+            with translate_db_errors(self.path):
+                self._remote_items.update({item.id: item for item in self._remote_index.get(new) if not is_hidden(item)})
+        items = (self._items[self._rows[id]] if id in self._rows else self._remote_items.get(id) for id in ids)
+        return [item for item in items if item]
 
     def search(
         self,
@@ -168,158 +173,164 @@ class Bank:
         bottleneck: str | None = None,
         feasible: bool | None = None,
     ) -> list[SearchHit]:
-        """The k nearest items of this run's backend by cosine, nearest first, ties by age."""
+        """The k items of this run's backend with the highest cosine similarity, highest first, older items first among equals."""
         if k <= 0:
             return []
         vector = self._embed([query])[0]
-        hits = self._index.nearest(vector, k, kinds, task, bottleneck, feasible) if self._index else []
-        own = [SearchHit(self._items[row], similarity) for row, similarity in hits]
-        if self._far is None or (kinds and not set(kinds) & set(LEARNED)):
-            return own
-        asked, want = Asked(kinds, task, bottleneck, feasible), k
+        rows = self._index.search(vector, k, kinds, task, bottleneck, feasible) if self._index else []
+        own_hits = [SearchHit(self._items[row], similarity) for row, similarity in rows]
+        if self._remote_index is None or (kinds and not set(kinds) & set(LEARNED_KINDS)):
+            return own_hits
+        search_filter, limit = SearchFilter(kinds, task, bottleneck, feasible), k
         while True:
-            with trouble(self.path):
-                hits_there = self._far.nearest(vector, want, asked)
-            old = [SearchHit(hit.item, hit.similarity) for hit in hits_there if not is_hidden(hit.item)][:k]
-            if len(old) == k or len(hits_there) < want:
+            with translate_db_errors(self.path):
+                remote_hits = self._remote_index.search(vector, limit, search_filter)
+            old_hits = [SearchHit(hit.item, hit.similarity) for hit in remote_hits if not is_hidden(hit.item)][:k]
+            if len(old_hits) == k or len(remote_hits) < limit:
                 break
-            want *= 2  # some were hidden
-        self._met.update({hit.item.id: hit.item for hit in old})
-        return joined(old, own, k)
+            limit *= 2  # some hits were hidden
+        self._remote_items.update({hit.item.id: hit.item for hit in old_hits})
+        return merge_hits(old_hits, own_hits, k)
 
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
-        """Q of each item; `Value()` for those never learned."""
-        at, unknown = stage.value, ItemValue()
-        self._fetch(ids)
-        return {id: self._values.get((id, at, scope), unknown) for id in ids}
+        """The value Q of each item; `ItemValue()` for items without updates."""
+        default = ItemValue()
+        self._load_remote_values(ids)
+        return {id: self._values.get((id, stage.value, scope), default) for id in ids}
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
-        """Eq. 4 for each item, with a ledger row each; a second call for the same attempt does nothing."""
+        """Apply Eq. 4 to each item and write a ledger row for each. A second call for the same attempt does nothing."""
         if not 0 < alpha <= 1 or not all(isfinite(reward) for reward in rewards.values()):
             raise ValueError(f"alpha = {alpha}, rewards = {dict(rewards)}: Q stays bounded only for 0 < alpha <= 1 and finite rewards")
-        keys = {item: (item, stage.value, scope) for item in rewards if (attempt, (item, stage.value, scope)) not in self._learned}
-        if not keys or f"{self.run}:{attempt}" in self._revoked:
+        keys = {item: (item, stage.value, scope) for item in rewards if (attempt, (item, stage.value, scope)) not in self._applied_updates}
+        if not keys or f"{self.run}:{attempt}" in self._revoked_ids:
             return
-        self._fetch(list(keys))
-        updates = [ledger.Update(self.run, attempt, *key, rewards[item], alpha) for item, key in keys.items()]
-        with trouble(self.path):
-            self._connection.written(lambda: ledger.write(self._connection, updates))
+        self._load_remote_values(list(keys))
+        updates = [ledger.ValueUpdate(self.run, attempt, *key, rewards[item], alpha) for item, key in keys.items()]
+        with translate_db_errors(self.path):
+            self._connection.run_in_transaction(lambda: ledger.write_updates(self._connection, updates))
         for item, key in keys.items():
-            self._learned.add((attempt, key))
-            self._values[key] = ledger.learned(self._values.get(key, ItemValue()), rewards[item], alpha)
+            self._applied_updates.add((attempt, key))
+            self._values[key] = ledger.apply_update(self._values.get(key, ItemValue()), rewards[item], alpha)
 
-    def _fetch(self, ids: Sequence[str]) -> None:
-        """Values of a bank that is not held are asked for when somebody wants them."""
-        if self._far and (new := [id for id in ids if id not in self._valued]):
-            with trouble(self.path):
-                self._values |= self._far.values(new)
-            self._valued.update(new)
+    def _load_remote_values(self, ids: Sequence[str]) -> None:
+        """Load the values of these items from the server, if the bank is too large to load all values at once."""
+        if self._remote_index and (new := [id for id in ids if id not in self._loaded_value_ids]):
+            with translate_db_errors(self.path):
+                self._values |= self._remote_index.values(new)
+            self._loaded_value_ids.update(new)
 
-    def _holds(self, item: MemoryItem) -> bool:
+    def _is_unchanged(self, item: MemoryItem) -> bool:
         row = self._rows.get(item.id)
         return row is not None and self._items[row] == item
 
-    def _load(self, mark: Mark) -> None:
-        """The view as of the mark."""
+    def _load_snapshot(self, snapshot: BankSnapshot) -> None:
+        """Load the items and values of the snapshot into memory, or only cards if the server has a remote index."""
         self._index, self._items, self._rows = None, [], {}
-        with reading(self._connection):
-            self._revoked = {row[0] for row in self._connection.execute("SELECT id FROM revoked")}
-            self._learned = ledger.withdrawn(self._connection, self.run)
-            self._far = self._connection.far(self.backend, mark)
-            self._values = {} if self._far else ledger.values_at(self._connection, mark.ledger, mark.consolidations)
-            which = f"backend = ? AND {mark.seen}" + (" AND task IS NULL" if self._far else "")
+        with read_transaction(self._connection):
+            self._revoked_ids = {row[0] for row in self._connection.execute("SELECT id FROM revoked_ids")}
+            self._applied_updates = ledger.load_revoked_updates(self._connection, self.run)
+            self._remote_index = self._connection.open_remote_index(self.backend, snapshot)
+            self._values = {} if self._remote_index else ledger.load_values_at(self._connection, snapshot)
+            condition = f"backend = ? AND {snapshot.visibility_condition}" + (" AND task IS NULL" if self._remote_index else "")
             rows = self._connection.execute(
-                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {which} ORDER BY seq", (self.backend,)
+                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {condition} ORDER BY seq", (self.backend,)
             )
             for record, vector in rows:
-                self._show(parse(self.path, record), np.frombuffer(vector, "<i2"))
+                self._add_to_view(parse_item(self.path, record), np.frombuffer(vector, "<i2"))
 
-    def _show(self, item: MemoryItem, vector: np.ndarray) -> None:
-        """Makes an item part of the view."""
+    def _add_to_view(self, item: MemoryItem, vector: np.ndarray) -> None:
+        """Add an item to what this run can find, or replace it there."""
         if item.backend != self.backend or is_hidden(item):
             return
         if self._index is None:
-            self._index = Index(len(vector))
-        known = self._rows.get(item.id)
-        row = self._index.put(known, item, vector)
-        if known is None:
+            self._index = ExactIndex(len(vector))
+        old_row = self._rows.get(item.id)
+        row = self._index.set_row(old_row, item, vector)
+        if old_row is None:
             self._items.append(item)
         self._items[row], self._rows[item.id] = item, row
 
     def _embed(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Vectors on the grid; a text met lately is not embedded again."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._texts]
-        fresh = dict(zip(new, grid(self._embedder.embed(new)), strict=True)) if new else {}
-        self._texts.update(fresh)
-        found = [self._texts[text] for text in texts]
+        """Quantized vectors of the texts; recent texts come from a cache."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._embedding_cache]
+        fresh = dict(zip(new, quantize_vectors(self._embedder.embed(new)), strict=True)) if new else {}
+        self._embedding_cache.update(fresh)
+        vectors = [self._embedding_cache[text] for text in texts]
         for text in texts:
-            self._texts.move_to_end(text)
-        while len(self._texts) > max(TEXTS, len(texts)):
-            self._texts.popitem(last=False)
-        if self._index is not None and found and len(found[0]) != self._index.dim:
-            raise UserError(f"embedder '{self._embedder.id}' gives {len(found[0])} numbers, the bank has {self._index.dim}: {elsewhere()}")
-        return found
+            self._embedding_cache.move_to_end(text)
+        while len(self._embedding_cache) > max(EMBEDDING_CACHE_SIZE, len(texts)):
+            self._embedding_cache.popitem(last=False)
+        if self._index is not None and vectors and len(vectors[0]) != self._index.dim:
+            raise UserError(
+                f"embedder '{self._embedder.id}' returns {len(vectors[0])} dimensions, the bank has {self._index.dim}: {other_bank_hint()}"
+            )
+        return vectors
 
 
 def is_hidden(item: MemoryItem) -> bool:
-    """Whether it holds code that is not to be shown."""
-    return bool(item.code) and item.reason in QUARANTINED
+    """Whether the item contains quarantined code, which is never shown."""
+    return bool(item.code) and item.reason in QUARANTINED_REASONS
 
 
-def joined(old: Sequence[SearchHit], own: Sequence[SearchHit], k: int) -> list[SearchHit]:
-    """The k nearest of both, which are in order; what was there before the run is older."""
-    return sorted([*old, *own], key=lambda hit: -hit.similarity)[:k]
+def merge_hits(old_hits: Sequence[SearchHit], own_hits: Sequence[SearchHit], k: int) -> list[SearchHit]:
+    """The k most similar of two sorted lists; among equals, hits from before the run come first."""
+    return sorted([*old_hits, *own_hits], key=lambda hit: -hit.similarity)[:k]
 
 
-def what_is_embedded(item: MemoryItem) -> str:
-    """The text an item is found by."""
+def embedding_text(item: MemoryItem) -> str:
+    """The text whose embedding represents the item in a search."""
     return item.key or f"{item.title}\n{item.text}\n{item.code}"
 
 
-def put(connection: Connection, run: str, item: MemoryItem, vector: np.ndarray, pack: str = "") -> bool:
-    """Stores an item inside the caller's transaction; False when the bank already holds it word for word."""
-    row = (item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json(), *asked(item))
-    changed = connection.execute(PUT_ITEM, (item.id, run, pack, *row)).fetchone()
-    if changed:
-        connection.put_vector(changed[0], item.backend, vector.tobytes())
-    return changed is not None
+def store_item(connection: Connection, run: str, item: MemoryItem, vector: np.ndarray, pack: str = "") -> bool:
+    """Store an item; False if the bank has the identical item already. The caller holds a transaction."""
+    values = (item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json(), *indexed_fields(item))
+    row = connection.execute(UPSERT_ITEM, (item.id, run, pack, *values)).fetchone()
+    if row:
+        connection.store_vector(row[0], item.backend, vector.tobytes())
+    return row is not None
 
 
-def claim(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
-    """Vectors of different embedders are never mixed: the first one to write decides. What an earlier form of the same one made is made
-    again. Inside the caller's transaction."""
+def claim_embedder(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
+    """Check that the bank uses this embedder, and record it in a new bank; the caller holds a transaction.
+
+    A bank never mixes vectors of different embedders. Vectors of an earlier version of the same embedder are computed again.
+    """
     connection.execute("INSERT INTO meta VALUES ('embedder', ?) ON CONFLICT DO NOTHING", (embedder.id,))
-    found = connection.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()[0]
-    if takes_over(embedder, found):
-        log.warning("memory bank %s was made with embedder '%s': its items are embedded again by '%s'", path, found, embedder.id)
-        embed_again(connection, path, embedder)
-    elif found != embedder.id:
-        raise UserError(f"memory bank {path} was made with embedder '{found}', not '{embedder.id}': use that one, or --memory OTHER")
+    bank_embedder = connection.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()[0]
+    if is_earlier_version(embedder, bank_embedder):
+        log.warning("memory bank %s uses embedder '%s': its items are embedded again by '%s'", path, bank_embedder, embedder.id)
+        reembed_items(connection, path, embedder)
+    elif bank_embedder != embedder.id:
+        raise UserError(
+            f"memory bank {path} uses embedder '{bank_embedder}', not '{embedder.id}': choose that embedder, or use --memory OTHER"
+        )
 
 
-def takes_over(embedder: Embedder, made_with: str) -> bool:
-    """Whether a bank was made with an earlier form of an embedder."""
-    return made_with in getattr(embedder, "earlier", ())
+def is_earlier_version(embedder: Embedder, embedder_id: str) -> bool:
+    """Whether an id names an earlier version of this embedder."""
+    return embedder_id in getattr(embedder, "replaced_ids", ())
 
 
-def embed_again(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
-    """Every vector of a bank, of what was put aside or revoked, too; a part at a time, as banks may be larger than memory."""
-    connection.forget_vectors()
+def reembed_items(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
+    """Compute every vector of the bank again, also of archived and revoked items, in batches because a bank may exceed memory."""
+    connection.delete_vectors()
     last = 0
     while rows := connection.execute(
-        f"SELECT seq, backend, record FROM items WHERE seq > ? ORDER BY seq LIMIT {TEXTS}", (last,)
+        f"SELECT seq, backend, record FROM items WHERE seq > ? ORDER BY seq LIMIT {EMBEDDING_CACHE_SIZE}", (last,)
     ).fetchall():
-        texts = [what_is_embedded(parse(path, record)) for _, _, record in rows]
-        vectors = dict(zip(dict.fromkeys(texts), grid(embedder.embed(list(dict.fromkeys(texts)))), strict=True))
+        texts = [embedding_text(parse_item(path, record)) for _, _, record in rows]
+        vectors = dict(zip(dict.fromkeys(texts), quantize_vectors(embedder.embed(list(dict.fromkeys(texts)))), strict=True))
         for (seq, backend, _), text in zip(rows, texts, strict=True):
-            connection.put_vector(seq, backend, vectors[text].tobytes())
+            connection.store_vector(seq, backend, vectors[text].tobytes())
         last = rows[-1][0]
     connection.execute("UPDATE meta SET value = ? WHERE name = 'embedder'", (embedder.id,))
 
 
-def parse(path: BankLocation, record: str) -> MemoryItem:
-    """An item as a bank holds it."""
+def parse_item(path: BankLocation, record: str) -> MemoryItem:
+    """Parse the JSON record of an item."""
     try:
         return MemoryItem.model_validate_json(record)
     except ValidationError as error:
-        raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error
+        raise UserError(f"memory bank {path} contains an unreadable record: {other_bank_hint()}") from error

@@ -1,7 +1,7 @@
-"""Keeps a bank from growing without bound: near copies of a kernel are merged, what turned out to be worth little is put aside.
+"""Keep a bank from growing without bound: merge near copies of kernels and archive items of low value.
 
-Nothing is lost: what is put aside stays in the bank, can be listed and restored, and every row of the ledger is as it was. A merged item's
-rows count for the one that stands for it, so that values still are what replaying the ledger gives. Runs under way see none of it.
+No data is lost: archived items stay in the bank, can be listed and restored, and the ledger keeps every row. The updates of a merged item
+count for its survivor, so values are still the fold of the ledger. Runs in progress do not see the changes.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
 from evokernel.memory import ledger
 from evokernel.memory.distill import note_id
-from evokernel.memory.schema import connect_to_change, elsewhere, trouble
-from evokernel.memory.tables import Connection, places, reading, transaction
+from evokernel.memory.schema import connect_existing, other_bank_hint, translate_db_errors
+from evokernel.memory.tables import Connection, Rollback, placeholders, read_transaction, write_transaction
 
-RUN, BATCH = 5, 500
+NGRAM, BATCH = 5, 500
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?m:^\s*#(?!\s*(?:include|define|pragma|if|el|end|undef))[^\n]*)", re.DOTALL)
 TOKEN = re.compile(r"\w+|[^\w\s]")
-Runs = frozenset[tuple[str, ...]]
+TokenNgrams = frozenset[tuple[str, ...]]
 
 
 class Limits(NamedTuple):
-    """What is merged and what is put aside."""
+    """The thresholds for merging and archiving."""
 
-    alike: float = 0.9
-    """The share of two kernels' runs of tokens that both have, from which on they are one."""
-    below: float = -0.5
-    """Items worth less than this at every stage go…"""
-    visits: int = 5
-    """…once they were tried so often."""
-    most: int = 100
-    """Attempts kept of a task, kernels with their notes and notes without a kernel: beyond, those of least value go."""
-
-
-AS_USUAL = Limits()
+    min_similarity: float = 0.9
+    """Merge two kernels from this Jaccard similarity of their token n-grams on."""
+    max_value: float = -0.5
+    """Archive items whose value is below this at every stage…"""
+    min_visits: int = 5
+    """…and that have at least this many visits."""
+    max_per_task: int = 100
+    """Attempts to keep per task: kernels with their notes, and notes without a kernel. Beyond that, archive those of lowest value."""
 
 
-class Trace(NamedTuple):
-    """A kernel that is looked at, or a note, of which nobody looks at the words."""
+DEFAULT_LIMITS = Limits()
+
+
+class ItemRow(NamedTuple):
+    """A kernel, or a note, whose text is not loaded."""
 
     seq: int
     id: str
@@ -55,241 +55,255 @@ class Trace(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int]:
-        """The fastest first, then the oldest."""
+        """Sort key: fastest first, then oldest."""
         return (float("inf") if self.latency_us is None else self.latency_us, self.seq)
 
 
 class Merge(NamedTuple):
-    """A kernel that is nearly another one."""
+    """A kernel that is a near copy of another one."""
 
     item: str
     survivor: str
-    likeness: float
+    similarity: float
 
 
-class Aside(NamedTuple):
-    """An item that was put aside, and why."""
+class ArchivedItem(NamedTuple):
+    """An archived item and the reason."""
 
     item: str
-    why: str
+    reason: str
 
 
 class Consolidation(NamedTuple):
-    """What was done, or would be."""
+    """The changes of a consolidation, applied or only planned."""
 
     number: int
     merged: tuple[Merge, ...]
-    archived: tuple[Aside, ...]
+    archived: tuple[ArchivedItem, ...]
     items_before: int
     items_after: int
-    recomputed: int
-    """Items whose values changed, as rows of merged ones now count for them."""
+    recomputed_values: int
+    """Items whose values changed because updates of merged items now count for them."""
 
 
-class Undo(Exception):
-    """Leaves a transaction without a trace of it."""
-
-
-def consolidate(path: BankLocation, limits: Limits = AS_USUAL, backend: str = "", dry_run: bool = False) -> Consolidation:
-    """Tidies a bank: looks at it while others write, then does all of it in one transaction. A task's best kernel always stays."""
+def consolidate(path: BankLocation, limits: Limits = DEFAULT_LIMITS, backend: str = "", dry_run: bool = False) -> Consolidation:
+    """Plan the changes while other processes may write, then apply them in one transaction. The best kernel of a task always stays."""
     path = parse_location(path)
-    connection = connect_to_change(path)
-    done = Consolidation(0, (), (), 0, 0, 0)
+    connection = connect_existing(path)
+    result = Consolidation(0, (), (), 0, 0, 0)
     try:
-        with trouble(path), suppress(Undo):
-            with reading(connection):
-                merges, asides = looked_at(connection, path, limits, backend)
-            with transaction(connection):
-                number = 1 + latest(connection)
-                before = count(connection)
-                merges, asides = still_there(connection, merges, asides)
-                recomputed = apply(connection, number, merges, asides)
-                done = Consolidation(number, tuple(merges), tuple(asides), before, count(connection), recomputed)
-                if dry_run or not (merges or asides):
-                    raise Undo
-                note(connection, number, {"limits": limits._asdict(), "merged": merges, "archived": asides})
+        with translate_db_errors(path), suppress(Rollback):
+            with read_transaction(connection):
+                merges, archived = plan_changes(connection, path, limits, backend)
+            with write_transaction(connection):
+                number = 1 + last_consolidation_number(connection)
+                items_before = count_visible_items(connection)
+                merges, archived = drop_stale_changes(connection, merges, archived)
+                value_count = apply_changes(connection, number, merges, archived)
+                items_after = count_visible_items(connection)
+                result = Consolidation(number, tuple(merges), tuple(archived), items_before, items_after, value_count)
+                if dry_run or not (merges or archived):
+                    raise Rollback
+                record_consolidation(connection, number, {"limits": limits._asdict(), "merged": merges, "archived": archived})
     finally:
         connection.close()
-    return done
+    return result
 
 
-def looked_at(connection: Connection, path: BankLocation, limits: Limits, backend: str) -> tuple[list[Merge], list[Aside]]:
-    """What there is to do."""
+def plan_changes(connection: Connection, path: BankLocation, limits: Limits, backend: str) -> tuple[list[Merge], list[ArchivedItem]]:
+    """The kernels to merge and the items to archive."""
     merges: list[Merge] = []
-    asides: list[Aside] = []
-    values = best_values(connection)
-    for traces, notes in by_task(connection, path, backend):
-        found = list(near_copies(traces, limits.alike))
-        merges += found
-        asides += worthless(*staying(traces, notes, found), values, limits)
-    return merges, asides
+    archived: list[ArchivedItem] = []
+    values = load_best_values(connection)
+    for traces, notes in iterate_tasks(connection, path, backend):
+        task_merges = list(find_near_copies(traces, limits.min_similarity))
+        merges += task_merges
+        archived += select_items_to_archive(*group_remaining_items(traces, notes, task_merges), values, limits)
+    return merges, archived
 
 
-def still_there(connection: Connection, merges: list[Merge], asides: list[Aside]) -> tuple[list[Merge], list[Aside]]:
-    """Less what somebody revoked, or put aside, while we looked."""
-    there = shown(connection, [name for merge in merges for name in merge[:2]] + [one.item for one in asides])
-    return [one for one in merges if {one.item, one.survivor} <= there], [one for one in asides if one.item in there]
+def drop_stale_changes(connection: Connection, merges: list[Merge], archived: list[ArchivedItem]) -> tuple[list[Merge], list[ArchivedItem]]:
+    """The changes without those for items that another process revoked or archived since the plan was made."""
+    visible = find_visible_ids(connection, [name for merge in merges for name in merge[:2]] + [entry.item for entry in archived])
+    return [merge for merge in merges if {merge.item, merge.survivor} <= visible], [entry for entry in archived if entry.item in visible]
 
 
-def shown(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """Those of some items that new runs are shown."""
+def find_visible_ids(connection: Connection, ids: Iterable[str]) -> set[str]:
+    """Those of these ids whose items are neither revoked nor archived."""
     names = list(dict.fromkeys(ids))
-    found: set[str] = set()
+    visible: set[str] = set()
     for first in range(0, len(names), BATCH):
-        part = names[first : first + BATCH]
-        asked = f"SELECT id FROM items WHERE id IN ({places(len(part))}) AND revoked = 0 AND archived = 0"
-        found.update(row[0] for row in connection.execute(asked, part))
-    return found
+        batch = names[first : first + BATCH]
+        query = f"SELECT id FROM items WHERE id IN ({placeholders(len(batch))}) AND revoked = 0 AND archived_by = 0"
+        visible.update(row[0] for row in connection.execute(query, batch))
+    return visible
 
 
-def latest(connection: Connection) -> int:
-    """Number of the newest consolidation."""
+def last_consolidation_number(connection: Connection) -> int:
+    """The number of the newest consolidation; 0 if there is none."""
     return int(connection.execute("SELECT coalesce(max(number), 0) FROM consolidations").fetchone()[0])
 
 
-def note(connection: Connection, number: int, report: dict[str, object]) -> None:
-    """What was done, for whoever asks later."""
+def record_consolidation(connection: Connection, number: int, report: dict[str, object]) -> None:
+    """Store the report of a consolidation in the bank."""
     connection.execute("INSERT INTO consolidations VALUES (?, ?)", (number, json.dumps(report)))
 
 
-def count(connection: Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM items WHERE revoked = 0 AND archived = 0").fetchone()[0])
+def count_visible_items(connection: Connection) -> int:
+    """The number of items that are neither revoked nor archived."""
+    return int(connection.execute("SELECT count(*) FROM items WHERE revoked = 0 AND archived_by = 0").fetchone()[0])
 
 
-def by_task(connection: Connection, path: BankLocation, backend: str) -> Iterator[tuple[list[Trace], list[Trace]]]:
-    """Kernels and notes that are shown, those of one task together; only one task's code is held at a time."""
-    live = "kind IN ('trace', 'experience') AND revoked = 0 AND archived = 0 AND task IS NOT NULL AND ? IN ('', backend)"
-    tasks = connection.execute(f"SELECT DISTINCT backend, task FROM items WHERE {live} ORDER BY 1, 2", (backend,)).fetchall()
+def iterate_tasks(connection: Connection, path: BankLocation, backend: str) -> Iterator[tuple[list[ItemRow], list[ItemRow]]]:
+    """Visible kernels and notes, task by task, so that memory holds the code of one task at a time."""
+    visible = "kind IN ('trace', 'experience') AND revoked = 0 AND archived_by = 0 AND task IS NOT NULL AND ? IN ('', backend)"
+    tasks = connection.execute(f"SELECT DISTINCT backend, task FROM items WHERE {visible} ORDER BY 1, 2", (backend,)).fetchall()
     for name, task in tasks:
         rows = connection.execute(
             f"""SELECT seq, id, task, feasible, latency_us, CASE kind WHEN 'trace' THEN record END FROM items
-            WHERE {live} AND backend = ? AND task = ? ORDER BY seq""",
+            WHERE {visible} AND backend = ? AND task = ? ORDER BY seq""",
             (backend, name, task),
         ).fetchall()
         try:
-            held = [(row, json.loads(row[5])) for row in rows if row[5] is not None]
+            records = [(row, json.loads(row[5])) for row in rows if row[5] is not None]
         except ValueError as error:
-            raise UserError(f"memory bank {path} holds a record that cannot be read: {elsewhere()}") from error
-        traces = [Trace._make((*row[:5], record.get("reason", ""), record.get("code", ""))) for row, record in held]
-        yield traces, [Trace._make((*row[:5], "", "")) for row in rows if row[5] is None]
+            raise UserError(f"memory bank {path} contains an unreadable record: {other_bank_hint()}") from error
+        traces = [ItemRow._make((*row[:5], record.get("reason", ""), record.get("code", ""))) for row, record in records]
+        yield traces, [ItemRow._make((*row[:5], "", "")) for row in rows if row[5] is None]
 
 
-def near_copies(traces: Sequence[Trace], alike: float) -> Iterator[Merge]:
-    """Kernels that are nearly a better one which ended in the same way."""
-    groups: dict[tuple[int | None, str], list[Trace]] = defaultdict(list)
-    for trace in sorted(traces, key=lambda one: one.rank):
+def find_near_copies(traces: Sequence[ItemRow], min_similarity: float) -> Iterator[Merge]:
+    """Merges of kernels into a better-ranked near copy with the same outcome."""
+    groups: dict[tuple[int | None, str], list[ItemRow]] = defaultdict(list)
+    for trace in sorted(traces, key=lambda trace: trace.rank):
         groups[trace.feasible, trace.reason].append(trace)
     for group in groups.values():
-        kept: list[tuple[Trace, Runs]] = []
+        survivors: list[tuple[ItemRow, TokenNgrams]] = []
         for trace in group:
-            mine = runs(trace.code)
-            near, best = max(((likeness(mine, theirs), -n) for n, (_, theirs) in enumerate(kept)), default=(0.0, 0))
-            if kept and near >= alike:
-                yield Merge(trace.id, kept[-best][0].id, round(near, 3))
+            ngrams = token_ngrams(trace.code)
+            similarity, best = max(((jaccard_similarity(ngrams, others), -n) for n, (_, others) in enumerate(survivors)), default=(0.0, 0))
+            if survivors and similarity >= min_similarity:
+                yield Merge(trace.id, survivors[-best][0].id, round(similarity, 3))
             else:
-                kept.append((trace, mine))
+                survivors.append((trace, ngrams))
 
 
-def runs(code: str) -> Runs:
-    """All runs of tokens, comments left out: a moved line is not a new one."""
+def token_ngrams(code: str) -> TokenNgrams:
+    """All n-grams of tokens, without comments; moving a line changes few of them."""
     tokens = TOKEN.findall(COMMENT.sub(" ", code))
-    return frozenset(tuple(tokens[i : i + RUN]) for i in range(max(1, len(tokens) - RUN + 1)))
+    return frozenset(tuple(tokens[i : i + NGRAM]) for i in range(max(1, len(tokens) - NGRAM + 1)))
 
 
-def likeness(mine: Runs, theirs: Runs) -> float:
-    """The share of both that is in both."""
-    small, large = sorted((len(mine), len(theirs)))
-    both = len(mine & theirs) if small else 0
-    return both / (small + large - both) if large else 1.0
+def jaccard_similarity(first: TokenNgrams, second: TokenNgrams) -> float:
+    """The size of the intersection divided by the size of the union."""
+    small, large = sorted((len(first), len(second)))
+    common = len(first & second) if small else 0
+    return common / (small + large - common) if large else 1.0
 
 
-def best_values(connection: Connection) -> dict[str, tuple[float, int]]:
-    """Of each item: its highest value at any stage, and how often it was tried in all."""
-    found: dict[str, tuple[float, int]] = {}
-    for item, q, visits in connection.execute("SELECT item, q, visits FROM q WHERE scope = ''"):
-        high, often = found.get(item, (float("-inf"), 0))
-        found[item] = (max(high, q), often + visits)
-    return found
+def load_best_values(connection: Connection) -> dict[str, tuple[float, int]]:
+    """For each item, its highest value at any stage and the sum of its visits."""
+    values: dict[str, tuple[float, int]] = {}
+    for item, q, visits in connection.execute("SELECT item, q, visits FROM item_values WHERE scope = ''"):
+        highest, total = values.get(item, (float("-inf"), 0))
+        values[item] = (max(highest, q), total + visits)
+    return values
 
 
-class Made(NamedTuple):
-    """What is left of an attempt: a kernel, mostly with a note, or a note alone."""
+class AttemptItems(NamedTuple):
+    """The remaining items of one attempt: a kernel, usually with a note, or a note alone."""
 
-    of: Trace
-    names: tuple[str, ...]
-    """Items that go together."""
+    main_item: ItemRow
+    item_ids: tuple[str, ...]
+    """The items that are kept or archived together."""
     has_kernel: bool
 
 
-def staying(traces: Sequence[Trace], notes: Sequence[Trace], merges: Sequence[Merge]) -> tuple[list[Made], Made | None]:
-    """What merging leaves of a task, and the best of it."""
-    shown = {note.id for note in notes}
-    merged = {merge.item for merge in merges}
-    gone = {note_id(merge.item) for merge in merges if note_id(merge.survivor) in shown}
-    kernels = [trace for trace in traces if trace.id not in merged]
-    made = [Made(one, tuple(name for name in (one.id, note_id(one.id)) if name == one.id or name in shown), True) for one in kernels]
-    gone |= {name for one in made for name in one.names}
-    best = min((one for one in made if one.of.feasible), key=lambda one: one.of.rank, default=None)
-    return [*made, *(Made(note, (note.id,), False) for note in notes if note.id not in gone)], best
+def group_remaining_items(
+    traces: Sequence[ItemRow], notes: Sequence[ItemRow], merges: Sequence[Merge]
+) -> tuple[list[AttemptItems], AttemptItems | None]:
+    """The items of a task that remain after merging, grouped by attempt, and the attempt with the best kernel."""
+    visible_notes = {note.id for note in notes}
+    merged_ids = {merge.item for merge in merges}
+    grouped_ids = {note_id(merge.item) for merge in merges if note_id(merge.survivor) in visible_notes}
+    kernels = [
+        AttemptItems(trace, tuple(id for id in (trace.id, note_id(trace.id)) if id == trace.id or id in visible_notes), True)
+        for trace in traces
+        if trace.id not in merged_ids
+    ]
+    grouped_ids |= {id for attempt in kernels for id in attempt.item_ids}
+    best = min((attempt for attempt in kernels if attempt.main_item.feasible), key=lambda attempt: attempt.main_item.rank, default=None)
+    return [*kernels, *(AttemptItems(note, (note.id,), False) for note in notes if note.id not in grouped_ids)], best
 
 
-def worthless(left: Sequence[Made], best: Made | None, values: dict[str, tuple[float, int]], limits: Limits) -> Iterator[Aside]:
-    """Kernels and notes that were tried often and helped seldom; and of too many attempts those of least value."""
-    low = set()
-    for name in (name for one in left if one != best for name in one.names):
-        q, visits = values.get(name, (0.0, 0))
-        if visits >= limits.visits and q < limits.below:
-            low.add(name)
-            yield Aside(name, f"worth {q:+.2f} at most after {visits} visits")
+def select_items_to_archive(
+    attempts: Sequence[AttemptItems], best: AttemptItems | None, values: dict[str, tuple[float, int]], limits: Limits
+) -> Iterator[ArchivedItem]:
+    """Kernels and notes with many visits and a low value, and the attempts of lowest value beyond the limit per task."""
+    low_value_ids = set()
+    for id in (id for attempt in attempts if attempt != best for id in attempt.item_ids):
+        q, visits = values.get(id, (0.0, 0))
+        if visits >= limits.min_visits and q < limits.max_value:
+            low_value_ids.add(id)
+            yield ArchivedItem(id, f"value {q:+.2f} or less at every stage after {visits} visits")
 
-    def worth(one: Made) -> tuple[float, bool, bool, tuple[float, int]]:
-        value = max((values[name][0] for name in one.names if name in values), default=0.0)
-        return (-value, not one.has_kernel, not one.of.feasible, one.of.rank)
+    def sort_key(attempt: AttemptItems) -> tuple[float, bool, bool, tuple[float, int]]:
+        value = max((values[id][0] for id in attempt.item_ids if id in values), default=0.0)
+        return (-value, not attempt.has_kernel, not attempt.main_item.feasible, attempt.main_item.rank)
 
-    rest = [Made(one.of, tuple(name for name in one.names if name not in low), one.has_kernel and one.of.id not in low) for one in left]
-    rest = sorted((one for one in rest if one != best and one.names), key=worth)
-    for one in rest[max(0, limits.most - (best is not None)) :]:
-        yield from (Aside(name, f"beyond the {limits.most} attempts kept of {one.of.task}") for name in one.names)
-
-
-def apply(connection: Connection, number: int, merges: Iterable[Merge], asides: Iterable[Aside]) -> int:
-    """Puts items aside and merges values, with the notes of merged kernels; gives how many values were computed again."""
-    pairs = [(one.item, one.survivor) for one in merges]
-    notes = [(note_id(item), note_id(survivor)) for item, survivor in pairs]
-    there = shown(connection, [name for pair in notes for name in pair])
-    pairs += [pair for pair in notes if set(pair) <= there]
-    live = {name for pair in pairs for name in pair}
-    bring_back(connection, sorted(live & ledger.survivors(connection).keys()))  # of a run that had forgotten that it was merged
-    connection.executemany("INSERT INTO merged VALUES (?, ?, ?)", [(*pair, number) for pair in pairs])
-    aside = [*(one.item for one in asides), *(item for item, _ in pairs)]
-    connection.executemany("UPDATE items SET archived = ? WHERE id = ? AND archived = 0", [(number, item) for item in aside])
-    changed = {name for pair in pairs for name in pair}
-    roots = ledger.survivors(connection)
-    ledger.recompute(connection, sorted(changed | {roots.get(item, item) for item in changed}))
-    return len({roots.get(item, item) for item in changed})
+    rest = [
+        AttemptItems(
+            attempt.main_item,
+            tuple(id for id in attempt.item_ids if id not in low_value_ids),
+            attempt.has_kernel and attempt.main_item.id not in low_value_ids,
+        )
+        for attempt in attempts
+    ]
+    rest = sorted((attempt for attempt in rest if attempt != best and attempt.item_ids), key=sort_key)
+    for attempt in rest[max(0, limits.max_per_task - (best is not None)) :]:
+        reason = f"beyond the limit of {limits.max_per_task} attempts for {attempt.main_item.task}"
+        yield from (ArchivedItem(id, reason) for id in attempt.item_ids)
 
 
-def restore(path: BankLocation, *ids: str) -> tuple[str, ...]:
-    """Brings back items that were put aside, with the values that are theirs; gives their ids."""
+def apply_changes(connection: Connection, number: int, merges: Iterable[Merge], archived: Iterable[ArchivedItem]) -> int:
+    """Archive items and merge kernels together with their notes; return how many values were recomputed."""
+    pairs = [(merge.item, merge.survivor) for merge in merges]
+    note_pairs = [(note_id(item), note_id(survivor)) for item, survivor in pairs]
+    visible = find_visible_ids(connection, [name for pair in note_pairs for name in pair])
+    pairs += [pair for pair in note_pairs if set(pair) <= visible]
+    paired_ids = {name for pair in pairs for name in pair}
+    # A run may have added an item again that was merged before.
+    unarchive_items(connection, sorted(paired_ids & ledger.load_survivors(connection).keys()))
+    connection.executemany("INSERT INTO merged_items VALUES (?, ?, ?)", [(*pair, number) for pair in pairs])
+    ids = [*(entry.item for entry in archived), *(item for item, _ in pairs)]
+    connection.executemany("UPDATE items SET archived_by = ? WHERE id = ? AND archived_by = 0", [(number, id) for id in ids])
+    survivors = ledger.load_survivors(connection)
+    surviving_ids = {survivors.get(id, id) for id in paired_ids}
+    ledger.recompute_values(connection, sorted(paired_ids | surviving_ids))
+    return len(surviving_ids)
+
+
+def restore_items(path: BankLocation, *ids: str) -> tuple[str, ...]:
+    """Make archived items active again, with their own values; return their ids."""
     path = parse_location(path)
-    connection = connect_to_change(path)
+    connection = connect_existing(path)
     try:
-        with trouble(path), transaction(connection):
+        with translate_db_errors(path), write_transaction(connection):
             for id in ids:
-                if not connection.execute("SELECT 1 FROM items WHERE id = ? AND archived > 0", (id,)).fetchone():
-                    raise UserError(f"nothing called '{id}' was put aside in {path}: evokernel memory list --archived shows what was")
-            bring_back(connection, ids)
-            note(connection, 1 + latest(connection), {"restored": ids})
+                if not connection.execute("SELECT 1 FROM items WHERE id = ? AND archived_by > 0", (id,)).fetchone():
+                    raise UserError(f"memory bank {path} has no archived item '{id}': list them with evokernel memory list --archived")
+            unarchive_items(connection, ids)
+            record_consolidation(connection, 1 + last_consolidation_number(connection), {"restored": ids})
     finally:
         connection.close()
     return ids
 
 
-def bring_back(connection: Connection, ids: Iterable[str]) -> None:
-    """Inside the caller's transaction."""
-    listed = list(ids)
-    roots = ledger.survivors(connection)
-    changed = {name for id in listed for name in (id, roots.get(id, id))}
-    connection.executemany("DELETE FROM merged WHERE item = ?", [(id,) for id in listed])
-    connection.executemany("UPDATE items SET archived = 0 WHERE id = ?", [(id,) for id in listed])
-    ledger.recompute(connection, sorted(changed))
+def unarchive_items(connection: Connection, ids: Iterable[str]) -> None:
+    """Make items active and undo their merges; the caller holds a transaction."""
+    rows = [(id,) for id in ids]
+    survivors = ledger.load_survivors(connection)
+    affected_ids = {name for (id,) in rows for name in (id, survivors.get(id, id))}
+    connection.executemany("DELETE FROM merged_items WHERE item = ?", rows)
+    connection.executemany("UPDATE items SET archived_by = 0 WHERE id = ?", rows)
+    ledger.recompute_values(connection, sorted(affected_ids))

@@ -1,4 +1,4 @@
-"""What a run remembers of an attempt: its kernel with the verdict (trace), and what it taught (experience)."""
+"""Turn an attempt into memory items: a trace (the kernel with its outcome) and an experience (a note on what the attempt taught)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from difflib import unified_diff
 from evokernel.core import labels
 from evokernel.core.records import Attempt, MemoryItem, Stage, Task
 
-DETAIL = 1500  # characters of the verifier's feedback kept with a trace
-BRIEF = 500  # and with a note
+DETAIL_CHARS = 1500  # of the verifier's feedback in a trace
+BRIEF_CHARS = 500  # of the verifier's feedback in a note
 CHANGE_LINES = 40
 COMPARED_LINES = 400  # difflib is quadratic at worst
-QUARANTINED = frozenset({"forbidden", "impossible", "vetoed", "revoked"})
-"""Reasons of kernels that tried, or seem, to get around the work: that they failed is remembered, how they did it is not."""
+QUARANTINED_REASONS = frozenset({"forbidden", "impossible", "vetoed", "revoked"})
+"""Failure reasons of kernels that tried to evade the task, or seem to have: memory keeps their failure, but not their code."""
 
 
 def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> list[MemoryItem]:
-    """A trace and a note; only the note when there is no code, or none to show. `earlier`: the task's attempts before, oldest first."""
+    """The trace and the note of an attempt; only the note if the attempt has no code or its code is quarantined.
+
+    `earlier` are the task's previous attempts, oldest first.
+    """
     outcome, failure = attempt.outcome, attempt.outcome.failure
     profile = outcome.profile
-    shared = MemoryItem(
+    trace = MemoryItem(
         id=attempt.memory_id,
         kind="trace",
         backend=attempt.candidate.backend,
-        title=f"{task.family} · {task.id} · {headline(attempt)}",
-        text=verdict(attempt, DETAIL),
+        title=f"{task.family} · {task.id} · {outcome_headline(attempt)}",
+        text=outcome_text(attempt, DETAIL_CHARS),
         key=task.source,
         task=task.id,
         family=task.family,
@@ -39,34 +42,34 @@ def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> li
         candidate=attempt.candidate.id if attempt.candidate.files else "",
         shown_items=tuple(ref.id for ref in attempt.shown_items if ref.role != "api"),
     )
-    note = {"id": note_id(attempt.memory_id), "kind": "experience", "text": lesson(attempt, earlier)}
+    note = {"id": note_id(attempt.memory_id), "kind": "experience", "text": lesson_text(attempt, earlier)}
     has_trace = attempt.candidate.files and not is_quarantined(attempt)
-    traces = [shared.model_copy(update={"code": attempt.candidate.code})] if has_trace else []
-    return [*traces, shared.model_copy(update=note)]
+    traces = [trace.model_copy(update={"code": attempt.candidate.code})] if has_trace else []
+    return [*traces, trace.model_copy(update=note)]
 
 
 def note_id(trace: str) -> str:
-    """Id of the experience that goes with a trace."""
+    """The id of the note that belongs to a trace."""
     return f"{trace}/note"
 
 
 def is_quarantined(attempt: Attempt) -> bool:
-    """Whether its code is never to be shown as an example."""
+    """Whether the attempt's code must never be shown as an example."""
     failure = attempt.outcome.failure
-    return failure is not None and failure.reason in QUARANTINED
+    return failure is not None and failure.reason in QUARANTINED_REASONS
 
 
-def headline(attempt: Attempt) -> str:
-    """How it ended, in a few words."""
+def outcome_headline(attempt: Attempt) -> str:
+    """The stage and outcome in a few words: `drafted: compile_error at build`."""
     failure, outcome = attempt.outcome.failure, attempt.outcome
-    made = "refined" if attempt.stage is Stage.REFINE else "drafted"
+    stage = "refined" if attempt.stage is Stage.REFINE else "drafted"
     if failure:
-        return f"{made}: {failure.reason or 'failed'} at {failure.gate}"
-    return f"{made}: correct" + (f", {speed(attempt)}" if outcome.latency_us else ", not timed")
+        return f"{stage}: {failure.reason or 'failed'} at {failure.gate}"
+    return f"{stage}: correct" + (f", {latency_text(attempt)}" if outcome.latency_us else ", not timed")
 
 
-def speed(attempt: Attempt) -> str:
-    """Latency, what it is where no clock took it, and the speed-up where there is a baseline."""
+def latency_text(attempt: Attempt) -> str:
+    """The latency, marked if it is an estimate, and the speed-up if there is a baseline."""
     outcome = attempt.outcome
     if not outcome.latency_us:
         return "not timed"
@@ -74,48 +77,50 @@ def speed(attempt: Attempt) -> str:
     return f"{outcome.latency_us:.1f} us{f', {label}' if label else ''}{labels.speedup_phrase(outcome.speedup, outcome.baseline_name)}"
 
 
-def verdict(attempt: Attempt, room: int) -> str:
-    """The verifier's words, or the timing and what bounds it."""
+def outcome_text(attempt: Attempt, max_chars: int) -> str:
+    """The verifier's feedback on a failure, or the latency and the bottleneck of a correct kernel."""
     failure, profile = attempt.outcome.failure, attempt.outcome.profile
     if failure:
-        return f"Failed at {failure.gate} ({failure.reason}): {cut(failure.detail, room)}".rstrip(": ")
-    bound = f" Bound by {profile.bottleneck}: {cut(profile.summary, room)}" if profile else ""
-    return f"Correct, {speed(attempt)}.{bound}"
+        return f"Failed at {failure.gate} ({failure.reason}): {truncate(failure.detail, max_chars)}".rstrip(": ")
+    bottleneck = f" Bound by {profile.bottleneck}: {truncate(profile.summary, max_chars)}" if profile else ""
+    return f"Correct, {latency_text(attempt)}.{bottleneck}"
 
 
-def lesson(attempt: Attempt, earlier: Sequence[Attempt]) -> str:
-    """What was tried, how it went, what changed for the better, and the lesson a model drew from it; only the verdict in quarantine."""
+def lesson_text(attempt: Attempt, earlier: Sequence[Attempt]) -> str:
+    """The approach, its outcome, the changes that improved it and the lesson of a model; only the outcome for quarantined code."""
     if is_quarantined(attempt):
-        return verdict(attempt, BRIEF)
+        return outcome_text(attempt, BRIEF_CHARS)
     parts = []
     if attempt.candidate.notes and attempt.candidate.files:
-        parts.append(f"Tried: {cut(attempt.candidate.notes, BRIEF)}")
-    parts.append(verdict(attempt, BRIEF))
+        parts.append(f"Approach: {truncate(attempt.candidate.notes, BRIEF_CHARS)}")
+    parts.append(outcome_text(attempt, BRIEF_CHARS))
     start = next((a for a in earlier if a.id == attempt.start_point), None)
     last = earlier[-1] if earlier else None
     if attempt.outcome.feasible and start and start.outcome.latency_us and attempt.outcome.latency_us:
         ratio = start.outcome.latency_us / attempt.outcome.latency_us
-        parts.append(f"Refined from {start.outcome.latency_us:.1f} us: {ratio:.2f}x as fast. What changed:\n{change(start, attempt)}")
+        parts.append(
+            f"Refined from a kernel of {start.outcome.latency_us:.1f} us: {ratio:.2f}x as fast. Changed lines:\n{diff_text(start, attempt)}"
+        )
     elif attempt.outcome.feasible and last and last.outcome.failure:
         cause = last.outcome.failure
-        changed = "" if is_quarantined(last) else f" What changed:\n{change(last, attempt)}"
-        parts.append(f"The attempt before failed at {cause.gate} ({cause.reason}).{changed}")
+        changes = "" if is_quarantined(last) else f" Changed lines:\n{diff_text(last, attempt)}"
+        parts.append(f"The previous attempt failed at {cause.gate} ({cause.reason}).{changes}")
     if attempt.lesson:
-        parts.append(f"Lesson: {cut(attempt.lesson, DETAIL)}")
+        parts.append(f"Lesson: {truncate(attempt.lesson, DETAIL_CHARS)}")
     return "\n".join(parts)
 
 
-def change(before: Attempt, after: Attempt) -> str:
-    """The lines that differ, without context; a summary when they are too many to teach anything."""
+def diff_text(before: Attempt, after: Attempt) -> str:
+    """The changed lines without context, cut off after CHANGE_LINES; a short notice if the files are too long to compare."""
     old, new = before.candidate.code.splitlines(), after.candidate.code.splitlines()
     if max(len(old), len(new)) > COMPARED_LINES:
-        return "(rewritten; too long to compare)"
+        return "(too long to compare)"
     lines = [line for line in unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))]
-    shown = [cut(line, 160) for line in lines[:CHANGE_LINES]]
-    return "\n".join(shown + ([f"({len(lines) - CHANGE_LINES} more lines)"] if len(lines) > CHANGE_LINES else [])) or "(nothing)"
+    diff = [truncate(line, 160) for line in lines[:CHANGE_LINES]]
+    return "\n".join(diff + ([f"({len(lines) - CHANGE_LINES} more lines)"] if len(lines) > CHANGE_LINES else [])) or "(none)"
 
 
-def cut(text: str, room: int) -> str:
-    """At most `room` characters, and a sign where something is missing."""
+def truncate(text: str, max_chars: int) -> str:
+    """The text, cut off with an ellipsis after `max_chars` characters."""
     text = text.strip()
-    return text if len(text) <= room else text[: room - 2].rstrip() + " …"
+    return text if len(text) <= max_chars else text[: max_chars - 2].rstrip() + " …"

@@ -1,4 +1,4 @@
-"""Exact search in memory: integer vectors, so that a similarity is the same number however and wherever it is computed."""
+"""Exact search in memory over integer vectors, so that a similarity is the same number on every machine and in every order of summation."""
 
 from __future__ import annotations
 
@@ -9,109 +9,109 @@ import numpy as np
 
 from evokernel.core.records import MemoryItem, MemoryKind
 
-# Unit vectors are rounded to multiples of 1 / GRAIN. Every partial sum of a product of two of them is then an integer below 2**24
-# (Cauchy-Schwarz), which float32 holds exactly: no order of summation, BLAS or machine can change a tie.
-GRAIN = 2048
+# Unit vectors are rounded to multiples of 1 / GRID_STEPS. Every partial sum of a product of two of them is then an integer below 2**24
+# (Cauchy-Schwarz), which float32 represents exactly: no order of summation, BLAS or machine can change a tie.
+GRID_STEPS = 2048
 KINDS: tuple[MemoryKind, ...] = ("api", "practice", "experience", "trace")
-CACHED = 1 << 23  # cosines kept for queries that come again: 64 MiB
+MAX_CACHED_COSINES = 1 << 23  # 64 MiB of similarities for repeated queries
 
 
-def grid(vectors: np.ndarray) -> np.ndarray:
-    """Unit vectors as the integers that are stored."""
-    return np.rint(np.asarray(vectors, np.float32) * GRAIN).astype("<i2")
+def quantize_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Unit vectors as the 16-bit integers that the bank stores."""
+    return np.rint(np.asarray(vectors, np.float32) * GRID_STEPS).astype("<i2")
 
 
-class Vectors:
-    """Different vectors on the grid, by number, and the cosines of queries with them."""
+class VectorSet:
+    """A set of distinct quantized vectors, numbered in order of insertion, with cached cosine similarities."""
 
     def __init__(self, dim: int) -> None:
-        self._held = np.zeros((64, dim), np.float32)
+        self._matrix = np.zeros((64, dim), np.float32)
         self._norms = np.ones(64)
         self._slots: dict[bytes, int] = {}
-        self._dots: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._cosine_cache: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
-    def put(self, vector: np.ndarray) -> int:
-        """The number of a vector."""
+    def add_vector(self, vector: np.ndarray) -> int:
+        """Add a vector unless the set has it; return its number."""
         key = vector.tobytes()
         slot = self._slots.get(key)
         if slot is None:
             slot = self._slots[key] = len(self._slots)
-            if slot >= len(self._held):
-                self._held = np.concatenate([self._held, np.zeros_like(self._held)])
+            if slot >= len(self._matrix):
+                self._matrix = np.concatenate([self._matrix, np.zeros_like(self._matrix)])
                 self._norms = np.concatenate([self._norms, np.ones_like(self._norms)])
-            self._held[slot] = vector
-            self._norms[slot] = norm(vector)
+            self._matrix[slot] = vector
+            self._norms[slot] = vector_norm(vector)
         return slot
 
-    def cosines(self, query: np.ndarray) -> np.ndarray:
-        """Of the query with every vector; only those that are new since it was last asked are multiplied."""
+    def cosine_similarities(self, query: np.ndarray) -> np.ndarray:
+        """Similarities of the query to every vector. A repeated query computes only those of new vectors."""
         key, count = query.tobytes(), len(self._slots)
-        known = self._dots.pop(key, np.zeros(0))
-        if len(known) < count:
-            new = slice(len(known), count)
-            known = np.concatenate([known, cosines(self._held[new], self._norms[new], query)])
-        self._dots[key] = known
-        while len(self._dots) > max(1, CACHED // max(1, count)):
-            self._dots.popitem(last=False)
-        return known
+        similarities = self._cosine_cache.pop(key, np.zeros(0))
+        if len(similarities) < count:
+            new = slice(len(similarities), count)
+            similarities = np.concatenate([similarities, cosine_similarities(self._matrix[new], self._norms[new], query)])
+        self._cosine_cache[key] = similarities
+        while len(self._cosine_cache) > max(1, MAX_CACHED_COSINES // max(1, count)):
+            self._cosine_cache.popitem(last=False)
+        return similarities
 
 
-class Index:
-    """Rows in the order they were added; rows with equal vectors (attempts on one task share their key) share one."""
+class ExactIndex:
+    """Items as rows in order of insertion; rows with equal vectors (attempts on one task share their key) share one vector."""
 
     def __init__(self, dim: int) -> None:
         self.dim, self.rows = dim, 0
-        self._vectors = Vectors(dim)
+        self._vectors = VectorSet(dim)
         # Per row: slot, kind, feasible (-1 for None), task, bottleneck.
         self._columns = np.zeros((64, 5), np.int32, order="F")
-        self._words: dict[str, int] = {"": 0}
+        self._text_codes: dict[str, int] = {"": 0}
 
-    def put(self, row: int | None, item: MemoryItem, vector: np.ndarray) -> int:
-        """Sets a row, or appends one when `row` is None; gives its number."""
+    def set_row(self, row: int | None, item: MemoryItem, vector: np.ndarray) -> int:
+        """Replace a row, or append one if `row` is None; return its number."""
         if row is None:
             row, self.rows = self.rows, self.rows + 1
             if self.rows > len(self._columns):
                 self._columns = np.asfortranarray(np.concatenate([self._columns, np.zeros_like(self._columns)]))
         feasible = -1 if item.feasible is None else int(item.feasible)
-        task, bottleneck = (self._words.setdefault(word, len(self._words)) for word in (item.task or "", item.bottleneck))
-        self._columns[row] = (self._vectors.put(vector), KINDS.index(item.kind), feasible, task, bottleneck)
+        task, bottleneck = (self._text_codes.setdefault(text, len(self._text_codes)) for text in (item.task or "", item.bottleneck))
+        self._columns[row] = (self._vectors.add_vector(vector), KINDS.index(item.kind), feasible, task, bottleneck)
         return row
 
-    def nearest(
+    def search(
         self, query: np.ndarray, k: int, kinds: Sequence[MemoryKind], task: str | None, bottleneck: str | None, feasible: bool | None
     ) -> list[tuple[int, float]]:
-        """Rows that pass the filters with their cosine, nearest first, older first among equals."""
+        """The k most similar rows that pass the filters, with their similarity, most similar first, older first among equals."""
         columns = self._columns[: self.rows]
-        keep = np.ones(self.rows, bool)
+        mask = np.ones(self.rows, bool)
         if kinds:
-            wanted = np.zeros(len(KINDS), bool)
-            wanted[[KINDS.index(kind) for kind in kinds]] = True
-            keep &= wanted[columns[:, 1]]
+            kind_mask = np.zeros(len(KINDS), bool)
+            kind_mask[[KINDS.index(kind) for kind in kinds]] = True
+            mask &= kind_mask[columns[:, 1]]
         if feasible is not None:
-            keep &= columns[:, 2] == int(feasible)
-        for column, word in ((3, task), (4, bottleneck)):
-            if word is not None:
-                keep &= columns[:, column] == self._words.get(word, -1)
-        rows = np.flatnonzero(keep)
+            mask &= columns[:, 2] == int(feasible)
+        for column, text in ((3, task), (4, bottleneck)):
+            if text is not None:
+                mask &= columns[:, column] == self._text_codes.get(text, -1)
+        rows = np.flatnonzero(mask)
         if k <= 0 or not len(rows):
             return []
-        near = self._vectors.cosines(query).take(columns[:, 0].take(rows))
+        similarities = self._vectors.cosine_similarities(query).take(columns[:, 0].take(rows))
         if len(rows) > k:
-            best = near >= np.partition(near, len(near) - k)[len(near) - k]
-            rows, near = rows[best], near[best]
-        order = np.lexsort((rows, -near))[:k]
-        return list(zip(rows[order].tolist(), near[order].tolist(), strict=True))
+            best = similarities >= np.partition(similarities, len(similarities) - k)[len(similarities) - k]
+            rows, similarities = rows[best], similarities[best]
+        order = np.lexsort((rows, -similarities))[:k]
+        return list(zip(rows[order].tolist(), similarities[order].tolist(), strict=True))
 
 
-def cosines(vectors: np.ndarray, norms: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Of a query with float32 vectors on the grid."""
+def cosine_similarities(vectors: np.ndarray, norms: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Similarities of a query to quantized vectors, given as float32."""
     # Not BLAS: its threads wait for cores that are busy compiling kernels, and cost more than they save at this size.
     dots = np.einsum("ij,j->i", vectors, query.astype(np.float32))
-    found: np.ndarray = dots / (norms * norm(query))
-    return found
+    similarities: np.ndarray = dots / (norms * vector_norm(query))
+    return similarities
 
 
-def norm(vector: np.ndarray) -> float:
-    """Length of an integer vector, never zero."""
+def vector_norm(vector: np.ndarray) -> float:
+    """Euclidean length of an integer vector, at least 1."""
     wide = vector.astype(np.int64)
     return max(float(np.sqrt(float(wide @ wide))), 1.0)

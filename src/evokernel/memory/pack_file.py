@@ -1,4 +1,4 @@
-"""A memory pack as a file: JSON lines, of which the first says what the others are, where they come from, and what they hash to."""
+"""The file format of memory packs: JSON lines, of which the first is a header with the contents, the provenance and the checksums."""
 
 from __future__ import annotations
 
@@ -16,184 +16,182 @@ from pydantic import ValidationError
 from evokernel import __version__
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem, Record, Stage
-from evokernel.memory.ledger import Update
-from evokernel.memory.provenance import Origin
+from evokernel.memory.ledger import ValueUpdate
+from evokernel.memory.provenance import RunProvenance
 
-FORMAT = 3
-PLAIN = 2
-"""The format of packs in which nothing was merged, which an older evokernel reads."""
-UNSIGNED = 1
-"""The format before packs had a header."""
+FORMAT = 4
 
 
-class Filters(Record):
-    """What was asked for when a pack was made; everything where nothing was."""
+class PackFilters(Record):
+    """The filters of an export; an empty filter selects everything."""
 
     backend: str = ""
     kinds: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
-    """Kept: ids or patterns."""
+    """Tasks to export: ids or patterns."""
     suites: tuple[str, ...] = ()
-    """Kept, besides."""
-    without: tuple[str, ...] = ()
-    """Left out: ids, suites or patterns."""
+    """Suites to export, in addition to `tasks`."""
+    exclude: tuple[str, ...] = ()
+    """Tasks to leave out: ids, suites or patterns."""
     held_out: str = ""
-    """Operators of which nothing may be told, as `--tasks` takes them."""
+    """Operators that the pack must reveal nothing about, in the syntax of `--tasks`."""
 
 
-class Header(Record):
-    """The first line."""
+class PackHeader(Record):
+    """The first line of a pack."""
 
-    evokernel_memory: int = PLAIN
+    evokernel_memory: int = FORMAT
+    """The format version of the file."""
     sha256: str = ""
-    """Of every byte after this line: equal content, equal hash."""
-    seal: str = ""
-    """SHA-256 of this line without it."""
-    evokernel: str = ""
-    made: str = ""
-    """When, in UTC."""
+    """SHA-256 of every byte after this line, so that equal contents have equal hashes."""
+    header_sha256: str = ""
+    """SHA-256 of this line without this field."""
+    evokernel_version: str = ""
+    created_at: str = ""
+    """UTC."""
     items: int = 0
     updates: int = 0
     kinds: dict[str, int] = {}
     backends: dict[str, int] = {}
     tasks: dict[str, tuple[str, ...]] = {}
-    """What the items came from, with the SHA-256 of each reference's text: several where it changed, none where nobody knows it."""
-    runs: tuple[Origin, ...] = ()
-    filters: Filters = Filters()
+    """The tasks of the items, each with the SHA-256 of its reference text: several if the text changed, none if it is unknown."""
+    runs: tuple[RunProvenance, ...] = ()
+    filters: PackFilters = PackFilters()
 
 
-class Merged(Record):
-    """An item whose updates count for another one."""
+class PackedMerge(Record):
+    """An item whose updates count for another item."""
 
     item: str
     survivor: str
 
 
-class Line(Record):
-    """Any other line: an item with the run that wrote it, one update of a value, or what an item that is not there counts for."""
+class PackLine(Record):
+    """A line after the header: an item with the run that wrote it, one value update, or the survivor of a merged item."""
 
     item: MemoryItem | None = None
     run: str = ""
-    update: Update | None = None
-    merged: Merged | None = None
+    update: ValueUpdate | None = None
+    merged: PackedMerge | None = None
 
 
-class Held(NamedTuple):
-    """An item of a pack, and the run that wrote it; empty for seed knowledge."""
+class PackedItem(NamedTuple):
+    """An item of a pack and the run that wrote it; the run is empty for seed knowledge."""
 
     item: MemoryItem
     run: str
 
 
-class Pack(NamedTuple):
-    """A pack, read."""
+class MemoryPack(NamedTuple):
+    """The contents of a pack file."""
 
-    header: Header
+    header: PackHeader
     sha256: str
-    """Of what was read, whatever the header says."""
-    items: tuple[Held, ...]
-    updates: tuple[Update, ...]
-    merged: tuple[Merged, ...]
-    fault: str
-    """Why it is not what was exported; empty when it is, or when nobody signed it."""
-
-    @property
-    def is_signed(self) -> bool:
-        return self.header.evokernel_memory > UNSIGNED
+    """SHA-256 of the lines that were read, whatever the header says."""
+    items: tuple[PackedItem, ...]
+    updates: tuple[ValueUpdate, ...]
+    merges: tuple[PackedMerge, ...]
+    integrity_error: str
+    """Why the file differs from the exported pack; empty if it does not."""
 
 
-def first_line(header: Header) -> str:
-    """A header as it is written, sealed."""
-    bare = header.model_dump(mode="json", exclude_none=True, exclude={"seal"})
-    return json.dumps({**bare, "seal": seal(bare)}) + "\n"
+def format_header(header: PackHeader) -> str:
+    """The first line of the file, with its own checksum."""
+    fields = header.model_dump(mode="json", exclude_none=True, exclude={"header_sha256"})
+    return json.dumps({**fields, "header_sha256": hash_header(fields)}) + "\n"
 
 
-def seal(bare: dict[str, object]) -> str:
-    """The hash of a header without its seal, however it is laid out."""
-    return hashlib.sha256(json.dumps(bare, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def hash_header(fields: dict[str, object]) -> str:
+    """SHA-256 of the header fields, without `header_sha256`, independent of their order and spacing."""
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def described(items: Iterable[MemoryItem]) -> dict[str, object]:
-    """What a header says of items."""
-    listed = list(items)
+def summarize_items(items: Iterable[MemoryItem]) -> dict[str, object]:
+    """The header fields that describe items: counts by kind and backend, tasks, date, version."""
+    listed_items = list(items)
     tasks: dict[str, set[str]] = {}
-    for item in listed:
+    for item in listed_items:
         if item.task is not None:
             tasks.setdefault(item.task, set()).update([hashlib.sha256(item.key.encode()).hexdigest()] if item.key else [])
     return {
-        "evokernel": __version__,
-        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "items": len(listed),
-        "kinds": dict(sorted(Counter(item.kind for item in listed).items())),
-        "backends": dict(sorted(Counter(item.backend for item in listed).items())),
-        "tasks": {task: tuple(sorted(found)) for task, found in sorted(tasks.items())},
+        "evokernel_version": __version__,
+        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "items": len(listed_items),
+        "kinds": dict(sorted(Counter(item.kind for item in listed_items).items())),
+        "backends": dict(sorted(Counter(item.backend for item in listed_items).items())),
+        "tasks": {task: tuple(sorted(hashes)) for task, hashes in sorted(tasks.items())},
     }
 
 
-def read(file: Path, unsigned: bool = False) -> Pack:
-    """A pack, checked; the first wrong line is named. One that is not what was exported is refused, unless `unsigned`."""
+def read_pack(file: Path, allow_modified: bool = False) -> MemoryPack:
+    """Read and check a pack; an error names the first wrong line. A changed pack is an error unless `allow_modified`."""
     try:
-        top, _, body = file.read_bytes().partition(b"\n")
+        first_line, _, body = file.read_bytes().partition(b"\n")
     except OSError as error:
-        raise UserError(f"cannot read memory pack {file}: {error.strerror or error}; 'evokernel memory export' makes one") from error
-    header, sha256 = opened(file, top), hashlib.sha256(body).hexdigest()
-    fault = wrong(header, top, sha256)
-    if fault and not unsigned:
-        raise UserError(f"{file} is not what was exported: {fault}; get it again, or take it as it is with --unsigned")
-    lines = list(parsed(file, body))
-    items = tuple(Held(line.item, line.run) for line in lines if line.item)
+        raise UserError(f"cannot read memory pack {file}: {error.strerror or error}; create one with evokernel memory export") from error
+    header, sha256 = parse_header(file, first_line), hashlib.sha256(body).hexdigest()
+    integrity_error = find_integrity_error(header, first_line, sha256)
+    if integrity_error and not allow_modified:
+        raise UserError(f"{file} differs from the exported pack: {integrity_error}; get it again, or accept it with --allow-modified")
+    lines = list(parse_lines(file, body))
+    items = tuple(PackedItem(line.item, line.run) for line in lines if line.item)
     updates = tuple(line.update for line in lines if line.update)
-    return Pack(header, sha256, items, updates, tuple(line.merged for line in lines if line.merged), fault)
+    return MemoryPack(header, sha256, items, updates, tuple(line.merged for line in lines if line.merged), integrity_error)
 
 
-def opened(file: Path, top: bytes) -> Header:
-    """The header, of whatever format."""
+def parse_header(file: Path, first_line: bytes) -> PackHeader:
+    """The header of a pack file; UserError if the file is not a pack or has another format version."""
     try:
-        found = json.loads(top)
+        fields = json.loads(first_line)
     except ValueError:
-        found = None
-    number = found.get("evokernel_memory") if isinstance(found, dict) else None
-    if not isinstance(number, int):
-        raise UserError(f"{file} is not a memory pack: make one with evokernel memory export")
-    if number > FORMAT:
-        raise UserError(f"{file} was made by a newer evokernel (format {number}, this one knows {FORMAT}): update it")
+        fields = None
+    version = fields.get("evokernel_memory") if isinstance(fields, dict) else None
+    if not isinstance(version, int):
+        raise UserError(f"{file} is not a memory pack: create one with evokernel memory export")
+    if version > FORMAT:
+        raise UserError(f"{file} was written by a newer evokernel (format {version}, this one reads {FORMAT}): update evokernel")
+    if version < FORMAT:
+        raise UserError(
+            f"{file} was written by an older evokernel (format {version}, this one reads {FORMAT}, which renamed fields): "
+            "use the evokernel that wrote it, or export a new pack"
+        )
     try:
-        return Header.model_validate(found)
+        return PackHeader.model_validate(fields)
     except ValidationError as error:
-        raise UserError(f"{file}, line 1 is not the header of a memory pack: {said(error)}; get it again") from error
+        raise UserError(f"{file}, line 1 is not the header of a memory pack: {first_validation_error(error)}; get it again") from error
 
 
-def wrong(header: Header, top: bytes, sha256: str) -> str:
-    """What does not fit the hashes; nothing in the format that had none."""
-    if header.evokernel_memory <= UNSIGNED:
-        return ""
+def find_integrity_error(header: PackHeader, first_line: bytes, sha256: str) -> str:
+    """The first mismatch between the file and its checksums; empty if there is none."""
     if sha256 != header.sha256:
-        return f"its lines hash to {sha256[:12]}, not to {header.sha256[:12]} as its header says (changed, or cut off)"
-    bare = {name: value for name, value in json.loads(top).items() if name != "seal"}
-    return "" if seal(bare) == header.seal else "its header was changed"
+        return f"its lines hash to {sha256[:12]}, not to {header.sha256[:12]} as in its header (the file was changed or truncated)"
+    fields = {name: value for name, value in json.loads(first_line).items() if name != "header_sha256"}
+    return "" if hash_header(fields) == header.header_sha256 else "its header was changed"
 
 
-def parsed(file: Path, body: bytes) -> Iterator[Line]:
-    """The lines after the header. Texts may hold any character that only some call the end of a line."""
+def parse_lines(file: Path, body: bytes) -> Iterator[PackLine]:
+    """The lines after the header. Only `\\n` ends a line: texts may contain other characters that some programs treat as line ends."""
     for number, text in enumerate(body.split(b"\n"), start=2):
         if not text.strip():
             continue
         try:
-            line = Line.model_validate_json(text)
+            line = PackLine.model_validate_json(text)
         except ValidationError as error:
-            raise UserError(f"{file}, line {number} is not part of a memory pack: {said(error)}") from error
-        if line.update and not is_sound(line.update):
-            raise UserError(f"{file}, line {number} is no update of a value: it takes 0 < alpha <= 1, a finite reward, a known stage")
+            raise UserError(f"{file}, line {number} is not part of a memory pack: {first_validation_error(error)}") from error
+        if line.update and not is_valid_update(line.update):
+            raise UserError(
+                f"{file}, line {number} is not a valid value update: it needs 0 < alpha <= 1, a finite reward and a known stage"
+            )
         yield line
 
 
-def is_sound(update: Update) -> bool:
-    """Whether Q stays bounded with it."""
+def is_valid_update(update: ValueUpdate) -> bool:
+    """Whether Q stays bounded with this update."""
     return 0 < update.alpha <= 1 and isfinite(update.reward) and update.stage in set(Stage)
 
 
-def said(error: ValidationError) -> str:
-    """The first thing that is wrong, in one line."""
+def first_validation_error(error: ValidationError) -> str:
+    """The first validation error, in one line."""
     first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where + ': ' if where else ''}{first['msg'].lower()}"
+    field = ".".join(map(str, first["loc"]))
+    return f"{field + ': ' if field else ''}{first['msg'].lower()}"

@@ -1,4 +1,4 @@
-"""Memory packs: a bank, or a part of it, that another bank can take in, with its values to the bit."""
+"""Export a bank, or a part of it, as a memory pack, and import packs into other banks; values survive bit for bit."""
 
 from __future__ import annotations
 
@@ -19,171 +19,191 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
 from evokernel.memory import ledger, provenance
-from evokernel.memory.bank import CANDIDATE, claim, parse, put, what_is_embedded
-from evokernel.memory.consolidate import latest, note
-from evokernel.memory.index import grid
-from evokernel.memory.pack_file import FORMAT, PLAIN, Filters, Header, Merged, Pack, described, first_line, read
-from evokernel.memory.schema import connect, connect_to_read, trouble
-from evokernel.memory.tables import Connection, version_of
+from evokernel.memory.bank import CANDIDATE_PREFIX, claim_embedder, embedding_text, parse_item, store_item
+from evokernel.memory.consolidate import last_consolidation_number, record_consolidation
+from evokernel.memory.index import quantize_vectors
+from evokernel.memory.pack_file import MemoryPack, PackedMerge, PackFilters, PackHeader, format_header, read_pack, summarize_items
+from evokernel.memory.schema import connect_read_only, open_or_create, translate_db_errors
+from evokernel.memory.tables import Connection
 
 
-class Moved(NamedTuple):
-    """What an import added."""
+class ImportResult(NamedTuple):
+    """The numbers of items and value updates that an import added."""
 
     items: int
     updates: int
-    aside: int = 0
-    """Those of the items that the bank knew already as merged into others: they stay put aside."""
+    archived: int = 0
+    """Added items that the bank had already merged into others; they are archived."""
 
 
-class Leaving(NamedTuple):
-    """What stays behind besides: all of some tasks, some items, and whatever was learned on these."""
+class ExportExclusions(NamedTuple):
+    """Tasks and items that an export leaves out in addition to its filters, together with every update learned on them."""
 
     tasks: frozenset[str] = frozenset()
     items: frozenset[str] = frozenset()
 
 
-ALL, NOTHING = Filters(), Leaving()
+NO_FILTERS, NO_EXCLUSIONS = PackFilters(), ExportExclusions()
 
 
-def export(path: BankLocation, file: Path, filters: Filters = ALL, leaving: Leaving = NOTHING) -> Header:
-    """Writes a pack: items, and the updates their values are made of, without what was learned on tasks that are not in it."""
+def export_pack(
+    path: BankLocation, file: Path, filters: PackFilters = NO_FILTERS, exclusions: ExportExclusions = NO_EXCLUSIONS
+) -> PackHeader:
+    """Write a pack with the selected items and their value updates; updates learned on tasks outside the pack are left out."""
     path = parse_location(path)
-    connection = connect_to_read(path)
-    new = file.with_name(f".{file.name}.new")
+    connection = connect_read_only(path)
+    temporary_file = file.with_name(f".{file.name}.new")
     try:
-        with trouble(path), tempfile.TemporaryFile() as body:
-            connection.begin_reading()  # items and ledger of one moment, whoever writes meanwhile
-            header = write_body(connection, path, body, filters, leaving)
+        with translate_db_errors(path), tempfile.TemporaryFile() as body:
+            connection.begin_read()  # items and ledger of one moment, whatever other processes write
+            header = write_pack_body(connection, path, body, filters, exclusions)
             body.seek(0)
-            with new.open("wb") as out:
-                out.write(first_line(header).encode())
-                shutil.copyfileobj(body, out)
-        os.replace(new, file)
+            with temporary_file.open("wb") as output:
+                output.write(format_header(header).encode())
+                shutil.copyfileobj(body, output)
+        os.replace(temporary_file, file)
     except OSError as error:
-        with suppress(OSError):  # on a read-only disk there is nothing to take away
-            new.unlink()
-        raise UserError(f"cannot write {file}: {error.strerror}; choose another place") from error
+        with suppress(OSError):  # on a read-only disk there is no temporary file to remove
+            temporary_file.unlink()
+        raise UserError(f"cannot write {file}: {error.strerror}; choose another path") from error
     finally:
         connection.close()
     return header
 
 
-def write_body(connection: Connection, path: BankLocation, body: IO[bytes], filters: Filters, leaving: Leaving) -> Header:
-    """Every line but the first, and what the first is to say."""
+def write_pack_body(
+    connection: Connection, path: BankLocation, body: IO[bytes], filters: PackFilters, exclusions: ExportExclusions
+) -> PackHeader:
+    """Write every line except the first; return the header for the first line."""
     digest = hashlib.sha256()
 
-    def write(line: str) -> None:
+    def write_line(line: str) -> None:
         digest.update(f"{line}\n".encode())
         body.write(f"{line}\n".encode())
 
     items: dict[str, MemoryItem] = {}
-    wrote, learned = Counter[str](), Counter[str]()
-    shown = "revoked = 0 AND archived = 0" if version_of(connection) >= 5 else "revoked = 0"
+    item_counts, update_counts = Counter[str](), Counter[str]()
     rows = connection.execute(
-        f"SELECT id, run, kind, task, record FROM items WHERE {shown} AND ? IN ('', backend) ORDER BY seq", (filters.backend,)
+        "SELECT id, run, kind, task, record FROM items WHERE revoked = 0 AND archived_by = 0 AND ? IN ('', backend) ORDER BY seq",
+        (filters.backend,),
     )
     for id, run, kind, task, record in rows:
-        if id not in leaving.items and (kind in filters.kinds or not filters.kinds) and (task is None or stays(task, filters, leaving)):
-            items[id] = parse(path, record)
-            wrote[run] += 1
-            write(f'{{"item": {record}, "run": {json.dumps(run)}}}')
-    roots = {item: root for item, root in ledger.survivors(connection).items() if root in items}
-    for item, root in roots.items():
-        write(json.dumps({"merged": {"item": item, "survivor": root}}))
-    for row in connection.execute(ledger.LIVE_UPDATES):
-        update = ledger.Update(*row)
-        if roots.get(update.item, update.item) in items and stays(update.task, filters, leaving) and update.trace not in leaving.items:
-            learned[update.run] += 1
-            write(json.dumps({"update": update._asdict()}))
-    known = provenance.all_known(connection)
+        is_selected = id not in exclusions.items and (kind in filters.kinds or not filters.kinds)
+        if is_selected and (task is None or is_exported_task(task, filters, exclusions)):
+            items[id] = parse_item(path, record)
+            item_counts[run] += 1
+            write_line(f'{{"item": {record}, "run": {json.dumps(run)}}}')
+    survivors = {item: survivor for item, survivor in ledger.load_survivors(connection).items() if survivor in items}
+    for item, survivor in survivors.items():
+        write_line(json.dumps({"merged": {"item": item, "survivor": survivor}}))
+    for row in connection.execute(ledger.ACTIVE_UPDATES):
+        update = ledger.ValueUpdate(*row)
+        is_selected = survivors.get(update.item, update.item) in items and update.memory_id not in exclusions.items
+        if is_selected and is_exported_task(update.task, filters, exclusions):
+            update_counts[update.run] += 1
+            write_line(json.dumps({"update": update._asdict()}))
+    metadata = provenance.load_all_metadata(connection)
     runs = tuple(
-        provenance.Origin(run=run, items=wrote[run], updates=learned[run], **known.get(run, provenance.Facts()).model_dump())
-        for run in sorted((wrote.keys() | learned.keys()) - {""})
+        provenance.RunProvenance(
+            run=run,
+            items=item_counts[run],
+            updates=update_counts[run],
+            **metadata.get(run, provenance.RunMetadata()).model_dump(),
+        )
+        for run in sorted((item_counts.keys() | update_counts.keys()) - {""})
     )
-    found = {**described(items.values()), "evokernel_memory": FORMAT if roots else PLAIN}
-    return Header.model_validate({**found, "sha256": digest.hexdigest(), "updates": learned.total(), "runs": runs, "filters": filters})
+    summary = summarize_items(items.values())
+    contents = {"sha256": digest.hexdigest(), "updates": update_counts.total(), "runs": runs, "filters": filters}
+    return PackHeader.model_validate({**summary, **contents})
 
 
-def stays(task: str, filters: Filters, leaving: Leaving = NOTHING) -> bool:
-    """Whether what came from a task goes into a pack."""
-    everything = not (filters.tasks or filters.suites)
-    kept = everything or any(fnmatchcase(task, pattern) for pattern in filters.tasks) or any(is_of(task, suite) for suite in filters.suites)
-    return kept and not any(fnmatchcase(task, name) or is_of(task, name) for name in filters.without) and task not in leaving.tasks
+def is_exported_task(task: str, filters: PackFilters, exclusions: ExportExclusions = NO_EXCLUSIONS) -> bool:
+    """Whether items and updates of a task go into the pack."""
+    is_included = not (filters.tasks or filters.suites)
+    is_included = is_included or any(fnmatchcase(task, pattern) for pattern in filters.tasks)
+    is_included = is_included or any(is_in_suite(task, suite) for suite in filters.suites)
+    is_excluded = any(fnmatchcase(task, name) or is_in_suite(task, name) for name in filters.exclude) or task in exclusions.tasks
+    return is_included and not is_excluded
 
 
-def is_of(task: str, suite: str) -> bool:
-    """Whether a task is of a suite, or of one that fits a pattern."""
+def is_in_suite(task: str, suite: str) -> bool:
+    """Whether a task belongs to a suite, given by name or pattern."""
     return fnmatchcase(task.partition("/")[0], suite)
 
 
-def unmatched(path: BankLocation, filters: Filters) -> Iterator[tuple[str, list[str]]]:
-    """What the filters name that a bank knows nothing of, with the names it knows."""
+def find_unmatched_filters(path: BankLocation, filters: PackFilters) -> Iterator[tuple[str, list[str]]]:
+    """Every name in the filters that matches nothing in the bank, with the names that the bank has."""
     path = parse_location(path)
-    connection = connect_to_read(path)
+    connection = connect_read_only(path)
     try:
-        with trouble(path):
+        with translate_db_errors(path):
             tasks = {row[0] for row in connection.execute("SELECT DISTINCT task FROM items WHERE task IS NOT NULL")}
-            tasks |= {ledger.Update(*row).task for row in connection.execute(ledger.LIVE_UPDATES)}
+            tasks |= {ledger.ValueUpdate(*row).task for row in connection.execute(ledger.ACTIVE_UPDATES)}
     finally:
         connection.close()
     suites = {task.partition("/")[0] for task in tasks}
-    for asked, known in ((filters.tasks, tasks), (filters.suites, suites), (filters.without, tasks | suites)):
-        for name in asked:
-            if not any(fnmatchcase(one, name) for one in known):
-                yield name, sorted(known)
+    for patterns, names in ((filters.tasks, tasks), (filters.suites, suites), (filters.exclude, tasks | suites)):
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                yield pattern, sorted(names)
 
 
-def import_pack(path: BankLocation, file: Path, embedder: Embedder, unsigned: bool = False) -> Moved:
-    """Adds the pack in a file to a bank; one that is not what was exported is refused, unless `unsigned`."""
-    return take(path, read(file, unsigned), embedder)
+def import_pack_file(path: BankLocation, file: Path, embedder: Embedder, allow_modified: bool = False) -> ImportResult:
+    """Add the pack in a file to a bank. A changed pack is an error unless `allow_modified`."""
+    return import_pack(path, read_pack(file, allow_modified), embedder)
 
 
-def take(path: BankLocation, pack: Pack, embedder: Embedder) -> Moved:
-    """Adds a pack to a bank, all of it or nothing; what the bank already has, or has revoked, is left alone."""
-    vectors = grid(embedder.embed([what_is_embedded(held.item) for held in pack.items]))
+def import_pack(path: BankLocation, pack: MemoryPack, embedder: Embedder) -> ImportResult:
+    """Add a pack to a bank in one transaction; items that the bank already has or has revoked are skipped."""
+    vectors = quantize_vectors(embedder.embed([embedding_text(packed.item) for packed in pack.items]))
     path = parse_location(path)
-    connection = connect(path)
+    connection = open_or_create(path)
 
-    def write() -> Moved:
-        claim(connection, path, embedder)
-        revoked = {row[0] for row in connection.execute("SELECT id FROM revoked")}
-        known = {row[0] for row in connection.execute("SELECT id FROM items")} | revoked
-        given = zip(pack.items, vectors, strict=True)
-        news = [(held, vector) for held, vector in given if not known & {held.item.id, CANDIDATE + held.item.candidate}]
-        for held, vector in news:
-            put(connection, held.run, held.item, vector, pack.sha256)
-        aside = take_merges(connection, pack.merged, [held.item.id for held, _ in news])
-        learned = ledger.write(connection, [update for update in pack.updates if not revoked & {update.trace, update.item}])
-        connection.execute("INSERT INTO packs VALUES (?, ?) ON CONFLICT DO NOTHING", (pack.sha256, first_line(pack.header)))
-        for origin in pack.header.runs:
-            noted = origin.model_dump(exclude={"run", "items", "updates"})
-            provenance.keep(connection, origin.run, provenance.Facts(**noted))
-        return Moved(len(news), learned, aside)
+    def store_pack() -> ImportResult:
+        claim_embedder(connection, path, embedder)
+        revoked_ids = {row[0] for row in connection.execute("SELECT id FROM revoked_ids")}
+        existing_ids = {row[0] for row in connection.execute("SELECT id FROM items")} | revoked_ids
+        new_items = [
+            (packed, vector)
+            for packed, vector in zip(pack.items, vectors, strict=True)
+            if not existing_ids & {packed.item.id, CANDIDATE_PREFIX + packed.item.candidate}
+        ]
+        for packed, vector in new_items:
+            store_item(connection, packed.run, packed.item, vector, pack.sha256)
+        archived_count = import_merges(connection, pack.merges, [packed.item.id for packed, _ in new_items])
+        updates = [update for update in pack.updates if not revoked_ids & {update.memory_id, update.item}]
+        update_count = ledger.write_updates(connection, updates)
+        connection.execute("INSERT INTO packs VALUES (?, ?) ON CONFLICT DO NOTHING", (pack.sha256, format_header(pack.header)))
+        for run in pack.header.runs:
+            metadata = run.model_dump(exclude={"run", "items", "updates"})
+            provenance.store_metadata(connection, run.run, provenance.RunMetadata(**metadata))
+        return ImportResult(len(new_items), update_count, archived_count)
 
     try:
-        with trouble(path):
-            return connection.written(write)
+        with translate_db_errors(path):
+            return connection.run_in_transaction(store_pack)
     finally:
         connection.close()
 
 
-def take_merges(connection: Connection, merges: Iterable[Merged], news: Iterable[str]) -> int:
-    """Lets rows about items that are not here count for those that stand for them; gives how many of the new items were such.
+def import_merges(connection: Connection, merges: Iterable[PackedMerge], new_ids: Iterable[str]) -> int:
+    """Let updates of merged items that are not in the bank count for their survivors; return how many new items were archived.
 
-    As a consolidation of its own, of which runs under way see nothing. A new item that another stands for already is put aside: that is
-    what was decided about it, and its rows do count for the other. Inside the caller's transaction.
+    This counts as a consolidation, which running runs do not see. A new item that the bank has already merged is archived, because its
+    updates count for the survivor. The caller holds a transaction.
     """
-    there = dict(connection.execute("SELECT id, revoked FROM items").fetchall())
-    known = {link.item for link in ledger.links(connection)}
-    taken = there.keys() | known
-    links = {one.item: one.survivor for one in merges if one.item not in taken and there.get(one.survivor) == 0}
-    aside = [id for id in news if id in known]
-    if links or aside:
-        number = 1 + latest(connection)
-        connection.executemany("INSERT INTO merged VALUES (?, ?, ?)", [(*link, number) for link in links.items()])
-        connection.executemany("UPDATE items SET archived = ? WHERE id = ?", [(number, id) for id in aside])
-        roots = ledger.survivors(connection)
-        ledger.recompute(connection, sorted({*links, *(roots[item] for item in links)}))
-        note(connection, number, {"imported": {"merged": list(links.items()), "archived": aside}})
-    return len(aside)
+    revoked_by_id = dict(connection.execute("SELECT id, revoked FROM items").fetchall())
+    merged_ids = {merge.item for merge in ledger.load_merged_items(connection)}
+    existing_ids = revoked_by_id.keys() | merged_ids
+    new_merges = {
+        merge.item: merge.survivor for merge in merges if merge.item not in existing_ids and revoked_by_id.get(merge.survivor) == 0
+    }
+    archived_ids = [id for id in new_ids if id in merged_ids]
+    if new_merges or archived_ids:
+        number = 1 + last_consolidation_number(connection)
+        connection.executemany("INSERT INTO merged_items VALUES (?, ?, ?)", [(*merge, number) for merge in new_merges.items()])
+        connection.executemany("UPDATE items SET archived_by = ? WHERE id = ?", [(number, id) for id in archived_ids])
+        survivors = ledger.load_survivors(connection)
+        ledger.recompute_values(connection, sorted({*new_merges, *(survivors[item] for item in new_merges)}))
+        record_consolidation(connection, number, {"imported": {"merged": list(new_merges.items()), "archived": archived_ids}})
+    return len(archived_ids)

@@ -1,4 +1,4 @@
-"""Where memories come from: what is known of each run that wrote some, kept in the bank, where it outlasts the run's folder."""
+"""The provenance of memory items: the metadata of every run that wrote some, stored in the bank so that it outlasts the run folder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
 from evokernel.core.records import Record
 from evokernel.core.run import Run
-from evokernel.memory.tables import Connection, version_of
+from evokernel.memory.tables import Connection
 
 
-class Facts(Record):
-    """What is known of a run; what nobody noted is None."""
+class RunMetadata(Record):
+    """The environment and settings of a run; None for a fact that was not recorded."""
 
     backend: str | None = None
     versions: dict[str, str] | None = None
-    """Of evokernel, of Python and of the backend's toolchain."""
+    """Versions of evokernel, Python and the backend's toolchain."""
     hardware: dict[str, str] | None = None
     generator: str | None = None
     model: str | None = None
@@ -30,21 +30,21 @@ class Facts(Record):
     seed: int | None = None
 
 
-class Origin(Facts):
-    """A run that a pack's items or values come from."""
+class RunProvenance(RunMetadata):
+    """A run that wrote items or value updates of a pack, with their numbers."""
 
     run: str
     items: int
     updates: int
 
 
-def facts(config: RunConfig, found: Mapping[str, Mapping[str, str]]) -> Facts:
-    """Of a run, from its settings and what it was made on."""
+def make_metadata(config: RunConfig, environment: Mapping[str, Mapping[str, str]]) -> RunMetadata:
+    """The metadata of a run, from its settings and its recorded environment."""
     model = config.plugin_settings("generator").get("model")
-    return Facts(
+    return RunMetadata(
         backend=config.plugin_name("backend"),
-        versions=dict(found["versions"]) if found.get("versions") else None,
-        hardware=dict(found["hardware"]) if found.get("hardware") else None,
+        versions=dict(environment["versions"]) if environment.get("versions") else None,
+        hardware=dict(environment["hardware"]) if environment.get("hardware") else None,
         generator=config.plugin_name("generator"),
         model=str(model) if model else None,
         policy=config.plugin_name("policy"),
@@ -54,29 +54,28 @@ def facts(config: RunConfig, found: Mapping[str, Mapping[str, str]]) -> Facts:
     )
 
 
-def keep(connection: Connection, run: str, known: Facts) -> None:
-    """Notes what is known of a run, inside the caller's transaction; what was noted when it began stays."""
-    connection.execute("INSERT INTO origins VALUES (?, ?) ON CONFLICT DO NOTHING", (run, known.model_dump_json(exclude_none=True)))
+def store_metadata(connection: Connection, run: str, metadata: RunMetadata) -> None:
+    """Store the metadata of a run, unless the bank has it already; the caller holds a transaction."""
+    row = (run, metadata.model_dump_json(exclude_none=True))
+    connection.execute("INSERT INTO provenance VALUES (?, ?) ON CONFLICT DO NOTHING", row)
 
 
-def all_known(connection: Connection) -> dict[str, Facts]:
-    """By run: as noted; for runs of an older evokernel what their folder tells, where it is still there, else only the backend."""
-    version, found = version_of(connection), {}
-    if version >= 3:
-        for run, noted in connection.execute("SELECT run, facts FROM origins ORDER BY run").fetchall():
-            with suppress(ValidationError):  # noted by another evokernel that knew more
-                found[run] = Facts.model_validate_json(noted)
-    folder = "folder" if version >= 2 else "''"
-    for run, backend, place in connection.execute(f"SELECT id, backend, {folder} FROM runs ORDER BY id").fetchall():
-        if run not in found:
-            found[run] = (in_folder(Path(place), run) if place else None) or Facts(backend=backend)
-    return found
+def load_all_metadata(connection: Connection) -> dict[str, RunMetadata]:
+    """Metadata by run: from the bank, else from the run folder if it still exists, else only the backend."""
+    metadata: dict[str, RunMetadata] = {}
+    for run, text in connection.execute("SELECT run, metadata FROM provenance ORDER BY run").fetchall():
+        with suppress(ValidationError):  # written by another evokernel with more fields
+            metadata[run] = RunMetadata.model_validate_json(text)
+    for run, backend, folder in connection.execute("SELECT id, backend, folder FROM runs ORDER BY id").fetchall():
+        if run not in metadata:
+            metadata[run] = (read_run_folder(Path(folder), run) if folder else None) or RunMetadata(backend=backend)
+    return metadata
 
 
-def in_folder(folder: Path, run: str) -> Facts | None:
-    """What a run's folder tells, if it is still that run's."""
+def read_run_folder(folder: Path, run_id: str) -> RunMetadata | None:
+    """The metadata in a run folder; None unless the folder still belongs to that run."""
     with suppress(UserError):
-        opened = Run.open(folder)
-        if opened.config.id == run:
-            return facts(opened.config, opened.facts)
+        run = Run.open(folder)
+        if run.config.id == run_id:
+            return make_metadata(run.config, run.environment)
     return None

@@ -1,4 +1,4 @@
-"""A bank page by page: filters, words and meaning over many items, without parsing more of them than are shown."""
+"""Paged queries over a bank for the dashboard: filters, words and similarity, parsing only the items that are shown."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import numpy as np
 
 from evokernel.core.bank_uri import BankLocation
 from evokernel.core.protocols import Embedder
-from evokernel.memory.bank import parse
-from evokernel.memory.index import grid, norm
-from evokernel.memory.reader import Archive, Entry
-from evokernel.memory.schema import trouble
-from evokernel.memory.tables import Connection, places
+from evokernel.memory.bank import parse_item
+from evokernel.memory.index import quantize_vectors, vector_norm
+from evokernel.memory.reader import ITEM_COLUMNS, VISIBLE, BankItem, BankReader
+from evokernel.memory.schema import translate_db_errors
+from evokernel.memory.tables import Connection, placeholders
 
-BATCH, KEPT, MOST_WORDS = 4096, 8, 8
-Rows = list[tuple[int, str]]
+BATCH, MAX_CACHED_QUERIES, MAX_WORDS = 4096, 8, 8
+ItemRows = list[tuple[int, str]]
 """Numbers and ids of items."""
 
 
-class Wanted(NamedTuple):
-    """What to show of a bank; what is empty does not matter."""
+class ItemQuery(NamedTuple):
+    """The filters of a query; an empty filter accepts every item."""
 
     text: str = ""
-    """Words that must all occur, whatever their case."""
+    """Words that must all occur, in any case."""
     kind: str = ""
     backend: str = ""
     task: str = ""
-    """The beginning of a task's name."""
-    least: float | None = None
-    """The better of both values, at least."""
+    """The beginning of a task id."""
+    min_value: float | None = None
+    """Lower bound of the higher of both values."""
 
 
-class Valued(NamedTuple):
-    """An item with its values; `q` is None where nothing was learned."""
+class ValuedItem(NamedTuple):
+    """An item with its values Q1 and Q2, each None if it has no updates."""
 
-    entry: Entry
+    entry: BankItem
     q1: float | None
     visits1: int
     q2: float | None
@@ -46,32 +46,31 @@ class Valued(NamedTuple):
     similarity: float | None = None
 
 
-class Listing(NamedTuple):
-    """A page of items, and how many there are in all."""
+class ItemPage(NamedTuple):
+    """One page of items, and the total number of matches."""
 
-    items: list[Valued]
+    items: list[ValuedItem]
     total: int
 
 
-class Figures(NamedTuple):
-    """A bank in a few figures, quickly."""
+class BankSummary(NamedTuple):
+    """The main counts of a bank."""
 
     kinds: dict[str, int]
     runs: int
     updates: int
-    valued: int
-    """Items that something was learned about."""
+    items_with_values: int
 
 
-class Came(NamedTuple):
-    """What came of an attempt, as its trace tells."""
+class AttemptResult(NamedTuple):
+    """The outcome of an attempt, as stored in its trace."""
 
     feasible: bool | None
     reason: str
     latency_us: float | None
 
 
-class Values(NamedTuple):
+class ItemValues(NamedTuple):
     """Both values of an item."""
 
     q1: float | None = None
@@ -80,116 +79,117 @@ class Values(NamedTuple):
     visits2: int = 0
 
     @property
-    def worth(self) -> float:
-        """The better of both; less than any value where nothing was learned."""
+    def best_value(self) -> float:
+        """The higher of both values; minus infinity without updates."""
         return max((q for q in (self.q1, self.q2) if q is not None), default=-inf)
 
 
-class Browser(Archive):
-    """An archive that is asked again and again while runs write to it."""
+class BankBrowser(BankReader):
+    """A reader that answers repeated queries while runs write to the bank."""
 
     def __init__(self, path: BankLocation) -> None:
         super().__init__(path)
         self._vectors: list[np.ndarray] = []
         self._norms, self._seqs = np.zeros(0), np.zeros(0, np.int64)
-        self._found: dict[tuple[str, Wanted], Rows] = {}
-        self._known: tuple[str, dict[str, Values]] = ("", {})
-        self._figures: tuple[str, Figures] | None = None
+        self._query_cache: dict[tuple[str, ItemQuery], ItemRows] = {}
+        self._values_cache: tuple[str, dict[str, ItemValues]] = ("", {})
+        self._summary_cache: tuple[str, BankSummary] | None = None
 
-    def page(self, wanted: Wanted, limit: int, offset: int = 0) -> Listing:
-        """Items that are like that, the most valuable first, newer first among equals."""
-        rows = self._matches(wanted)
-        return Listing(self._valued(rows[offset : offset + limit]), len(rows))
+    def list_page(self, query: ItemQuery, limit: int, offset: int = 0) -> ItemPage:
+        """One page of the items that match, highest value first, newer first among equals."""
+        rows = self._find_rows(query)
+        return ItemPage(self._load_valued_items(rows[offset : offset + limit]), len(rows))
 
-    def nearest(self, query: str, embedder: Embedder, wanted: Wanted, k: int) -> list[Valued]:
-        """The items nearest in meaning among those that are like that, as a run would rank them; `text` does not matter."""
-        self._catch_up()
-        rows = self._matches(wanted._replace(text=""))
+    def search_nearest(self, text: str, embedder: Embedder, query: ItemQuery, k: int) -> list[ValuedItem]:
+        """The k items most similar to `text` among those that match, ranked as in a run; `query.text` is ignored."""
+        self._load_new_vectors()
+        rows = self._find_rows(query._replace(text=""))
         ids = dict(rows)
-        keep = np.flatnonzero(np.isin(self._seqs, np.fromiter(ids, np.int64, len(ids))))
-        if not len(keep):
+        positions = np.flatnonzero(np.isin(self._seqs, np.fromiter(ids, np.int64, len(ids))))
+        if not len(positions):
             return []
-        near = self._cosines(grid(embedder.embed([query]))[0])[keep]
-        order = np.lexsort((keep, -near))[:k]
-        best = [int(self._seqs[keep[place]]) for place in order]
-        shown = self._valued([(seq, ids[seq]) for seq in best])
-        return [one._replace(similarity=float(near[place])) for one, place in zip(shown, order, strict=True)]
+        similarities = self._cosine_similarities(quantize_vectors(embedder.embed([text]))[0])[positions]
+        order = np.lexsort((positions, -similarities))[:k]
+        best = [int(self._seqs[positions[place]]) for place in order]
+        items = self._load_valued_items([(seq, ids[seq]) for seq in best])
+        return [item._replace(similarity=float(similarities[place])) for item, place in zip(items, order, strict=True)]
 
-    def _matches(self, wanted: Wanted) -> Rows:
-        """In the order in which they are shown; remembered until the bank changes."""
-        key = (self.mark(), wanted)
-        if key not in self._found:
-            where, values = conditions(wanted, self._connection)
-            asked = f"SELECT seq, id FROM items WHERE {self._live} AND {where} ORDER BY seq DESC"
-            with trouble(self.path):
-                rows = self._connection.execute(asked, values).fetchall()
-            known, nothing = self._values(), Values()
-            if wanted.least is not None:
-                rows = [row for row in rows if known.get(row[1], nothing).worth >= wanted.least]
-            rows.sort(key=lambda row: -known[row[1]].worth if row[1] in known else inf)
-            while len(self._found) >= KEPT:
-                self._found.pop(next(iter(self._found)))
-            self._found[key] = rows
-        return self._found[key]
+    def _find_rows(self, query: ItemQuery) -> ItemRows:
+        """All matching rows in the order of the pages; cached until the bank changes."""
+        key = (self.change_token(), query)
+        if key not in self._query_cache:
+            condition, parameters = sql_conditions(query, self._connection)
+            statement = f"SELECT seq, id FROM items WHERE {VISIBLE} AND {condition} ORDER BY seq DESC"
+            with translate_db_errors(self.path):
+                rows = self._connection.execute(statement, parameters).fetchall()
+            values, no_values = self._load_values(), ItemValues()
+            if query.min_value is not None:
+                rows = [row for row in rows if values.get(row[1], no_values).best_value >= query.min_value]
+            rows.sort(key=lambda row: -values[row[1]].best_value if row[1] in values else inf)
+            while len(self._query_cache) >= MAX_CACHED_QUERIES:
+                self._query_cache.pop(next(iter(self._query_cache)))
+            self._query_cache[key] = rows
+        return self._query_cache[key]
 
-    def _values(self) -> dict[str, Values]:
-        """Of every item that something was learned about."""
-        mark = self.mark()
-        if self._known[0] != mark:
-            found: dict[str, Values] = {}
-            with trouble(self.path):
-                for item, stage, q, visits in self._connection.execute("SELECT item, stage, q, visits FROM q WHERE scope = ''"):
-                    old = found.get(item, Values())
-                    found[item] = old._replace(q1=q, visits1=visits) if stage == "draft" else old._replace(q2=q, visits2=visits)
-            self._known = (mark, found)
-        return self._known[1]
+    def _load_values(self) -> dict[str, ItemValues]:
+        """The values of every item that has updates; cached until the bank changes."""
+        token = self.change_token()
+        if self._values_cache[0] != token:
+            values: dict[str, ItemValues] = {}
+            with translate_db_errors(self.path):
+                rows = self._connection.execute("SELECT item, stage, q, visits FROM item_values WHERE scope = ''")
+                for item, stage, q, visits in rows:
+                    old = values.get(item, ItemValues())
+                    values[item] = old._replace(q1=q, visits1=visits) if stage == "draft" else old._replace(q2=q, visits2=visits)
+            self._values_cache = (token, values)
+        return self._values_cache[1]
 
-    def figures(self) -> Figures:
-        """The bank in a few figures, counted again when it has changed."""
-        mark = self.mark()
-        if self._figures is None or self._figures[0] != mark:
-            with trouble(self.path):
-                counts = self._count("runs"), self._count("ledger WHERE revoked = 0"), len(self._values())
-                self._figures = (mark, Figures(self._tally("kind"), *counts))
-        return self._figures[1]
+    def summarize(self) -> BankSummary:
+        """The main counts of the bank; cached until the bank changes."""
+        token = self.change_token()
+        if self._summary_cache is None or self._summary_cache[0] != token:
+            with translate_db_errors(self.path):
+                counts = self._count_rows("runs"), self._count_rows("ledger WHERE revoked = 0"), len(self._load_values())
+                self._summary_cache = (token, BankSummary(self._count_by("kind"), *counts))
+        return self._summary_cache[1]
 
-    def mark(self) -> str:
-        """Another one after anybody wrote to the bank."""
-        with trouble(self.path):
-            return self._connection.state()
+    def change_token(self) -> str:
+        """A string that changes whenever any process writes to the bank."""
+        with translate_db_errors(self.path):
+            return self._connection.change_token()
 
-    def came_of(self, traces: Sequence[str]) -> dict[str, Came]:
-        """By trace; those that the bank does not hold are left out."""
-        names = list(dict.fromkeys(traces))
-        asked = f"SELECT record FROM items WHERE id IN ({places(len(names))})"
-        with trouble(self.path):
-            rows = self._connection.execute(asked, names).fetchall() if names else []
-        items = [parse(self.path, record) for (record,) in rows]
-        return {item.id: Came(item.feasible, item.reason, item.latency_us) for item in items}
+    def attempt_results(self, traces: Sequence[str]) -> dict[str, AttemptResult]:
+        """Outcomes by trace id; traces that the bank does not have are left out."""
+        ids = list(dict.fromkeys(traces))
+        statement = f"SELECT record FROM items WHERE id IN ({placeholders(len(ids))})"
+        with translate_db_errors(self.path):
+            rows = self._connection.execute(statement, ids).fetchall() if ids else []
+        items = [parse_item(self.path, record) for (record,) in rows]
+        return {item.id: AttemptResult(item.feasible, item.reason, item.latency_us) for item in items}
 
-    def values(self, name: str) -> list[str]:
-        """What occurs as `kind` or `backend`."""
-        if name not in ("kind", "backend"):
-            raise ValueError(name)
-        with trouble(self.path):
-            return [row[0] for row in self._connection.execute(f"SELECT DISTINCT {name} FROM items ORDER BY 1")]
+    def distinct_values(self, column: str) -> list[str]:
+        """All values of the column `kind` or `backend`."""
+        if column not in ("kind", "backend"):
+            raise ValueError(column)
+        with translate_db_errors(self.path):
+            return [row[0] for row in self._connection.execute(f"SELECT DISTINCT {column} FROM items ORDER BY 1")]
 
-    def _valued(self, rows: Rows) -> list[Valued]:
-        """Items with their values, asked for together: a server may be far away."""
+    def _load_valued_items(self, rows: ItemRows) -> list[ValuedItem]:
+        """Items with their values, in one query because a server may be far away."""
         if not rows:
             return []
-        known, nothing = self._values(), Values()
-        with trouble(self.path):
-            asked = f"SELECT seq, {self._columns} FROM items WHERE seq IN ({places(len(rows))})"
-            found = {row[0]: self._entry(*row[1:]) for row in self._connection.execute(asked, [seq for seq, _ in rows])}
-        return [Valued(found[seq], *known.get(id, nothing)) for seq, id in rows]
+        values, no_values = self._load_values(), ItemValues()
+        with translate_db_errors(self.path):
+            statement = f"SELECT seq, {ITEM_COLUMNS} FROM items WHERE seq IN ({placeholders(len(rows))})"
+            items = {row[0]: self._parse_row(*row[1:]) for row in self._connection.execute(statement, [seq for seq, _ in rows])}
+        return [ValuedItem(items[seq], *values.get(id, no_values)) for seq, id in rows]
 
-    def _catch_up(self) -> None:
-        """Takes vectors that were not here yet, as the integers that are stored; revoked items are left out when they are looked up."""
+    def _load_new_vectors(self) -> None:
+        """Load vectors stored since the last call, as integers. Vectors of revoked items stay; queries leave these items out."""
         last = int(self._seqs[-1]) if len(self._seqs) else 0
-        with trouble(self.path):
-            asked = f"SELECT seq, vector FROM vectors WHERE seq > ? ORDER BY seq LIMIT {BATCH}"
-            while batch := self._connection.execute(asked, (last,)).fetchall():
+        with translate_db_errors(self.path):
+            statement = f"SELECT seq, vector FROM vectors WHERE seq > ? ORDER BY seq LIMIT {BATCH}"
+            while batch := self._connection.execute(statement, (last,)).fetchall():
                 last = batch[-1][0]
                 vectors = np.frombuffer(b"".join(blob for _, blob in batch), "<i2").reshape(len(batch), -1)
                 wide = vectors.astype(np.float64)
@@ -197,33 +197,34 @@ class Browser(Archive):
                 self._norms = np.concatenate([self._norms, np.maximum(np.sqrt(np.einsum("ij,ij->i", wide, wide)), 1.0)])
                 self._seqs = np.concatenate([self._seqs, np.array([seq for seq, _ in batch], np.int64)])
 
-    def _cosines(self, query: np.ndarray) -> np.ndarray:
-        """Of the query with every vector; sums of such integers are exact, in whatever order (see `Index`)."""
+    def _cosine_similarities(self, query: np.ndarray) -> np.ndarray:
+        """Similarities of the query to every vector; sums of such integers are exact in any order (see `ExactIndex`)."""
         wide = query.astype(np.float32)
         dots = np.concatenate([vectors.astype(np.float32) @ wide for vectors in self._vectors])
-        found: np.ndarray = dots / (self._norms * norm(query))
-        return found
+        similarities: np.ndarray = dots / (self._norms * vector_norm(query))
+        return similarities
 
 
-def conditions(wanted: Wanted, bank: Connection) -> tuple[str, list[Any]]:
-    """As SQL, with its values."""
-    parts, values = ["true"], list[Any]()
+def sql_conditions(query: ItemQuery, bank: Connection) -> tuple[str, list[Any]]:
+    """The filters as a SQL condition with its parameters."""
+    conditions, values = ["true"], list[Any]()
     for name in ("kind", "backend"):
-        if value := getattr(wanted, name):
-            parts.append(f"{name} = ?")
+        if value := getattr(query, name):
+            conditions.append(f"{name} = ?")
             values.append(value)
-    if wanted.task:
-        parts.append("substr(task, 1, ?) = ?")
-        values += [len(wanted.task), wanted.task]
-    words = [like(word) for word in wanted.text.split()[:MOST_WORDS]]
-    said = f"id || '\n' || {bank.words['texts']}"
-    for text in ("record", said):  # the whole record first: few items pass; then only what people wrote, without the names of fields
-        parts += [f"{text} {bank.words['like']} ? ESCAPE '\\'"] * len(words)
-        values += words
-    return " AND ".join(parts), values
+    if query.task:
+        conditions.append("substr(task, 1, ?) = ?")
+        values += [len(query.task), query.task]
+    patterns = [like_pattern(word) for word in query.text.split()[:MAX_WORDS]]
+    searchable_text = f"id || '\n' || {bank.sql_dialect['searchable_text']}"
+    # The complete record first, which few items pass; then only its texts, because names of JSON fields must not match.
+    for text in ("record", searchable_text):
+        conditions += [f"{text} {bank.sql_dialect['like']} ? ESCAPE '\\'"] * len(patterns)
+        values += patterns
+    return " AND ".join(conditions), values
 
 
-def like(word: str) -> str:
-    """A pattern that finds a word anywhere in a text that is written as JSON."""
-    written = json.dumps(word, ensure_ascii=False)[1:-1]
-    return "%" + "".join(f"\\{c}" if c in "\\%_" else c for c in written) + "%"
+def like_pattern(word: str) -> str:
+    """A LIKE pattern that matches a word anywhere in a JSON text."""
+    escaped = json.dumps(word, ensure_ascii=False)[1:-1]
+    return "%" + "".join(f"\\{c}" if c in "\\%_" else c for c in escaped) + "%"

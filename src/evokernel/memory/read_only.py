@@ -1,4 +1,4 @@
-"""A memory as it was: what a run adds is there for the task it came from, found by nobody else, and no value changes."""
+"""A memory bank that a run reads and does not learn into: searches find only items from before the run, and no value changes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory.bank import Bank
 
 
-class Frozen:
-    """A bank (a MemoryStore) that a run uses and does not learn into."""
+class ReadOnlyBank:
+    """A wrapper around a bank (implements MemoryStore) that ignores value updates and hides the run's own items from searches."""
 
     def __init__(self, bank: Bank) -> None:
-        self.bank, self.added = bank, 0
+        self.bank, self.added_count = bank, 0
 
     def add(self, items: Iterable[MemoryItem]) -> None:
-        """A task's own kernels are shown to it by their ids, whatever memory holds."""
+        """Add items that only `get` returns: a task's own kernels are shown to it by their ids."""
         items = list(items)
-        self.added += sum(item.task is not None for item in items)
+        self.added_count += sum(item.task is not None for item in items)
         self.bank.add(items)
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
@@ -34,16 +34,16 @@ class Frozen:
         bottleneck: str | None = None,
         feasible: bool | None = None,
     ) -> list[SearchHit]:
-        """The k nearest that were there when the run began."""
+        """The k nearest items that existed when the run began."""
         own = f"{self.bank.run}:"
-        hits = self.bank.search(query, k + self.added, kinds, task=task, bottleneck=bottleneck, feasible=feasible)
+        hits = self.bank.search(query, k + self.added_count, kinds, task=task, bottleneck=bottleneck, feasible=feasible)
         return [hit for hit in hits if not hit.item.id.startswith(own)][:k]
 
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         return self.bank.values(ids, stage, scope)
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
-        """Nothing."""
+        """Do nothing: values do not change."""
 
     def close(self) -> None:
         self.bank.close()

@@ -1,4 +1,4 @@
-"""A bank to look at, outside any run: what it holds, what items are worth and how they came to it. Changes nothing."""
+"""Read a memory bank outside a run: its items, their values and the history of these values. Nothing here changes the bank."""
 
 from __future__ import annotations
 
@@ -12,34 +12,39 @@ from evokernel.core.bank_uri import BankLocation
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, SearchHit
 from evokernel.core.records import MemoryItem, MemoryKind, Record
-from evokernel.memory.bank import parse, takes_over, what_is_embedded
-from evokernel.memory.distill import QUARANTINED
-from evokernel.memory.index import Index, grid
-from evokernel.memory.ledger import LIVE_UPDATES, Step, Update, survivors
-from evokernel.memory.schema import connect_to_read, trouble
-from evokernel.memory.tables import places, version_of
+from evokernel.memory.bank import embedding_text, is_earlier_version, parse_item
+from evokernel.memory.distill import QUARANTINED_REASONS
+from evokernel.memory.index import ExactIndex, quantize_vectors
+from evokernel.memory.ledger import ACTIVE_UPDATES, HistoryEntry, ValueUpdate, load_survivors
+from evokernel.memory.schema import connect_read_only, translate_db_errors
+from evokernel.memory.tables import placeholders
+
+VISIBLE = "revoked = 0 AND archived_by = 0"
+"""SQL condition for the items that a new run can be shown."""
+ITEM_COLUMNS = "record, run, revoked, pack, archived_by"
 
 
-class Entry(NamedTuple):
-    """An item with what the file knows about it besides."""
+class BankItem(NamedTuple):
+    """An item with the facts that the bank stores about it."""
 
     item: MemoryItem
     run: str
     """The run that wrote it; empty for seed knowledge."""
-    revoked: bool
+    is_revoked: bool
     pack: str = ""
-    """Hash of the pack it came with; empty for what was learned here."""
-    archived: bool = False
-    """Whether a consolidation put it aside."""
+    """Hash of the pack that it came with; empty for items learned in this bank."""
+    is_archived: bool = False
+    """Whether a consolidation archived it."""
 
     @property
-    def quarantined(self) -> bool:
-        """Whether it is what is left of a kernel whose code is not shown."""
-        return self.item.kind == "experience" and self.item.task is not None and (self.revoked or self.item.reason in QUARANTINED)
+    def is_quarantined(self) -> bool:
+        """Whether it is the note of a kernel whose code is not shown."""
+        is_note = self.item.kind == "experience" and self.item.task is not None
+        return is_note and (self.is_revoked or self.item.reason in QUARANTINED_REASONS)
 
 
-class Standing(NamedTuple):
-    """What an item is worth at a stage."""
+class StageValue(NamedTuple):
+    """The value of an item at a stage."""
 
     item: str
     stage: str
@@ -48,54 +53,48 @@ class Standing(NamedTuple):
     visits: int
 
 
-class Stats(Record):
-    """A bank in figures."""
+class BankStats(Record):
+    """Statistics of a bank."""
 
     path: str
     size_bytes: int
     embedder: str
     items: int
     archived: int
-    """Put aside by consolidation."""
+    """Items archived by consolidation."""
     revoked: int
     quarantined: int
-    """Attempts whose code is not shown to anyone: refused for what they tried, or revoked."""
+    """Attempts whose code is never shown: failed for a quarantined reason, or revoked."""
     runs: int
     updates: int
-    """Rows of the ledger that count."""
+    """Ledger rows that are not revoked."""
     kinds: dict[str, int]
     backends: dict[str, int]
     tasks: int
     feasible: int
     """Traces of correct kernels."""
     packs: dict[str, int]
-    """Taken in, by hash, with the items that are of each."""
+    """Number of items of each imported pack, by its hash."""
 
 
-class Archive:
+class BankReader:
     """Reads a bank, also while runs write to it."""
 
     def __init__(self, path: BankLocation) -> None:
         self.path = path
-        self._connection = connect_to_read(path)
-        with trouble(path):
-            self._version = version_of(self._connection)
-        self._correct = "feasible" if self._version >= 4 else "json_extract(record, '$.feasible')"
-        pack, archived = "pack" if self._version >= 3 else "''", "archived" if self._version >= 5 else "0"
-        self._live = f"revoked = 0 AND {archived} = 0"
-        self._columns, self._archived = f"record, run, revoked, {pack}, {archived}", archived
+        self._connection = connect_read_only(path)
 
     def close(self) -> None:
-        """Ends the use of the file."""
+        """Close the connection."""
         self._connection.close()
 
-    def __enter__(self) -> Archive:
+    def __enter__(self) -> BankReader:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def entries(
+    def find_items(
         self,
         *,
         kind: str = "",
@@ -106,140 +105,147 @@ class Archive:
         text: str = "",
         revoked: bool = False,
         archived: bool | None = False,
-    ) -> Iterator[Entry]:
-        """Items that match every filter given, oldest first; `text` is words that must all occur, whatever their case. `archived` None
-        means those that were put aside, too."""
-        given = {"kind": kind, "backend": backend, "task": task, "family": family, "run": run}
-        where = " AND ".join(["revoked <= ?", *(f"{name} = ?" for name, value in given.items() if value)])
-        if archived is not None:
-            where += f" AND {self._archived} {'>' if archived else '='} 0"
-        words = text.lower().split()
-        with trouble(self.path):
-            rows = self._connection.execute(
-                f"SELECT {self._columns} FROM items WHERE {where} ORDER BY seq", (int(revoked), *filter(None, given.values()))
-            )
-            for record, by, gone, pack, aside in rows:
-                item = parse(self.path, record)
-                said = f"{item.id}\n{item.title}\n{item.text}\n{item.code}".lower()
-                if all(word in said for word in words):
-                    yield Entry(item, by, bool(gone), pack, aside > 0)
+    ) -> Iterator[BankItem]:
+        """Items that match every filter, oldest first. All words of `text` must occur, in any case.
 
-    def get(self, id: str) -> Entry:
-        """One item, or a line that says which ids are near."""
-        with trouble(self.path):
-            row = self._connection.execute(f"SELECT {self._columns} FROM items WHERE id = ?", (id,)).fetchone()
+        `revoked` includes revoked items. `archived` selects active (False), archived (True) or all items (None).
+        """
+        columns = {"kind": kind, "backend": backend, "task": task, "family": family, "run": run}
+        condition = " AND ".join(["revoked <= ?", *(f"{name} = ?" for name, value in columns.items() if value)])
+        if archived is not None:
+            condition += f" AND archived_by {'>' if archived else '='} 0"
+        words = text.lower().split()
+        with translate_db_errors(self.path):
+            rows = self._connection.execute(
+                f"SELECT {ITEM_COLUMNS} FROM items WHERE {condition} ORDER BY seq", (int(revoked), *filter(None, columns.values()))
+            )
+            for row in rows:
+                bank_item = self._parse_row(*row)
+                item = bank_item.item
+                searchable_text = f"{item.id}\n{item.title}\n{item.text}\n{item.code}".lower()
+                if all(word in searchable_text for word in words):
+                    yield bank_item
+
+    def get_item(self, id: str) -> BankItem:
+        """One item; UserError with similar ids if there is none."""
+        with translate_db_errors(self.path):
+            row = self._connection.execute(f"SELECT {ITEM_COLUMNS} FROM items WHERE id = ?", (id,)).fetchone()
             if row:
-                return self._entry(*row)
-            known = [found[0] for found in self._connection.execute("SELECT id FROM items")]
-        near = get_close_matches(id, known, 3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "'evokernel memory list' shows what is there"
+                return self._parse_row(*row)
+            ids = [row[0] for row in self._connection.execute("SELECT id FROM items")]
+        matches = get_close_matches(id, ids, 3)
+        hint = f"did you mean {' or '.join(matches)}?" if matches else "list the items with evokernel memory list"
         raise UserError(f"memory bank {self.path} has no item '{id}': {hint}")
 
     def search(
         self, query: str, embedder: Embedder, k: int = 10, *, kinds: Sequence[MemoryKind] = (), backend: str = ""
     ) -> list[SearchHit]:
-        """The items nearest in meaning, by the embedder the bank was made with; where that was an earlier form of it, they are embedded
-        again, for this search alone."""
-        made_with = self.meta("embedder")
-        is_earlier = takes_over(embedder, made_with)
-        if made_with != embedder.id and not is_earlier:
-            raise UserError(f"memory bank {self.path} was made with embedder '{made_with}', not '{embedder.id}': use that one")
+        """The k most similar items, by the embedder of the bank.
+
+        If the bank was written with an earlier version of the embedder, the items are embedded again for this search.
+        """
+        bank_embedder = self.read_meta("embedder")
+        is_earlier = is_earlier_version(embedder, bank_embedder)
+        if bank_embedder != embedder.id and not is_earlier:
+            raise UserError(f"memory bank {self.path} uses embedder '{bank_embedder}', not '{embedder.id}': choose that embedder")
         items: list[MemoryItem] = []
         vectors: list[np.ndarray] = []
-        with trouble(self.path):
+        with translate_db_errors(self.path):
             rows = self._connection.execute(
-                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {self._live} AND ? IN ('', backend) ORDER BY seq",
+                f"SELECT record, vector FROM items JOIN vectors USING (seq) WHERE {VISIBLE} AND ? IN ('', backend) ORDER BY seq",
                 (backend,),
             )
             for record, blob in rows:
-                items.append(parse(self.path, record))
+                items.append(parse_item(self.path, record))
                 vectors.append(np.frombuffer(blob, "<i2"))
         if is_earlier:
-            vectors = list(grid(embedder.embed([what_is_embedded(item) for item in items])))
-        asked = grid(embedder.embed([query]))[0]
-        index = Index(len(asked))
+            vectors = list(quantize_vectors(embedder.embed([embedding_text(item) for item in items])))
+        query_vector = quantize_vectors(embedder.embed([query]))[0]
+        index = ExactIndex(len(query_vector))
         for item, vector in zip(items, vectors, strict=True):
-            index.put(None, item, vector)
-        hits = index.nearest(asked, k, kinds, None, None, None)
+            index.set_row(None, item, vector)
+        hits = index.search(query_vector, k, kinds, None, None, None)
         return [SearchHit(items[row], similarity) for row, similarity in hits]
 
-    def standings(self, id: str = "", *, stage: str = "", scope: str | None = "", limit: int = -1) -> list[Standing]:
-        """Values, the highest first: of one item or of all, at one stage or all; `scope` None means every scope."""
+    def list_values(self, id: str = "", *, stage: str = "", scope: str | None = "", limit: int = -1) -> list[StageValue]:
+        """Values, highest first: of one item or all, at one stage or all; `scope` None means every scope."""
         filters = [(name, value) for name, value in (("item", id or None), ("stage", stage or None), ("scope", scope)) if value is not None]
-        where = " AND ".join(["true", *(f"{name} = ?" for name, _ in filters)])
-        most = f" LIMIT {limit}" if limit >= 0 else ""
-        with trouble(self.path):
+        condition = " AND ".join(["true", *(f"{name} = ?" for name, _ in filters)])
+        limit_clause = f" LIMIT {limit}" if limit >= 0 else ""
+        with translate_db_errors(self.path):
             rows = self._connection.execute(
-                f"SELECT item, stage, scope, q, visits FROM q WHERE {where} ORDER BY q DESC, visits DESC, item{most}",
+                f"""SELECT item, stage, scope, q, visits FROM item_values
+                WHERE {condition} ORDER BY q DESC, visits DESC, item{limit_clause}""",
                 tuple(value for _, value in filters),
             )
-            return [Standing(*row) for row in rows]
+            return [StageValue(*row) for row in rows]
 
-    def merged(self, id: str) -> list[str]:
-        """Items that were merged into this one."""
-        with trouble(self.path):
-            return [item for item, root in survivors(self._connection).items() if root == id]
+    def find_merged_items(self, id: str) -> list[str]:
+        """Ids of the items that were merged into this one."""
+        with translate_db_errors(self.path):
+            return [item for item, survivor in load_survivors(self._connection).items() if survivor == id]
 
-    def history(self, id: str) -> list[Step]:
-        """How an item came to its values: every update, oldest first, with those of what was merged into it."""
-        names = [id, *self.merged(id)]
-        with trouble(self.path):
+    def value_history(self, id: str) -> list[HistoryEntry]:
+        """Every update of an item's values, oldest first, including updates of items merged into it."""
+        ids = [id, *self.find_merged_items(id)]
+        with translate_db_errors(self.path):
             rows = self._connection.execute(
                 f"""SELECT run, attempt, stage, scope, reward, alpha, q_before, q_after, revoked FROM ledger
-                WHERE item IN ({places(len(names))}) ORDER BY seq""",
-                names,
+                WHERE item IN ({placeholders(len(ids))}) ORDER BY seq""",
+                ids,
             )
-            return [Step(*row)._replace(revoked=bool(row[-1])) for row in rows]
+            return [HistoryEntry(*row)._replace(revoked=bool(row[-1])) for row in rows]
 
-    def count(self) -> int:
-        """Items that a new run may be shown."""
-        with trouble(self.path):
-            return self._count(f"items WHERE {self._live}")
+    def count_items(self) -> int:
+        """The number of items that a new run can be shown."""
+        with translate_db_errors(self.path):
+            return self._count_rows(f"items WHERE {VISIBLE}")
 
-    def stats(self) -> Stats:
-        """The bank in figures."""
-        with trouble(self.path):
-            return Stats(
+    def compute_stats(self) -> BankStats:
+        """Statistics of the bank."""
+        with translate_db_errors(self.path):
+            return BankStats(
                 path=str(self.path),
                 size_bytes=self._connection.size_bytes(),
-                embedder=self.meta("embedder"),
-                items=self.count(),
-                archived=self._count(f"items WHERE revoked = 0 AND {self._archived} > 0"),
-                revoked=self._count("items WHERE revoked = 1"),
-                quarantined=sum(entry.quarantined for entry in self.entries(kind="experience", revoked=True)),
-                runs=self._count("runs"),
-                updates=self._count("ledger WHERE revoked = 0"),
-                kinds=self._tally("kind"),
-                backends=self._tally("backend"),
-                tasks=int(self._connection.execute(f"SELECT count(DISTINCT task) FROM items WHERE {self._live}").fetchone()[0]),
-                feasible=self._count(f"items WHERE {self._live} AND kind = 'trace' AND {self._correct} = 1"),
-                packs=self.packs(),
+                embedder=self.read_meta("embedder"),
+                items=self.count_items(),
+                archived=self._count_rows("items WHERE revoked = 0 AND archived_by > 0"),
+                revoked=self._count_rows("items WHERE revoked = 1"),
+                quarantined=sum(item.is_quarantined for item in self.find_items(kind="experience", revoked=True)),
+                runs=self._count_rows("runs"),
+                updates=self._count_rows("ledger WHERE revoked = 0"),
+                kinds=self._count_by("kind"),
+                backends=self._count_by("backend"),
+                tasks=int(self._connection.execute(f"SELECT count(DISTINCT task) FROM items WHERE {VISIBLE}").fetchone()[0]),
+                feasible=self._count_rows(f"items WHERE {VISIBLE} AND kind = 'trace' AND feasible = 1"),
+                packs=self.count_pack_items(),
             )
 
-    def packs(self) -> dict[str, int]:
-        """Packs that were taken in, by hash, with the items that are of each."""
-        if self._version < 3:
-            return {}
+    def count_pack_items(self) -> dict[str, int]:
+        """The number of items of each imported pack, by its hash."""
         count = "(SELECT count(*) FROM items WHERE pack = sha256 AND revoked = 0)"
-        with trouble(self.path):
+        with translate_db_errors(self.path):
             return dict(self._connection.execute(f"SELECT sha256, {count} FROM packs ORDER BY sha256").fetchall())
 
-    def updates(self) -> list[Update]:
-        """Every row of the ledger that counts, oldest first."""
-        with trouble(self.path):
-            return list(map(Update._make, self._connection.execute(LIVE_UPDATES)))
+    def list_updates(self) -> list[ValueUpdate]:
+        """Every ledger row that is not revoked, oldest first."""
+        with translate_db_errors(self.path):
+            return list(map(ValueUpdate._make, self._connection.execute(ACTIVE_UPDATES)))
 
-    def meta(self, name: str) -> str:
-        """A fact about the whole bank, such as `embedder`; empty when nobody wrote it yet."""
-        with trouble(self.path):
+    def read_meta(self, name: str) -> str:
+        """A property of the bank, such as `embedder`; empty if it is not set."""
+        with translate_db_errors(self.path):
             row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return row[0] if row else ""
 
-    def _entry(self, record: str, run: str, revoked: int, pack: str, archived: int) -> Entry:
-        return Entry(parse(self.path, record), run, bool(revoked), pack, archived > 0)
+    def _parse_row(self, record: str, run: str, revoked: int, pack: str, archived_by: int) -> BankItem:
+        return BankItem(parse_item(self.path, record), run, bool(revoked), pack, archived_by > 0)
 
-    def _count(self, what: str) -> int:
-        return int(self._connection.execute(f"SELECT count(*) FROM {what}").fetchone()[0])
+    def _count_rows(self, rows: str) -> int:
+        """The number of rows of a FROM clause."""
+        return int(self._connection.execute(f"SELECT count(*) FROM {rows}").fetchone()[0])
 
-    def _tally(self, column: str) -> dict[str, int]:
-        return dict(self._connection.execute(f"SELECT {column}, count(*) FROM items WHERE {self._live} GROUP BY 1 ORDER BY 1").fetchall())
+    def _count_by(self, column: str) -> dict[str, int]:
+        """The number of visible items for each value of a column."""
+        rows = self._connection.execute(f"SELECT {column}, count(*) FROM items WHERE {VISIBLE} GROUP BY 1 ORDER BY 1")
+        return dict(rows.fetchall())

@@ -1,4 +1,4 @@
-"""Takes back what should not have been learned: a kernel found to cheat, what was made from it, and the values it earned."""
+"""Revoke what a bank should not have learned: a kernel that cheated, everything derived from it, and the values that they earned."""
 
 from __future__ import annotations
 
@@ -11,175 +11,173 @@ from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.memory import ledger
-from evokernel.memory.bank import CANDIDATE
-from evokernel.memory.consolidate import bring_back
+from evokernel.memory.bank import CANDIDATE_PREFIX
+from evokernel.memory.consolidate import unarchive_items
 from evokernel.memory.distill import note_id
-from evokernel.memory.schema import connect_to_change, trouble
-from evokernel.memory.tables import Connection, transaction
+from evokernel.memory.schema import connect_existing, translate_db_errors
+from evokernel.memory.tables import Connection, Rollback, write_transaction
 
-MADE_SAME = """SELECT id FROM items WHERE kind IN ('trace', 'experience')
-    AND ((candidate = :candidate AND candidate <> '') OR (code = :code AND code <> '')) ORDER BY seq"""
+SAME_CODE_QUERY = """SELECT id FROM items WHERE kind IN ('trace', 'experience')
+    AND ((candidate = :candidate AND candidate <> '') OR (code_sha256 = :code AND code_sha256 <> '')) ORDER BY seq"""
 
 
 class Revocation(NamedTuple):
-    """What a revocation took with it, or would."""
+    """The effects of a revocation, applied or only planned."""
 
     attempts: tuple[str, ...]
-    """All that are revoked now because of it, as `run:task/n`: those named, copies of their code, what was refined from any of them."""
+    """All attempts that it revokes, as `run:task/n`: the named ones, copies of their code, and everything refined from any of these."""
     items: tuple[str, ...]
-    """Never shown again, and not revoked before."""
+    """Items that are newly revoked and never shown again."""
     updates: int
-    """Rows of the ledger that no longer count."""
-    recomputed: int
-    """Items whose values changed for it."""
+    """Ledger rows that no longer count."""
+    recomputed_values: int
+    """Items whose values changed."""
     shown_to: tuple[str, ...] = ()
-    """Attempts that are not revoked, but saw one that is."""
+    """Attempts that saw a revoked item but are not revoked themselves."""
     shown_and_correct: tuple[str, ...] = ()
-    """Those of them that gave a correct kernel."""
-    unmarked: tuple[str, ...] = ()
-    """Runs with revoked attempts whose folder could not be found, so that their reports still count them."""
-
-
-class Undo(Exception):
-    """Leaves a transaction without a trace of it."""
+    """Those of them with a correct kernel."""
+    unmarked_runs: tuple[str, ...] = ()
+    """Runs with revoked attempts whose folder was not found, so that their reports still count these attempts."""
 
 
 def revoke(
     path: BankLocation,
     *targets: str,
     candidate: str = "",
-    also_shown: bool = False,
+    include_influenced: bool = False,
     dry_run: bool = False,
     folders: Sequence[Path] = (),
 ) -> Revocation:
-    """Revokes attempts (`run:task/n`, `run/task/n`, or `task/n` where only one run has it), items by their id, or a candidate's code.
+    """Revoke attempts (`run:task/n`, `run/task/n`, or `task/n` if only one run has it), items by id, or a candidate's code.
 
-    With an attempt go its trace and note, attempts of the same code in any run, every attempt refined from one of these, the updates
-    all of them earned, those about them, and those of later attempts that were held against one of them as the best. Run folders are
-    marked where the bank knows them or `folders` names them. Runs under way see it when they are resumed. Asking again is harmless,
-    and takes what has been made from the kernel since.
+    Revoking an attempt also revokes its trace and note, attempts with the same code in any run, every attempt refined from one of these,
+    the updates that all of them earned, the updates about them, and those of later attempts that were rewarded relative to one of them as
+    the best kernel. Run folders that the bank or `folders` names are marked. Runs in progress see the revocation when they are resumed.
+    Repeating a revocation is harmless, and also revokes what has been derived from the kernel since.
     """
     path = parse_location(path)
-    connection = connect_to_change(path)
-    done = Revocation((), (), 0, 0)
+    connection = connect_existing(path)
+    result = Revocation((), (), 0, 0)
     try:
-        with trouble(path):
-            known = where_runs_are(connection, folders)
-        with trouble(path), suppress(Undo), transaction(connection):
-            named = [resolve(connection, path, target) for target in targets] + with_code(connection, path, candidate)
-            roots = [id for id in named if is_attempt(connection, id)]
-            gone = descent(connection, roots)
-            if also_shown:
-                gone = descent(connection, [*roots, *viewers(connection, gone, known).correct])
-            done = take_back(connection, gone, [id for id in named if id not in roots])
-            seen = viewers(connection, gone, known)
-            done = done._replace(shown_to=seen.all, shown_and_correct=seen.correct)
+        with translate_db_errors(path):
+            runs = find_run_folders(connection, folders)
+        with translate_db_errors(path), suppress(Rollback), write_transaction(connection):
+            ids = [resolve_target(connection, path, target) for target in targets] + find_attempts_with_code(connection, path, candidate)
+            roots = [id for id in ids if is_attempt(connection, id)]
+            attempts = find_descendants(connection, roots)
+            if include_influenced:
+                attempts = find_descendants(connection, [*roots, *find_exposed_attempts(connection, attempts, runs).correct])
+            result = revoke_items(connection, attempts, [id for id in ids if id not in roots])
+            exposed = find_exposed_attempts(connection, attempts, runs)
+            result = result._replace(shown_to=exposed.all, shown_and_correct=exposed.correct)
             if dry_run:
-                raise Undo
-            refused = [(CANDIDATE + id,) for id in codes(connection, roots)]
-            connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", refused)
+                raise Rollback
+            candidates = [(CANDIDATE_PREFIX + id,) for id in candidate_ids(connection, roots)]
+            connection.executemany("INSERT INTO revoked_ids VALUES (?) ON CONFLICT DO NOTHING", candidates)
     finally:
         connection.close()
-    return done._replace(unmarked=mark(done.attempts, known, dry_run))
+    return result._replace(unmarked_runs=mark_run_folders(result.attempts, runs, dry_run))
 
 
-def take_back(connection: Connection, attempts: Sequence[str], items: Sequence[str]) -> Revocation:
-    """Marks items and rows, and computes the values again that they had changed."""
-    gone = [*items, *(name for trace in attempts for name in (trace, note_id(trace)))]
-    connection.executemany("INSERT INTO revoked VALUES (?) ON CONFLICT DO NOTHING", [(name,) for name in gone])
-    fresh = [id for id in gone if connection.execute("UPDATE items SET revoked = 1 WHERE id = ? AND revoked = 0", (id,)).rowcount]
-    named = [link.item for link in ledger.links(connection) if link.survivor in set(fresh) and link.item not in set(gone)]
-    bring_back(connection, named)  # what a revoked kernel stood for stands for itself
-    touched: list[str] = []
+def revoke_items(connection: Connection, attempts: Sequence[str], items: Sequence[str]) -> Revocation:
+    """Mark items and ledger rows as revoked, and recompute the values that they had changed."""
+    ids = [*items, *(name for trace in attempts for name in (trace, note_id(trace)))]
+    connection.executemany("INSERT INTO revoked_ids VALUES (?) ON CONFLICT DO NOTHING", [(id,) for id in ids])
+    new_ids = [id for id in ids if connection.execute("UPDATE items SET revoked = 1 WHERE id = ? AND revoked = 0", (id,)).rowcount]
+    orphans = [
+        merge.item for merge in ledger.load_merged_items(connection) if merge.survivor in set(new_ids) and merge.item not in set(ids)
+    ]
+    unarchive_items(connection, orphans)  # items merged into a revoked kernel become active again
+    updated_items: list[str] = []
 
-    def withdraw(where: str, *values: str) -> None:
-        rows = connection.execute(f"UPDATE ledger SET revoked = 1 WHERE {where} AND revoked = 0 RETURNING item", values)
-        touched.extend(row[0] for row in rows.fetchall())
+    def revoke_rows(condition: str, *values: str) -> None:
+        rows = connection.execute(f"UPDATE ledger SET revoked = 1 WHERE {condition} AND revoked = 0 RETURNING item", values)
+        updated_items.extend(row[0] for row in rows.fetchall())
 
     for trace in attempts:
         run, _, attempt = trace.partition(":")
-        withdraw("run = ? AND attempt = ?", run, attempt)
-        withdraw("item IN (?, ?)", trace, note_id(trace))
-    for trace in held_against(connection, set(attempts)):
+        revoke_rows("run = ? AND attempt = ?", run, attempt)
+        revoke_rows("item IN (?, ?)", trace, note_id(trace))
+    for trace in find_rewards_against(connection, set(attempts)):
         run, _, attempt = trace.partition(":")
-        withdraw("run = ? AND attempt = ? AND stage = 'refine'", run, attempt)
-    roots = ledger.survivors(connection)
-    changed = {roots.get(item, item) for item in touched}
-    ledger.recompute(connection, sorted(changed | set(named)))
-    return Revocation(tuple(attempts), tuple(fresh), len(touched), len(changed))
+        revoke_rows("run = ? AND attempt = ? AND stage = 'refine'", run, attempt)
+    survivors = ledger.load_survivors(connection)
+    affected_items = {survivors.get(item, item) for item in updated_items}
+    ledger.recompute_values(connection, sorted(affected_items | set(orphans)))
+    return Revocation(tuple(attempts), tuple(new_ids), len(updated_items), len(affected_items))
 
 
-def held_against(connection: Connection, gone: Collection[str]) -> list[str]:
-    """Correct refinements whose reward says how they compare with a revoked kernel, the fastest of their task and run until then."""
-    found = []
-    for run, task in sorted({(trace.partition(":")[0], trace.partition(":")[2].rpartition("/")[0]) for trace in gone}):
+def find_rewards_against(connection: Connection, revoked_attempts: Collection[str]) -> list[str]:
+    """Correct refinements that were rewarded relative to a revoked kernel, which was then the fastest of its task and run."""
+    attempts = []
+    for run, task in sorted({(trace.partition(":")[0], trace.partition(":")[2].rpartition("/")[0]) for trace in revoked_attempts}):
         rows = connection.execute(
             "SELECT id, latency_us FROM items WHERE run = ? AND task = ? AND kind = 'experience' AND feasible = 1",
             (run, task),
         )
-        made = [(id.removesuffix("/note"), latency) for id, latency in rows]
-        best, fastest = "", float("inf")
-        for trace, latency in sorted(made, key=lambda one: int(one[0].rpartition("/")[2])):
-            if best in gone and trace not in gone:
-                found.append(trace)
-            if latency is not None and latency < fastest:
-                best, fastest = trace, latency
-    return found
+        latencies = [(id.removesuffix("/note"), latency) for id, latency in rows]
+        best, best_latency = "", float("inf")
+        for trace, latency in sorted(latencies, key=lambda pair: int(pair[0].rpartition("/")[2])):
+            if best in revoked_attempts and trace not in revoked_attempts:
+                attempts.append(trace)
+            if latency is not None and latency < best_latency:
+                best, best_latency = trace, latency
+    return attempts
 
 
-class Viewers(NamedTuple):
-    """Attempts that were shown something."""
+class ExposedAttempts(NamedTuple):
+    """Attempts whose context contained a revoked item."""
 
     all: tuple[str, ...]
     correct: tuple[str, ...]
 
 
-def viewers(connection: Connection, gone: Collection[str], known: dict[str, Run]) -> Viewers:
-    """Who was shown a revoked kernel or its note and is not revoked itself, as far as ledger and journals at hand can tell."""
-    names = {name for trace in gone for name in (trace, note_id(trace))}
-    saw: dict[str, bool | None] = {}
-    for name in sorted(names):
-        rows = connection.execute("SELECT DISTINCT run || ':' || attempt FROM ledger WHERE item = ?", (name,))
-        saw.update({row[0]: None for row in rows if row[0] not in gone})
-    for run in known.values():
-        with suppress(UserError):  # a damaged journal of some run is no reason to keep a cheat
+def find_exposed_attempts(connection: Connection, revoked_attempts: Collection[str], runs: dict[str, Run]) -> ExposedAttempts:
+    """Attempts that saw a revoked kernel or its note and are not revoked, according to the ledger and the available journals."""
+    ids = {name for trace in revoked_attempts for name in (trace, note_id(trace))}
+    exposed: dict[str, bool | None] = {}
+    for id in sorted(ids):
+        rows = connection.execute("SELECT DISTINCT run || ':' || attempt FROM ledger WHERE item = ?", (id,))
+        exposed.update({row[0]: None for row in rows if row[0] not in revoked_attempts})
+    for run in runs.values():
+        with suppress(UserError):  # a damaged journal of one run must not prevent the revocation
             for attempt in run.journal.read():
-                if attempt.memory_id not in gone and any(ref.id in names for ref in attempt.shown_items):
-                    saw[attempt.memory_id] = attempt.outcome.feasible
-    for trace, feasible in saw.items():
+                if attempt.memory_id not in revoked_attempts and any(ref.id in ids for ref in attempt.shown_items):
+                    exposed[attempt.memory_id] = attempt.outcome.feasible
+    for trace, feasible in exposed.items():
         if feasible is None:
             row = connection.execute("SELECT feasible FROM items WHERE id = ?", (note_id(trace),)).fetchone()
-            saw[trace] = bool(row and row[0])
-    return Viewers(tuple(sorted(saw)), tuple(sorted(trace for trace, feasible in saw.items() if feasible)))
+            exposed[trace] = bool(row and row[0])
+    return ExposedAttempts(tuple(sorted(exposed)), tuple(sorted(trace for trace, feasible in exposed.items() if feasible)))
 
 
-def where_runs_are(connection: Connection, folders: Iterable[Path]) -> dict[str, Run]:
-    """Runs by id: in the folders the bank remembers, where they are still there, and in those named, where they must be."""
-    found: dict[str, Run] = {}
+def find_run_folders(connection: Connection, folders: Iterable[Path]) -> dict[str, Run]:
+    """Runs by id: from the folders that the bank stores, if they still exist, and from `folders`, which must exist."""
+    runs: dict[str, Run] = {}
     for id, folder in connection.execute("SELECT id, folder FROM runs WHERE folder <> '' ORDER BY id").fetchall():
         with suppress(UserError):
             run = Run.open(Path(folder))
             if run.config.id == id:
-                found[id] = run
+                runs[id] = run
     for run in map(Run.open, folders):
-        found[run.config.id] = run
-    return found
+        runs[run.config.id] = run
+    return runs
 
 
-def mark(attempts: Iterable[str], known: dict[str, Run], dry_run: bool) -> tuple[str, ...]:
-    """Tells the run folders; gives the runs that could not be told."""
-    by_run: dict[str, list[str]] = {}
+def mark_run_folders(attempts: Iterable[str], runs: dict[str, Run], dry_run: bool) -> tuple[str, ...]:
+    """Record the revocation in the run folders; return the ids of runs whose folder is unknown."""
+    attempts_by_run: dict[str, list[str]] = {}
     for trace in attempts:
         run, _, attempt = trace.partition(":")
-        by_run.setdefault(run, []).append(attempt)
-    for run in by_run.keys() & known.keys():
+        attempts_by_run.setdefault(run, []).append(attempt)
+    for run in attempts_by_run.keys() & runs.keys():
         if not dry_run:
-            known[run].revoke(by_run[run])
-    return tuple(sorted(by_run.keys() - known.keys()))
+            runs[run].revoke(attempts_by_run[run])
+    return tuple(sorted(attempts_by_run.keys() - runs.keys()))
 
 
-def resolve(connection: Connection, path: BankLocation, target: str) -> str:
-    """The id that is meant, as items are called: `run:task/n` for an attempt."""
+def resolve_target(connection: Connection, path: BankLocation, target: str) -> str:
+    """The item id that a target names: `run:task/n` for an attempt."""
     run, _, rest = target.partition("/")
     for id in (target, f"{run}:{rest}"):
         if connection.execute("SELECT 1 FROM items WHERE id IN (?, ?)", (id, note_id(id))).fetchone():
@@ -188,23 +186,24 @@ def resolve(connection: Connection, path: BankLocation, target: str) -> str:
         "SELECT DISTINCT run FROM items WHERE id IN (run || ':' || ?, run || ':' || ?) ORDER BY run", (target, note_id(target))
     ).fetchall()
     if not runs:
-        raise UserError(f"memory bank {path} knows no item or attempt '{target}': evokernel memory list shows the ids")
+        raise UserError(f"memory bank {path} has no item or attempt '{target}': list the ids with evokernel memory list")
     if len(runs) > 1:
-        raise UserError(f"several runs attempted '{target}', say which: {', '.join(f'{found[0]}:{target}' for found in runs)}")
+        raise UserError(f"several runs have an attempt '{target}': name one of {', '.join(f'{row[0]}:{target}' for row in runs)}")
     return f"{runs[0][0]}:{target}"
 
 
-def with_code(connection: Connection, path: BankLocation, candidate: str) -> list[str]:
-    """Attempts that wrote a candidate, given by the id that verify, export and `memory show` tell."""
+def find_attempts_with_code(connection: Connection, path: BankLocation, candidate: str) -> list[str]:
+    """Attempts that wrote a candidate, given by the id that verify, export and `memory show` print."""
     if not candidate:
         return []
-    rows = connection.execute(MADE_SAME, {"candidate": candidate, "code": ""})
-    if not (found := list(dict.fromkeys(row[0].removesuffix("/note") for row in rows))):
-        raise UserError(f"memory bank {path} knows no kernel '{candidate}': evokernel verify --json and memory show tell a kernel's id")
-    return found
+    rows = connection.execute(SAME_CODE_QUERY, {"candidate": candidate, "code": ""})
+    attempts = list(dict.fromkeys(row[0].removesuffix("/note") for row in rows))
+    if not attempts:
+        raise UserError(f"memory bank {path} has no kernel '{candidate}': evokernel verify --json and memory show print a kernel's id")
+    return attempts
 
 
-def codes(connection: Connection, attempts: Sequence[str]) -> list[str]:
+def candidate_ids(connection: Connection, attempts: Sequence[str]) -> list[str]:
     """Ids of the candidates that attempts wrote."""
     query = "SELECT candidate FROM items WHERE id = ?"
     rows = [connection.execute(query, (note_id(trace),)).fetchone() for trace in attempts]
@@ -212,25 +211,25 @@ def codes(connection: Connection, attempts: Sequence[str]) -> list[str]:
 
 
 def is_attempt(connection: Connection, id: str) -> bool:
-    """Whether an id names an attempt rather than one item: every attempt leaves a note."""
+    """Whether an id names an attempt rather than a single item: every attempt has a note."""
     return connection.execute("SELECT 1 FROM items WHERE id = ?", (note_id(id),)).fetchone() is not None
 
 
-def descent(connection: Connection, roots: Sequence[str]) -> list[str]:
-    """Attempts, others with the same code, and all that were refined from any of these, directly or not."""
-    found = list(dict.fromkeys(name for root in roots for name in (root, *copies(connection, root))))
-    for parent in found:
+def find_descendants(connection: Connection, roots: Sequence[str]) -> list[str]:
+    """The attempts, others with the same code, and all attempts refined from any of these, directly or indirectly."""
+    attempts = list(dict.fromkeys(name for root in roots for name in (root, *find_copies(connection, root))))
+    for parent in attempts:
         rows = connection.execute("SELECT id FROM items WHERE parent = ? ORDER BY seq", (parent,))
-        traces = [id.removesuffix("/note") for (id,) in rows]
-        found += [id for id in dict.fromkeys(traces) if id not in found]
-    return found
+        children = [id.removesuffix("/note") for (id,) in rows]
+        attempts += [id for id in dict.fromkeys(children) if id not in attempts]
+    return attempts
 
 
-def copies(connection: Connection, trace: str) -> list[str]:
-    """Attempts of any run that wrote the same code: what one of them did, the others do."""
-    asked = "SELECT candidate, code FROM items WHERE id IN (?, ?) ORDER BY kind DESC"
-    candidate, code = connection.execute(asked, (trace, note_id(trace))).fetchone()
-    if not candidate and not code:
+def find_copies(connection: Connection, trace: str) -> list[str]:
+    """Attempts of any run with the same code: if one of them cheats, all of them do."""
+    query = "SELECT candidate, code_sha256 FROM items WHERE id IN (?, ?) ORDER BY kind DESC"
+    candidate, code_sha256 = connection.execute(query, (trace, note_id(trace))).fetchone()
+    if not candidate and not code_sha256:
         return []
-    rows = connection.execute(MADE_SAME, {"candidate": candidate, "code": code})
+    rows = connection.execute(SAME_CODE_QUERY, {"candidate": candidate, "code": code_sha256})
     return list(dict.fromkeys(id.removesuffix("/note") for (id,) in rows))

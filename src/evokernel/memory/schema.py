@@ -1,4 +1,4 @@
-"""Opens banks, files and servers, and says what goes wrong with them in words that name the fix."""
+"""Open memory banks, in files or on servers, and translate database errors into messages that name the fix."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from evokernel.memory.tables import Connection
 
 
 @contextmanager
-def trouble(path: BankLocation) -> Iterator[None]:
-    """Says in one line what is wrong with the bank at `path` and how to go on."""
-    with server().trouble(path) if isinstance(path, ServerUrl) else sqlite_file.trouble(path):
+def translate_db_errors(path: BankLocation) -> Iterator[None]:
+    """Translate database errors of the bank at `path` into a UserError or InfraError of one line that names the fix."""
+    with import_postgres().translate_db_errors(path) if isinstance(path, ServerUrl) else sqlite_file.translate_db_errors(path):
         yield
 
 
-def connect(path: BankLocation) -> Connection:
-    """The bank at `path` for reading and writing, made when there is none."""
-    found: Connection = server().connect(path) if isinstance(path, ServerUrl) else sqlite_file.connect(path)
-    return found
+def open_or_create(path: BankLocation) -> Connection:
+    """Open the bank at `path` for reading and writing; create it if it does not exist."""
+    connection: Connection = import_postgres().open_or_create(path) if isinstance(path, ServerUrl) else sqlite_file.open_or_create(path)
+    return connection
 
 
-def connect_to_read(path: BankLocation) -> Connection:
-    """An existing bank, never changed."""
-    found: Connection = server().connect_to_read(path) if isinstance(path, ServerUrl) else sqlite_file.connect_to_read(path)
-    return found
+def connect_read_only(path: BankLocation) -> Connection:
+    """Open an existing bank for reading only."""
+    connection: Connection = (
+        import_postgres().connect_read_only(path) if isinstance(path, ServerUrl) else sqlite_file.connect_read_only(path)
+    )
+    return connection
 
 
-def connect_to_change(path: BankLocation) -> Connection:
-    """An existing bank, for reading and writing."""
-    connect_to_read(path).close()
-    return connect(path)
+def connect_existing(path: BankLocation) -> Connection:
+    """Open an existing bank for reading and writing."""
+    connect_read_only(path).close()
+    return open_or_create(path)
 
 
-def server() -> ModuleType:
-    """The part that needs a client library."""
+def import_postgres() -> ModuleType:
+    """The module for banks on servers, which needs the psycopg library."""
     try:
         from evokernel.memory import postgres
     except ModuleNotFoundError as error:
@@ -48,6 +50,6 @@ def server() -> ModuleType:
     return postgres
 
 
-def elsewhere() -> str:
-    """The way out of a bank that cannot be used."""
-    return sqlite_file.elsewhere()
+def other_bank_hint() -> str:
+    """The fix to suggest for a bank that cannot be used."""
+    return sqlite_file.other_bank_hint()

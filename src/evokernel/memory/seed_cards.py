@@ -1,4 +1,4 @@
-"""Turns `backends/<name>/knowledge/*.md` into the memory a run starts with (M0)."""
+"""Load the knowledge cards `backends/<name>/knowledge/*.md` as the memory that a run starts with (M0)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean, plugin_folder
 from evokernel.core.records import MemoryItem, MemoryKind
 
-NEEDED = {"kind", "title", "source"}
-KNOWN = sorted(NEEDED | {"bottleneck", "apis", "family", "bundle"})
+REQUIRED_KEYS = {"kind", "title", "source"}
+ALLOWED_KEYS = sorted(REQUIRED_KEYS | {"bottleneck", "apis", "family", "always_include"})
 
 
-def seeds(backend: str) -> list[MemoryItem]:
-    """The backend's knowledge cards, in the order of their names; none when it ships none."""
-    return [card(path, backend) for path in sorted((plugin_folder("backend", backend) / "knowledge").glob("*.md"))]
+def load_seed_cards(backend: str) -> list[MemoryItem]:
+    """The backend's knowledge cards in the order of their file names; empty if it has none."""
+    return [load_card(path, backend) for path in sorted((plugin_folder("backend", backend) / "knowledge").glob("*.md"))]
 
 
-def card(path: Path, backend: str) -> MemoryItem:
-    """One card: front matter of flat `key: value` lines between `---` lines, then Markdown."""
+def load_card(path: Path, backend: str) -> MemoryItem:
+    """One card: front matter of `key: value` lines between two `---` lines, then Markdown."""
     try:
-        head, body = split(path.read_text(encoding="utf-8"))
-        meta = read(head)
+        front_matter, body = split_front_matter(path.read_text(encoding="utf-8"))
+        meta = parse_front_matter(front_matter)
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise UserError(f"{path}: {error}") from error
     return MemoryItem(
@@ -35,39 +35,39 @@ def card(path: Path, backend: str) -> MemoryItem:
         bottleneck=meta.get("bottleneck", ""),
         source=meta["source"],
         apis=tuple(name.strip() for name in meta.get("apis", "").split(",") if name.strip()),
-        always_include=meta.get("bundle") == "true",
+        always_include=meta.get("always_include") == "true",
     )
 
 
-def split(text: str) -> tuple[list[str], str]:
-    """Front matter and body."""
+def split_front_matter(text: str) -> tuple[list[str], str]:
+    """The front matter lines and the body of a card."""
     lines = text.splitlines()
     if not lines or lines[0].strip() != "---" or "---" not in (line.strip() for line in lines[1:]):
         raise ValueError("a card begins with front matter between two lines '---'")
     end = next(i for i, line in enumerate(lines) if i and line.strip() == "---")
     body = "\n".join(lines[end + 1 :]).strip()
     if not body:
-        raise ValueError("the card says nothing below its front matter")
+        raise ValueError("the card has no text below its front matter")
     return lines[1:end], body
 
 
-def read(head: list[str]) -> dict[str, str]:
-    """Checked front matter."""
+def parse_front_matter(lines: list[str]) -> dict[str, str]:
+    """The keys and values of the front matter; ValueError for an unknown, repeated or missing key."""
     meta: dict[str, str] = {}
-    for line in filter(str.strip, head):
+    for line in filter(str.strip, lines):
         key, colon, value = line.partition(":")
         key, value = key.strip(), value.strip()
         if not colon or not value:
             raise ValueError(f"front matter line '{line}' is not 'key: value'")
-        if key not in KNOWN:
-            raise ValueError(f"unknown front matter '{key}'{did_you_mean(key, KNOWN)}; known are: {', '.join(KNOWN)}")
+        if key not in ALLOWED_KEYS:
+            raise ValueError(f"unknown front matter '{key}'{did_you_mean(key, ALLOWED_KEYS)}; allowed are: {', '.join(ALLOWED_KEYS)}")
         if key in meta:
             raise ValueError(f"front matter '{key}' is given twice")
         meta[key] = value
-    if missing := sorted(NEEDED - meta.keys()):
+    if missing := sorted(REQUIRED_KEYS - meta.keys()):
         raise ValueError(f"front matter lacks {', '.join(missing)}")
     if meta["kind"] not in get_args(MemoryKind):
         raise ValueError(f"kind '{meta['kind']}' must be one of {', '.join(get_args(MemoryKind))}")
-    if meta.get("bundle", "false") not in ("true", "false"):
-        raise ValueError(f"bundle '{meta['bundle']}' must be true or false")
+    if meta.get("always_include", "false") not in ("true", "false"):
+        raise ValueError(f"always_include '{meta['always_include']}' must be true or false")
     return meta

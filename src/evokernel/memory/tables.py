@@ -1,4 +1,4 @@
-"""A bank's tables, written once for files and servers; what differs between the two is a word here and there."""
+"""The tables of a memory bank, defined once for SQLite files and PostgreSQL servers, and the connection protocol that both implement."""
 
 from __future__ import annotations
 
@@ -7,33 +7,38 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from pydantic import ValidationError
-
+from evokernel.core.bank_uri import BankLocation
+from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 
 if TYPE_CHECKING:
-    from evokernel.memory.remote_index import Far
+    from evokernel.memory.remote_index import RemoteIndex
 
-VERSION = 5
+VERSION = 6
+"""The schema version; `meta` stores the version that a bank was written with."""
 T = TypeVar("T")
-Values = Sequence[Any] | Mapping[str, Any]
+SqlParameters = Sequence[Any] | Mapping[str, Any]
 
 
-class Mark(NamedTuple):
-    """Where a bank stood: its newest item, its newest row of the ledger, its latest consolidation."""
+class BankSnapshot(NamedTuple):
+    """The state of a bank at one moment: the numbers of its newest item, ledger row and consolidation."""
 
-    items: int
-    ledger: int
-    consolidations: int
+    last_item: int
+    last_update: int
+    last_consolidation: int
 
     @property
-    def seen(self) -> str:
-        """As a statement says which items were there: what was put aside later was still there, what is revoked never was."""
-        return f"seq <= {self.items} AND revoked = 0 AND (archived = 0 OR archived > {self.consolidations})"
+    def visibility_condition(self) -> str:
+        """SQL condition for the items that the snapshot contains. Items archived after it are included, revoked items never are."""
+        return f"seq <= {self.last_item} AND revoked = 0 AND (archived_by = 0 OR archived_by > {self.last_consolidation})"
 
 
-class Rows(Protocol):
-    """What a statement gives."""
+class Rollback(Exception):
+    """Raised inside a transaction to leave it without any change to the bank."""
+
+
+class QueryResult(Protocol):
+    """The rows that a statement returns."""
 
     @property
     def rowcount(self) -> int: ...
@@ -46,163 +51,131 @@ class Rows(Protocol):
 
 
 class Connection(Protocol):
-    """A bank, opened. Statements are in the SQL that both SQLite and PostgreSQL know, with `?` or `:name` for values."""
+    """An open bank. Statements use the SQL that SQLite and PostgreSQL share, with `?` or `:name` for parameters."""
 
     @property
-    def words(self) -> Mapping[str, str]:
-        """What types are called here: `number` of rows that the bank counts, `text`, `real`, `blob`; `flat` for tables of keys; and how
-        texts in a record are found, whatever their case: `texts` and `like`."""
+    def sql_dialect(self) -> Mapping[str, str]:
+        """The SQL words that differ between the databases: the types `row_number`, `text`, `real` and `blob`, the table option
+        `without_rowid`, the expression `searchable_text` of a record, and the case-insensitive operator `like`."""
 
     @property
     def in_transaction(self) -> bool: ...
 
-    def execute(self, statement: str, values: Values = (), /) -> Rows: ...
+    def execute(self, statement: str, values: SqlParameters = (), /) -> QueryResult: ...
 
-    def executemany(self, statement: str, rows: Iterable[Values], /) -> object: ...
+    def executemany(self, statement: str, rows: Iterable[SqlParameters], /) -> object: ...
 
-    def begin(self) -> None:
-        """Begins a transaction that no other writer's comes between: what is numbered later is committed later."""
+    def begin_write(self) -> None:
+        """Begin a transaction that excludes other writers, so that rows are committed in the order of their numbers."""
 
-    def begin_reading(self) -> None:
-        """Begins to look at the bank as it is at this moment, whoever writes meanwhile."""
+    def begin_read(self) -> None:
+        """Begin a transaction that sees the bank as it is now, whatever other processes write meanwhile."""
 
-    def written(self, action: Callable[[], T]) -> T:
-        """Does it in a transaction, all or nothing; on a server that went away, again when it is back. It must be harmless twice."""
+    def run_in_transaction(self, action: Callable[[], T]) -> T:
+        """Run the action in one write transaction. If a server connection is lost, the action runs again: it must be idempotent."""
 
-    def again(self, action: Callable[[], T]) -> T:
-        """Does something that only reads; on a server that went away, again when it is back."""
+    def run_with_retries(self, action: Callable[[], T]) -> T:
+        """Run an action that only reads. If a server connection is lost, the action runs again after reconnecting."""
 
-    def tables(self) -> set[str]: ...
+    def table_names(self) -> set[str]: ...
 
-    def state(self) -> str:
-        """Another one after anybody wrote to the bank."""
+    def change_token(self) -> str:
+        """A string that changes whenever any process writes to the bank."""
 
-    def put_vector(self, seq: int, backend: str, vector: bytes) -> None:
-        """What an item is found by."""
+    def store_vector(self, seq: int, backend: str, vector: bytes) -> None:
+        """Store the embedding vector of the item with this number."""
 
-    def forget_vectors(self) -> None:
-        """Of all items."""
+    def delete_vectors(self) -> None:
+        """Delete the vectors of all items."""
 
-    def far(self, backend: str, mark: Mark) -> Far | None:
-        """For a bank that is too large to be held as it was at a mark; None for all others."""
+    def open_remote_index(self, backend: str, snapshot: BankSnapshot) -> RemoteIndex | None:
+        """The server-side search index, if the snapshot is too large to load into memory; None otherwise."""
 
     def size_bytes(self) -> int: ...
 
     def close(self) -> None: ...
 
 
-# What is known of a run, which outlasts its folder; of runs that came with a pack, too, so apart from `runs`.
-ORIGINS = "CREATE TABLE origins (run {text} PRIMARY KEY, facts {text} NOT NULL) {flat}"
-PACKS = "CREATE TABLE packs (sha256 {text} PRIMARY KEY, header {text} NOT NULL) {flat}"
-# What is asked of records by statements; everything else stays inside them.
-ASKED = ("candidate", "code", "feasible", "latency_us", "bottleneck")
-# What was put aside: by which tidying of the bank an item was, and which other item a merged one's updates count for.
-MERGED = "CREATE TABLE merged (item {text} PRIMARY KEY, survivor {text} NOT NULL, at INTEGER NOT NULL) {flat}"
-BY_TASK = "CREATE INDEX items_by_task ON items (backend, task, seq)"
-CONSOLIDATIONS = "CREATE TABLE consolidations (number INTEGER PRIMARY KEY, report {text} NOT NULL) {flat}"
+INDEXED_FIELDS = ("candidate", "code_sha256", "feasible", "latency_us", "bottleneck")
+"""Item fields that statements filter by and that therefore have columns; all other fields stay inside the JSON record."""
 TABLES = (
-    "CREATE TABLE meta (name {text} PRIMARY KEY, value {text} NOT NULL) {flat}",
-    """CREATE TABLE items (seq {number}, id {text} NOT NULL UNIQUE, run {text} NOT NULL, kind {text} NOT NULL,
+    "CREATE TABLE meta (name {text} PRIMARY KEY, value {text} NOT NULL) {without_rowid}",
+    # archived_by: the number of the consolidation that archived the item, 0 for an active item.
+    """CREATE TABLE items (seq {row_number}, id {text} NOT NULL UNIQUE, run {text} NOT NULL, kind {text} NOT NULL,
        backend {text} NOT NULL, task {text}, family {text} NOT NULL, parent {text} NOT NULL, record {text} NOT NULL,
        revoked INTEGER NOT NULL DEFAULT 0, pack {text} NOT NULL DEFAULT '', candidate {text} NOT NULL DEFAULT '',
-       code {text} NOT NULL DEFAULT '', feasible INTEGER, latency_us {real}, bottleneck {text} NOT NULL DEFAULT '',
-       archived INTEGER NOT NULL DEFAULT 0)""",
+       code_sha256 {text} NOT NULL DEFAULT '', feasible INTEGER, latency_us {real}, bottleneck {text} NOT NULL DEFAULT '',
+       archived_by INTEGER NOT NULL DEFAULT 0)""",
     "CREATE INDEX items_by_backend ON items (backend, seq)",
-    BY_TASK,
+    "CREATE INDEX items_by_task ON items (backend, task, seq)",
     "CREATE INDEX items_by_parent ON items (parent)",
     "CREATE INDEX items_by_candidate ON items (candidate)",
-    "CREATE INDEX items_by_code ON items (code)",
-    # Q lives apart from the items: values change with every attempt, records almost never.
-    """CREATE TABLE q (item {text} NOT NULL, stage {text} NOT NULL, scope {text} NOT NULL, q {real} NOT NULL, visits INTEGER NOT NULL,
-       PRIMARY KEY (item, stage, scope)) {flat}""",
-    """CREATE TABLE ledger (seq {number}, run {text} NOT NULL, attempt {text} NOT NULL, item {text} NOT NULL,
+    "CREATE INDEX items_by_code ON items (code_sha256)",
+    # Values have their own table because they change with every attempt, while records almost never change.
+    """CREATE TABLE item_values (item {text} NOT NULL, stage {text} NOT NULL, scope {text} NOT NULL, q {real} NOT NULL,
+       visits INTEGER NOT NULL, PRIMARY KEY (item, stage, scope)) {without_rowid}""",
+    """CREATE TABLE ledger (seq {row_number}, run {text} NOT NULL, attempt {text} NOT NULL, item {text} NOT NULL,
        stage {text} NOT NULL, scope {text} NOT NULL, reward {real} NOT NULL, alpha {real} NOT NULL, q_before {real} NOT NULL,
        q_after {real} NOT NULL, revoked INTEGER NOT NULL DEFAULT 0, UNIQUE (run, attempt, item, stage, scope))""",
     "CREATE INDEX ledger_by_item ON ledger (item, stage, scope, seq)",
-    # Where the bank stood when a run first opened it: what the run sees for ever after, besides its own learning.
-    """CREATE TABLE runs (id {text} PRIMARY KEY, backend {text} NOT NULL, items BIGINT NOT NULL, ledger BIGINT NOT NULL,
-       folder {text} NOT NULL DEFAULT '', consolidations INTEGER NOT NULL DEFAULT 0) {flat}""",
-    # Ids of items and attempts, and `candidate:<id>` for code that is refused wherever it turns up again.
-    "CREATE TABLE revoked (id {text} PRIMARY KEY) {flat}",
-    ORIGINS,
-    PACKS,
-    MERGED,
-    CONSOLIDATIONS,
+    # The snapshot that a run took when it first opened the bank. The run always sees this snapshot plus its own additions.
+    """CREATE TABLE runs (id {text} PRIMARY KEY, backend {text} NOT NULL, last_item BIGINT NOT NULL, last_update BIGINT NOT NULL,
+       folder {text} NOT NULL DEFAULT '', last_consolidation INTEGER NOT NULL DEFAULT 0) {without_rowid}""",
+    # Ids of revoked items and attempts, and `candidate:<id>` for code that the bank rejects in every run.
+    "CREATE TABLE revoked_ids (id {text} PRIMARY KEY) {without_rowid}",
+    # Metadata of every run that wrote items, also of runs whose items came with a pack: these have no row in `runs`.
+    "CREATE TABLE provenance (run {text} PRIMARY KEY, metadata {text} NOT NULL) {without_rowid}",
+    "CREATE TABLE packs (sha256 {text} PRIMARY KEY, header {text} NOT NULL) {without_rowid}",
+    # For every merged item: the item that its updates count for, and the consolidation that merged them.
+    "CREATE TABLE merged_items (item {text} PRIMARY KEY, survivor {text} NOT NULL, consolidation INTEGER NOT NULL) {without_rowid}",
+    "CREATE TABLE consolidations (number INTEGER PRIMARY KEY, report {text} NOT NULL) {without_rowid}",
 )
 
 
-def fill_asked(connection: Connection) -> None:
-    """Columns that older banks have only inside their records."""
-    for id, record in connection.execute("SELECT id, record FROM items").fetchall():
-        try:
-            item = MemoryItem.model_validate_json(record)
-        except ValidationError:
-            continue  # said by whoever wants to read it
-        connection.execute(f"UPDATE items SET {', '.join(f'{name} = ?' for name in ASKED)} WHERE id = ?", (*asked(item), id))
-
-
-Step = str | Callable[[Connection], None]
-STEPS: dict[int, tuple[Step, ...]] = {
-    1: ("ALTER TABLE runs ADD COLUMN folder TEXT NOT NULL DEFAULT ''",),
-    2: ("ALTER TABLE items ADD COLUMN pack TEXT NOT NULL DEFAULT ''", ORIGINS, PACKS),
-    3: (
-        *(f"ALTER TABLE items ADD COLUMN {name} {{text}} NOT NULL DEFAULT ''" for name in ("candidate", "code", "bottleneck")),
-        "ALTER TABLE items ADD COLUMN feasible INTEGER",
-        "ALTER TABLE items ADD COLUMN latency_us {real}",
-        "CREATE INDEX items_by_candidate ON items (candidate)",
-        "CREATE INDEX items_by_code ON items (code)",
-        fill_asked,
-    ),
-    4: (
-        "ALTER TABLE items ADD COLUMN archived INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE runs ADD COLUMN consolidations INTEGER NOT NULL DEFAULT 0",
-        MERGED,
-        CONSOLIDATIONS,
-        BY_TASK,
-    ),
-}
-"""What makes a bank of a version one of the next. Those on servers began with version 4."""
-
-
-def asked(item: MemoryItem) -> tuple[str, str, int | None, float | None, str]:
-    """Of an item, in the order of `ASKED`: code by its hash."""
+def indexed_fields(item: MemoryItem) -> tuple[str, str, int | None, float | None, str]:
+    """The column values of an item in the order of `INDEXED_FIELDS`; code is stored as its hash."""
     feasible = None if item.feasible is None else int(item.feasible)
-    return item.candidate, hashed(item.code), feasible, item.latency_us, item.bottleneck
+    return item.candidate, hash_code(item.code), feasible, item.latency_us, item.bottleneck
 
 
-def hashed(code: str) -> str:
-    """By what equal code is found; nothing for none."""
+def hash_code(code: str) -> str:
+    """SHA-256 of a kernel's code, by which equal code is found; empty for empty code."""
     return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest() if code else ""
 
 
-def bring_up(connection: Connection, more: Iterable[str] = ()) -> None:
-    """Makes the tables, with `more` of this kind of bank's own, or turns an older bank into one of today; inside a transaction."""
-    if not connection.tables():
-        for table in (*TABLES, *more):
-            connection.execute(table.format_map(connection.words))
-        connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
-    found = version_of(connection)
-    for version in range(found, VERSION):
-        for step in STEPS[version]:
-            if callable(step):
-                step(connection)
-            else:
-                connection.execute(step.format_map(connection.words))
-    if found < VERSION:
-        connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(VERSION),))
+def create_tables(connection: Connection, extra_tables: Iterable[str] = ()) -> None:
+    """Create the tables of an empty bank, with the `extra_tables` of this kind of database; the caller holds a transaction."""
+    if connection.table_names():
+        return
+    for statement in (*TABLES, *extra_tables):
+        connection.execute(statement.format_map(connection.sql_dialect))
+    connection.execute("INSERT INTO meta VALUES ('schema', ?)", (str(VERSION),))
 
 
-def version_of(connection: Connection) -> int:
-    """Of the bank as it is: one that is only read is not brought up."""
-    found = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-    return int(found[0]) if found else 0
+def read_schema_version(connection: Connection) -> int:
+    """The schema version that the bank was written with; 0 if it has none."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def check_schema_version(location: BankLocation, version: int) -> None:
+    """Raise UserError unless this evokernel can use a bank with this schema version."""
+    if version > VERSION:
+        raise UserError(
+            f"memory bank {location} was written by a newer evokernel (schema {version}, this one supports {VERSION}): update evokernel"
+        )
+    if version < VERSION:
+        raise UserError(
+            f"memory bank {location} was written by an older evokernel (schema {version}, this one supports {VERSION}, which renamed "
+            "tables and columns): use the evokernel that wrote it, or start a new bank with --memory OTHER"
+        )
 
 
 @contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
-    """All or nothing."""
+def write_transaction(connection: Connection) -> Iterator[None]:
+    """A write transaction: commits at the end, rolls back on an exception."""
     try:
-        connection.begin()
+        connection.begin_write()
         yield
         connection.execute("COMMIT")
     finally:
@@ -211,16 +184,16 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def reading(connection: Connection) -> Iterator[None]:
-    """The bank as it is at one moment."""
+def read_transaction(connection: Connection) -> Iterator[None]:
+    """A read transaction: all statements in it see the bank at one moment."""
     try:
-        connection.begin_reading()
+        connection.begin_read()
         yield
     finally:
         if connection.in_transaction:
             connection.execute("COMMIT")
 
 
-def places(count: int) -> str:
-    """Room for so many values in a statement."""
+def placeholders(count: int) -> str:
+    """SQL placeholders for `count` parameters: `?, ?, ?`."""
     return ", ".join("?" * count)

@@ -1,1 +1,1 @@
-"""Search strategies: what to try next, and what to show for it. One module each."""
+"""Search strategies, one module each: a policy chooses the stage and the context of an attempt, and learns from its reward."""

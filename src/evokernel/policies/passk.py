@@ -1,4 +1,4 @@
-"""Pass@k: every attempt is a fresh draft that remembers nothing."""
+"""Pass@k baseline: every attempt is an independent draft without history."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ from evokernel.policies import retrieval
 
 
 class PassKPolicy:
-    """The task alone; `demonstration` adds one memory item by its id, `bundle` the backend's static API cards."""
+    """Shows the task only. `demonstration` adds one memory item by its id; `static_cards` adds the backend's static API cards."""
 
-    def __init__(self, demonstration: str = "", bundle: bool = False) -> None:
-        self.demonstration, self.bundle = demonstration, bundle
+    def __init__(self, demonstration: str = "", static_cards: bool = False) -> None:
+        self.demonstration, self.static_cards = demonstration, static_cards
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
-        """Always a draft, always the same context."""
-        blank = State(task=state.task, round=state.round)
-        cards = retrieval.api_cards(blank, memory, (), 0) if self.bundle else []
-        shown = memory.get([self.demonstration]) if self.demonstration else []
-        if self.demonstration and not shown:
-            raise UserError(f"policy.demonstration '{self.demonstration}' is no item of this memory; evokernel memory list shows the ids")
-        return Context(stage=Stage.DRAFT, history=False, items=(*cards, *(ContextItem(role=item.kind, item=item) for item in shown)))
+        """Return a draft context; it is the same for every attempt."""
+        state_without_attempts = State(task=state.task, round=state.round)
+        cards = retrieval.select_api_cards(state_without_attempts, memory, (), 0) if self.static_cards else []
+        demonstrations = memory.get([self.demonstration]) if self.demonstration else []
+        if self.demonstration and not demonstrations:
+            raise UserError(
+                f"policy.demonstration '{self.demonstration}' is not an item of this memory bank. "
+                "List the item ids with: evokernel memory list"
+            )
+        items = (*cards, *(ContextItem(role=item.kind, item=item) for item in demonstrations))
+        return Context(stage=Stage.DRAFT, include_history=False, items=items)
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
-        """Nothing."""
+        """Pass@k learns nothing."""
 
 
 plugin = PassKPolicy

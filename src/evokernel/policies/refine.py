@@ -1,4 +1,4 @@
-"""Iterative refinement on the task's own attempts: repair from feedback, then hill-climb from the best. No other task is seen."""
+"""Iterative refinement on the task's own attempts: repairs failures from feedback, then hill-climbs from the best kernel."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from evokernel.policies import retrieval
 
 
 class RefinePolicy:
-    """Shows the kernel to repair or to improve, and what was already tried from it; `apis` adds that many API cards to drafts."""
+    """Shows the kernel to repair or to improve, and earlier refinements of it. `api_cards` is the number of API cards in a draft."""
 
-    def __init__(self, apis: int = 0) -> None:
-        if apis < 0:
-            raise ValueError("apis cannot be negative")
-        self.apis = apis
+    def __init__(self, api_cards: int = 0) -> None:
+        if api_cards < 0:
+            raise ValueError("api_cards cannot be negative")
+        self.api_cards = api_cards
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
-        """The last failure while nothing is feasible, the fastest kernel after that."""
+        """Show the last failure until a kernel is feasible, then the fastest kernel."""
         if state.best is None:
             last = memory.get([state.last_attempt.memory_id]) if state.last_attempt else []
-            cards = retrieval.api_cards(state, memory, last, self.apis) if self.apis else []
+            cards = retrieval.select_api_cards(state, memory, last, self.api_cards) if self.api_cards else []
             return Context(stage=Stage.DRAFT, items=(*cards, *(ContextItem(role="trace", item=item) for item in last)))
-        plain = retrieval.Selector(q_values=lambda ids: {}, random=Random(0))
-        return retrieval.refine(state, memory, plain, state.best, items=0, pool=0)
+        selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0))
+        return retrieval.refine_context(state, memory, selector, state.best, top_n=0, pool_size=0)
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
-        """Nothing: the attempts themselves are all it goes by."""
+        """This policy learns nothing; it uses the attempts themselves."""
 
 
 plugin = RefinePolicy

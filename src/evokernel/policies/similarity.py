@@ -1,4 +1,4 @@
-"""The heuristic: what is nearest is shown, the fastest kernel is refined, nothing is learned."""
+"""Similarity baseline: shows the most similar memory items, refines the fastest kernel, and learns nothing."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, State
 from evokernel.policies import retrieval
 
-POOL = 4
-"""Times `items` are looked at where variety counts."""
+POOL_FACTOR = 4
+"""Size of the candidate pool in multiples of `top_n` if `diversity_penalty` is above 0."""
 
 
 class SimilarityPolicy:
-    """The same contexts as the value policy's, filled by similarity alone; with `variety` as there, drafts show different things."""
+    """Builds the same contexts as the value policy but ranks by similarity only. `diversity_penalty` works as in the value policy."""
 
-    def __init__(self, items: int = 4, apis: int = 3, variety: float = 0.0) -> None:
-        if min(items, apis, variety) < 0:
-            raise ValueError("items, apis and variety cannot be negative")
-        self.items, self.apis, self.variety = items, apis, variety
+    def __init__(self, top_n: int = 4, api_cards: int = 3, diversity_penalty: float = 0.0) -> None:
+        if min(top_n, api_cards, diversity_penalty) < 0:
+            raise ValueError("top_n, api_cards and diversity_penalty cannot be negative")
+        self.top_n, self.api_cards, self.diversity_penalty = top_n, api_cards, diversity_penalty
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
-        """Drafts until something is feasible, then refines the fastest."""
-        selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0), variety=self.variety)
+        """Draft until a kernel is feasible, then refine the fastest kernel."""
+        selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0), diversity_penalty=self.diversity_penalty)
         if state.best is None:
-            return retrieval.draft(state, memory, selector, self.items, self.items * (POOL if self.variety else 1), self.apis)
-        return retrieval.refine(state, memory, selector, state.best, self.items, self.items)
+            pool_size = self.top_n * (POOL_FACTOR if self.diversity_penalty else 1)
+            return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards)
+        return retrieval.refine_context(state, memory, selector, state.best, self.top_n, self.top_n)
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
-        """Nothing: similarity does not change with rewards."""
+        """This policy learns nothing: rewards do not change similarity."""
 
 
 plugin = SimilarityPolicy

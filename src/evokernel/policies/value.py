@@ -1,4 +1,4 @@
-"""Value-driven retrieval, the method: dense top-K, then epsilon-greedy over the stage's Q."""
+"""Value-driven retrieval (the method): retrieve the most similar items, then pick epsilon-greedily by the stage's Q."""
 
 from __future__ import annotations
 
@@ -12,218 +12,247 @@ from evokernel.core.records import Attempt, Context, Stage, State
 from evokernel.policies import retrieval
 
 Schedule = float | list[list[float]]
-SELECT = ("epsilon", "optimistic", "thompson")
-DEPTH = 3
-"""Steps back that credit goes."""
+EXPLORATION_RULES = ("epsilon", "optimistic", "thompson")
+CREDIT_DEPTH = 3
+"""Number of generations back that `credit_decay` passes a reward."""
 
 
 class RewardNormalizer:
-    """Mean and deviation so far, and rewards put on their scale (PopArt-style, with the safeguards a z-score needs)."""
+    """Running mean and deviation of rewards, and rewards scaled by them (PopArt-style, with the safeguards that a z-score needs)."""
 
     def __init__(self, warmup: int, sigma_floor: float, clip: float) -> None:
         self.warmup, self.sigma_floor, self.clip = warmup, sigma_floor, clip
-        self.n, self.mean, self.squares = 0, 0.0, 0.0
+        self.count, self.mean, self.sum_of_squares = 0, 0.0, 0.0
 
     @property
     def sigma(self) -> float:
-        """The deviation, never below its floor."""
-        return max(sqrt(self.squares / self.n), self.sigma_floor) if self.n else self.sigma_floor
+        """The standard deviation so far, at least `sigma_floor`."""
+        return max(sqrt(self.sum_of_squares / self.count), self.sigma_floor) if self.count else self.sigma_floor
 
     def normalise(self, reward: float) -> float:
-        """Takes the reward into the statistics first, as PopArt does; raw while warming up, clipped after that."""
-        self.n += 1
+        """Update the statistics first, as PopArt does, then return the normalised, clipped reward; the raw reward during warm-up."""
+        self.count += 1
         delta = reward - self.mean
-        self.mean += delta / self.n
-        self.squares += delta * (reward - self.mean)
-        if self.n <= self.warmup:
+        self.mean += delta / self.count
+        self.sum_of_squares += delta * (reward - self.mean)
+        if self.count <= self.warmup:
             return reward
         return min(max((reward - self.mean) / self.sigma, -self.clip), self.clip)
 
 
 class ValuePolicy:
-    """mu(c | s, M). It holds only running statistics; values live in memory, so learning a journal again rebuilds everything.
+    """mu(c | s, M): picks memory items and start points by learned value.
 
-    `items` is N and `widen` is lambda, a number or a schedule [[round, value], ...]; `epsilon` falls linearly to `epsilon_end` over
-    `budget` attempts. With `state = "family"` an item's value is that within the task's family, drawn towards its overall value as
-    by `shrink` visits. `handicap` weighs how far a start point lies behind the best kernel of the moment; with 0, Q2 alone decides.
+    The policy holds only the reward statistics. Values live in memory, so replaying a journal rebuilds everything.
 
-    `q0_draft` and `q0_refine` are what items nobody was shown are worth. With `q0_draft = 1`, items are believed in until a draft that
-    saw them fails.
-
-    Whether a draft succeeds says little about each thing it was shown. So values of drafting are means, drawn towards q0 as by `settle`
-    visits (0: Eq. 4 with a constant alpha); the farthest of the pool begins `nearness` below the nearest, and a correct kernel `proven`
-    above what failed; and each item of the same task, or of its family and ended alike, is worth `variety` less than the one before
-    (docs/adr/0025, 0031 and 0032).
-
-    `select` says how what was seldom tried gets its chance: `epsilon` by chance, `optimistic` by adding `bonus` / sqrt(1 + visits),
-    `thompson` by drawing so far around the value. With `credit`, rewards also reach what the writers of shown items were shown, and so on,
-    each step back with that share of the rate before.
+    Retrieval
+        `top_n` (N): valued items in a context. `pool_factor` (lambda): size of the candidate pool in multiples of `top_n`; a number or a
+        schedule [[round, value], ...]. `api_cards`: API cards in a draft.
+    Values
+        `alpha`: learning rate of Eq. 4. `q0_draft`, `q0_refine`: initial values; with `q0_draft = 1` an item counts as good until a draft
+        that showed it fails. `prior_visits`: drafting values are means that are pulled towards q0 as if by this many visits, because the
+        success of a draft says little about each item that it showed (0: Eq. 4 with a constant alpha).
+        `value_scope = "family"`: an item has a value per task family, pulled towards its overall value as if by `shrinkage_visits` visits.
+        `credit_decay`: share of the learning rate that each earlier generation receives, that is the items shown to the generator of a
+        shown item (0: off).
+    Choice
+        `similarity_weight`: initial deduction for the least similar item of the pool. `success_bonus`: initial advantage of correct
+        kernels over failures. `diversity_penalty`: deduction for each picked item of the same task, or of the same family and outcome
+        (docs/adr/0025, 0031 and 0032).
+        `exploration`: `epsilon` picks at random with a probability that falls linearly from `epsilon` to `epsilon_end` over `budget`
+        attempts; `optimistic` adds `exploration_scale` / sqrt(1 + visits) to each value; `thompson` draws each value from a normal
+        distribution of that width. `latency_weight`: weight of a start point's latency gap to the best kernel (0: Q2 decides alone).
+    Reward normalisation (refining only)
+        `warmup`: raw rewards first. `sigma_floor`: smallest deviation. `clip`: largest normalised reward.
     """
 
     def __init__(
         self,
-        items: int = 4,
-        widen: Schedule = 4,
-        apis: int = 3,
+        top_n: int = 4,
+        pool_factor: Schedule = 4,
+        api_cards: int = 3,
         epsilon: float = 0.05,
         epsilon_end: float = 0.02,
         alpha: float = 0.3,
         q0_draft: float = 0.0,
         q0_refine: float = 0.0,
-        state: str = "item",
-        shrink: float = 4.0,
-        handicap: float = 1.0,
-        settle: float = 20.0,
-        nearness: float = 0.1,
-        proven: float = 0.2,
-        variety: float = 0.3,
-        select: str = "epsilon",
-        bonus: float = 0.5,
-        credit: float = 0.0,
+        value_scope: str = "item",
+        shrinkage_visits: float = 4.0,
+        latency_weight: float = 1.0,
+        prior_visits: float = 20.0,
+        similarity_weight: float = 0.1,
+        success_bonus: float = 0.2,
+        diversity_penalty: float = 0.3,
+        exploration: str = "epsilon",
+        exploration_scale: float = 0.5,
+        credit_decay: float = 0.0,
         warmup: int = 8,
         sigma_floor: float = 0.1,
         clip: float = 3.0,
         budget: int = 30,
         seed: int = 0,
     ) -> None:
-        require("items, apis and warmup cannot be negative", min(items, apis, warmup) >= 0)
+        require("top_n, api_cards and warmup cannot be negative", min(top_n, api_cards, warmup) >= 0)
         require(
             f"epsilon = {epsilon} and epsilon_end = {epsilon_end} must lie between 0 and 1", 0 <= epsilon <= 1 and 0 <= epsilon_end <= 1
         )
         require(f"alpha = {alpha} must be above 0 and at most 1", 0 < alpha <= 1)
-        require(f"state = '{state}' must be 'item' or 'family'", state in ("item", "family"))
-        require("shrink, sigma_floor and clip must be above 0", min(shrink, sigma_floor, clip) > 0)
-        require(f"select = '{select}' must be one of {', '.join(SELECT)}", select in SELECT)
-        least = min(handicap, settle, nearness, proven, variety, bonus)
-        require("handicap, settle, nearness, proven, variety and bonus cannot be negative", least >= 0)
-        require(f"credit = {credit} must be 0, or at least 0.01 and below 1", credit == 0 or 0.01 <= credit < 1)
-        self.items, self.apis, self.widen = items, apis, parse_schedule(widen)
+        require(f"value_scope = '{value_scope}' must be 'item' or 'family'", value_scope in ("item", "family"))
+        require("shrinkage_visits, sigma_floor and clip must be above 0", min(shrinkage_visits, sigma_floor, clip) > 0)
+        require(f"exploration = '{exploration}' must be one of {', '.join(EXPLORATION_RULES)}", exploration in EXPLORATION_RULES)
+        not_negative = {
+            "latency_weight": latency_weight,
+            "prior_visits": prior_visits,
+            "similarity_weight": similarity_weight,
+            "success_bonus": success_bonus,
+            "diversity_penalty": diversity_penalty,
+            "exploration_scale": exploration_scale,
+        }
+        for name, value in not_negative.items():
+            require(f"{name} = {value} cannot be negative", value >= 0)
+        require(f"credit_decay = {credit_decay} must be 0, or at least 0.01 and below 1", credit_decay == 0 or 0.01 <= credit_decay < 1)
+        self.top_n, self.api_cards, self.pool_schedule = top_n, api_cards, parse_schedule(pool_factor)
         self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
         self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
-        self.by_family, self.shrink, self.handicap = state == "family", shrink, handicap
-        self.settle, self.nearness, self.proven, self.variety = settle, nearness, proven, variety
-        self.select, self.bonus, self.credit = select, bonus, credit
+        self.by_family, self.shrinkage_visits, self.latency_weight = value_scope == "family", shrinkage_visits, latency_weight
+        self.prior_visits, self.similarity_weight = prior_visits, similarity_weight
+        self.success_bonus, self.diversity_penalty = success_bonus, diversity_penalty
+        self.exploration, self.exploration_scale, self.credit_decay = exploration, exploration_scale, credit_decay
         self.warmup, self.sigma_floor, self.clip = warmup, sigma_floor, clip
         self.budget, self.seed = budget, seed
-        self.running: dict[str, RewardNormalizer] = {}
-        """Statistics of the refining rewards, per backend."""
+        self.normalizers: dict[str, RewardNormalizer] = {}
+        """Statistics of the refinement rewards, per backend."""
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
-        """Drafts until something is feasible, then refines a start point chosen by Q2."""
+        """Draft until a kernel is feasible, then refine a start point chosen by Q2."""
         stage = Stage.REFINE if state.start_points else Stage.DRAFT
         random = Random(f"{self.seed}/{state.next_id}")
         selector = retrieval.Selector(
-            q_values=lambda ids: self.worth(ids, stage, state.task.family, memory),
+            q_values=lambda ids: self.q_values(ids, stage, state.task.family, memory),
             random=random,
-            epsilon=self.current_epsilon(len(state.attempts)) if self.select == "epsilon" else 0.0,
+            epsilon=self.current_epsilon(len(state.attempts)) if self.exploration == "epsilon" else 0.0,
             exploration_bonus=lambda ids: self.exploration_bonus(ids, stage, memory, random),
         )
-        pool = max(self.items, round(self.items * self.current_pool_factor(state.round)))  # K = lambda N
+        pool_size = max(self.top_n, round(self.top_n * self.current_pool_factor(state.round)))  # K = lambda N
         if stage is Stage.DRAFT:
-            selector = replace(selector, variety=self.variety, nearness=self.nearness, proven=self.proven)
-            return retrieval.draft(state, memory, selector, self.items, pool, self.apis)
-        return retrieval.refine(state, memory, selector, self.choose_start_point(state, memory, selector), self.items, pool)
+            selector = replace(
+                selector,
+                diversity_penalty=self.diversity_penalty,
+                similarity_weight=self.similarity_weight,
+                success_bonus=self.success_bonus,
+            )
+            return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards)
+        start = self.choose_start_point(state, memory, selector)
+        return retrieval.refine_context(state, memory, selector, start, self.top_n, pool_size)
 
     def choose_start_point(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:
-        """p in P(x) by Q2 in this state; ties go to the fastest.
+        """Choose p in P(x) by Q2 in this state; ties go to the fastest kernel.
 
-        What a start point earned, it earned against the best of its day. Now that the best is b_t, leaving p as it is would earn
-        tanh(log b_t - log l_p): without this term a slow kernel that was once improved upon is refined again and again, before the
-        faster ones made from it, which nobody has tried yet.
+        A start point earned its rewards relative to the best kernel of that time. Relative to the present best b_t, leaving p unchanged
+        would earn tanh(log b_t - log l_p). Without this term, the policy keeps refining a slow kernel that was improved once, instead of
+        the faster kernels derived from it, which have no visits yet.
         """
         fastest_first = sorted(state.start_points, key=lambda attempt: attempt.outcome.latency_us or float("inf"))
         attempts_by_id = {attempt.memory_id: attempt for attempt in fastest_first}
 
         def q_values(ids: Sequence[str]) -> Mapping[str, float]:
-            return {id: q + self.handicap * latency_gap(attempts_by_id[id], fastest_first[0]) for id, q in selector.q_values(ids).items()}
+            return {
+                id: q + self.latency_weight * latency_gap(attempts_by_id[id], fastest_first[0]) for id, q in selector.q_values(ids).items()
+            }
 
-        chosen = replace(selector, q_values=q_values).pick(memory.get(list(attempts_by_id)), 1)
-        return attempts_by_id[chosen[0].id] if chosen else fastest_first[0]
+        picks = replace(selector, q_values=q_values).pick_items(memory.get(list(attempts_by_id)), 1)
+        return attempts_by_id[picks[0].id] if picks else fastest_first[0]
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
-        """Eq. 4 for every valued item that was shown, and for the start point."""
+        """Apply Eq. 4 to every valued item that the prompt showed, and to the start point."""
         reward = attempt.reward
         if attempt.stage is Stage.REFINE:
-            scale = RewardNormalizer(self.warmup, self.sigma_floor, self.clip)
-            reward = self.running.setdefault(attempt.candidate.backend, scale).normalise(reward)
-        rewards = {shown.id: reward for shown in attempt.shown_items if shown.role != "api"}
+            normalizer = RewardNormalizer(self.warmup, self.sigma_floor, self.clip)
+            reward = self.normalizers.setdefault(attempt.candidate.backend, normalizer).normalise(reward)
+        rewards = {ref.id: reward for ref in attempt.shown_items if ref.role != "api"}
         if attempt.start_point:
             rewards[f"{attempt.run}:{attempt.start_point}"] = reward
         for scope in ("", state.task.family) if self.by_family and state.task.family else ("",):
             self.apply_update(attempt, rewards, memory, scope=scope)
         for depth, ids in enumerate(self.ancestor_items(list(rewards), memory), start=1):
-            self.apply_update(attempt, dict.fromkeys(ids, reward), memory, self.credit**depth)
+            self.apply_update(attempt, dict.fromkeys(ids, reward), memory, self.credit_decay**depth)
 
     def apply_update(
         self, attempt: Attempt, rewards: Mapping[str, float], memory: MemoryStore, share: float = 1.0, scope: str = ""
     ) -> None:
-        """Eq. 4, at the rate that each item's visits leave."""
+        """Apply Eq. 4 at `share` of the learning rate, which depends on each item's visits."""
         visits = {id: value.visits for id, value in memory.values(list(rewards), attempt.stage, scope).items()}
         for count in sorted(set(visits.values())):
-            alike = {id: reward for id, reward in rewards.items() if visits[id] == count}
-            memory.update(attempt.id, attempt.stage, alike, share * self.learning_rate(attempt.stage, count), scope)
+            same_rate = {id: reward for id, reward in rewards.items() if visits[id] == count}
+            memory.update(attempt.id, attempt.stage, same_rate, share * self.learning_rate(attempt.stage, count), scope)
 
     def learning_rate(self, stage: Stage, visits: int) -> float:
-        """Alpha for the next of so many visits."""
-        return self.alpha if stage is Stage.REFINE or not self.settle else 1 / (visits + 1 + self.settle)
+        """Alpha of the next update of an item with this number of visits."""
+        return self.alpha if stage is Stage.REFINE or not self.prior_visits else 1 / (visits + 1 + self.prior_visits)
 
     def prior_weight(self, stage: Stage, visits: int) -> float:
-        """What is left of where a value began. Eq. 4 is linear, so a value that began at 0 becomes one that began at q0 by adding that."""
-        return (1 - self.alpha) ** visits if stage is Stage.REFINE or not self.settle else self.settle / (self.settle + visits)
+        """Weight that the initial value still has after this number of visits.
+
+        Eq. 4 is linear: a value that began at 0 becomes the value that began at q0 by adding q0 times this weight.
+        """
+        if stage is Stage.REFINE or not self.prior_visits:
+            return (1 - self.alpha) ** visits
+        return self.prior_visits / (self.prior_visits + visits)
 
     def ancestor_items(self, ids: list[str], memory: MemoryStore) -> Iterator[list[str]]:
-        """What the writers of these items were shown, then what theirs were: how they came about, a step back at a time."""
-        met = set(ids)
-        for _ in range(DEPTH if self.credit else 0):
-            before = dict.fromkeys(id for item in memory.get(ids) for id in item.shown_items if id not in met)
-            ids = [item.id for item in memory.get(list(before))]
-            met.update(ids)
+        """Yield the items that were shown when these items were generated, then the items shown for those, one generation at a time."""
+        visited = set(ids)
+        for _ in range(CREDIT_DEPTH if self.credit_decay else 0):
+            parents = dict.fromkeys(id for item in memory.get(ids) for id in item.shown_items if id not in visited)
+            ids = [item.id for item in memory.get(list(parents))]
+            visited.update(ids)
             if ids:
                 yield ids
 
     def exploration_bonus(self, ids: Sequence[str], stage: Stage, memory: MemoryStore, random: Random) -> Mapping[str, float]:
-        """How far what was seldom tried may lie above its value (`optimistic`), or either side of it by chance (`thompson`)."""
-        if self.select == "epsilon":
+        """Return what exploration adds to each value: the uncertainty itself (`optimistic`) or a normal draw of that width (`thompson`)."""
+        if self.exploration == "epsilon":
             return {}
-        spread = {id: self.bonus / sqrt(1 + value.visits) for id, value in memory.values(ids, stage).items()}
-        return spread if self.select == "optimistic" else {id: random.gauss(0, width) for id, width in spread.items()}
+        widths = {id: self.exploration_scale / sqrt(1 + value.visits) for id, value in memory.values(ids, stage).items()}
+        return widths if self.exploration == "optimistic" else {id: random.gauss(0, width) for id, width in widths.items()}
 
-    def worth(self, ids: Sequence[str], stage: Stage, family: str, memory: MemoryStore) -> Mapping[str, float]:
-        """Q(s, m) for each item."""
+    def q_values(self, ids: Sequence[str], stage: Stage, family: str, memory: MemoryStore) -> Mapping[str, float]:
+        """Return Q(s, m) of each item."""
         overall = {id: value.q + self.q0[stage] * self.prior_weight(stage, value.visits) for id, value in memory.values(ids, stage).items()}
         if not (self.by_family and family):
             return overall
-        local = memory.values(ids, stage, scope=family)
-        return {id: (v.visits * v.q + self.shrink * overall[id]) / (v.visits + self.shrink) for id, v in local.items()}
+        in_family = memory.values(ids, stage, scope=family)
+        pull = self.shrinkage_visits
+        return {id: (v.visits * v.q + pull * overall[id]) / (v.visits + pull) for id, v in in_family.items()}
 
     def current_epsilon(self, attempts: int) -> float:
-        """Epsilon after so many attempts on the task."""
-        done = min(1.0, attempts / max(1, self.budget - 1))
-        return self.epsilon + (self.epsilon_end - self.epsilon) * done
+        """Epsilon after this number of attempts on the task."""
+        progress = min(1.0, attempts / max(1, self.budget - 1))
+        return self.epsilon + (self.epsilon_end - self.epsilon) * progress
 
     def current_pool_factor(self, round: int) -> float:
-        """Lambda in a round: the last step that has begun."""
-        return next((value for begins, value in reversed(self.widen) if begins <= round), self.widen[0][1])
+        """Lambda in a round: the value of the last schedule step that has begun."""
+        return next((value for first_round, value in reversed(self.pool_schedule) if first_round <= round), self.pool_schedule[0][1])
 
 
 def latency_gap(start: Attempt, best: Attempt) -> float:
-    """Eq. 6 for a start point itself: 0 for the best, towards -1 for the hopelessly slow and the untimed."""
+    """Eq. 6 for the start point itself: 0 for the best kernel, near -1 for a very slow kernel, -1 for one without a latency."""
     slow, fast = start.outcome.latency_us, best.outcome.latency_us
     if not fast:
         return 0.0
     return tanh(log(fast) - log(slow)) if slow else -1.0
 
 
-def require(message: str, holds: bool) -> None:
-    """Refuses a setting."""
-    if not holds:
+def require(message: str, condition: bool) -> None:
+    """Raise ValueError with this message unless the condition holds."""
+    if not condition:
         raise ValueError(message)
 
 
-def parse_schedule(widen: Schedule) -> list[tuple[float, float]]:
-    """A schedule in order of rounds; a single number holds from the first."""
-    pairs = [[0, widen]] if isinstance(widen, int | float) else widen
-    message = f"widen = {widen} must be a number of at least 1, or a schedule [[round, number], ...]"
+def parse_schedule(pool_factor: Schedule) -> list[tuple[float, float]]:
+    """Return the schedule as (first round, value) pairs in order of rounds; a single number applies from the first round."""
+    pairs = [[0, pool_factor]] if isinstance(pool_factor, int | float) else pool_factor
+    message = f"pool_factor = {pool_factor} must be a number of at least 1, or a schedule [[round, number], ...]"
     require(message, bool(pairs) and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs))
     require(message, all(isinstance(number, int | float) for pair in pairs for number in pair) and all(pair[1] >= 1 for pair in pairs))
     return sorted((pair[0], pair[1]) for pair in pairs)

@@ -1,1 +1,1 @@
-"""Runs the trusted PyTorch reference of a task at a size: only the judge's side and task loading import this, and it needs torch."""
+"""Runs the trusted PyTorch reference of a task. Only the verifier and task loading import this package; it needs torch."""

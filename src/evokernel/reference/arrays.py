@@ -1,4 +1,4 @@
-"""Between torch tensors and the contiguous arrays a kernel sees."""
+"""Converts between torch tensors and the contiguous arrays that kernels receive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DTYPES: dict[torch.dtype, str] = {
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
-    """The dtype as `core.records.Tensor` spells it; a dtype or layout no kernel can be given is refused."""
+    """Return the dtype name as in `core.records.Tensor`. Raises UserError for unsupported dtypes and layouts."""
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.dtype not in DTYPES:
         kind = str(tensor.dtype if tensor.layout == torch.strided else tensor.layout).removeprefix("torch.")
         raise UserError(f"{kind} tensors are not supported; use one of {', '.join(DTYPES.values())}")
@@ -21,7 +21,7 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 
 def to_array(name: str, tensor: torch.Tensor) -> Array:
-    """A row-major array of the same values, sharing memory when it can; bfloat16 becomes its bits as uint16."""
+    """Convert a tensor to a row-major array, sharing memory if possible; bfloat16 becomes its bits as uint16."""
     dtype = dtype_name(tensor)
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     if dtype == "bfloat16":
@@ -30,6 +30,6 @@ def to_array(name: str, tensor: torch.Tensor) -> Array:
 
 
 def from_array(array: Array) -> torch.Tensor:
-    """The tensor an array holds; a copy, so that whoever wrote the array can change nothing afterwards."""
+    """Copy an array into a tensor, so that the process that wrote the array cannot change the values afterwards."""
     tensor = torch.from_numpy(array.data.copy())
     return tensor.view(torch.bfloat16) if array.dtype == "bfloat16" else tensor

@@ -1,4 +1,4 @@
-"""Asks of a task whether something that computes nothing, or leaves something out, would pass it."""
+"""Finds degenerate solutions of a task: kernels that pass without computing, or that ignore an input or parameter."""
 
 from __future__ import annotations
 
@@ -8,161 +8,162 @@ from typing import NamedTuple
 import torch
 
 from evokernel.core.errors import UserError
-from evokernel.reference.module import Named, Reference, Sample
+from evokernel.reference.module import NamedTensor, Reference, Sample
 
-Outputs = tuple[Named, ...]
-DRAWS = 3
-"""Sets of inputs for one set of parameters: what fits all of them need not look at inputs."""
+Outputs = tuple[NamedTensor, ...]
+SAMPLE_COUNT = 3
+"""Sets of inputs for one set of parameters: an output that passes for all of them does not depend on the inputs."""
 
 
 class Tolerance(NamedTuple):
-    """How far an element may be off: `atol * unit + rtol * |wanted|`."""
+    """Allowed error of an element: `atol * unit + rtol * |expected|`."""
 
     atol: float
     rtol: float
     unit: float | None = None
-    """The root mean square of what is wanted when None."""
+    """None: the root mean square of the expected output."""
 
-    def slack(self, wanted: torch.Tensor) -> torch.Tensor:
-        """For each element of float64 outputs; none where they are not finite."""
-        unit = rms(wanted) if self.unit is None else self.unit
-        found = wanted.abs().mul_(self.rtol).add_(self.atol * unit)
-        return found if found.sum().isfinite() else torch.where(found.isfinite(), found, torch.zeros_like(found))
-
-
-PAPER = Tolerance(1e-2, 1e-2, 1.0)
-"""As published."""
+    def allowed_error(self, expected: torch.Tensor) -> torch.Tensor:
+        """Return the allowed error of each element of a float64 output; 0 for non-finite elements."""
+        unit = root_mean_square(expected) if self.unit is None else self.unit
+        allowed = expected.abs().mul_(self.rtol).add_(self.atol * unit)
+        return allowed if allowed.sum().isfinite() else torch.where(allowed.isfinite(), allowed, torch.zeros_like(allowed))
 
 
-class Span(NamedTuple):
-    """Between what an output has to lie to pass."""
+PAPER_TOLERANCE = Tolerance(1e-2, 1e-2, 1.0)
+"""Tolerance of the paper's protocol."""
+
+
+class AcceptedRange(NamedTuple):
+    """Lower and upper bounds within which an output passes."""
 
     low: torch.Tensor
     high: torch.Tensor
 
-    def meets(self, other: Span) -> Span:
-        """What passes both."""
-        return Span(torch.maximum(self.low, other.low), torch.minimum(self.high, other.high))
+    def intersect(self, other: AcceptedRange) -> AcceptedRange:
+        """Return the range that satisfies both."""
+        return AcceptedRange(torch.maximum(self.low, other.low), torch.minimum(self.high, other.high))
 
-    def holds(self, value: float) -> bool:
-        """Whether one value everywhere passes."""
+    def accepts_everywhere(self, value: float) -> bool:
+        """Return whether an output passes that has this value everywhere."""
         return bool(((self.low <= value) & (value <= self.high)).all())
 
     @property
-    def is_open(self) -> bool:
-        """Whether anything passes."""
+    def is_satisfiable(self) -> bool:
+        """Whether any output passes."""
         return bool((self.low <= self.high).all())
 
     @property
-    def is_flat(self) -> bool:
-        """Whether some one value everywhere passes."""
+    def accepts_constant(self) -> bool:
+        """Whether some constant output passes."""
         return bool(self.low.max() <= self.high.min())
 
 
-def rms(wanted: torch.Tensor) -> float:
-    """The root mean square of what is finite."""
-    found = wanted.square().mean()
-    if not found.isfinite():
-        found = wanted[wanted.isfinite()].square().mean().nan_to_num()
-    return float(found.sqrt())
+def root_mean_square(values: torch.Tensor) -> float:
+    """Return the root mean square of the finite elements."""
+    mean_square = values.square().mean()
+    if not mean_square.isfinite():
+        mean_square = values[values.isfinite()].square().mean().nan_to_num()
+    return float(mean_square.sqrt())
 
 
-def span(output: torch.Tensor, tolerance: Tolerance) -> Span:
-    """What passes for an output; integers exactly."""
+def accepted_range(output: torch.Tensor, tolerance: Tolerance) -> AcceptedRange:
+    """Return the range in which an output passes; integers must be exact."""
     exact = output.double()
     if not output.is_floating_point():
-        return Span(exact, exact)
-    slack = tolerance.slack(exact)
-    return Span(exact - slack, exact + slack)
+        return AcceptedRange(exact, exact)
+    slack = tolerance.allowed_error(exact)
+    return AcceptedRange(exact - slack, exact + slack)
 
 
-def shortcuts(samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> list[str]:
-    """What passes without looking at inputs, the simplest first, or as a copy of one; a sound task has none.
+def find_trivial_solutions(samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> list[str]:
+    """Return descriptions of trivial kernels that pass: those that ignore the inputs, simplest first, and copies of an input.
 
-    Samples differ in their inputs only. Zeros pass as a constant too, and a constant as what needs parameters alone.
+    A sound task has none. The samples differ in their inputs only. Of zeros, a constant and a function of the parameters, only the
+    simplest is reported, because each is a special case of the next.
     """
-    if any([x.tensor.shape for x in drawn] != [x.tensor.shape for x in outputs[0]] for drawn in outputs):
+    if any([x.tensor.shape for x in sample_outputs] != [x.tensor.shape for x in outputs[0]] for sample_outputs in outputs):
         return []
-    spans = [span(x.tensor, tolerance) for x in outputs[0]]
-    for drawn in outputs[1:]:
-        spans = [one.meets(span(x.tensor, tolerance)) for one, x in zip(spans, drawn)]
-    found = []
-    if all(one.holds(0.0) for one in spans):
-        found.append("zeros")
-    elif all(one.is_flat for one in spans):
-        found.append("a constant")
-    elif all(one.is_open for one in spans):
-        found.append("a function of the parameters alone")
-    return found + [f"a copy of {name}" for name in copies(samples, outputs, tolerance)]
+    ranges = [accepted_range(x.tensor, tolerance) for x in outputs[0]]
+    for sample_outputs in outputs[1:]:
+        ranges = [one.intersect(accepted_range(x.tensor, tolerance)) for one, x in zip(ranges, sample_outputs)]
+    solutions = []
+    if all(one.accepts_everywhere(0.0) for one in ranges):
+        solutions.append("zeros")
+    elif all(one.accepts_constant for one in ranges):
+        solutions.append("a constant")
+    elif all(one.is_satisfiable for one in ranges):
+        solutions.append("a function of the parameters alone")
+    return solutions + [f"a copy of {name}" for name in find_passing_inputs(samples, outputs, tolerance)]
 
 
-def copies(samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> Iterator[str]:
-    """Inputs that pass as they are."""
+def find_passing_inputs(samples: list[Sample], outputs: list[Outputs], tolerance: Tolerance) -> Iterator[str]:
+    """Yield the names of inputs that pass as the output."""
     for i, (name, tensor) in enumerate(samples[0].inputs):
         if all(x.tensor.shape == tensor.shape for x in outputs[0]):
-            pairs = [(sample.inputs[i].tensor, x.tensor) for sample, drawn in zip(samples, outputs) for x in drawn]
-            if all(passes(given.to(wanted.dtype), wanted, tolerance) for given, wanted in pairs):
+            pairs = [(sample.inputs[i].tensor, x.tensor) for sample, sample_outputs in zip(samples, outputs) for x in sample_outputs]
+            if all(is_within_tolerance(input_tensor.to(expected.dtype), expected, tolerance) for input_tensor, expected in pairs):
                 yield name
 
 
-def idle(
+def find_unused_tensors(
     reference: Reference, samples: list[Sample], outputs: list[Outputs], tolerances: Mapping[str, Tolerance]
 ) -> Iterator[tuple[str, str]]:
-    """Inputs and parameters a kernel could leave out, by tolerance: in every sample, other values change nothing beyond it."""
+    """Yield (protocol, tensor name) for inputs and parameters whose values do not matter beyond the tolerance in any sample."""
     for i, (name, _) in enumerate(samples[0].inputs + samples[0].params):
-        left = dict(tolerances)
-        for sample, wanted in zip(samples, outputs):
-            if left:
-                after = with_other_values(reference, sample, i)
-                left = {key: tolerance for key, tolerance in left.items() if after and unchanged(after, wanted, tolerance)}
-        yield from ((key, name) for key in left)
+        remaining = dict(tolerances)
+        for sample, expected in zip(samples, outputs):
+            if remaining:
+                after = run_with_changed_tensor(reference, sample, i)
+                remaining = {key: tolerance for key, tolerance in remaining.items() if after and outputs_match(after, expected, tolerance)}
+        yield from ((key, name) for key in remaining)
 
 
-def with_other_values(reference: Reference, sample: Sample, index: int) -> Outputs:
-    """The outputs when one tensor holds something else; none where the reference refuses that, so that it is not left unread."""
+def run_with_changed_tensor(reference: Reference, sample: Sample, index: int) -> Outputs:
+    """Return the outputs after changing one tensor; empty if the reference raises, which means that it reads the tensor."""
     tensor = (sample.inputs + sample.params)[index].tensor
-    kept = tensor.data
+    original_data = tensor.data
     try:
-        tensor.data = changed(kept)  # not written into: elements of an expanded tensor share memory
+        tensor.data = perturb_values(original_data)  # replace instead of writing: elements of an expanded tensor share memory
         return reference.run(sample)
     except UserError:
         return ()
     finally:
-        tensor.data = kept
+        tensor.data = original_data
 
 
-def unchanged(after: Outputs, wanted: Outputs, tolerance: Tolerance) -> bool:
-    """Whether one set of outputs passes for another."""
-    same = [x.tensor.shape for x in after] == [x.tensor.shape for x in wanted]
-    return same and all(passes(a.tensor, b.tensor, tolerance) for a, b in zip(after, wanted))
+def outputs_match(outputs: Outputs, expected: Outputs, tolerance: Tolerance) -> bool:
+    """Return whether outputs pass as the expected ones."""
+    same = [x.tensor.shape for x in outputs] == [x.tensor.shape for x in expected]
+    return same and all(is_within_tolerance(a.tensor, b.tensor, tolerance) for a, b in zip(outputs, expected))
 
 
-def changed(tensor: torch.Tensor) -> torch.Tensor:
-    """Other values of the same kind: turned round, floats shrunk or grown as well, each by another factor, signs kept."""
-    turned = tensor.flatten().flip(0).reshape(tensor.shape)
+def perturb_values(tensor: torch.Tensor) -> torch.Tensor:
+    """Return other values of the same kind: reversed order; floats are also scaled, each by another positive factor."""
+    flipped = tensor.flatten().flip(0).reshape(tensor.shape)
     if tensor.is_floating_point():
         ramp = torch.linspace(0.5, 2.0, max(tensor.numel(), 1), dtype=torch.float64).reshape(tensor.shape)
-        return ((turned.double() if turned.any() else 1.0) * ramp).to(tensor.dtype)
-    if not torch.equal(turned, tensor):
-        return turned
+        return ((flipped.double() if flipped.any() else 1.0) * ramp).to(tensor.dtype)
+    if not torch.equal(flipped, tensor):
+        return flipped
     return ~tensor if tensor.dtype == torch.bool else torch.where(tensor > 0, tensor - 1, tensor)
 
 
-def constants_held(sample: Sample) -> list[str]:
-    """Parameters with one value everywhere, as ones and zeros: no other is ever tried, so a kernel may leave them out."""
+def find_constant_parameters(sample: Sample) -> list[str]:
+    """Return the names of parameters with one value everywhere, such as ones: no test detects a kernel that ignores them."""
     return [name for name, tensor in sample.params if tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())]
 
 
-def draws(reference: Reference, seed: int, count: int = DRAWS) -> list[Sample]:
-    """One module with several sets of inputs."""
+def draw_samples(reference: Reference, seed: int, count: int = SAMPLE_COUNT) -> list[Sample]:
+    """Draw one module with several sets of inputs."""
     first = reference.sample(seed)
     return [first, *(reference.sample(seed + i, first.module) for i in range(1, count))]
 
 
-def passes(guess: torch.Tensor, wanted: torch.Tensor, tolerance: Tolerance) -> bool:
-    """Whether every element lies within the tolerance."""
-    if not wanted.is_floating_point():
-        return bool(torch.equal(guess, wanted))
-    exact = wanted.double()
-    near = (guess.double() - exact).abs() <= tolerance.slack(exact)
-    return bool(near.all()) or bool((near | (guess == wanted) | (guess.isnan() & wanted.isnan())).all())
+def is_within_tolerance(actual: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> bool:
+    """Return whether every element lies within the tolerance."""
+    if not expected.is_floating_point():
+        return bool(torch.equal(actual, expected))
+    exact = expected.double()
+    is_close = (actual.double() - exact).abs() <= tolerance.allowed_error(exact)
+    return bool(is_close.all()) or bool((is_close | (actual == expected) | (actual.isnan() & expected.isnan())).all())

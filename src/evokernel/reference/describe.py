@@ -1,48 +1,48 @@
-"""A task file's text as a Task: signature, sizes, work and tolerances, all read off the reference."""
+"""Turns the source of a task file into a Task: signature, sizes, work and tolerances, all derived from the reference."""
 
 from __future__ import annotations
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Task
-from evokernel.reference.constants import without
-from evokernel.reference.degenerate_solutions import Tolerance, draws, shortcuts
-from evokernel.reference.measure import is_finite, measure
+from evokernel.reference.constants import remove_assignment
+from evokernel.reference.degenerate_solutions import Tolerance, draw_samples, find_trivial_solutions
+from evokernel.reference.measure import is_finite, measure_size
 from evokernel.reference.module import Reference
-from evokernel.reference.sizes import layout, sizes
-from evokernel.reference.task_lint import differ
+from evokernel.reference.sizes import derive_size_classes, make_layout
+from evokernel.reference.task_lint import outputs_differ
 
 HALF = ("float16", "bfloat16")
 
 
-def describe(source: str, name: str) -> Task:
-    """Runs the reference at bench size and at whatever sizes it takes to find a small and a held-out one.
+def describe_task(source: str, name: str) -> Task:
+    """Run the reference at bench size, and at other sizes to find a small and a held-out one.
 
-    The task's text leaves out `SIZES`: it is what generators are shown, and held-out sizes are not for them.
+    The task's source omits `SIZES`, because generators see the source and must not know the held-out sizes.
     """
-    found = measure(source, name, {})
-    for tensor in found.signature.outputs:
+    measurement = measure_size(source, name, {})
+    for tensor in measurement.signature.outputs:
         if 0 in tensor.shape:
-            raise UserError(f"task file {name}: Model.forward returned an empty tensor ({tensor.name}); check the sizes in get_inputs")
-    classes = sizes(source, name, layout(found.signature, found.finite))
-    reference = Reference(source, name, classes.classes["small"] if found.finite is None else {})
-    samples = draws(reference, 0)
+            raise UserError(f"task file {name}: Model.forward returned an empty tensor ({tensor.name}). Check the sizes in get_inputs.")
+    classes = derive_size_classes(source, name, make_layout(measurement.signature, measurement.finite))
+    reference = Reference(source, name, classes.overrides["small"] if measurement.finite is None else {})
+    samples = draw_samples(reference, 0)
     outputs = [reference.run(sample) for sample in samples]
-    tolerance = default_tolerance(found.signature)
-    atol, rtol = declared(reference, "ATOL", tolerance), declared(reference, "RTOL", tolerance)
+    tolerance = default_tolerance(measurement.signature)
+    atol, rtol = declared_tolerance(reference, "ATOL", tolerance), declared_tolerance(reference, "RTOL", tolerance)
     notes = {
-        "fixed-size": classes.fixed,
+        "fixed-size": classes.is_fixed,
         "non-finite": not is_finite(outputs[0]),
         "nan-and-inf": bool(reference.namespace.get("NONFINITE", False)),
-        "random": differ(outputs[0], reference.run(samples[0], seed=1)),
-        "vacuous": bool(shortcuts(samples, outputs, Tolerance(atol, rtol))),
+        "random": outputs_differ(outputs[0], reference.run(samples[0], seed=1)),
+        "vacuous": bool(find_trivial_solutions(samples, outputs, Tolerance(atol, rtol))),
     }
     return Task(
         id="",
         family="",
-        source=without(source, "SIZES"),
-        signature=found.signature,
-        work=found.work,
-        sizes=classes.classes,
+        source=remove_assignment(source, "SIZES"),
+        signature=measurement.signature,
+        work=measurement.work,
+        sizes=classes.overrides,
         atol=atol,
         rtol=rtol,
         tags=tuple(note for note, holds in notes.items() if holds),
@@ -50,16 +50,16 @@ def describe(source: str, name: str) -> Task:
 
 
 def default_tolerance(signature: Signature) -> float:
-    """By the coarsest output; where everything is float64, so fine that float32 inside does not pass for it."""
+    """Return the tolerance for the coarsest output dtype; if all tensors are float64, a float32 computation must not pass."""
     if any(tensor.dtype in HALF for tensor in signature.outputs):
         return 1e-2
     floats = {t.dtype for t in (*signature.inputs, *signature.params, *signature.outputs) if "float" in t.dtype}
     return 1e-9 if floats == {"float64"} else 1e-4
 
 
-def declared(reference: Reference, constant: str, default: float) -> float:
-    """A tolerance the module sets, else the default."""
+def declared_tolerance(reference: Reference, constant: str, default: float) -> float:
+    """Return the tolerance that the module sets, or the default."""
     value = reference.namespace.get(constant, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise UserError(f"task file {reference.name}: {constant} is {value!r}; give a number that is not negative")
+        raise UserError(f"task file {reference.name}: {constant} is {value!r}. Give a non-negative number.")
     return float(value)

@@ -1,4 +1,4 @@
-"""The reference in float64: what its outputs would be without rounding, and how long its sums are."""
+"""Runs the reference in float64, to estimate its outputs without rounding errors and the length of its sums."""
 
 from __future__ import annotations
 
@@ -11,119 +11,125 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from evokernel.core.errors import UserError
-from evokernel.reference.module import CHANCE, Named, Reference, Sample, blame, own_chance
-from evokernel.reference.reduction_length import tensors, terms
+from evokernel.reference.module import RANDOM_STATE_LOCK, NamedTensor, Reference, Sample, SeededRandom, TaskFileErrors
+from evokernel.reference.reduction_length import call_reduction_length, collect_tensors
 
 HALVES = (torch.float16, torch.bfloat16)
 NARROW = (*HALVES, torch.float32)
 
 
-class Oracle(NamedTuple):
-    """The outputs of one sample, floats as float64."""
+class Float64Result(NamedTuple):
+    """Outputs of one sample, computed in float64."""
 
-    outputs: tuple[Named, ...]
-    length: float
-    """Terms in the longest sum."""
-    halves: bool
-    """Whether the reference itself rounds to half precision somewhere."""
+    outputs: tuple[NamedTensor, ...]
+    reduction_length: float
+    """Number of terms in the longest sum."""
+    rounds_to_half: bool
+    """Whether the reference itself rounds to half precision in an intermediate step."""
 
 
-class Widened(TorchDispatchMode):  # type: ignore[misc]
-    """Every operator in float64, also where the reference asks for less, as in `x.float()` or `torch.zeros(n)`."""
+class Float64Mode(TorchDispatchMode):  # type: ignore[misc]
+    """Dispatch mode that runs every operator in float64, even if the reference requests less, as in `x.float()` or `torch.zeros(n)`."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: torch would load its compiler, for seconds, only to keep it away from here."""
+        """Return False: otherwise torch would load its compiler, which takes seconds."""
         return False
 
     def __init__(self) -> None:
         super().__init__()
-        self.length, self.halves = 1.0, False
+        self.reduction_length, self.rounds_to_half = 1.0, False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs an operator whose tensors are wide already, and widens those that come into being here."""
+        """Run an operator on float64 tensors and convert new tensors to float64."""
         kinds = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.dtype)]
-        self.halves |= any(kind in HALVES for kind in kinds)
-        args, kwargs = tree_map_only(torch.dtype, wide, (args, kwargs or {}))
+        self.rounds_to_half |= any(kind in HALVES for kind in kinds)
+        args, kwargs = tree_map_only(torch.dtype, widen_dtype, (args, kwargs or {}))
         result = func(*args, **kwargs)
-        self.length = max(self.length, terms(func, args, tensors((args, kwargs)), tensors(result)))
-        return result if func._schema.is_mutable else tree_map_only(torch.Tensor, widened, result)
+        self.reduction_length = max(
+            self.reduction_length, call_reduction_length(func, args, collect_tensors((args, kwargs)), collect_tensors(result))
+        )
+        return result if func._schema.is_mutable else tree_map_only(torch.Tensor, widen_tensor, result)
 
 
-def oracle(reference: Reference, sample: Sample, usual: tuple[Named, ...]) -> Oracle | None:
-    """What the sample gives in float64; None where the reference cannot be had in it, or then gives something else than `usual`."""
-    mode = Widened()
-    with CHANCE, own_chance(sample.seed):
+def run_in_float64(reference: Reference, sample: Sample, usual_outputs: tuple[NamedTensor, ...]) -> Float64Result | None:
+    """Run a sample in float64; None if the reference fails in float64 or returns other names, shapes or kinds than `usual_outputs`."""
+    mode = Float64Mode()
+    with RANDOM_STATE_LOCK, SeededRandom(sample.seed):
         try:
-            with blame(reference.name, "in float64"), torch.no_grad():
-                module, args = widened_module(sample.module), widened_nest(sample.args)
+            with TaskFileErrors(reference.name, "in float64"), torch.no_grad():
+                module, args = widen_module(sample.module), widen_arguments(sample.args)
                 with mode:
                     result = module(*args)
-            outputs = tuple(reference.outputs(result, []))
+            outputs = tuple(reference.name_outputs(result, []))
         except UserError:
             return None
-    if [kind(named) for named in outputs] != [kind(named) for named in usual]:
+    if [output_kind(output) for output in outputs] != [output_kind(output) for output in usual_outputs]:
         return None
-    if any(named.tensor.is_floating_point() and named.tensor.dtype != torch.float64 for named in outputs):
+    if any(output.tensor.is_floating_point() and output.tensor.dtype != torch.float64 for output in outputs):
         return None
-    return Oracle(outputs, mode.length, mode.halves)
+    return Float64Result(outputs, mode.reduction_length, mode.rounds_to_half)
 
 
-def kind(named: Named) -> tuple[str, tuple[int, ...], torch.dtype]:
-    """What must not depend on precision."""
-    tensor = named.tensor
-    return named.name, tuple(tensor.shape), torch.float64 if tensor.is_floating_point() else tensor.dtype
+def output_kind(output: NamedTensor) -> tuple[str, tuple[int, ...], torch.dtype]:
+    """Return name, shape and dtype of an output, with every float dtype as float64."""
+    tensor = output.tensor
+    return output.name, tuple(tensor.shape), torch.float64 if tensor.is_floating_point() else tensor.dtype
 
 
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """float64 for any narrower float."""
+def widen_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return float64 for any narrower float dtype."""
     return torch.float64 if dtype in NARROW else dtype
 
 
-def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in float64; what is no narrow float stays."""
+def widen_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Convert narrower floats to float64; other tensors stay unchanged."""
     return tensor.double() if tensor.dtype in NARROW else tensor
 
 
-def widened_nest(value: Any) -> Any:
-    """A nest of arguments with fresh, wide tensors."""
+def widen_arguments(value: Any) -> Any:
+    """Copy nested arguments with float64 tensors."""
     if isinstance(value, torch.Tensor):
         return value.detach().double() if value.dtype in NARROW else value.detach().clone()
     if isinstance(value, Mapping):
-        return {key: widened_nest(item) for key, item in value.items()}
-    return tuple(widened_nest(item) for item in value) if isinstance(value, list | tuple) else value
+        return {key: widen_arguments(item) for key, item in value.items()}
+    return tuple(widen_arguments(item) for item in value) if isinstance(value, list | tuple) else value
 
 
-def widened_module(module: torch.nn.Module) -> torch.nn.Module:
-    """A wide copy, tensors it merely holds included."""
-    twin = copy.deepcopy(module).double()
-    for part in twin.modules():
+def widen_module(module: torch.nn.Module) -> torch.nn.Module:
+    """Copy a module with float64 tensors, including tensors in plain attributes."""
+    wide_module = copy.deepcopy(module).double()
+    for part in wide_module.modules():
         for key, value in vars(part).items():
             if isinstance(value, torch.Tensor):
-                setattr(part, key, widened(value))
-    return twin
+                setattr(part, key, widen_tensor(value))
+    return wide_module
 
 
-def moved(reference: Reference, sample: Sample, usual: tuple[Named, ...], seed: int, steps: float = 1.0) -> tuple[Named, ...] | None:
-    """The outputs when every float that goes in is moved by so many of its own rounding errors; None where the reference then raises.
+def run_with_perturbed_inputs(
+    reference: Reference, sample: Sample, usual_outputs: tuple[NamedTensor, ...], seed: int, epsilons: float = 1.0
+) -> tuple[NamedTensor, ...] | None:
+    """Run the reference with every float input changed by `epsilons` machine epsilons in either direction; None if it raises.
 
-    Inputs coarser than the outputs stay: no rounding inside is as large as a step of theirs.
+    Inputs with a coarser dtype than the outputs stay unchanged: no internal rounding is as large as one of their steps.
     """
     finest = min(
-        (torch.finfo(tensor.dtype).eps for _, tensor in usual if tensor.is_floating_point()), default=torch.finfo(torch.float32).eps
+        (torch.finfo(tensor.dtype).eps for _, tensor in usual_outputs if tensor.is_floating_point()), default=torch.finfo(torch.float32).eps
     )
     floats = [tensor for _, tensor in sample.inputs + sample.params if tensor.is_floating_point()]
-    held = [tensor for tensor in floats if torch.finfo(tensor.dtype).eps <= finest]
-    kept = [tensor.data for tensor in held]
-    chance = torch.Generator().manual_seed(seed)
+    perturbed = [tensor for tensor in floats if torch.finfo(tensor.dtype).eps <= finest]
+    original_data = [tensor.data for tensor in perturbed]
+    generator = torch.Generator().manual_seed(seed)
     try:
-        for tensor in held:
-            factor = 1 + steps * torch.finfo(tensor.dtype).eps
-            signs = torch.rand(tensor.shape, generator=chance) < 0.5
-            tensor.data = torch.where(signs, tensor.data * factor, tensor.data / factor)  # an expanded tensor cannot be written into
+        for tensor in perturbed:
+            factor = 1 + epsilons * torch.finfo(tensor.dtype).eps
+            signs = torch.rand(tensor.shape, generator=generator) < 0.5
+            tensor.data = torch.where(
+                signs, tensor.data * factor, tensor.data / factor
+            )  # replace instead of writing: an expanded tensor cannot be written
         return reference.run(sample)
     except UserError:
         return None
     finally:
-        for tensor, before in zip(held, kept):
+        for tensor, before in zip(perturbed, original_data):
             tensor.data = before

@@ -1,4 +1,4 @@
-"""What one size of a task looks like; sizes too large to run for the asking are followed in shapes only."""
+"""Measures one size of a task: signature, work, finiteness. For large sizes it computes shapes only."""
 
 from __future__ import annotations
 
@@ -9,65 +9,66 @@ import torch
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Work
-from evokernel.reference.module import Named, Reference
-from evokernel.reference.signature import signature
-from evokernel.reference.work import counted
+from evokernel.reference.module import NamedTensor, Reference
+from evokernel.reference.signature import make_signature
+from evokernel.reference.work import count_work
 
-BYTES = 1 << 26
-FLOPS = 1 << 32
-"""Beyond either, a task is not run just to be described."""
+MAX_BYTES = 1 << 26
+MAX_FLOPS = 1 << 32
+"""Above either, describing a task does not run it."""
 
 
-class Measure(NamedTuple):
-    """A size of a task."""
+class SizeMeasurement(NamedTuple):
+    """Signature and work of a task at one size."""
 
     signature: Signature
     work: Work
     finite: bool | None
-    """Whether all outputs are; None when only shapes were followed."""
+    """Whether all outputs are finite; None if only shapes were computed."""
 
 
-class Glimpse(NamedTuple):
-    """A size of a task without its work, which takes longer to count than small sizes take to run."""
+class SizeProbe(NamedTuple):
+    """Signature of a task at one size, without its work: counting work takes longer than running a small size."""
 
     signature: Signature
     finite: bool | None
+    """Whether all outputs are finite; None if only shapes were computed."""
 
 
-def measure(source: str, name: str, overrides: Mapping[str, int]) -> Measure:
-    """Runs the reference at a size when its shapes say that it will not take long."""
-    imagined = imagine(source, name, overrides)
-    if imagined is not None and (imagined.work.bytes > BYTES or imagined.work.flops > FLOPS):
-        return imagined
-    return run(source, name, overrides, real=True)
+def measure_size(source: str, name: str, overrides: Mapping[str, int]) -> SizeMeasurement:
+    """Measure a size by running the reference, or from shapes only if it is large."""
+    shapes_only = measure_shapes(source, name, overrides)
+    if shapes_only is not None and (shapes_only.work.bytes > MAX_BYTES or shapes_only.work.flops > MAX_FLOPS):
+        return shapes_only
+    return run_and_measure(source, name, overrides, with_values=True)
 
 
-def imagine(source: str, name: str, overrides: Mapping[str, int]) -> Measure | None:
-    """Follows shapes without values; None when the reference needs values, or does not work."""
+def measure_shapes(source: str, name: str, overrides: Mapping[str, int]) -> SizeMeasurement | None:
+    """Measure a size from shapes without values; None if the reference needs values or raises."""
     try:
         with torch.device("meta"):
-            return run(source, name, overrides, real=False)
+            return run_and_measure(source, name, overrides, with_values=False)
     except UserError:
         return None
 
 
-def run(source: str, name: str, overrides: Mapping[str, int], *, real: bool) -> Measure:
-    """One call of the reference and what it shows."""
+def run_and_measure(source: str, name: str, overrides: Mapping[str, int], *, with_values: bool) -> SizeMeasurement:
+    """Call the reference once and count its work."""
     reference = Reference(source, name, overrides)
     sample = reference.sample(0)
-    work, outputs = counted(reference, sample)
-    return Measure(signature(sample, outputs), work, is_finite(outputs) if real else None)
+    work, outputs = count_work(reference, sample)
+    return SizeMeasurement(make_signature(sample, outputs), work, is_finite(outputs) if with_values else None)
 
 
-def glimpse(source: str, name: str, overrides: Mapping[str, int], *, real: bool) -> Glimpse:
-    """One call of the reference, in shapes only unless `real`."""
+def probe_size(source: str, name: str, overrides: Mapping[str, int], *, with_values: bool) -> SizeProbe:
+    """Call the reference once and return its signature; with shapes only unless `with_values`."""
     reference = Reference(source, name, overrides)
-    with torch.device("cpu" if real else "meta"):
+    with torch.device("cpu" if with_values else "meta"):
         sample = reference.sample(0)
         outputs = reference.run(sample)
-    return Glimpse(signature(sample, outputs), is_finite(outputs) if real else None)
+    return SizeProbe(make_signature(sample, outputs), is_finite(outputs) if with_values else None)
 
 
-def is_finite(outputs: tuple[Named, ...]) -> bool:
-    """Whether no output holds an infinity or NaN."""
+def is_finite(outputs: tuple[NamedTensor, ...]) -> bool:
+    """Return whether no output contains an infinity or NaN."""
     return all(bool(torch.isfinite(tensor).all()) for _, tensor in outputs)

@@ -1,4 +1,4 @@
-"""The reference as something to run: inputs from a seed, outputs from inputs, a zero-argument call for the clock."""
+"""Loads a task file as a runnable reference: draws inputs from a seed, computes outputs, and returns a call to time."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from evokernel.core.errors import UserError, is_out_of_memory
 from evokernel.core.protocols import Array
 from evokernel.core.records import ScalarArgument
 from evokernel.reference.arrays import dtype_name, to_array
-from evokernel.reference.constants import constants, replace
-from evokernel.reference.names import Names, output_names
+from evokernel.reference.constants import find_constants, replace_constants
+from evokernel.reference.names import NameAllocator, output_names
 
-warnings.filterwarnings("ignore", message="mkldnn_matmul failed")  # torch then takes another way, with a screenful about it
+warnings.filterwarnings("ignore", message="mkldnn_matmul failed")  # torch then falls back to another implementation after a long warning
 
-CHANCE = threading.Lock()
-"""The generators that tasks draw from are global to the process: one sample at a time."""
-NOBODY = nullcontext()
+RANDOM_STATE_LOCK = threading.Lock()
+"""Tasks draw from the global random generators of the process, so only one thread may draw at a time."""
+NO_CONTEXT = nullcontext()
 
 
-class Named(NamedTuple):
-    """A tensor under the name the kernel knows it by."""
+class NamedTensor(NamedTuple):
+    """A tensor with its name in the kernel's signature."""
 
     name: str
     tensor: torch.Tensor
@@ -43,24 +43,24 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One module with one set of inputs, all from one seed."""
+    """One module with one set of inputs, all drawn from one seed."""
 
     seed: int
     module: torch.nn.Module
     args: tuple[object, ...]
-    """What `forward` is called with."""
-    inputs: tuple[Named, ...]
-    params: tuple[Named, ...]
-    """Parameters, then buffers, then tensors the module merely holds."""
+    """Arguments of `forward`."""
+    inputs: tuple[NamedTensor, ...]
+    params: tuple[NamedTensor, ...]
+    """Parameters, then buffers, then tensors in plain attributes of the module."""
     scalars: tuple[ScalarArgument, ...]
 
-    def arrays(self) -> tuple[Array, ...]:
-        """Inputs, then parameters and buffers, as the kernel gets them: row-major, in the signature's order."""
+    def to_arrays(self) -> tuple[Array, ...]:
+        """Return inputs, then parameters and buffers, as the kernel receives them: row-major, in the order of the signature."""
         return tuple(to_array(name, tensor) for name, tensor in self.inputs + self.params)
 
 
-class blame:
-    """Turns whatever the user's own task file raises into one line that names the file, the line and what to fix."""
+class TaskFileErrors:
+    """Context manager that turns exceptions of a task file into one-line UserErrors with file, line and fix."""
 
     def __init__(self, file: str, doing: str) -> None:
         self.file, self.doing = file, doing
@@ -78,85 +78,91 @@ class blame:
         if isinstance(error, SyntaxError):
             line = error.lineno
         first = (str(error).strip().splitlines() or [""])[0][:300]
-        said = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        problem = f"{type(error).__name__}: {first}" if first else type(error).__name__
         at = f", line {line}" if line else ""
-        mend = f"pip install {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else "fix the task file"
+        fix = f"pip install {error.name}" if isinstance(error, ModuleNotFoundError) and error.name else "fix the task file"
         if is_out_of_memory(error):
-            mend = "memory is out: give it smaller sizes, or a machine with more"
-        raise UserError(f"task file {self.file}{at}: {self.doing} raised {said}; {mend}") from error
+            fix = "out of memory, use smaller sizes or a machine with more memory"
+        raise UserError(f"task file {self.file}{at}: {self.doing} raised {problem}; {fix}") from error
 
 
 class Reference:
-    """A task's module with some of its integer constants replaced. Trusted code: it runs in this process.
+    """A task's module, optionally with other values for its integer constants. It is trusted code and runs in this process.
 
-    `sample(seed)` draws module and inputs anew; equal seeds give equal samples, other seeds the same shapes.
+    `sample(seed)` draws a module and inputs; equal seeds give equal samples, other seeds give other values of the same shapes.
     """
 
     def __init__(self, source: str, name: str = "task.py", overrides: Mapping[str, int] | None = None) -> None:
         self.name = name
-        with blame(name, "reading it"):
+        with TaskFileErrors(name, "reading it"):
             tree = ast.parse(source, name)
-        self.constants = constants(tree)
+        self.constants = find_constants(tree)
         for key, value in (overrides or {}).items():
             if key not in self.constants:
-                there = ", ".join(self.constants) or "none"
-                raise UserError(f"task file {name}: '{key}' is no integer constant of the module; it has: {there}")
+                available = ", ".join(self.constants) or "none"
+                raise UserError(f"task file {name}: '{key}' is not an integer constant of the module; its constants: {available}")
             self.constants[key] = value
-        replace(tree, overrides or {})
-        with blame(name, "loading it"):
-            self.namespace = execute(tree, source, name)
-        for needed, shape in (("Model", "class Model(nn.Module)"), ("get_inputs", "def get_inputs()")):
-            if not callable(self.namespace.get(needed)):
-                raise UserError(f"task file {name}: it defines no {needed}; add `{shape}`")
+        replace_constants(tree, overrides or {})
+        with TaskFileErrors(name, "loading it"):
+            self.namespace = execute_task_file(tree, source, name)
+        for required_name, shape in (("Model", "class Model(nn.Module)"), ("get_inputs", "def get_inputs()")):
+            if not callable(self.namespace.get(required_name)):
+                raise UserError(f"task file {name} does not define {required_name}; add `{shape}`")
         if not (isinstance(self.namespace["Model"], type) and issubclass(self.namespace["Model"], torch.nn.Module)):
-            raise UserError(f"task file {name}: Model is no torch.nn.Module; write `class Model(nn.Module)`")
+            raise UserError(f"task file {name}: Model is not a torch.nn.Module; write `class Model(nn.Module)`")
         self._mutates: bool | None = None
 
     def sample(self, seed: int, module: torch.nn.Module | None = None) -> Sample:
-        """Module, unless one is given, and inputs drawn from a seed; the caller's random state stays as it was."""
-        with CHANCE, own_chance(seed):
-            init = self.initial()
+        """Draw a module (unless one is given) and inputs from a seed; restores the caller's random state."""
+        with RANDOM_STATE_LOCK, SeededRandom(seed):
+            init = self.init_arguments()
             if module is None:
-                with blame(self.name, "Model(...)"):
+                with TaskFileErrors(self.name, "Model(...)"):
                     module = self.namespace["Model"](*init).eval()
-            args = self._arguments("get_inputs")
-        names = Names()
-        inputs: list[Named] = []
+            args = self._call_task_function("get_inputs")
+        names = NameAllocator()
+        inputs: list[NamedTensor] = []
         scalars: list[ScalarArgument] = []
-        given = named_leaves(module.forward, args)
-        for label, leaf in given:
+        forward_arguments = flatten_arguments(module.forward, args)
+        for label, leaf in forward_arguments:
             if isinstance(leaf, torch.Tensor):
-                inputs.append(self._named(names, label, leaf))
-        params = tuple(self._named(names, label, tensor) for label, tensor in held_tensors(module))
-        for label, leaf in given + named_leaves(module.__init__, init):
+                inputs.append(self._name_tensor(names, label, leaf))
+        params = tuple(self._name_tensor(names, label, tensor) for label, tensor in module_tensors(module))
+        for label, leaf in forward_arguments + flatten_arguments(module.__init__, init):
             kind = "bool" if isinstance(leaf, bool) else "int" if isinstance(leaf, int) else "float"
             if isinstance(leaf, bool | int | float):
-                scalars.append(ScalarArgument.model_validate({"name": names.take(label), "kind": kind, "value": leaf}))
+                scalars.append(ScalarArgument.model_validate({"name": names.allocate(label), "kind": kind, "value": leaf}))
         return Sample(seed, module, args, tuple(inputs), params, tuple(scalars))
 
-    def run(self, sample: Sample, seed: int | None = None, watch: AbstractContextManager[Any] = NOBODY) -> tuple[Named, ...]:
-        """The outputs, row-major and independent of the sample, which is left as it was.
+    def run(self, sample: Sample, seed: int | None = None, context: AbstractContextManager[Any] = NO_CONTEXT) -> tuple[NamedTensor, ...]:
+        """Compute the outputs: row-major, not sharing memory with the sample, which stays unchanged.
 
-        `seed` is for references that draw random numbers while they compute; the sample's own unless given. `watch` is around the call.
+        `seed` is for references that draw random numbers in `forward`; default: the sample's seed. `context` is active during the call.
         """
-        held = [tensor for _, tensor in sample.inputs + sample.params]
-        before = [(tensor, tensor._version) for tensor in held]
-        saved = [] if self._mutates is False else [tensor.detach().clone() for tensor in held]
-        with CHANCE, own_chance(sample.seed if seed is None else seed), torch.no_grad(), blame(self.name, "Model.forward"), watch:
+        tensors = [tensor for _, tensor in sample.inputs + sample.params]
+        before = [(tensor, tensor._version) for tensor in tensors]
+        copies = [] if self._mutates is False else [tensor.detach().clone() for tensor in tensors]
+        with (
+            RANDOM_STATE_LOCK,
+            SeededRandom(sample.seed if seed is None else seed),
+            torch.no_grad(),
+            TaskFileErrors(self.name, "Model.forward"),
+            context,
+        ):
             result = sample.module(*sample.args)
-        outputs = tuple(self.outputs(result, held))
-        changed = [tensor._version != version for tensor, version in before]
+        outputs = tuple(self.name_outputs(result, tensors))
+        was_written = [tensor._version != version for tensor, version in before]
         with torch.no_grad():
-            for tensor, copy, dirty in zip(held, saved, changed):
+            for tensor, copy, dirty in zip(tensors, copies, was_written):
                 if dirty:
                     tensor.copy_(copy)
-        self._mutates = any(changed)
+        self._mutates = any(was_written)
         return outputs
 
-    def baseline(self, sample: Sample, module: Callable[..., object] | None = None) -> Callable[[], object]:
-        """A call of the reference for the clock; `module` may be a compiled `sample.module`.
+    def baseline_call(self, sample: Sample, module: Callable[..., object] | None = None) -> Callable[[], object]:
+        """Return a call of the reference to time; `module` may be a compiled `sample.module`.
 
-        A reference that writes into its inputs works on fresh copies each time, as a kernel has to leave its inputs alone too.
+        A reference that writes into its inputs receives fresh copies each time, because a kernel must not change its inputs either.
         """
         if self._mutates is None:
             self.run(sample)
@@ -164,51 +170,51 @@ class Reference:
 
         def once() -> object:
             with torch.no_grad():
-                return call(*(copied(args) if mutates else args))
+                return call(*(copy_tensors(args) if mutates else args))
 
         return once
 
-    def initial(self) -> tuple[Any, ...]:
-        """What the module is made with."""
-        return self._arguments("get_init_inputs") if "get_init_inputs" in self.namespace else ()
+    def init_arguments(self) -> tuple[Any, ...]:
+        """Return the constructor arguments of the module."""
+        return self._call_task_function("get_init_inputs") if "get_init_inputs" in self.namespace else ()
 
-    def _arguments(self, function: str) -> tuple[Any, ...]:
-        with blame(self.name, f"{function}()"):
+    def _call_task_function(self, function: str) -> tuple[Any, ...]:
+        with TaskFileErrors(self.name, f"{function}()"):
             values = self.namespace[function]()
         if not isinstance(values, list | tuple):
             raise UserError(f"task file {self.name}: {function}() returned a {type(values).__name__}; return a list of arguments")
         return tuple(values)
 
-    def _named(self, names: Names, label: str, tensor: torch.Tensor) -> Named:
+    def _name_tensor(self, names: NameAllocator, label: str, tensor: torch.Tensor) -> NamedTensor:
         try:
             dtype_name(tensor)
         except UserError as error:
             raise UserError(f"task file {self.name}: '{label}': {error}") from error
-        return Named(names.take(label), tensor)
+        return NamedTensor(names.allocate(label), tensor)
 
-    def outputs(self, result: object, held: list[torch.Tensor]) -> Iterator[Named]:
-        """What forward returned, under the names a kernel knows; a copy of what belongs to the sample."""
-        owned = {tensor.untyped_storage()._cdata for tensor in held}
-        found = [leaf for _, leaf in leaves("out", result) if leaf is not None]
-        if not found:
+    def name_outputs(self, result: object, sample_tensors: list[torch.Tensor]) -> Iterator[NamedTensor]:
+        """Yield the tensors that `forward` returned, with their names in the signature; copies those that share memory with the sample."""
+        sample_storages = {tensor.untyped_storage()._cdata for tensor in sample_tensors}
+        output_leaves = [leaf for _, leaf in flatten_value("out", result) if leaf is not None]
+        if not output_leaves:
             raise UserError(f"task file {self.name}: Model.forward returned nothing; return a tensor, or a tuple of tensors")
-        for name, leaf in zip(output_names(len(found)), found):
+        for name, leaf in zip(output_names(len(output_leaves)), output_leaves):
             if not isinstance(leaf, torch.Tensor):
                 raise UserError(f"task file {self.name}: Model.forward returned a {type(leaf).__name__}; return tensors")
-            self._named(Names(), name, leaf)
+            self._name_tensor(NameAllocator(), name, leaf)
             plain = leaf.detach().contiguous()
-            yield Named(name, plain.clone() if plain.untyped_storage()._cdata in owned else plain)
+            yield NamedTensor(name, plain.clone() if plain.untyped_storage()._cdata in sample_storages else plain)
 
 
-class own_chance:
-    """Seeds torch, numpy and random for a while, then puts their states back."""
+class SeededRandom:
+    """Context manager that seeds torch, numpy and random, and restores their states afterwards."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def __enter__(self) -> None:
         self.before = torch.random.get_rng_state(), np.random.get_state(), random.getstate()
-        torch.default_generator.manual_seed(self.seed)  # torch.manual_seed does the same after loading the compiler, a second per process
+        torch.default_generator.manual_seed(self.seed)  # torch.manual_seed would also load the compiler, which takes a second per process
         np.random.seed(self.seed % 2**32)
         random.seed(self.seed)
 
@@ -218,13 +224,13 @@ class own_chance:
         random.setstate(self.before[2])
 
 
-def execute(tree: ast.Module, source: str, name: str) -> dict[str, Any]:
-    """Runs the task file in a namespace of its own; tracebacks and compilers that ask for its lines find them."""
+def execute_task_file(tree: ast.Module, source: str, name: str) -> dict[str, Any]:
+    """Execute a task file in a new namespace; registers its source lines for tracebacks and compilers."""
     text = ast.unparse(tree)
     module = types.ModuleType(f"evokernel_task_{Path(name).stem}_{hashlib.sha256(text.encode()).hexdigest()[:12]}")
     module.__file__ = name
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    sys.modules[module.__name__] = module  # dataclasses and typing look a class's module up while it is being defined
+    sys.modules[module.__name__] = module  # dataclasses and typing look up the module of a class while it is being defined
     try:
         exec(compile(tree, name, "exec"), module.__dict__)
     finally:
@@ -232,8 +238,8 @@ def execute(tree: ast.Module, source: str, name: str) -> dict[str, Any]:
     return module.__dict__
 
 
-def named_leaves(function: Callable[..., object], values: tuple[object, ...]) -> list[tuple[str, object]]:
-    """Each argument under its parameter's name, nested ones taken apart as `name_0, name_1` or `name_key`."""
+def flatten_arguments(function: Callable[..., object], values: tuple[object, ...]) -> list[tuple[str, object]]:
+    """Return each argument with its parameter's name; nested values are flattened as `name_0`, `name_1` or `name_key`."""
     names: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -241,25 +247,25 @@ def named_leaves(function: Callable[..., object], values: tuple[object, ...]) ->
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     names += [f"arg_{i}" for i in range(len(names), len(values))]
-    return [leaf for name, value in zip(names, values) for leaf in leaves(name, value)]
+    return [leaf for name, value in zip(names, values) for leaf in flatten_value(name, value)]
 
 
-def leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """What lists, tuples and dictionaries hold, in order."""
+def flatten_value(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield the leaves of nested lists, tuples and dictionaries in order, with their names."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from leaves(f"{name}_{key}", item)
+            yield from flatten_value(f"{name}_{key}", item)
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
-            yield from leaves(f"{name}_{i}", item)
+            yield from flatten_value(f"{name}_{i}", item)
     else:
         yield name, value
 
 
-def held_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters, then buffers, then tensors kept as plain attributes: the kernel can know none of them otherwise.
+def module_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield parameters, then buffers, then tensors in plain attributes: a kernel needs all of them as arguments.
 
-    How many batches a normalisation has seen is left out: only training asks for that.
+    The counter `num_batches_tracked` of normalisations is skipped, because only training uses it.
     """
     yield from module.named_parameters()
     yield from ((name, tensor) for name, tensor in module.named_buffers() if not name.endswith("num_batches_tracked"))
@@ -269,10 +275,10 @@ def held_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{prefix}.{key}".lstrip("."), value
 
 
-def copied(value: Any) -> Any:
-    """The same nest of arguments with fresh tensors."""
+def copy_tensors(value: Any) -> Any:
+    """Copy nested arguments; every tensor is cloned."""
     if isinstance(value, torch.Tensor):
         return value.clone()
     if isinstance(value, Mapping):
-        return {key: copied(item) for key, item in value.items()}
-    return tuple(copied(item) for item in value) if isinstance(value, list | tuple) else value
+        return {key: copy_tensors(item) for key, item in value.items()}
+    return tuple(copy_tensors(item) for item in value) if isinstance(value, list | tuple) else value

@@ -1,50 +1,58 @@
-"""A task at bench size with fewer rows: what one number of the output is made of stays as it is, and the machine can hold it."""
+"""Reduces the number of rows of a large task, so that a machine can run it; how each output element is computed stays the same."""
 
 from __future__ import annotations
 
 import ast
 
 from evokernel.core.records import Signature, Tensor
-from evokernel.reference.constants import constants
-from evokernel.reference.measure import imagine
+from evokernel.reference.constants import find_constants
+from evokernel.reference.measure import measure_shapes
 
-FLOPS, BYTES = 4e9, 1 << 27
-"""Beyond either, rows are left out as long as there are any."""
-MOST_FLOPS, MOST_BYTES = 1e11, 1 << 31
-"""Beyond either, a look at a task would take more than a minute, or more than its share of a machine."""
+PREFERRED_FLOPS, PREFERRED_BYTES = 4e9, 1 << 27
+"""Above either, the number of rows is halved as long as possible."""
+MAX_FLOPS, MAX_BYTES = 1e11, 1 << 31
+"""Above either, running the task would take more than a minute, or too much memory."""
 
 
-def narrowed(source: str, name: str, *, sums: bool = False) -> dict[str, int] | None:
-    """Overrides under which the reference can be looked at, none where bench itself can; None when it is too large even with few rows.
+def shrink_to_fit(source: str, name: str, *, allow_summed_rows: bool = False) -> dict[str, int] | None:
+    """Return overrides under which the reference can be run (empty: bench size); None if it is too large even with few rows.
 
-    Needs a reference whose shapes can be followed without values. `sums` leaves out rows that are added up as well, as those of a loss.
+    The shapes of the reference must be computable without values. `allow_summed_rows` also reduces rows that are summed, as in a loss.
     """
     now: dict[str, int] = {}
-    here = imagine(source, name, now)
+    here = measure_shapes(source, name, now)
     if here is None:
-        return {}  # it was run to be described, so it can be run
-    keys = constants(ast.parse(source))
-    while here.work.peak_bytes > BYTES or here.work.flops > FLOPS:
+        return {}  # describing the task ran it, so it can be run
+    keys = find_constants(ast.parse(source))
+    while here.work.peak_bytes > PREFERRED_BYTES or here.work.flops > PREFERRED_FLOPS:
         for key, value in sorted({**keys, **now}.items(), key=lambda item: -item[1]):
             fewer = {**now, key: max(1, value // 2)}
-            there = imagine(source, name, fewer) if value > 1 else None
-            if there is not None and fewer_rows(here.signature, there.signature, sums=sums):
+            there = measure_shapes(source, name, fewer) if value > 1 else None
+            if there is not None and differ_in_rows_only(here.signature, there.signature, allow_summed_rows=allow_summed_rows):
                 now, here = fewer, there
                 break
         else:
             break
-    return now if here.work.peak_bytes <= MOST_BYTES and here.work.flops <= MOST_FLOPS else None
+    return now if here.work.peak_bytes <= MAX_BYTES and here.work.flops <= MAX_FLOPS else None
 
 
-def fewer_rows(some: Signature, others: Signature, *, sums: bool) -> bool:
-    """Whether inputs and outputs differ in their first axis alone, every output does unless `sums`, and parameters not at all."""
-    given, taken = (*some.inputs, *some.outputs), (*others.inputs, *others.outputs)
-    shapes = [tensor.shape for tensor in some.params] == [tensor.shape for tensor in others.params]
-    if not sums and any(a.shape == b.shape for a, b in zip(some.outputs, others.outputs)):
+def differ_in_rows_only(first: Signature, second: Signature, *, allow_summed_rows: bool) -> bool:
+    """Return whether inputs and outputs differ only in their first axis, and parameters do not differ.
+
+    Every output must differ unless `allow_summed_rows`.
+    """
+    first_tensors, second_tensors = (*first.inputs, *first.outputs), (*second.inputs, *second.outputs)
+    shapes = [tensor.shape for tensor in first.params] == [tensor.shape for tensor in second.params]
+    if not allow_summed_rows and any(a.shape == b.shape for a, b in zip(first.outputs, second.outputs)):
         return False
-    return shapes and len(given) == len(taken) and given != taken and all(same_rows(a, b) for a, b in zip(given, taken))
+    return (
+        shapes
+        and len(first_tensors) == len(second_tensors)
+        and first_tensors != second_tensors
+        and all(equal_except_rows(a, b) for a, b in zip(first_tensors, second_tensors))
+    )
 
 
-def same_rows(one: Tensor, other: Tensor) -> bool:
-    """Whether two shapes are alike but for the number of rows."""
-    return len(one.shape) == len(other.shape) and one.shape[1:] == other.shape[1:]
+def equal_except_rows(first: Tensor, second: Tensor) -> bool:
+    """Return whether two shapes are equal except for the first axis."""
+    return len(first.shape) == len(second.shape) and first.shape[1:] == second.shape[1:]

@@ -1,4 +1,4 @@
-"""What a kernel is called with, read off one sample and its outputs."""
+"""Derives the signature of a kernel from one sample and its outputs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from collections.abc import Iterable
 
 from evokernel.core.records import Signature, Tensor
 from evokernel.reference.arrays import dtype_name
-from evokernel.reference.module import Named, Sample
+from evokernel.reference.module import NamedTensor, Sample
 
 
-def signature(sample: Sample, outputs: Iterable[Named]) -> Signature:
-    """Inputs, parameters and buffers, scalars, outputs: names, dtypes and shapes at the sample's size."""
-    return Signature(inputs=tensors(sample.inputs), params=tensors(sample.params), scalars=sample.scalars, outputs=tensors(outputs))
+def make_signature(sample: Sample, outputs: Iterable[NamedTensor]) -> Signature:
+    """Return names, dtypes and shapes of inputs, parameters, buffers, scalars and outputs at the sample's size."""
+    return Signature(
+        inputs=describe_tensors(sample.inputs),
+        params=describe_tensors(sample.params),
+        scalars=sample.scalars,
+        outputs=describe_tensors(outputs),
+    )
 
 
-def tensors(named: Iterable[Named]) -> tuple[Tensor, ...]:
-    """Records of tensors, without their values."""
+def describe_tensors(named: Iterable[NamedTensor]) -> tuple[Tensor, ...]:
+    """Return name, dtype and shape of each tensor."""
     return tuple(Tensor(name=name, dtype=dtype_name(tensor), shape=tuple(tensor.shape)) for name, tensor in named)

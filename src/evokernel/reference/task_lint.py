@@ -1,4 +1,4 @@
-"""What is wrong with a task: what passes without computing, what differs from run to run, what is never put to the test."""
+"""Lint checks of one task at one size: trivial kernels that pass, unused tensors, nondeterminism, non-finite outputs."""
 
 from __future__ import annotations
 
@@ -8,51 +8,58 @@ from typing import Literal, NamedTuple
 import torch
 
 from evokernel.core.records import Task
-from evokernel.reference.degenerate_solutions import PAPER, Tolerance, constants_held, draws, idle, shortcuts
-from evokernel.reference.module import Named, Reference, Sample
+from evokernel.reference.degenerate_solutions import (
+    PAPER_TOLERANCE,
+    Tolerance,
+    draw_samples,
+    find_constant_parameters,
+    find_trivial_solutions,
+    find_unused_tensors,
+)
+from evokernel.reference.module import NamedTensor, Reference, Sample
 
-Kind = Literal["vacuous", "idle", "untried", "random", "unsteady", "non-finite"]
+FindingKind = Literal["vacuous", "unused", "constant-parameter", "random", "nondeterministic", "non-finite"]
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong."""
+    """One problem of a task."""
 
-    kind: Kind
-    what: str
+    kind: FindingKind
+    description: str
     protocol: str = ""
-    """At whose tolerance; empty where that makes no difference."""
+    """Protocol whose tolerance was applied; empty if the tolerance does not matter."""
 
 
-def audit(task: Task, overrides: Mapping[str, int], *, thorough: bool = True, seed: int = 0) -> list[Finding]:
-    """Looks at a task at one size, with three sets of inputs for one set of parameters.
+def lint_task(task: Task, overrides: Mapping[str, int], *, thorough: bool = True, seed: int = 0) -> list[Finding]:
+    """Check a task at one size, with three sets of inputs for one set of parameters.
 
-    `thorough` also asks of each tensor whether it could be left out, which takes a run or more for each.
+    `thorough` also checks for each tensor whether a kernel could ignore it, which takes one run or more per tensor.
     """
     reference = Reference(task.source, task.id, overrides)
-    samples = draws(reference, seed)
+    samples = draw_samples(reference, seed)
     outputs = [reference.run(sample) for sample in samples]
-    tolerances = {"strict": Tolerance(task.atol, task.rtol), "paper": PAPER}
-    empty = {protocol: shortcuts(samples, outputs, tolerance) for protocol, tolerance in tolerances.items()}
-    asked = {protocol: tolerance for protocol, tolerance in tolerances.items() if thorough and not empty[protocol]}
+    tolerances = {"strict": Tolerance(task.atol, task.rtol), "paper": PAPER_TOLERANCE}
+    empty = {protocol: find_trivial_solutions(samples, outputs, tolerance) for protocol, tolerance in tolerances.items()}
+    tolerances_to_check = {protocol: tolerance for protocol, tolerance in tolerances.items() if thorough and not empty[protocol]}
     return [
-        *steadiness(reference, samples[0], outputs[0]),
-        *(Finding("untried", name) for name in constants_held(samples[0])),
-        *(Finding("vacuous", what, protocol) for protocol, found in empty.items() for what in found),
-        *(Finding("idle", name, protocol) for protocol, name in idle(reference, samples, outputs, asked)),
+        *check_determinism(reference, samples[0], outputs[0]),
+        *(Finding("constant-parameter", name) for name in find_constant_parameters(samples[0])),
+        *(Finding("vacuous", what, protocol) for protocol, solutions in empty.items() for what in solutions),
+        *(Finding("unused", name, protocol) for protocol, name in find_unused_tensors(reference, samples, outputs, tolerances_to_check)),
     ]
 
 
-def steadiness(reference: Reference, sample: Sample, outputs: tuple[Named, ...]) -> Iterator[Finding]:
-    """Whether equal inputs give equal outputs, and finite ones."""
-    if differ(outputs, reference.run(sample, seed=sample.seed + 1)):
-        if differ(outputs, reference.run(sample)):
-            yield Finding("unsteady", "equal inputs give other outputs when run again")
+def check_determinism(reference: Reference, sample: Sample, outputs: tuple[NamedTensor, ...]) -> Iterator[Finding]:
+    """Yield a finding if equal inputs give different outputs, or if outputs are not finite."""
+    if outputs_differ(outputs, reference.run(sample, seed=sample.seed + 1)):
+        if outputs_differ(outputs, reference.run(sample)):
+            yield Finding("nondeterministic", "a second run with equal inputs gives different outputs")
         else:
-            yield Finding("random", "forward draws random numbers of its own")
+            yield Finding("random", "forward draws random numbers")
     if not all(bool(x.tensor.isfinite().all()) for x in outputs):
-        yield Finding("non-finite", "outputs hold NaN or infinities")
+        yield Finding("non-finite", "outputs contain NaN or infinities")
 
 
-def differ(some: tuple[Named, ...], others: tuple[Named, ...]) -> bool:
-    """Whether any bit does, NaN aside."""
-    return any(not torch.equal(a.tensor.nan_to_num(), b.tensor.nan_to_num()) for a, b in zip(some, others))
+def outputs_differ(first: tuple[NamedTensor, ...], second: tuple[NamedTensor, ...]) -> bool:
+    """Return whether any output bit differs, except NaNs."""
+    return any(not torch.equal(a.tensor.nan_to_num(), b.tensor.nan_to_num()) for a, b in zip(first, second))

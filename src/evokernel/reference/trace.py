@@ -1,4 +1,4 @@
-"""Traces a reference with torch.fx at several sizes and lays the traces over each other."""
+"""Traces a reference with torch.fx at several sizes and merges the traces into one program."""
 
 from __future__ import annotations
 
@@ -15,170 +15,175 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import DTYPES
-from evokernel.reference.constants import constants
-from evokernel.reference.module import Reference, Sample, blame
-from evokernel.reference.program import Argument, Program, Ref, Step, Varied
+from evokernel.reference.constants import find_constants
+from evokernel.reference.module import Reference, Sample, TaskFileErrors
+from evokernel.reference.program import Argument, Program, SizeDependent, Step, ValueRef
 
-MOST_SIZES = 18
-DROPPED = ("device", "layout", "memory_format", "pin_memory", "generator", "implicit")
-"""Settings that say nothing about what is computed."""
+MAX_SIZES = 18
+IGNORED_SETTINGS = ("device", "layout", "memory_format", "pin_memory", "generator", "implicit")
+"""Keyword arguments that do not influence the result."""
 
 
-def trace(source: str, name: str, small: Mapping[str, int]) -> Program:
-    """The program of a reference: at its own size, at the checking size, and with the constants that can differ changed one by one.
+def trace_program(source: str, name: str, small: Mapping[str, int]) -> Program:
+    """Trace a reference at its own size, at the checking size, and with each variable constant changed separately.
 
-    A size the reference cannot do is left out. Held-out sizes are not for writers of kernels, and are not traced.
+    Sizes at which the reference raises are skipped. Held-out sizes are never traced, because generators must not know them.
     """
     try:
-        found = [at_size(source, name, {})]
+        programs = [trace_at_size(source, name, {})]
     except UserError as error:
-        return Program(gap=f"a forward that cannot be traced ({error})")
-    for overrides in sizes(source, small):
+        return Program(unsupported_reason=f"a forward method that cannot be traced ({error})")
+    for overrides in sizes_to_trace(source, small):
         try:
-            other = at_size(source, name, overrides)
+            other = trace_at_size(source, name, overrides)
         except UserError:
             continue
-        if outline(other) != outline(found[0]):
-            return Program(gap="steps that depend on the size")
-        found.append(other)
+        if program_structure(other) != program_structure(programs[0]):
+            return Program(unsupported_reason="steps that depend on the size")
+        programs.append(other)
     try:
-        return laid_over(found)
+        return merge_programs(programs)
     except UserError as error:
-        return Program(gap=str(error))
+        return Program(unsupported_reason=str(error))
 
 
-def sizes(source: str, small: Mapping[str, int]) -> list[dict[str, int]]:
-    """The checking size, then each of its constants doubled and increased by one, others as they were."""
-    known = constants(ast.parse(source))
-    checked = {key: value or known[key] for key, value in small.items() if key in known}
+def sizes_to_trace(source: str, small: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return the checking size, then variants of it with one constant doubled or increased by one."""
+    constants = find_constants(ast.parse(source))
+    checking_size = {key: value or constants[key] for key, value in small.items() if key in constants}
     alone = [
-        checked | {key: changed} for one in (False, True) for key, value in checked.items() for changed in [value + 1 if one else 2 * value]
+        checking_size | {key: new_value}
+        for one in (False, True)
+        for key, value in checking_size.items()
+        for new_value in [value + 1 if one else 2 * value]
     ]
-    return [checked, *alone][:MOST_SIZES] if checked else []
+    return [checking_size, *alone][:MAX_SIZES] if checking_size else []
 
 
-def at_size(source: str, name: str, overrides: Mapping[str, int]) -> Program:
-    """The program at one size, with plain numbers in it; values are looked at only where shapes do not do."""
+def trace_at_size(source: str, name: str, overrides: Mapping[str, int]) -> Program:
+    """Trace the program at one size, with plain numbers. It uses real values only if shapes do not suffice."""
     reference = Reference(source, name, overrides)
     try:
         with torch.device("meta"):
-            return followed(name, reference.sample(0), "real")
+            return trace_call(name, reference.sample(0), "real")
     except UserError:
-        return followed(name, reference.sample(0), "fake")
+        return trace_call(name, reference.sample(0), "fake")
 
 
-def followed(name: str, sample: Sample, mode: str) -> Program:
-    """One call of the module, operation by operation."""
-    held = [*sample.inputs, *sample.params]
+def trace_call(name: str, sample: Sample, mode: str) -> Program:
+    """Trace one call of the module, operation by operation."""
+    tensors_with_names = [*sample.inputs, *sample.params]
     flat, spec = tree_flatten(sample.args)
-    places = {id(tensor): i for i, (_, tensor) in enumerate(held)}
-    registered = dict([*sample.module.named_parameters(), *sample.module.named_buffers()])
+    places = {id(tensor): i for i, (_, tensor) in enumerate(tensors_with_names)}
+    registered_tensors = dict([*sample.module.named_parameters(), *sample.module.named_buffers()])
     plain = [(part, key, value) for part in sample.module.modules() for key, value in vars(part).items() if isinstance(value, torch.Tensor)]
 
     def call(*tensors: torch.Tensor) -> Any:
-        def taken(tensor: torch.Tensor) -> torch.Tensor:
+        def substitute(tensor: torch.Tensor) -> torch.Tensor:
             return tensors[places[id(tensor)]] if id(tensor) in places else tensor
 
         for part, key, value in plain:
-            setattr(part, key, taken(value))
-        args = tree_unflatten([taken(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in flat], spec)
-        return functional_call(sample.module, {key: taken(tensor) for key, tensor in registered.items()}, args)
+            setattr(part, key, substitute(value))
+        args = tree_unflatten([substitute(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in flat], spec)
+        return functional_call(sample.module, {key: substitute(tensor) for key, tensor in registered_tensors.items()}, args)
 
     try:
-        with blame(name, "Model.forward"), torch.no_grad():
-            graph = make_fx(call, tracing_mode=mode, pre_dispatch=True)(*(tensor for _, tensor in held))
+        with TaskFileErrors(name, "Model.forward"), torch.no_grad():
+            graph = make_fx(call, tracing_mode=mode, pre_dispatch=True)(*(tensor for _, tensor in tensors_with_names))
     finally:
         for part, key, value in plain:
             setattr(part, key, value)
-    return written(graph, sample)
+    return program_from_graph(graph, sample)
 
 
-def written(graph: fx.GraphModule, sample: Sample) -> Program:
-    """A graph as records; dead steps are left out."""
+def program_from_graph(graph: fx.GraphModule, sample: Sample) -> Program:
+    """Convert an fx graph to records, without dead steps."""
     graph.graph.eliminate_dead_code()
     names = [name for name, _ in (*sample.inputs, *sample.params)]
-    given: dict[fx.Node, Ref] = {}
+    refs: dict[fx.Node, ValueRef] = {}
     arguments: list[Argument] = []
     steps: list[Step] = []
-    outputs: tuple[Ref, ...] = ()
+    outputs: tuple[ValueRef, ...] = ()
     for node in graph.graph.nodes:
         if node.op == "placeholder":
-            arguments.append(Argument(name=names[len(arguments)], shape=tuple(node.meta["val"].shape), dtype=dtype_of(node.meta["val"])))
-            given[node] = Ref(name=arguments[-1].name)
+            arguments.append(
+                Argument(name=names[len(arguments)], shape=tuple(node.meta["val"].shape), dtype=dtype_name_of(node.meta["val"]))
+            )
+            refs[node] = ValueRef(name=arguments[-1].name)
         elif node.op == "call_function" and node.target is operator.getitem:
-            whole, part = node.args
-            given[node] = Ref(name=given[whole].name, part=part)
+            source, part = node.args
+            refs[node] = ValueRef(name=refs[source].name, result_index=part)
         elif node.op == "output":
             leaves = [leaf for leaf in tree_flatten(node.args[0])[0] if leaf is not None]
-            outputs = tuple(given[leaf] for leaf in leaves if isinstance(leaf, fx.Node))
+            outputs = tuple(refs[leaf] for leaf in leaves if isinstance(leaf, fx.Node))
         elif node.op == "call_function":
-            given[node] = Ref(name=f"v{len(steps)}")
-            steps.append(step(node, given))
+            refs[node] = ValueRef(name=f"v{len(steps)}")
+            steps.append(make_step(node, refs))
         else:
-            raise UserError(f"a tensor the module makes for itself ({node.target})")
+            raise UserError(f"a tensor that the module creates itself ({node.target})")
     scalars = {number.name: plain_number(number.kind, number.value) for number in sample.scalars}
     return Program(arguments=tuple(arguments), scalars=scalars, steps=tuple(steps), outputs=outputs, sizes=1)
 
 
-def step(node: fx.Node, given: Mapping[fx.Node, Ref]) -> Step:
-    """One operation with its arguments."""
+def make_step(node: fx.Node, refs: Mapping[fx.Node, ValueRef]) -> Step:
+    """Convert one graph node to a step."""
     results = [value for value in tree_flatten(node.meta.get("val"))[0] if isinstance(value, torch.Tensor)]
     if len(results) == 0:
-        raise UserError(f"{node.target} gives no tensor")
+        raise UserError(f"{node.target}, which returns no tensor")
     if not all(isinstance(n, int) for result in results for n in result.shape):
-        raise UserError(f"{node.target} gives as many elements as the data say")
+        raise UserError(f"{node.target}, whose output size depends on the data")
     return Step(
-        name=given[node].name,
+        name=refs[node].name,
         op=str(node.target),
-        args=tuple(value_of(arg, given) for arg in node.args),
-        settings={key: value_of(arg, given) for key, arg in node.kwargs.items() if key not in DROPPED},
+        args=tuple(convert_argument(arg, refs) for arg in node.args),
+        settings={key: convert_argument(arg, refs) for key, arg in node.kwargs.items() if key not in IGNORED_SETTINGS},
         shapes=tuple(tuple(result.shape) for result in results),
-        dtypes=tuple(dtype_of(result) for result in results),
+        dtypes=tuple(dtype_name_of(result) for result in results),
     )
 
 
-def value_of(arg: Any, given: Mapping[fx.Node, Ref]) -> Any:
-    """An argument of an operation."""
+def convert_argument(arg: Any, refs: Mapping[fx.Node, ValueRef]) -> Any:
+    """Convert an argument of a graph node."""
     if isinstance(arg, fx.Node):
-        return given[arg]
+        return refs[arg]
     if isinstance(arg, torch.dtype):
         return DTYPES.get(arg, str(arg))
     if isinstance(arg, list | tuple):
-        return tuple(value_of(item, given) for item in arg)
+        return tuple(convert_argument(item, refs) for item in arg)
     return arg if arg is None or isinstance(arg, bool | int | float | str) else str(arg)
 
 
-def dtype_of(tensor: torch.Tensor) -> str:
-    """As signatures spell it; others as torch does."""
+def dtype_name_of(tensor: torch.Tensor) -> str:
+    """Return the dtype name as in signatures; torch's name for other dtypes."""
     return DTYPES.get(tensor.dtype, str(tensor.dtype))
 
 
 def plain_number(kind: str, value: float) -> bool | int | float:
-    """A scalar argument as Python would write it."""
+    """Convert the value of a scalar argument to its Python type."""
     return bool(value) if kind == "bool" else int(value) if kind == "int" else value
 
 
-def outline(program: Program) -> list[object]:
-    """What must not change with the size."""
+def program_structure(program: Program) -> list[object]:
+    """Return the parts of a program that must be equal at all sizes: operators, dtypes, ranks and outputs."""
     ranks = [[len(shape) for shape in one.shapes] for one in program.steps]
     return [[one.op for one in program.steps], [one.dtypes for one in program.steps], ranks, program.outputs]
 
 
-def laid_over(programs: Sequence[Program]) -> Program:
-    """One program, in which numbers that differ between the sizes stand with all their values."""
-    found = over([program.model_dump() for program in programs])
-    return Program.model_validate(found | {"sizes": len(programs)})
+def merge_programs(programs: Sequence[Program]) -> Program:
+    """Merge programs into one, in which numbers that differ become SizeDependent."""
+    merged = merge_values([program.model_dump() for program in programs])
+    return Program.model_validate(merged | {"sizes": len(programs)})
 
 
-def over(values: Sequence[Any]) -> Any:
-    """Equal structures, number by number."""
+def merge_values(values: Sequence[Any]) -> Any:
+    """Merge values of equal structure, number by number."""
     first = values[0]
     if isinstance(first, dict):
-        return {key: over([value[key] for value in values]) for key in first}
+        return {key: merge_values([value[key] for value in values]) for key in first}
     if isinstance(first, tuple) and len({len(value) for value in values}) == 1:
-        return tuple(over(list(items)) for items in zip(*values))
+        return tuple(merge_values(list(items)) for items in zip(*values))
     if all(value == first for value in values):
         return first
     if all(isinstance(value, int | float) for value in values):
-        return Varied(at=tuple(values)).model_dump()
-    raise UserError("a list or a word that depends on the size")
+        return SizeDependent(values=tuple(values)).model_dump()
+    raise UserError("a list or text that depends on the size")

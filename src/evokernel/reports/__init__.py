@@ -1,1 +1,1 @@
-"""What a run found, as functions of its attempts: metrics, tables, plots, a page, exported kernels."""
+"""Reports on a run, computed from its attempts: metrics, tables, plots, a page, exported kernels."""

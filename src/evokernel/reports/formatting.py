@@ -1,4 +1,4 @@
-"""Figures as people read them. What is not known is a dash or "not reported", never a nought."""
+"""Formats figures for people. An unknown figure is a dash or "not reported", never zero."""
 
 from __future__ import annotations
 
@@ -7,63 +7,103 @@ from collections.abc import Iterable, Mapping
 from evokernel.core.labels import baseline_label as baseline_label
 from evokernel.core.labels import clock_label as clock_label
 from evokernel.core.labels import estimate_note as estimate_note
+from evokernel.core.labels import format_count as format_count
 from evokernel.core.records import Usage
 
 UNKNOWN = "–"
-TAGS = {
+TAG_EXPLANATIONS = {
     "fixed-size": "checked at one size only: no module-level integer constant sets its sizes",
-    "non-finite": "the reference's outputs hold NaN or infinities",
-    "random": "the reference draws random numbers of its own, so no kernel can match it",
-    "vacuous": "something that computes nothing would pass: change its inputs or tolerances",
+    "non-finite": "the reference's outputs contain NaN or infinities",
+    "random": "the reference draws random numbers inside forward, so no kernel can match it",
+    "vacuous": "a kernel that computes nothing would pass: change the task's inputs or tolerances",
 }
+BOTTLENECK_EXPLANATIONS = {
+    "compute": "arithmetic throughput",
+    "cube": "the matrix (cube) unit",
+    "dma_latency": "waiting for transfers to and from memory",
+    "eup": "the TPU's unit for transcendental functions",
+    "hbm": "bandwidth of the device memory",
+    "latency": "dependent operations; no unit is busy",
+    "load_store": "vector loads and stores",
+    "memory": "memory bandwidth",
+    "mxu": "the TPU's matrix unit",
+    "overhead": "fixed cost of a call",
+    "scalar": "the scalar unit",
+    "schedule": "dependent operations within a grid step",
+    "spills": "register spills",
+    "step_overhead": "fixed cost of a grid step",
+    "store": "writes to the device memory",
+    "vector": "the vector unit",
+    "vpu": "the TPU's unit for elementwise arithmetic",
+    "xlu": "the TPU's unit for moves and reductions across lanes",
+}
+"""The words of `Profile.bottleneck`, over all backends."""
 
 
-def latency(us: float | None) -> str:
+def format_latency(us: float | None) -> str:
     """`412 µs`, `4.12 ms`: three significant digits."""
     if us is None:
         return UNKNOWN
     for limit, unit, scale in ((1e3, "µs", 1.0), (1e6, "ms", 1e3), (float("inf"), "s", 1e6)):
         if us < limit * 0.9995:
-            return f"{digits(us / scale)} {unit}"
+            return f"{format_digits(us / scale)} {unit}"
     return UNKNOWN
 
 
-def digits(value: float) -> str:
+def format_digits(value: float) -> str:
     """Three significant digits, without an exponent."""
     return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.1f}" if abs(value) < 99.95 else f"{value:.0f}"
 
 
-def ratio(value: float | None) -> str:
-    """`1.83×`."""
-    return UNKNOWN if value is None else f"{digits(value)}×"
+def format_ratio(value: float | None) -> str:
+    """`1.83×`: three significant digits."""
+    return UNKNOWN if value is None else f"{format_digits(value)}×"
 
 
-def percent(share: float | None) -> str:
+def describe_speed(speedup: float | None, baseline: str) -> str:
+    """`2.04× faster than XLA`, `6.00× slower than PyTorch eager`, `as fast as XLA`."""
+    if not speedup:
+        return f"speed-up over {baseline} unknown"
+    if format_digits(speedup) == "1.00":
+        return f"as fast as {baseline}"
+    return f"{format_ratio(speedup)} faster than {baseline}" if speedup > 1 else f"{format_ratio(1 / speedup)} slower than {baseline}"
+
+
+def format_speed(speedup: float | None) -> str:
+    """`4.00× faster`, `6.00× slower`, `equally fast`: the speed relative to a baseline that is named elsewhere."""
+    if not speedup:
+        return UNKNOWN
+    if format_digits(speedup) == "1.00":
+        return "equally fast"
+    return f"{format_ratio(speedup)} faster" if speedup > 1 else f"{format_ratio(1 / speedup)} slower"
+
+
+def format_percent(share: float | None) -> str:
     """`94 %`."""
     return UNKNOWN if share is None else f"{100 * share:.0f} %"
 
 
-def noise(share: float | None) -> str:
-    """` ± 0.4 %`, or nothing when it is not known or there is none, as with a single sample."""
+def format_noise(share: float | None) -> str:
+    """` ± 0.4 %`; an empty text if noise is unknown or zero, as with a single sample."""
     return "" if not share else f" ± {100 * share:.1f} %"
 
 
-def duration(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
     """`41 s`, `4 min 50 s`, `2 h 03 min`."""
     if seconds is None:
         return "not measured"
     if seconds < 10:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    rounded = round(seconds)
+    if rounded < 60:
+        return f"{rounded} s"
+    if rounded < 3600:
+        return f"{rounded // 60} min {rounded % 60:02d} s"
+    return f"{rounded // 3600} h {rounded % 3600 // 60:02d} min"
 
 
-def cost(usage: Usage) -> str:
-    """Money spent on models; `none` without a model or with one that costs nothing, `not reported` when the service did not say."""
+def format_cost(usage: Usage) -> str:
+    """Money spent on models: `none` without model calls or for a free model, `not reported` if the service reported no cost."""
     if not usage.calls:
         return "none (no model was called)"
     if usage.cost_usd == 0:
@@ -71,27 +111,33 @@ def cost(usage: Usage) -> str:
     return "not reported" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
 
 
-def backend(name: str, facts: Mapping[str, Mapping[str, str]]) -> str:
-    """`pallas (v5e)`: a backend with the chip its kernels are for, where a run's facts name one."""
-    chip = facts.get("versions", {}).get("chip")
+def format_backend(name: str, environment: Mapping[str, Mapping[str, str]]) -> str:
+    """`pallas (v5e)`: a backend and its target chip, if the run's environment names one."""
+    chip = environment.get("versions", {}).get("chip")
     return f"{name} ({chip})" if chip else name
 
 
-def tags(names: Iterable[str]) -> list[str]:
-    """What a task's tags say about figures on it, in words."""
-    return [f"{name}: {TAGS[name]}" if name in TAGS else name for name in names]
+def explain_tags(names: Iterable[str]) -> list[str]:
+    """Return each task tag with its explanation."""
+    return [f"{name}: {TAG_EXPLANATIONS[name]}" if name in TAG_EXPLANATIONS else name for name in names]
 
 
 def first_line(text: str, limit: int = 100) -> str:
-    """The beginning of a longer text, on one line."""
+    """Return the first non-empty line of a text, shortened to `limit` characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def bytes_size(count: float) -> str:
-    """`12.3 MB`."""
+def format_bytes(count: float) -> str:
+    """`12.3 MB`: three significant digits, decimal units."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{digits(count)} {unit}"
+            return f"{count:.0f} {unit}" if unit == "B" else f"{format_digits(count)} {unit}"
         count /= 1000
-    return f"{digits(count)} TB"
+    return f"{format_digits(count)} TB"
+
+
+def format_attempt(attempt_id: str) -> str:
+    """`starter/softmax attempt 4` for the id `starter/softmax/3`: people count attempts from 1, ids count from 0."""
+    task, _, number = attempt_id.rpartition("/")
+    return f"{task} attempt {int(number) + 1}" if task and number.isdecimal() else attempt_id

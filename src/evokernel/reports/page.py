@@ -1,4 +1,4 @@
-"""One self-contained page of a run. Whatever a kernel or a model wrote is escaped; the page loads and runs nothing."""
+"""Renders a run as one self-contained HTML page. It escapes all text of kernels and models; the page loads and runs nothing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evokernel.core.config import write_toml
+from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run, atomic_write
 from evokernel.reports import formatting, metrics, tables
-from evokernel.reports.figures import draw_all
-from evokernel.reports.metrics import Tried
+from evokernel.reports.figures import draw_run_plots
+from evokernel.reports.metrics import TaskResult
 from evokernel.reports.plots import Plot
 from evokernel.reports.tables import Column, Table
 
@@ -23,8 +23,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
-class Valued:
-    """A memory item and what it turned out to be worth."""
+class ItemValues:
+    """A memory item with its learned values and their visit counts: Q1 for drafting, Q2 for refining."""
 
     id: str
     kind: str
@@ -35,40 +35,42 @@ class Valued:
     visits2: int
 
 
-def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | None, out: Path | None = None) -> Path:
-    """The page to `out`, with its plots beside it; to the run's folder by default. `values` None: the bank could not be asked."""
+def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemValues] | None, out: Path | None = None) -> Path:
+    """Write the page to `out`, or to the run's folder, with its plots next to it. `values` is None if the bank cannot be read."""
     path = out or run.folder / "report.html"
     if path.is_dir():
         path = path / "report.html"
-    found = metrics.of_run(run, attempts)
+    results = metrics.collect_results(run, attempts)
     plots = path.with_name(f"{path.stem}-plots") if out else run.folder / "plots"
-    html = render(run, attempts, values, draw_all(found, attempts, plots))
+    html = render_page(run, attempts, values, draw_run_plots(results, attempts, plots))
     atomic_write(path, html)
     return path
 
 
-def render(run: Run, attempts: Sequence[Attempt], values: Sequence[Valued] | None, plots: Sequence[Plot]) -> str:
-    """The page as text."""
+def render_page(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemValues] | None, plots: Sequence[Plot]) -> str:
+    """Return the page as HTML text."""
     from markupsafe import Markup
 
-    found = metrics.of_run(run, attempts)
-    return template("report.html.j2").render(
+    results = metrics.collect_results(run, attempts)
+    return load_template("report.html.j2").render(
         config=run.config,
-        backend=formatting.backend(run.config.plugin_name("backend"), run.facts),
-        settings=write_toml(run.config.model_dump(mode="json")),
-        facts=run.environment_summary(),
-        totals=tables.totals(found, metrics.span_s(attempts), "first to last attempt"),
-        operators=tables.operators(found),
-        others=[table for table in (tables.categories(found), tables.fast(found), tables.failures(found)) if table.rows],
-        values=None if values is None else value_table(values),
+        backend=formatting.format_backend(run.config.plugin_name("backend"), run.environment),
+        settings=format_toml(run.config.model_dump(mode="json")),
+        environment=run.environment_summary(),
+        totals=tables.run_totals(results, metrics.elapsed_s(attempts), "first to last attempt"),
+        operators=tables.operator_table(results),
+        other_tables=[
+            table for table in (tables.category_table(results), tables.fast_p_table(results), tables.failure_table(results)) if table.rows
+        ],
+        values=None if values is None else build_value_table(values),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
-        kernels=[kernel(tried) for tried in found],
-        clock=formatting.clock_label(metrics.clocks(attempts)),
+        kernels=[kernel_entry(result) for result in results],
+        clock=formatting.clock_label(metrics.clock_names(attempts)),
     )
 
 
-def template(name: str) -> Template:
-    """One of ours; whatever is put into it is escaped."""
+def load_template(name: str) -> Template:
+    """Load a template of this package; it escapes all values."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -77,53 +79,62 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def value_table(values: Sequence[Valued], most: int = 25) -> Table:
-    """The items worth most, by their better stage."""
+def build_value_table(values: Sequence[ItemValues], max_rows: int = 25) -> Table:
+    """Return the memory items with the highest values; an item counts by its better stage."""
     columns = (
-        Column("memory"),
+        Column("memory item"),
         Column("kind"),
-        Column("Q1", "value"),
-        Column("visits", "count"),
-        Column("Q2", "value"),
-        Column("visits", "count"),
+        Column("Q1", "value", explanation="learned value of the item for drafting"),
+        Column("Q1 visits", "count", explanation="how often a draft with the item updated Q1"),
+        Column("Q2", "value", explanation="learned value of the item for refining"),
+        Column("Q2 visits", "count", explanation="how often a refinement with the item updated Q2"),
         Column("id"),
     )
-    learned = [value for value in values if value.visits1 or value.visits2]
-    ordered = sorted(learned, key=lambda value: (-max(q for q in (value.q1, value.q2) if q is not None), value.id))
-    rows = tuple((v.title, v.kind, v.q1, v.visits1, v.q2, v.visits2, v.id) for v in ordered[:most])
-    note = f"{len(rows)} of {len(learned)} items that were shown and learned from, of {len(values)} in the bank, best first."
-    return Table("Most useful memories", columns, rows, note)
+    visited = [value for value in values if value.visits1 or value.visits2]
+    ranking = sorted(visited, key=lambda value: (-max(q for q in (value.q1, value.q2) if q is not None), value.id))
+    rows = tuple((v.title, v.kind, v.q1, v.visits1, v.q2, v.visits2, v.id) for v in ranking[:max_rows])
+    bank = f"The bank holds {formatting.format_count(len(values), 'item')}."
+    note = f"{len(rows)} of {formatting.format_count(len(visited), 'item')} with learned values, highest first. {bank}"
+    return Table("Most useful memory items", columns, rows, note)
 
 
-def kernel(tried: Tried) -> dict[str, Any]:
-    """One task's best kernel and its history, for the page."""
-    best = tried.best
+def kernel_entry(result: TaskResult) -> dict[str, Any]:
+    """Return one task's best kernel and its history for the page."""
+    best = result.best
     return {
-        "task": tried.task,
+        "task": result.task,
         "best": best,
-        "outcome": tried.outcome,
-        "fallen": [(attempt.id, tables.why(tried.finals[attempt.id].outcome)) for attempt in tried.fallen],
-        "headline": headline(tried),
-        "notes": formatting.tags(tried.task.tags),
-        "attempts": [(number, attempt, verdict(attempt)) for number, attempt in enumerate(tried.attempts, start=1)],
+        "best_name": formatting.format_attempt(best.id) if best else "",
+        "outcome": result.best_outcome,
+        "failed_reevaluations": [
+            (formatting.format_attempt(attempt.id), tables.failure_reason(result.reevaluations[attempt.id].outcome))
+            for attempt in result.failed_reevaluations
+        ],
+        "headline": result_headline(result),
+        "notes": formatting.explain_tags(result.task.tags),
+        "attempts": [
+            (number, attempt.stage.value, formatting.format_attempt(attempt.start_point or ""), outcome_line(attempt))
+            for number, attempt in enumerate(result.attempts, start=1)
+        ],
     }
 
 
-def headline(tried: Tried) -> str:
-    """How far a task got, in a few words."""
-    outcome = tried.outcome
+def result_headline(result: TaskResult) -> str:
+    """Return a task's result in a few words: its best latency, and its speed compared with the baseline."""
+    outcome = result.best_outcome
     if not outcome:
-        return f"not solved in {len(tried.attempts)} attempts"
-    before = "" if tried.moved_us is None else f" (first {formatting.latency(tried.moved_us)})"
-    figure = f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}{before}"
-    return f"{figure}, {formatting.ratio(outcome.speedup)} over {formatting.baseline_label([outcome.baseline_name])}, {formatting.clock_label([outcome.clock])}"
+        return f"not solved in {formatting.format_count(len(result.attempts), 'attempt')}"
+    in_loop = "" if result.original_latency_us is None else f" (in the loop {formatting.format_latency(result.original_latency_us)})"
+    latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}{in_loop}"
+    speed = formatting.describe_speed(outcome.speedup, formatting.baseline_label([outcome.baseline_name]))
+    return f"{latency}, {speed}, {formatting.clock_label([outcome.clock])}"
 
 
-def verdict(attempt: Attempt) -> str:
-    """What the judge found, on one line."""
+def outcome_line(attempt: Attempt) -> str:
+    """Return the verifier's outcome of one attempt on one line."""
     outcome = attempt.outcome
     if failure := outcome.failure:
         return f"{failure.gate}: {failure.reason}. {formatting.first_line(failure.detail, 160)}"
-    label = formatting.estimate_note([outcome.clock])
-    figures = (f"{formatting.latency(outcome.latency_us)}{formatting.noise(outcome.noise)}", label, formatting.ratio(outcome.speedup))
-    return ", ".join(text for text in ("correct", *figures) if text)
+    latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}"
+    speed = formatting.describe_speed(outcome.speedup, formatting.baseline_label([outcome.baseline_name])) if outcome.speedup else ""
+    return ", ".join(text for text in ("correct", latency, formatting.estimate_note([outcome.clock]), speed) if text)

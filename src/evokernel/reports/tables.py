@@ -1,4 +1,4 @@
-"""Tables as data: columns that say what their figures are, rows of plain values. Whoever shows them does the drawing."""
+"""Builds tables as data: columns with units and explanations, rows of plain values. The callers print or render them."""
 
 from __future__ import annotations
 
@@ -6,45 +6,46 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from evokernel.core.labels import EXPLAINED
+from evokernel.core.labels import BASELINE_DETAILS
 from evokernel.core.records import Attempt, Outcome
 from evokernel.reports import formatting, metrics
-from evokernel.reports.metrics import FAST_P, Tried
+from evokernel.reports.metrics import FAST_P, Quartiles, TaskResult
 
 Cell = str | int | float | None
-AGAIN = "judged again when the run was over, in brackets the first time where it was another"
+REEVALUATION_NOTE = "latency in the re-evaluation after the run, in brackets the latency in the loop if it differs by more than noise"
+BEST_NOTE = "latency of the fastest correct kernel"
 Unit = Literal["text", "count", "us", "ratio", "share", "value"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, and what stands under it."""
+    """A heading, the unit of its cells, and an explanation."""
 
     name: str
     unit: Unit = "text"
-    means: str = ""
-    """What to say of it below the table."""
-    spare: int = 0
-    """Where there is no room for all columns, the one with the largest is left out first; 0 stays."""
+    explanation: str = ""
+    """Shown below the table."""
+    drop_order: int = 0
+    """If the table is too wide, the column with the largest number is dropped first; 0: never dropped."""
 
     @property
-    def right(self) -> bool:
-        """Whether figures line up on the right."""
+    def is_right_aligned(self) -> bool:
+        """Whether cells are aligned to the right."""
         return self.unit != "text"
 
-    def show(self, cell: Cell) -> str:
-        """One cell as people read it."""
+    def format_cell(self, cell: Cell) -> str:
+        """Return one cell as text."""
         if cell is None:
             return formatting.UNKNOWN
         if isinstance(cell, str):
             return cell
         match self.unit:
             case "us":
-                return formatting.latency(cell)
+                return formatting.format_latency(cell)
             case "ratio":
-                return formatting.ratio(cell)
+                return formatting.format_ratio(cell)
             case "share":
-                return formatting.percent(cell)
+                return formatting.format_percent(cell)
             case "value":
                 return f"{cell:+.2f}"
         return str(cell)
@@ -52,185 +53,217 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A title, columns, rows, and a note on the whole."""
+    """A title, columns, rows, and a note on the table."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
 
-    def shown(self) -> list[list[str]]:
-        """Every cell as text."""
-        return [[column.show(cell) for column, cell in zip(self.columns, row)] for row in self.rows]
+    def format_rows(self) -> list[list[str]]:
+        """Return every cell as text."""
+        return [[column.format_cell(cell) for column, cell in zip(self.columns, row)] for row in self.rows]
 
     @property
     def caption(self) -> str:
-        """The note, then what the columns mean."""
-        meanings = "; ".join(f"{column.name}: {column.means}" for column in self.columns if column.means)
-        return " ".join(text for text in (self.note, f"{meanings}." if meanings else "") if text)
+        """The note, followed by the explanations of the columns."""
+        explanations = "; ".join(f"{column.name}: {column.explanation}" for column in self.columns if column.explanation)
+        return " ".join(text for text in (self.note, f"{explanations}." if explanations else "") if text)
 
-    def narrower(self) -> Table | None:
-        """Without the column that can be spared first; None when all must stay."""
-        place = max(range(len(self.columns)), key=lambda n: self.columns[n].spare)
-        if not self.columns[place].spare:
+    def drop_column(self) -> Table | None:
+        """Return the table without the column that is dropped first; None if no column may be dropped."""
+        index = max(range(len(self.columns)), key=lambda n: self.columns[n].drop_order)
+        if not self.columns[index].drop_order:
             return None
-        rows = tuple(row[:place] + row[place + 1 :] for row in self.rows)
-        return replace(self, columns=self.columns[:place] + self.columns[place + 1 :], rows=rows)
+        rows = tuple(row[:index] + row[index + 1 :] for row in self.rows)
+        return replace(self, columns=self.columns[:index] + self.columns[index + 1 :], rows=rows)
 
 
-def short_names(ids: Sequence[str]) -> dict[str, str]:
-    """Task names without their suite, where all come from the same one."""
+def shorten_task_names(ids: Sequence[str]) -> dict[str, str]:
+    """Return task names without their suite if all tasks belong to one suite."""
     one_suite = len({name.rpartition("/")[0] for name in ids}) == 1
     return {name: name.rpartition("/")[2] if one_suite else name for name in ids}
 
 
-def operators(found: Sequence[Tried]) -> Table:
-    """One row per task: when it was first solved, how far it got, what holds it back, what went wrong."""
-    names = short_names([tried.task.id for tried in found])
-    base, names_of_base = heading(found), metrics.baselines(found)
+def operator_table(results: Sequence[TaskResult]) -> Table:
+    """Return one row per task: first correct attempt, latencies, speed-up, bottleneck and failures."""
+    names = shorten_task_names([result.task.id for result in results])
+    base, baselines = baseline_heading(results), metrics.baseline_names(results)
     columns = (
         Column("task"),
-        Column("round", "count", means="the attempt that was first correct", spare=3),
-        Column("first correct", "us", spare=2),
-        Column("best", "us", means=AGAIN if any(tried.final for tried in found) else ""),
-        Column(base, "us", means="; ".join(EXPLAINED[name] for name in sorted(names_of_base) if name in EXPLAINED)),
-        Column("speed-up", "ratio", means=f"{base} over best"),
-        Column("first→best", "ratio", spare=1),
-        Column("floor", "us", means="the task's bytes and operations at the device's ceilings"),
-        Column("bound by", means="what holds the best kernel back"),
-        Column("gates", means="attempts that passed all", spare=4),
-        Column("failures"),
+        Column("round", "count", explanation="number of the first correct attempt, from 1", drop_order=3),
+        Column("first correct", "us", explanation="latency of the first correct kernel", drop_order=2),
+        Column(
+            "best",
+            "us",
+            explanation=REEVALUATION_NOTE if any(result.best_reevaluation for result in results) else BEST_NOTE,
+        ),
+        Column(base, "us", explanation="; ".join(BASELINE_DETAILS[name] for name in sorted(baselines) if name in BASELINE_DETAILS)),
+        Column("speed-up", "ratio", explanation=f"latency of {base} / latency of best (above 1×: the kernel is faster)"),
+        Column("first→best", "ratio", explanation="latency of first correct / latency of best", drop_order=1),
+        Column("floor", "us", explanation="lower bound of the latency: the task's bytes and operations at the device's peak rates"),
+        Column("bound by", explanation=bottleneck_note(results)),
+        Column("gates", explanation="attempts that passed all gates / all attempts", drop_order=4),
+        Column("failures", explanation="reasons of failed attempts with their counts (+N: N further reasons)"),
     )
-    rows = tuple(operator_row(tried, names[tried.task.id]) for tried in found)
-    return Table(
-        "Operators", columns, rows, f"Times: {formatting.clock_label(metrics.clocks(a for tried in found for a in tried.attempts))}."
-    )
+    rows = tuple(operator_row(result, names[result.task.id]) for result in results)
+    clocks = metrics.clock_names(attempt for result in results for attempt in result.attempts)
+    return Table("Operators", columns, rows, f"Times: {formatting.clock_label(clocks)}.")
 
 
-def heading(found: Sequence[Tried]) -> str:
-    """The baseline as a column is called; without its name where several are mixed or none is known."""
-    names = metrics.baselines(found)
+def bottleneck_note(results: Sequence[TaskResult]) -> str:
+    """Explain the bottlenecks that occur in a table."""
+    names = sorted({name for result in results if (name := result.bottleneck)})
+    details = [f"{name} = {formatting.BOTTLENECK_EXPLANATIONS[name]}" for name in names if name in formatting.BOTTLENECK_EXPLANATIONS]
+    return "resource that limits the best kernel" + (f" ({', '.join(details)})" if details else "")
+
+
+def baseline_heading(results: Sequence[TaskResult]) -> str:
+    """Return the heading of the baseline column; `baseline` if several baselines occur or none is known."""
+    names = metrics.baseline_names(results)
     return formatting.baseline_label(names) if len(names) == 1 else "baseline"
 
 
-def operator_row(tried: Tried, name: str) -> tuple[Cell, ...]:
-    """The cells of `operators` for one task."""
-    first = tried.first
+def operator_row(result: TaskResult, name: str) -> tuple[Cell, ...]:
+    """Return the cells of `operator_table` for one task."""
+    first = result.first_correct
     return (
         name,
-        tried.first_round,
+        result.first_correct_round,
         first.outcome.latency_us if first else None,
-        best_latency(tried),
-        tried.baseline_us,
-        tried.speedup,
-        tried.gain,
-        tried.floor_us,
-        tried.bottleneck,
-        f"{len(tried.correct)}/{len(tried.attempts)}",
-        reasons(tried.attempts, most=3),
+        format_best_latency(result),
+        result.baseline_us,
+        result.speedup,
+        result.gain,
+        result.floor_us,
+        result.bottleneck,
+        f"{len(result.correct_attempts)}/{len(result.attempts)}",
+        format_failures(result.attempts, max_reasons=3),
     )
 
 
-def best_latency(tried: Tried) -> Cell:
-    """Of the best kernel; beside it what was measured first, where the two differ by more than noise."""
-    found = tried.outcome.latency_us if tried.outcome else None
-    return found if tried.moved_us is None else f"{formatting.latency(found)} (first {formatting.latency(tried.moved_us)})"
+def format_best_latency(result: TaskResult) -> Cell:
+    """Return the best kernel's latency, with its latency in the loop if they differ by more than noise."""
+    latency_us = result.best_outcome.latency_us if result.best_outcome else None
+    if result.original_latency_us is None:
+        return latency_us
+    return f"{formatting.format_latency(latency_us)} (in the loop {formatting.format_latency(result.original_latency_us)})"
 
 
-def reasons(attempts: Sequence[Attempt], most: int | None = None) -> str:
-    """`mismatch 2, crash, +3`: most frequent first, and how many further kinds are left out."""
-    counted = sorted(metrics.failures(attempts).items(), key=lambda pair: (-pair[1], pair[0]))
-    named = [reason if count == 1 else f"{reason} {count}" for reason, count in counted[:most]]
-    return ", ".join([*named, *([f"+{len(counted) - len(named)}"] if len(counted) > len(named) else [])])
+def format_failures(attempts: Sequence[Attempt], max_reasons: int | None = None) -> str:
+    """`mismatch 2, crash, +3`: most frequent reasons first, then the number of further reasons."""
+    counts = sorted(metrics.count_failures(attempts).items(), key=lambda pair: (-pair[1], pair[0]))
+    labels = [reason if count == 1 else f"{reason} {count}" for reason, count in counts[:max_reasons]]
+    return ", ".join([*labels, *([f"+{len(counts) - len(labels)}"] if len(counts) > len(labels) else [])])
 
 
-def judged_by(attempts: Sequence[Attempt]) -> list[tuple[str, str]]:
-    """The protocol, and what a verdict had to do without."""
-    known = ", ".join(sorted(metrics.protocols(attempts)))
-    return [*([("judged", f"protocol {known}")] if known else []), *(("without", text) for text in metrics.lacking(attempts))]
+def protocol_lines(attempts: Sequence[Attempt]) -> list[tuple[str, str]]:
+    """Return the verifier's protocol and the checks it skipped, each with a label."""
+    names = ", ".join(sorted(metrics.protocol_names(attempts)))
+    skipped_checks = [("skipped check", text) for text in metrics.list_skipped_checks(attempts)]
+    return [*([("protocol", names)] if names else []), *skipped_checks]
 
 
-def totals(found: Sequence[Tried], seconds: float | None, time_label: str = "time") -> list[tuple[str, str]]:
-    """The run in a few lines: label and figure."""
-    attempts = [a for tried in found for a in tried.attempts]
-    gain = metrics.spread(metrics.gains(found))
-    speedups = metrics.speedups(found)
-    count = len(found)
+def run_totals(results: Sequence[TaskResult], seconds: float | None, time_label: str = "time") -> list[tuple[str, str]]:
+    """Return the run's main figures, each with a label."""
+    attempts = [a for result in results for a in result.attempts]
+    gain = metrics.quartiles(metrics.list_gains(results))
+    speedups = metrics.list_speedups(results)
+    count = len(results)
 
-    def one_then_all(first: int, last: int) -> str:
-        return (
-            f"(round 1: {formatting.percent(first / count)}) {formatting.percent(last / count)}, {last} of {count} tasks"
-            if count
-            else formatting.UNKNOWN
-        )
+    def first_and_final(first: int, final: int) -> str:
+        if not count:
+            return formatting.UNKNOWN
+        tasks = f"{final} of {formatting.format_count(count, 'task')}"
+        return f"(round 1: {formatting.format_percent(first / count)}) {formatting.format_percent(final / count)}, {tasks}"
 
+    baseline = formatting.baseline_label(metrics.baseline_names(results))
+    solved_tasks = formatting.format_count(len(speedups), "solved task")
     return [
-        ("compiled (CR)", one_then_all(metrics.compiled(found, 1), metrics.compiled(found))),
-        ("correct (Acc)", one_then_all(metrics.feasible(found, 1), metrics.feasible(found))),
+        ("compiled (CR)", first_and_final(metrics.count_compiled(results, 1), metrics.count_compiled(results))),
+        ("correct (Acc)", first_and_final(metrics.count_correct(results, 1), metrics.count_correct(results))),
+        ("first→best gain", format_quartiles(gain)),
         (
-            "first→best gain",
-            f"median {formatting.ratio(gain.median)}, middle half {formatting.ratio(gain.low)} to {formatting.ratio(gain.high)}"
-            if gain
-            else formatting.UNKNOWN,
-        ),
-        (
-            f"speed-up over {formatting.baseline_label(metrics.baselines(found))}",
-            f"geometric mean {formatting.ratio(metrics.geomean(speedups))} over {len(speedups)} solved tasks"
+            f"speed compared with {baseline}",
+            f"geometric mean {formatting.describe_speed(metrics.geometric_mean(speedups), baseline)}, {solved_tasks}"
             if speedups
             else formatting.UNKNOWN,
         ),
-        *judged_again(found),
-        *judged_by(attempts),
+        *reevaluation_lines(results),
+        *protocol_lines(attempts),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
-        ("failures", reasons(attempts) or "none"),
-        (time_label, formatting.duration(seconds)),
-        ("cost", formatting.cost(metrics.usage(attempts))),
+        ("failures", format_failures(attempts) or "none"),
+        (time_label, formatting.format_duration(seconds)),
+        ("cost", formatting.format_cost(metrics.total_usage(attempts))),
     ]
 
 
-def judged_again(found: Sequence[Tried]) -> list[tuple[str, str]]:
-    """How the bests fared when they were judged once more; nothing where none was."""
-    held, moved = (sum(1 for tried in found if tried.final and (tried.moved_us is not None) == is_moved) for is_moved in (False, True))
-    fallen = [f"{attempt.id} ({why(tried.finals[attempt.id].outcome)})" for tried in found for attempt in tried.fallen]
-    if not (held or moved or fallen):
+def format_quartiles(quartiles: Quartiles | None) -> str:
+    """`median 2.50×, middle half 1.75× to 3.25×`."""
+    if quartiles is None:
+        return formatting.UNKNOWN
+    low, median, high = (formatting.format_ratio(value) for value in quartiles)
+    return f"median {median}, middle half {low} to {high}"
+
+
+def reevaluation_lines(results: Sequence[TaskResult]) -> list[tuple[str, str]]:
+    """Return the results of the re-evaluation of the best kernels, with a label; an empty list if there was none."""
+    same, changed = (
+        sum(1 for result in results if result.best_reevaluation and (result.original_latency_us is not None) == is_changed)
+        for is_changed in (False, True)
+    )
+    failures = [
+        f"{formatting.format_attempt(attempt.id)} ({failure_reason(result.reevaluations[attempt.id].outcome)})"
+        for result in results
+        for attempt in result.failed_reevaluations
+    ]
+    if not (same or changed or failures):
         return []
-    parts = [f"{held} as before", *([f"{moved} with another time"] if moved else [])]
-    return [("judged again", ", ".join(parts) + (f"; did not hold up: {', '.join(fallen)}" if fallen else ""))]
+    parts = [f"{same} confirmed", *([f"{changed} with a different latency"] if changed else [])]
+    return [("re-evaluation", ", ".join(parts) + (f"; failed: {', '.join(failures)}" if failures else ""))]
 
 
-def why(outcome: Outcome) -> str:
-    """What a kernel failed by, in one word."""
+def failure_reason(outcome: Outcome) -> str:
+    """Return the reason of a failure in one word; `correct` if there is none."""
     return outcome.failure.reason or outcome.failure.gate if outcome.failure else "correct"
 
 
-def categories(found: Sequence[Tried]) -> Table:
-    """One row per category of operators."""
+def category_table(results: Sequence[TaskResult]) -> Table:
+    """Return one row per category of operators."""
     columns = (
         Column("category"),
         Column("tasks", "count"),
-        Column("compiled", "count"),
-        Column("correct", "count"),
-        Column("first→best (median)", "ratio"),
-        Column("speed-up (geomean)", "ratio"),
+        Column("compiled", "count", explanation="tasks with a kernel that compiles"),
+        Column("correct", "count", explanation="tasks with a correct kernel"),
+        Column("first→best (median)", "ratio", explanation="latency of first correct / latency of best"),
+        Column(
+            "speed-up (geometric mean)",
+            "ratio",
+            explanation=f"over {formatting.baseline_label(metrics.baseline_names(results))} (above 1×: the kernel is faster)",
+        ),
     )
     rows = []
-    for name, members in metrics.categories(found).items():
-        gain = metrics.spread(metrics.gains(members))
-        speedup = metrics.geomean(metrics.speedups(members))
-        rows.append((name, len(members), metrics.compiled(members), metrics.feasible(members), gain.median if gain else None, speedup))
+    for name, members in metrics.group_by_category(results).items():
+        gain = metrics.quartiles(metrics.list_gains(members))
+        speedup = metrics.geometric_mean(metrics.list_speedups(members))
+        rows.append(
+            (name, len(members), metrics.count_compiled(members), metrics.count_correct(members), gain.median if gain else None, speedup)
+        )
     return Table("Categories", columns, tuple(rows))
 
 
-def fast(found: Sequence[Tried]) -> Table:
-    """fast_p: shares of tasks more than p times as fast as the baseline."""
+def fast_p_table(results: Sequence[TaskResult]) -> Table:
+    """Return fast_p: the shares of tasks whose best kernel is more than p times as fast as the baseline."""
     columns = (Column("p"), Column("of all tasks", "share"), Column("of correct tasks", "share"))
-    rows = tuple((f"> {p:g}×", metrics.fast_p(found, p), metrics.fast_p(found, p, "correct")) for p in FAST_P)
-    return Table(f"Faster than p times {formatting.baseline_label(metrics.baselines(found))} (fast_p)", columns, rows)
+    rows = tuple((f"> {p:g}×", metrics.fast_p_share(results, p), metrics.fast_p_share(results, p, "correct")) for p in FAST_P)
+    baseline = formatting.baseline_label(metrics.baseline_names(results))
+    note = f"Share of tasks whose best kernel is more than p times as fast as {baseline}."
+    return Table("fast_p", columns, rows, note)
 
 
-def failures(found: Sequence[Tried]) -> Table:
-    """Reasons, how often, and on how many tasks."""
-    attempts = [a for tried in found for a in tried.attempts]
-    counted = sorted(metrics.failures(attempts).items(), key=lambda pair: (-pair[1], pair[0]))
-    rows = tuple((reason, count, sum(reason in tried.failures for tried in found)) for reason, count in counted)
+def failure_table(results: Sequence[TaskResult]) -> Table:
+    """Return failure reasons, how often they occurred, and on how many tasks."""
+    attempts = [a for result in results for a in result.attempts]
+    counts = sorted(metrics.count_failures(attempts).items(), key=lambda pair: (-pair[1], pair[0]))
+    rows = tuple((reason, count, sum(reason in result.failure_counts for result in results)) for reason, count in counts)
     return Table("Why attempts failed", (Column("reason"), Column("attempts", "count"), Column("tasks", "count")), rows)

@@ -1,4 +1,5 @@
-"""The jail: what keeps a candidate's process, and a compiler that reads its text, from everything but their work.
+"""The sandbox: confines the candidate process, and compilers that read a candidate's source, to the resources they need.
 
-Layers that a machine does not offer are left out, and said so. `plans` and `layers` are the judge's side, `enter` that of the process.
+A layer that a machine does not support is skipped and reported. `profiles` and `layers` run in the verifier, `apply` in the confined
+process.
 """

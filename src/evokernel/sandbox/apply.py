@@ -1,4 +1,4 @@
-"""Puts the process that calls it into a jail, layer by layer, from a plan that the judge made. Nothing heavy is imported here."""
+"""Puts the calling process into a sandbox, layer by layer, from a plan that the verifier made. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ import sys
 from evokernel.sandbox import syscalls
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing typing takes as long as entering
+if TYPE_CHECKING:  # importing typing takes as long as entering the sandbox
     from collections.abc import Collection
 
-    from evokernel.sandbox.profiles import Plan
+    from evokernel.sandbox.profiles import SandboxPlan
 
 
-def enter(plan: Plan, kept: Collection[int]) -> None:
-    """All layers the plan names; the descriptors in `kept` stay open. An OSError when one of them cannot be had: nobody may go on then."""
+def enter_sandbox(plan: SandboxPlan, kept_descriptors: Collection[int]) -> None:
+    """Apply all layers of the plan; the descriptors in `kept_descriptors` stay open. Raise OSError if a layer fails: the process must then
+    stop."""
     if sys.platform == "linux":
-        syscalls.close_all_but(kept)
+        syscalls.close_other_descriptors(kept_descriptors)
         if flags := plan.get("namespaces"):
             syscalls.unshare(flags)
-    syscalls.limit(limits(plan))
+    syscalls.set_limits(compute_limits(plan))
     if sys.platform == "linux":
         if "privileges" in plan:
             syscalls.drop_privileges(plan["privileges"])
         if rules := plan.get("landlock"):
-            syscalls.landlock(rules)
+            syscalls.apply_landlock(rules)
         if filters := plan.get("seccomp"):
-            syscalls.seccomp(filters[0], bytes.fromhex(filters[1]))
+            syscalls.apply_seccomp(filters[0], bytes.fromhex(filters[1]))
 
 
-def enter_after_loading(plan: Plan) -> None:
-    """The second filter, where the plan has one: no more files, no more code."""
+def restrict_after_loading(plan: SandboxPlan) -> None:
+    """Install the second filter if the plan has one: no more files, no more executable memory."""
     filters = plan.get("seccomp", ())
     if len(filters) > 2:
-        syscalls.seccomp(filters[0], bytes.fromhex(filters[2]))
+        syscalls.apply_seccomp(filters[0], bytes.fromhex(filters[2]))
 
 
-def limits(plan: Plan) -> dict[str, int]:
-    """The plan's, with memory counted on top of what is mapped already."""
-    wanted = dict(plan.get("limits", {}))
-    if "more_memory" in plan and sys.platform == "linux":
+def compute_limits(plan: SandboxPlan) -> dict[str, int]:
+    """Return the plan's limits; the memory limit is added to the memory that is already mapped."""
+    limits = dict(plan.get("limits", {}))
+    if "extra_memory_bytes" in plan and sys.platform == "linux":
         with open("/proc/self/statm") as file:
-            wanted["RLIMIT_AS"] = int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE") + plan["more_memory"]
-    return wanted
+            limits["RLIMIT_AS"] = int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE") + plan["extra_memory_bytes"]
+    return limits

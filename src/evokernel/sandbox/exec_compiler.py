@@ -1,4 +1,4 @@
-"""Starts a compiler inside a jail: the process goes in, then becomes the compiler. What it started dies with its process group."""
+"""Starts a compiler in a sandbox: the process enters the sandbox, then executes the compiler. Its children die with its process group."""
 
 from __future__ import annotations
 
@@ -7,46 +7,47 @@ import os
 import sys
 
 from evokernel.sandbox import syscalls
-from evokernel.sandbox.apply import enter
+from evokernel.sandbox.apply import enter_sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from evokernel.sandbox.profiles import Plan
+    from evokernel.sandbox.profiles import SandboxPlan
 
-DIE_WITH_PARENT, KILLED = 1, 9
-CANNOT = 125
-"""The exit code of a jail that could not be made."""
+PR_SET_PDEATHSIG, SIGKILL = 1, 9
+SANDBOX_FAILED = 125
+"""The exit code if the sandbox cannot be entered or the command cannot be started."""
 
 
-def command(plan: Plan, words: list[str], parent: int = 0) -> list[str]:
-    """What runs a command inside the jail, and ends it when the thread that started it ends, if `parent` says whose that is.
+def make_sandboxed_command(plan: SandboxPlan, command_line: list[str], parent: int = 0) -> list[str]:
+    """Return a command line that runs a command in the sandbox; with `parent`, it ends when the thread of that process that started it
+    ends.
 
-    The plan goes along in marshal's form: importing json would cost more than the jail.
+    The plan is passed in marshal format: importing json would take longer than entering the sandbox.
     """
-    from evokernel.core import isolated_python  # the judge's side, of which the process itself need not know
+    from evokernel.core import isolated_python  # imported in the verifier only
 
-    return isolated_python.isolated_command(__name__, "main", str(parent), marshal.dumps(plan).hex(), *words)
+    return isolated_python.isolated_command(__name__, "main", str(parent), marshal.dumps(plan).hex(), *command_line)
 
 
 def main() -> None:
-    """In the process that is to become the command."""
-    parent, plan, words = int(sys.argv[2]), marshal.loads(bytes.fromhex(sys.argv[3])), sys.argv[4:]
+    """Enter the sandbox and execute the command."""
+    parent, plan, command_line = int(sys.argv[2]), marshal.loads(bytes.fromhex(sys.argv[3])), sys.argv[4:]
     if parent and sys.platform == "linux":
-        syscalls.checked("prctl", DIE_WITH_PARENT, KILLED, 0, 0, 0)
+        syscalls.invoke_libc("prctl", PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(0)
     try:
-        enter(plan, ())
+        enter_sandbox(plan, ())
     except OSError as error:
-        give_up(f"cannot enter the jail: {error}")
+        exit_with_error(f"cannot enter the sandbox: {error}")
     try:
-        os.execv(words[0], words)
+        os.execv(command_line[0], command_line)
     except OSError as error:
-        give_up(f"cannot start {words[0]}: {error.strerror}")
+        exit_with_error(f"cannot start {command_line[0]}: {error.strerror}")
 
 
-def give_up(why: str) -> None:
-    """A line for whoever reads what the command would have said."""
-    sys.stderr.write(f"{why}\n")
+def exit_with_error(message: str) -> None:
+    """Write one line to stderr in place of the command's output, and exit."""
+    sys.stderr.write(f"{message}\n")
     sys.stderr.flush()
-    os._exit(CANNOT)
+    os._exit(SANDBOX_FAILED)

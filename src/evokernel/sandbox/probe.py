@@ -1,4 +1,4 @@
-"""Tries every layer of the jail, each in a copy of this process, and says which hold."""
+"""Tries every sandbox layer, each in a fork of this process, and prints which are active."""
 
 from __future__ import annotations
 
@@ -9,72 +9,73 @@ from collections.abc import Callable
 
 from evokernel.sandbox import syscalls
 
-USER, NETWORK, IPC, NAMES = 0x10000000, 0x40000000, 0x08000000, 0x04000000
-OWN = NETWORK | IPC | NAMES
-NAMESPACES = {"user, network, ipc": USER | OWN, "network, ipc": OWN}
-"""Best first: without a user namespace it takes root."""
+USER, NETWORK, IPC, HOSTNAME = 0x10000000, 0x40000000, 0x08000000, 0x04000000
+ISOLATED = NETWORK | IPC | HOSTNAME
+NAMESPACES = {"user, network, ipc": USER | ISOLATED, "network, ipc": ISOLATED}
+"""Best first: without a user namespace, root is required."""
 
 
 def main() -> None:
-    """A line for every layer: its name, whether it holds, and how or why not. Given a filter, and the call that installs it."""
-    program, installs = bytes.fromhex(sys.argv[2]), int(sys.argv[3])
-    say("limits", tried(syscalls.limit, {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 64}))
-    say("privileges", tried(try_privileges))
-    spaces = {words: tried(syscalls.unshare, flags) for words, flags in NAMESPACES.items()}
-    best = next((words for words, why in spaces.items() if not why), "")
-    say("namespaces", "" if best else next(iter(spaces.values())), best)
-    why = tried(try_landlock)
-    say("landlock", why, "" if why else f"version {syscalls.landlock_version()}")
-    stopped = tried(try_seccomp, installs, program) if installs else "the system calls of this processor are not in the table"
-    say("seccomp", "" if stopped == f"ended with {-signal.SIGSYS}" else stopped or "a forbidden call was not stopped")
+    """Print one line for every layer: its name, whether it is active, and how or why not. Arguments: a filter, the seccomp number."""
+    program, seccomp_number = bytes.fromhex(sys.argv[2]), int(sys.argv[3])
+    print_result("limits", try_in_copy(syscalls.set_limits, {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": 64}))
+    print_result("privileges", try_in_copy(try_privileges))
+    failures_by_kind = {words: try_in_copy(syscalls.unshare, flags) for words, flags in NAMESPACES.items()}
+    best = next((words for words, why in failures_by_kind.items() if not why), "")
+    print_result("namespaces", "" if best else next(iter(failures_by_kind.values())), best)
+    why = try_in_copy(try_landlock)
+    print_result("landlock", why, "" if why else f"version {syscalls.get_landlock_version()}")
+    failure = try_in_copy(try_seccomp, seccomp_number, program) if seccomp_number else "the table has no system calls for this processor"
+    print_result("seccomp", "" if failure == f"ended with {-signal.SIGSYS}" else failure or "a forbidden system call was not stopped")
 
 
-def say(name: str, why_not: str, how: str = "") -> None:
-    sys.stdout.write(f"{name}\t{'fails' if why_not else 'holds'}\t{why_not or how}\n")
-    sys.stdout.flush()  # before the next copy
+def print_result(name: str, failure: str, detail: str = "") -> None:
+    sys.stdout.write(f"{name}\t{'inactive' if failure else 'active'}\t{failure or detail}\n")
+    sys.stdout.flush()  # before the next fork
 
 
-def tried(act: Callable[..., None], *arguments: object) -> str:
-    """What a copy of this process could not do; nothing when it could."""
-    ours, theirs = os.pipe()
+def try_in_copy(action: Callable[..., None], *arguments: object) -> str:
+    """Run an action in a fork of this process; return why it failed, or an empty text."""
+    read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
-        words = ""
+        message = ""
         try:
-            act(*arguments)
+            action(*arguments)
         except OSError as error:
-            words = error.strerror or str(error)
-        os.write(theirs, words.encode())
+            message = error.strerror or str(error)
+        os.write(write_end, message.encode())
         os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours) as said:
-        words = said.read()
+    os.close(write_end)
+    with os.fdopen(read_end) as stream:
+        message = stream.read()
     _, status = os.waitpid(pid, 0)
-    return words or ("" if status == 0 else f"ended with {os.waitstatus_to_exitcode(status)}")
+    return message or ("" if status == 0 else f"ended with {os.waitstatus_to_exitcode(status)}")
 
 
 def try_privileges() -> None:
+    """Drop all privileges and verify that they are gone."""
     syscalls.drop_privileges()
     with open("/proc/self/status") as file:
         states = dict(line.split(":", 1) for line in file)
     if int(states["CapEff"], 16) or states["NoNewPrivs"].strip() != "1":
-        raise OSError("they are still there")
+        raise OSError("the capabilities are still there")
 
 
 def try_landlock() -> None:
-    """A file that could be read before cannot be read after."""
+    """Verify that a file that could be opened before cannot be opened after."""
     os.close(os.open(sys.executable, os.O_RDONLY))
     syscalls.drop_privileges()
-    syscalls.landlock([("/proc/self", 1 << 2)])
+    syscalls.apply_landlock([("/proc/self", 1 << 2)])
     try:
         os.close(os.open(sys.executable, os.O_RDONLY))
     except PermissionError:
         return
-    raise OSError("it does not keep files closed")
+    raise OSError("a file outside the rules can still be opened")
 
 
-def try_seccomp(installs: int, program: bytes) -> None:
-    """A call that is not in the profile ends the process: here it asks for a name no machine can have."""
+def try_seccomp(seccomp_number: int, program: bytes) -> None:
+    """Make a system call outside the profile, which ends the process; its arguments are invalid on every machine."""
     syscalls.drop_privileges()
-    syscalls.seccomp(installs, program)
-    syscalls.checked("sethostname", b"", -1)
+    syscalls.apply_seccomp(seccomp_number, program)
+    syscalls.invoke_libc("sethostname", b"", -1)

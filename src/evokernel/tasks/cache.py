@@ -1,4 +1,4 @@
-"""Keeps what the reference of a task file showed, so that it runs once per text. A cache that cannot be used is no error."""
+"""Caches the Task of each task file, so that its reference runs only once per source. An unusable cache is not an error."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 
 log = logging.getLogger(__name__)
-NEEDS_TORCH = "reading a task needs PyTorch: pip install 'evokernel[torch]'"
+NEEDS_TORCH = "loading a task needs PyTorch. Install it with: pip install 'evokernel[torch]'"
 
 
-def get(source: str) -> Task | None:
-    """What is known of a text; None when nothing is, or when it cannot be read."""
+def load_task(source: str) -> Task | None:
+    """Return the cached task of a source; None if there is none, or if it cannot be read."""
     try:
-        return Task.model_validate_json(entry(source).read_bytes())
+        return Task.model_validate_json(cache_path(source).read_bytes())
     except (OSError, ValidationError):
         return None
 
 
-def put(source: str, task: Task) -> None:
-    """Remembers a text's task, if the disk allows."""
+def store_task(source: str, task: Task) -> None:
+    """Store the task of a source; ignores disk errors."""
     try:
-        paths.write_bytes(entry(source), task.model_dump_json().encode())
+        paths.write_bytes(cache_path(source), task.model_dump_json().encode())
     except OSError as error:
         log.debug("task cache not written: %s", error)
 
 
-def entry(source: str) -> Path:
-    """Where a text's task is kept."""
-    key = hashlib.sha256(f"{toolchain()}\0{source}".encode()).hexdigest()[:32]
+def cache_path(source: str) -> Path:
+    """Return the cache file of a source."""
+    key = hashlib.sha256(f"{cache_version()}\0{source}".encode()).hexdigest()[:32]
     return paths.cache_folder() / "tasks" / f"{key}.json"
 
 
 @cache
-def toolchain() -> str:
-    """Everything but the text that decides what a task looks like: torch, this package and the code that derives it."""
+def cache_version() -> str:
+    """Return everything besides the source that determines a task: versions of torch and this package, and a hash of `reference`."""
     try:
         torch = metadata.version("torch")
     except metadata.PackageNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Finds task files by name, path or pattern, and turns them into tasks. Needs torch only for files it has not seen before."""
+"""Finds task files by name, path or pattern, and loads them as tasks. Needs torch only for files that are not in the cache."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Task
 from evokernel.tasks import cache, suite_paths
-from evokernel.tasks.family import families
-from evokernel.tasks.published_format import reference_part
+from evokernel.tasks.family import classify_operator
+from evokernel.tasks.published_format import extract_reference
 
 log = logging.getLogger(__name__)
-MOST_NAMED = 20
+MAX_NAMES_SHOWN = 20
 
 
 class TaskFile(NamedTuple):
-    """A task file as listings show it."""
+    """A task file with everything that is known without running it."""
 
     id: str
     path: Path
@@ -34,183 +34,195 @@ class TaskFile(NamedTuple):
     category: str
     level: int
 
-    def marks(self) -> dict[str, object]:
-        """What is known of the task without running its reference."""
+    def metadata(self) -> dict[str, object]:
+        """Return the fields of the task that are known without running its reference."""
         return {"id": self.id, "family": self.family, "families": self.families, "category": self.category, "level": self.level}
 
 
-def load(spec: str) -> list[Task]:
-    """The tasks a specification names, in order, each once: a suite, `suite/name`, `suite/pat*`, a file, a folder, a glob, or several of
-    these separated by commas."""
-    return [describe(file) for file in files(spec)]
+def load_tasks(spec: str) -> list[Task]:
+    """Load the tasks that a specification names, in order and without repetition: a suite, `suite/name`, `suite/pat*`, a file, a folder, a
+    glob, or several of these separated by commas."""
+    return [describe_task(file) for file in find_task_files(spec)]
 
 
-def files(spec: str) -> list[TaskFile]:
-    """The task files a specification names, without running anything."""
+def find_task_files(spec: str) -> list[TaskFile]:
+    """Return the task files that a specification names, without running them."""
     parts = [part.strip() for part in spec.split(",") if part.strip()]
     if not parts:
-        raise UserError(f"no tasks given; name a suite ({', '.join(suites())}), a .py file, a folder or a pattern")
-    found: dict[str, TaskFile] = {}
+        raise UserError(f"no tasks given. Name a suite ({', '.join(suite_names())}), a .py file, a folder or a pattern.")
+    files_by_id: dict[str, TaskFile] = {}
     for part in parts:
-        for path in paths(part):
-            file = listed(path)
-            other = found.setdefault(file.id, file)
+        for path in resolve_paths(part):
+            file = read_task_file(path)
+            other = files_by_id.setdefault(file.id, file)
             if other.path.resolve() != file.path.resolve():
-                raise UserError(f"two task files would both be called '{file.id}': {other.path} and {file.path}; rename one or its folder")
-    return list(found.values())
+                raise UserError(f"two task files have the id '{file.id}': {other.path} and {file.path}. Rename one of them or its folder.")
+    return list(files_by_id.values())
 
 
-def suites() -> list[str]:
-    """The suites that ship with the package."""
-    return sorted(p.name for p in home().iterdir() if p.is_dir() and not p.name.startswith(("_", ".")))
+def suite_names() -> list[str]:
+    """Return the names of the suites in this package."""
+    return sorted(p.name for p in suites_folder().iterdir() if p.is_dir() and not p.name.startswith(("_", ".")))
 
 
-def describe(file: TaskFile) -> Task:
-    """The task a file defines; what the reference shows is kept in a cache, so that it runs once per text."""
-    source = read(file.path)
-    task = cache.get(source)
+def describe_task(file: TaskFile) -> Task:
+    """Return the task that a file defines, from the cache or by running its reference."""
+    source = read_source(file.path)
+    task = cache.load_task(source)
     if task is None:
-        task = derived(file, source)
-        cache.put(source, task)
-    return task.model_copy(update=file.marks())
+        task = derive_task(file, source)
+        cache.store_task(source, task)
+    return task.model_copy(update=file.metadata())
 
 
-def derived(file: TaskFile, source: str) -> Task:
-    """The task as its reference shows it, run now."""
+def derive_task(file: TaskFile, source: str) -> Task:
+    """Derive the task by running its reference."""
     try:
-        from evokernel.reference.describe import describe as run
+        from evokernel.reference.describe import describe_task as run
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise UserError(cache.NEEDS_TORCH) from error
     log.info("deriving sizes and signature of %s", file.id)
-    return run(source, str(file.path)).model_copy(update=file.marks())
+    return run(source, str(file.path)).model_copy(update=file.metadata())
 
 
 @lru_cache
-def home() -> Path:
-    """Where the shipped suites are."""
+def suites_folder() -> Path:
+    """Return the folder of the suites in this package."""
     return Path(str(resources.files("evokernel.tasks")))
 
 
-def paths(part: str) -> list[Path]:
-    """The files one part of a specification names; never empty."""
+def resolve_paths(part: str) -> list[Path]:
+    """Return the files that one part of a specification names. Raises UserError if there are none."""
     suite, _, name = part.partition("/")
-    if suite in suites():
-        return members(suite, name)
+    if suite in suite_names():
+        return find_in_suite(suite, name)
     path = Path(part).expanduser()
     if path.is_dir():
-        return in_folder(path)
+        return find_in_folder(path)
     if path.is_file():
         if path.suffix != ".py":
-            raise UserError(f"'{part}' is no task file: a task is a .py file with Model and get_inputs")
+            raise UserError(f"'{part}' is not a task file. A task is a .py file that defines Model and get_inputs.")
         return [path]
     matches = [Path(match) for match in glob.glob(str(path), recursive=True)]
     if matches:
-        tasks = {f: None for match in sorted(matches, key=natural) for f in (in_folder(match) if match.is_dir() else [match]) if is_task(f)}
+        tasks = {
+            f: None
+            for match in sorted(matches, key=natural_sort_key)
+            for f in (find_in_folder(match) if match.is_dir() else [match])
+            if is_task_file(f)
+        }
         if not tasks:
-            raise UserError(f"'{part}' matches {len(matches)} files, none of them a task: a task is a .py file with Model and get_inputs")
+            count = "1 file, which is not a task" if len(matches) == 1 else f"{len(matches)} files, none of them a task"
+            raise UserError(f"'{part}' matches {count}. A task is a .py file that defines Model and get_inputs.")
         return list(tasks)
     if looks_like_path(part):
-        raise UserError(f"no file or folder matches '{part}'; give a .py file, a folder or a pattern, or a suite ({', '.join(suites())})")
+        raise UserError(
+            f"no file or folder matches '{part}'. Give a .py file, a folder, a pattern or a suite ({', '.join(suite_names())})."
+        )
     raise UserError(
-        f"no task suite or file called '{part}'{suggestion(part)}; suites: {', '.join(suites())}; or give a path to a .py file or folder"
+        f"no task suite or file called '{part}'{suggest_names(part)}; suites: {', '.join(suite_names())}; or give a .py file or a folder"
     )
 
 
-def members(suite: str, name: str) -> list[Path]:
-    """The files of a shipped suite whose name fits, with or without their category: `level1/relu`, `level1/activation/*`."""
-    wanted = name.rstrip("/").removesuffix(".py") or "*"
-    inside = shipped(suite)
-    found = [
+def find_in_suite(suite: str, name: str) -> list[Path]:
+    """Return the files of a suite of this package whose names match, with or without category: `level1/relu`, `level1/activation/*`."""
+    pattern = name.rstrip("/").removesuffix(".py") or "*"
+    inside = list_suite_files(suite)
+    matches = [
         path
         for path, label in inside.items()
-        if fnmatchcase(label, wanted) or label.startswith(f"{wanted}/") or ("/" not in wanted and fnmatchcase(path.stem, wanted))
+        if fnmatchcase(label, pattern) or label.startswith(f"{pattern}/") or ("/" not in pattern and fnmatchcase(path.stem, pattern))
     ]
-    if not found:
+    if not matches:
         names = [path.stem for path in inside]
-        near = did_you_mean(wanted, [*names, *inside.values()])
-        shown = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-        raise UserError(f"suite '{suite}' has no task '{name}'{near}; it has: {shown}")
-    return found
+        hint = did_you_mean(pattern, [*names, *inside.values()])
+        examples = ", ".join(names[:MAX_NAMES_SHOWN]) + (
+            f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
+        )
+        raise UserError(f"suite '{suite}' has no task '{name}'{hint}; its tasks: {examples}")
+    return matches
 
 
 @lru_cache
-def shipped(suite: str) -> dict[Path, str]:
-    """The files of a shipped suite, each with its category and name; looked at once, as somebody may ask for each by its name."""
-    folder = home() / suite
-    return {path: path.relative_to(folder).with_suffix("").as_posix() for path in in_folder(folder)}
+def list_suite_files(suite: str) -> dict[Path, str]:
+    """Return the files of a suite of this package with category and name; cached, because a caller may ask for each task by name."""
+    folder = suites_folder() / suite
+    return {path: path.relative_to(folder).with_suffix("").as_posix() for path in find_in_folder(folder)}
 
 
-def in_folder(folder: Path) -> list[Path]:
-    """Every task file in a folder and below, in the order of names and numbers; of a known checkout, those that are meant as tasks."""
+def find_in_folder(folder: Path) -> list[Path]:
+    """Return every task file in a folder and its subfolders in natural order; for a known checkout, only its task groups."""
     try:
-        found = sorted((path for part in suite_paths.groups(folder) for path in part.rglob("*.py")), key=natural)
+        python_files = sorted(
+            (path for part in suite_paths.list_group_folders(folder) for path in part.rglob("*.py")), key=natural_sort_key
+        )
     except OSError as error:
-        raise UserError(f"folder {folder} cannot be read: {error.strerror or error}; check its permissions") from error
-    hidden = [p for p in found if any(part.startswith(("_", ".")) for part in p.relative_to(folder).parts)]
-    tasks = [p for p in found if p not in hidden and is_task(p)]
+        raise UserError(f"cannot read folder {folder}: {error.strerror or error}. Check its permissions.") from error
+    hidden = [p for p in python_files if any(part.startswith(("_", ".")) for part in p.relative_to(folder).parts)]
+    tasks = [p for p in python_files if p not in hidden and is_task_file(p)]
     if not tasks:
-        raise UserError(f"no task files in {folder}: a task is a .py file with Model and get_inputs")
+        raise UserError(f"{folder} contains no task files. A task is a .py file that defines Model and get_inputs.")
     return tasks
 
 
-def is_task(path: Path) -> bool:
-    """Whether a file found by searching defines `Model`; one that cannot be parsed counts, so that its error is seen."""
+def is_task_file(path: Path) -> bool:
+    """Return whether a file defines `Model`; a file that cannot be parsed counts, so that its error is reported later."""
     if path.suffix != ".py" or not path.is_file():
         return False
     try:
-        tree = ast.parse(read(path))
+        tree = ast.parse(read_source(path))
     except (SyntaxError, ValueError):
         return True
-    found = any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in tree.body)
-    if not found:
-        log.info("%s defines no Model: not a task", path)
-    return found
+    defines_model = any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in tree.body)
+    if not defines_model:
+        log.info("%s does not define Model: not a task", path)
+    return defines_model
 
 
-def listed(path: Path) -> TaskFile:
-    """What a listing shows of a file."""
-    source = read(path)
+def read_task_file(path: Path) -> TaskFile:
+    """Read a task file and classify its operator, without running it."""
+    source = read_source(path)
     try:
-        found = families(source)
+        families = classify_operator(source)
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise UserError(f"task file {path}{line}: reading it raised {type(error).__name__}: {said}; fix the task file") from error
-    where = suite_paths.place(path)
-    category = found.category or where.category or found.main
-    return TaskFile(f"{word(where.suite)}/{word(path.stem)}", path, found.main, found.parts, category, where.level)
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise UserError(f"task file {path}{line}: parsing it raised {type(error).__name__}: {message}; fix the task file") from error
+    where = suite_paths.locate_task(path)
+    category = families.category or where.category or families.main
+    return TaskFile(f"{to_id_part(where.suite)}/{to_id_part(path.stem)}", path, families.main, families.parts, category, where.level)
 
 
-def read(path: Path) -> str:
-    """A task file's text, without a solution that stands beside the reference."""
+def read_source(path: Path) -> str:
+    """Read the source of a task file, without a solution that follows the reference."""
     try:
-        return reference_part(path.read_text(encoding="utf-8"), str(path))
+        return extract_reference(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
-        raise UserError(f"task file {path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+        raise UserError(f"task file {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from error
     except OSError as error:
-        raise UserError(f"task file {path} cannot be read: {error.strerror or error}; check the path and its permissions") from error
+        raise UserError(f"cannot read task file {path}: {error.strerror or error}. Check the path and its permissions.") from error
 
 
-def natural(path: Path) -> list[tuple[int, str]]:
-    """A key that puts `2_x` before `10_x`."""
+def natural_sort_key(path: Path) -> list[tuple[int, str]]:
+    """Return a sort key that orders `2_x` before `10_x`."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", str(path))]
 
 
-def word(text: str) -> str:
-    """Text as part of an id, which also names folders."""
+def to_id_part(text: str) -> str:
+    """Replace characters that an id, which also names folders, must not contain."""
     return re.sub(r"[^\w.-]", "_", text)
 
 
 def looks_like_path(part: str) -> bool:
-    """Whether someone who wrote this meant files, not a suite."""
+    """Return whether a specification looks like a path instead of a suite."""
     return part.startswith((".", "/", "~")) or part.endswith(".py") or any(mark in part for mark in "*?[") or os.sep in part
 
 
-def suggestion(part: str) -> str:
-    """The nearest suite, or the tasks of that name inside them."""
-    names = suites()
-    inside = [f"{suite}/{path.stem}" for suite in names for path in in_folder(home() / suite)]
+def suggest_names(part: str) -> str:
+    """Return a hint with the tasks of this name, or the most similar suite or task."""
+    names = suite_names()
+    inside = [f"{suite}/{path.stem}" for suite in names for path in find_in_folder(suites_folder() / suite)]
     exact = [label for label in inside if label.partition("/")[2] == part]
     return f" (did you mean {' or '.join(map(repr, exact))}?)" if exact else did_you_mean(part, [*names, *inside])

@@ -1,4 +1,4 @@
-"""Files as they are published: reference and solution in one, of which only the reference is the task."""
+"""Published files that contain both a reference and a solution: extracts the reference."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ SOLUTION = "ModelNew"
 REFERENCE = ("Model", "get_inputs", "get_init_inputs", "SIZES", "NONFINITE")
 
 
-def reference_part(source: str, path: str) -> str:
-    """The text without its solution and what only that needs; a text without a solution as it is."""
+def extract_reference(source: str, path: str) -> str:
+    """Return the source without its solution and the code that only the solution needs."""
     if SOLUTION not in source:
         return source
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError):
-        return source  # whoever reads it says so
-    defined = {name for node in body for name in names(node)}
-    if SOLUTION not in defined:
+        return source  # the caller reports the syntax error
+    definitions = {name for node in body for name in defined_names(node)}
+    if SOLUTION not in definitions:
         return source
-    if REFERENCE[0] not in defined:
-        mend = f"judge it with `evokernel verify {path} --task REFERENCE.py`"
-        raise UserError(f"task file {path}: it defines {SOLUTION}, which is a kernel, and no Model, which would be its task; {mend}")
+    if REFERENCE[0] not in definitions:
+        fix = f"Verify it with `evokernel verify {path} --task REFERENCE.py`."
+        raise UserError(f"task file {path} defines a kernel ({SOLUTION}) but no task (Model). {fix}")
     lines = source.splitlines(keepends=True)
-    for node in reversed(left_out(body)):
+    for node in reversed(find_unneeded(body)):
         first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
         del lines[first - 1 : node.end_lineno]
     return "".join(lines)
 
 
-def left_out(body: list[ast.stmt]) -> list[ast.stmt]:
-    """What the reference does not need: neither it nor anything it needs uses a name that is defined there."""
-    needed, kept = set(REFERENCE), set[int]()
+def find_unneeded(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements that the reference does not use, directly or through other names."""
+    needed_names, needed_indices = set(REFERENCE), set[int]()
     while True:
-        more = [index for index, node in enumerate(body) if index not in kept and needed & {*names(node)}]
+        more = [index for index, node in enumerate(body) if index not in needed_indices and needed_names & {*defined_names(node)}]
         if not more:
-            return [node for index, node in enumerate(body) if index not in kept and not is_plain_import(node)]
+            return [node for index, node in enumerate(body) if index not in needed_indices and not is_plain_import(node)]
         for index in more:
-            kept.add(index)
-            needed |= {one.id for one in ast.walk(body[index]) if isinstance(one, ast.Name)}
+            needed_indices.add(index)
+            needed_names |= {one.id for one in ast.walk(body[index]) if isinstance(one, ast.Name)}
 
 
-def names(node: ast.stmt) -> Iterator[str]:
-    """What a statement of a module defines."""
+def defined_names(node: ast.stmt) -> Iterator[str]:
+    """Yield the names that a module-level statement defines."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -55,7 +55,7 @@ def names(node: ast.stmt) -> Iterator[str]:
 
 
 def is_plain_import(node: ast.stmt) -> bool:
-    """Of PyTorch itself, say; what compiles extensions is the solution's."""
+    """Return whether a statement is an ordinary import; imports for compiling extensions belong to the solution."""
     if isinstance(node, ast.ImportFrom):
         return node.module is not None and not node.module.endswith("cpp_extension")
     return isinstance(node, ast.Import) and not any(alias.name.endswith("cpp_extension") for alias in node.names)

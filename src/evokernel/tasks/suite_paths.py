@@ -1,4 +1,4 @@
-"""Which suite a task file belongs to, and what that says about its level and category. Reads names and TOML only."""
+"""Finds the suite, level and category of a task file from folder names and `suite.toml`."""
 
 from __future__ import annotations
 
@@ -14,108 +14,111 @@ from pydantic import ConfigDict, ValidationError
 from evokernel.core.errors import UserError
 from evokernel.core.records import Record
 
-FILE = "suite.toml"
+SUITE_FILE = "suite.toml"
 
 
 class Suite(Record):
-    """What `suite.toml` says of the tasks in its folder and below."""
+    """Contents of `suite.toml`; they apply to all tasks in its folder and subfolders."""
 
     title: str = ""
     level: int | None = None
     category: str = ""
-    """Of every task; else the name of the sub-folder it is in, else its family."""
+    """Category of every task. If empty: the name of the task's subfolder, or else its family."""
 
 
 class Checkout(Record):
-    """A published benchmark as its repository lays it out: tasks in sub-folders, the groups, of one folder."""
+    """Layout of a published benchmark's repository: one folder with a subfolder per group of tasks."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     folder: str
-    """Where its groups are, below the top of the checkout."""
-    known_by: str
-    """A group that tells it from other folders of that name."""
+    """Folder of the groups, relative to the top of the checkout."""
+    marker_folder: str
+    """A group by which the benchmark is recognised."""
     groups: list[str]
-    """What is read when the whole checkout is asked for."""
+    """Groups to read if the user names the complete checkout."""
     levels: dict[str, int]
+    """Level of each group."""
     categories: dict[str, str] = {}
-    """Of a group's tasks, where neither their family nor the group's own name is meant."""
-    named_by_group: bool
-    """Whether groups are categories; otherwise they are levels, and each is a suite of its own."""
+    """Category of a group's tasks, if it is neither their family nor the name of the group."""
+    groups_are_categories: bool
+    """Whether groups are categories of one suite; otherwise each group is a level and a separate suite."""
 
 
-class Place(NamedTuple):
-    """Where a task file belongs."""
+class TaskOrigin(NamedTuple):
+    """Suite, level and category of a task file."""
 
     suite: str
     level: int
     category: str
-    """Empty where only the task's family can tell."""
+    """Empty if the task's family is its category."""
 
 
 @cache
-def checkouts() -> dict[str, Checkout]:
-    """Benchmarks that are known by their layout."""
+def load_checkouts() -> dict[str, Checkout]:
+    """Return the benchmarks that are recognised by their layout."""
     text = (resources.files("evokernel.tasks") / "checkouts.toml").read_text(encoding="utf-8")
     return {name: Checkout.model_validate(one) for name, one in tomllib.loads(text).items()}
 
 
-def place(path: Path) -> Place:
-    """Of a task file: the nearest folder with a `suite.toml` decides, else a checkout that is known, else the folder it lies in."""
+def locate_task(path: Path) -> TaskOrigin:
+    """Return the origin of a task file: from the nearest `suite.toml`, or else a known checkout, or else its folder name."""
     path = path.resolve()
     for folder in path.parents:
-        if (folder / FILE).is_file():
-            suite = read(folder)
+        if (folder / SUITE_FILE).is_file():
+            suite = read_suite(folder)
             inside = path.parent.relative_to(folder).parts
-            return Place(folder.name, level_of(path) if suite.level is None else suite.level, suite.category or "".join(inside[:1]))
-    for name, known in checkouts().items():
+            return TaskOrigin(
+                folder.name, level_from_folder_name(path) if suite.level is None else suite.level, suite.category or "".join(inside[:1])
+            )
+    for name, checkout in load_checkouts().items():
         for base in path.parents:
-            if is_base(base, known) and path.parent != base:
-                return in_checkout(name, known, path.relative_to(base).parts[0])
-    return Place(path.parent.name or "tasks", level_of(path), "")
+            if is_tasks_folder(base, checkout) and path.parent != base:
+                return locate_in_checkout(name, checkout, path.relative_to(base).parts[0])
+    return TaskOrigin(path.parent.name or "tasks", level_from_folder_name(path), "")
 
 
-def in_checkout(name: str, known: Checkout, group: str) -> Place:
-    """Of a task file in a group of a known checkout."""
-    category = known.categories.get(group, group if known.named_by_group else "")
-    return Place(name if known.named_by_group else f"{name}-{group}", known.levels.get(group, 1), category)
+def locate_in_checkout(name: str, checkout: Checkout, group: str) -> TaskOrigin:
+    """Return the origin of a task file in a group of a known checkout."""
+    category = checkout.categories.get(group, group if checkout.groups_are_categories else "")
+    return TaskOrigin(name if checkout.groups_are_categories else f"{name}-{group}", checkout.levels.get(group, 1), category)
 
 
-def is_base(folder: Path, known: Checkout) -> bool:
-    """Whether a folder is the one whose sub-folders hold the tasks."""
-    return folder.name == known.folder and (folder / known.known_by).is_dir()
+def is_tasks_folder(folder: Path, checkout: Checkout) -> bool:
+    """Return whether a folder is the one with the checkout's groups."""
+    return folder.name == checkout.folder and (folder / checkout.marker_folder).is_dir()
 
 
-def groups(folder: Path) -> list[Path]:
-    """The folders to look in for the tasks of a folder: those of a checkout's groups, or just itself."""
-    for known in checkouts().values():
-        for base in (folder / known.folder, folder):
-            if is_base(base.resolve(), known):
-                return [base / group for group in known.groups if (base / group).is_dir()]
+def list_group_folders(folder: Path) -> list[Path]:
+    """Return the folders to search for tasks: the groups of a known checkout, or the folder itself."""
+    for checkout in load_checkouts().values():
+        for base in (folder / checkout.folder, folder):
+            if is_tasks_folder(base.resolve(), checkout):
+                return [base / group for group in checkout.groups if (base / group).is_dir()]
     return [folder]
 
 
-def read(folder: Path) -> Suite:
-    """What a folder's `suite.toml` says."""
-    path = folder / FILE
+def read_suite(folder: Path) -> Suite:
+    """Read the `suite.toml` of a folder."""
+    path = folder / SUITE_FILE
     try:
-        return Suite.model_validate(parsed(path))
+        return Suite.model_validate(read_toml(path))
     except ValidationError as error:
         first = error.errors()[0]
         wrong = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path}: {wrong}: {first['msg']}; it may hold {', '.join(Suite.model_fields)}") from error
+        raise UserError(f"{path}: {wrong}: {first['msg']}; allowed keys: {', '.join(Suite.model_fields)}") from error
 
 
-def parsed(path: Path) -> dict[str, Any]:
-    """A TOML file."""
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path} cannot be read as TOML: {error}; fix it or remove it") from error
+        raise UserError(f"cannot read {path} as TOML: {error}. Fix or remove it.") from error
 
 
-def level_of(path: Path) -> int:
-    """What the folder's name says, 1 when it says nothing."""
-    found = re.search(r"level[_-]?(\d+)", path.parent.name, re.IGNORECASE)
-    return int(found[1]) if found else 1
+def level_from_folder_name(path: Path) -> int:
+    """Return the level in the folder's name; 1 if there is none."""
+    match = re.search(r"level[_-]?(\d+)", path.parent.name, re.IGNORECASE)
+    return int(match[1]) if match else 1

@@ -1,4 +1,7 @@
-"""The environment (V): gates in order, the first failure ends it. The judge decides here and never loads the candidate."""
+"""The verifier (V in the paper): runs the gates on a candidate in order and stops at the first failure.
+
+The verifier decides in its own process and never loads the candidate.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def verify(job: Job) -> Outcome:
-    """What the judge finds about a candidate. Raises InfraError when nobody could judge it, UserError for a broken task."""
-    from evokernel.verify.verifier import verify as judge  # the child imports this package too, and must stay light
+    """Return the outcome of one candidate. Raise InfraError if the machine failed, UserError if the task or a setting is broken."""
+    from evokernel.verify.verifier import verify as run_verifier  # the candidate process imports this package, too: keep it light
 
-    return judge(job)
+    return run_verifier(job)

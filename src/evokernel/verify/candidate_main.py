@@ -1,7 +1,8 @@
-"""The candidate's side: loads it, runs it when told to, says so. The only place that may blame any exception on the candidate.
+"""Main program of the candidate process: loads the candidate and runs it on command.
 
-Commands come on stdin, answers go to a pipe of their own, one line each. An answer only says that a command is through: outputs are
-read from shared memory by the judge, which also holds the clock. Started with nothing but numpy, because every candidate pays for it.
+Commands arrive on stdin, and each reply is one line on a separate pipe. A reply only says that a command has finished: the verifier reads
+the outputs from shared memory and uses its own clock. Every candidate pays for the start of this process, so it imports numpy and nothing
+heavier. This is the only module that may blame any exception on the candidate.
 """
 
 from __future__ import annotations
@@ -22,182 +23,183 @@ import numpy as np
 
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Arguments, Array, CallShape
-from evokernel.sandbox.apply import enter, enter_after_loading
+from evokernel.sandbox.apply import enter_sandbox, restrict_after_loading
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
-LIMIT_BYTES = 4000
-DTYPES = {"bfloat16": "uint16"}
-PREPARATIONS = ("trace", "inspect", "lower")
-FARTHEST = 997
-"""Places that the elements of an input move by between two calls."""
+MAX_DETAIL_CHARS = 4000
+STORAGE_DTYPES = {"bfloat16": "uint16"}
+PREPARE_STEPS = ("trace", "inspect", "lower")
+MAX_ROTATION = 997
+"""The farthest that the elements of an input move between two calls."""
 
 
-PAIR, MOVED, OTHER = "pair", "moved", "other"
-"""How an input changes: two elements change places, all move, or all become other numbers of the same size and sign."""
-MIXED_BITS = {4: 20, 8: 48}
-"""By bytes of a float: how many of its last bits become others."""
-Change = tuple[int, int, int, str]
-"""A tensor among the inputs, the place its changes begin with, the step to the next, and how it changes."""
+SWAP_PAIR, ROTATE, PERTURB = "swap_pair", "rotate", "perturb"
+"""How an input changes between two calls: two elements swap places, all elements rotate, or all get other values of similar size and sign.
+"""
+PERTURBED_BITS = {4: 20, 8: 48}
+"""The number of low mantissa bits that PERTURB changes, by the size of the float in bytes."""
+InputChange = tuple[int, int, int, str]
+"""The index of an input tensor, the first offset of its changes, the step to the next offset, and how the tensor changes."""
 
 
-class Answers:
-    """The line back to the judge."""
+class ReplyChannel:
+    """The pipe that carries replies to the verifier."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
-    def say(self, *words: str) -> None:
+    def send(self, *words: str) -> None:
         os.write(self.descriptor, " ".join(words).encode() + b"\n")
 
 
-class Given(NamedTuple):
-    """Who started this process, and the descriptors it was given."""
+class ProcessSetup(NamedTuple):
+    """The process that started this one, and the descriptors it passed on."""
 
-    parent: int
-    answers: int
-    inputs: int
-    outputs: int
+    parent_pid: int
+    reply_fd: int
+    inputs_fd: int
+    outputs_fd: int
 
 
-def main(given: Given | None = None, backend: Any = None) -> None:
-    """Serves one candidate until stdin ends. A process that was copied from another was given its backend already."""
+def main(setup: ProcessSetup | None = None, backend: Any = None) -> None:
+    """Serve one candidate until stdin ends. A process forked from a zygote passes its setup and its loaded backend."""
     commands = os.fdopen(os.dup(0), "rb", buffering=1 << 16)
     order = json.loads(commands.readline())
-    given = given or Given(order["judge"], order["answers"], order["inputs"], order["outputs"])
-    die_with(given.parent)
-    order |= given._asdict()
-    answers = Answers(given.answers)
+    setup = setup or ProcessSetup(order["verifier_pid"], order["reply_fd"], order["inputs_fd"], order["outputs_fd"])
+    exit_with_parent(setup.parent_pid)
+    order |= setup._asdict()
+    channel = ReplyChannel(setup.reply_fd)
     if backend is None:
         module, _, name = order["backend"].partition(":")
         backend = getattr(importlib.import_module(module), name)(**order["settings"])
-        if hasattr(backend, "opened"):
-            backend.opened(Path(order["workdir"]))
-    enter(order["jail"], {*given[1:], commands.fileno()})
-    answers.say("ready")
-    served = Served(order, backend)
+        if hasattr(backend, "preload"):
+            backend.preload(Path(order["workdir"]))
+    enter_sandbox(order["sandbox"], {*setup[1:], commands.fileno()})
+    channel.send("ready")
+    server = CandidateServer(order, backend)
     for line in commands:
-        word, nonce, rest = line.decode().rstrip("\n").split(" ", 2)
-        began = time.process_time(), time.perf_counter()
+        command, nonce, payload = line.decode().rstrip("\n").split(" ", 2)
+        start_times = time.process_time(), time.perf_counter()
         try:
-            if word == "run":
-                served.run(*json.loads(rest))
-            elif word == "bind":
-                served.bind(json.loads(rest))
-            elif word == "load":
-                served.load()
-            elif word in PREPARATIONS:
-                served.prepare(word, *json.loads(rest))
+            if command == "run":
+                server.run(*json.loads(payload))
+            elif command == "bind":
+                server.bind(json.loads(payload))
+            elif command == "load":
+                server.load()
+            elif command in PREPARE_STEPS:
+                server.prepare(command, *json.loads(payload))
         except InfraError as error:
-            answers.say("infra", nonce, json.dumps(str(error)[:LIMIT_BYTES]))
+            channel.send("infra", nonce, json.dumps(str(error)[:MAX_DETAIL_CHARS]))
         except MemoryError as error:
-            answers.say("failed", nonce, json.dumps(["memory", str(error)[:LIMIT_BYTES] or "out of memory"]))
+            channel.send("failed", nonce, json.dumps(["memory", str(error)[:MAX_DETAIL_CHARS] or "out of memory"]))
         except CandidateError as error:
-            answers.say("failed", nonce, json.dumps([error.reason, error.detail[:LIMIT_BYTES]]))
+            channel.send("failed", nonce, json.dumps([error.reason, error.detail[:MAX_DETAIL_CHARS]]))
         except Exception as error:
-            found = backend.explain(error) if word in PREPARATIONS else CandidateError("raised", f"{type(error).__name__}: {error}")
-            answers.say("failed", nonce, json.dumps([found.reason, found.detail[:LIMIT_BYTES]]))
+            failure = backend.explain(error) if command in PREPARE_STEPS else CandidateError("raised", f"{type(error).__name__}: {error}")
+            channel.send("failed", nonce, json.dumps([failure.reason, failure.detail[:MAX_DETAIL_CHARS]]))
         else:
-            ended = time.process_time(), time.perf_counter()
-            answers.say("done", nonce, *(f"{after - before:.9f}" for before, after in zip(began, ended)))
+            end_times = time.process_time(), time.perf_counter()
+            channel.send("done", nonce, *(f"{after - before:.9f}" for before, after in zip(start_times, end_times)))
 
 
-class Served:
-    """The candidate and its bound calls."""
+class CandidateServer:
+    """The loaded candidate and its bound calls."""
 
     def __init__(self, order: dict[str, Any], backend: Any) -> None:
         self.order, self.backend = order, backend
-        self.calls: list[Callable[[], None]] = []
-        self.kept: list[Arguments] = []
-        self.given: list[list[memoryview]] = []
-        """Every slot's inputs as bits, through a mapping that can be written and that no kernel is told of."""
-        self.wanted: list[list[memoryview]] = []
-        """Every slot's outputs as bits."""
+        self.bound_calls: list[Callable[[], None]] = []
+        self.bound_arguments: list[Arguments] = []
+        self.input_bits: list[list[memoryview]] = []
+        """The inputs of every slot as bits, in a writable mapping that no kernel receives."""
+        self.output_bits: list[list[memoryview]] = []
+        """The outputs of every slot as bits."""
 
     def load(self) -> None:
         self.kernel = self.backend.load(Path(self.order["workdir"]))
-        enter_after_loading(self.order["jail"])
+        restrict_after_loading(self.order["sandbox"])
 
-    def prepare(self, word: str, source: str, calls: dict[str, list[Any]], into: str) -> None:
-        """Traces the candidate, inspects or lowers what was traced: `word` says which of the backend's three."""
-        getattr(self.backend, word)(Path(source), {size: called(*call) for size, call in calls.items()}, Path(into))
+    def prepare(self, step: str, source: str, calls: dict[str, list[Any]], target: str) -> None:
+        """Run one of the backend's three preparation steps: trace the candidate, inspect the traced programs, or lower them."""
+        getattr(self.backend, step)(Path(source), {size: parse_call_shape(*call) for size, call in calls.items()}, Path(target))
 
-    def run(self, slot: int, marks: list[tuple[int, int, int]], changes: list[Change], calls: int) -> None:
-        """Calls the kernel. Before each further call one element of an output is spoiled again and an input is changed, so that neither
-        a finished output nor a remembered one passes for new work."""
-        call, given, wanted = self.calls[slot], self.given[slot], self.wanted[slot]
+    def run(self, slot: int, marks: list[tuple[int, int, int]], changes: list[InputChange], calls: int) -> None:
+        """Call the kernel. Before every further call, spoil one output element and change the inputs, so that neither a finished output nor
+        a remembered one passes for new work."""
+        call, inputs, outputs = self.bound_calls[slot], self.input_bits[slot], self.output_bits[slot]
         if calls:
             call()
         for index in range(1, calls):
             output, element, bits = marks[index % len(marks)]
-            wanted[output][element] = bits
-            change(given, changes, index)
+            outputs[output][element] = bits
+            apply_input_changes(inputs, changes, index)
             call()
 
     def bind(self, spec: dict[str, Any]) -> None:
-        """One call's tensors, as views of the memory shared with the judge: inputs cannot be written, outputs can."""
-        (in_at, in_bytes), (out_at, out_bytes) = spec["spans"]
-        populate = getattr(mmap, "MAP_POPULATE", 0)  # so that no timed call pays for page faults
+        """Bind one call to tensors in the memory shared with the verifier: inputs are read-only, outputs are writable."""
+        (inputs_at, inputs_length), (outputs_at, outputs_length) = spec["spans"]
+        populate = getattr(mmap, "MAP_POPULATE", 0)  # no timed call pays for page faults
         writable = mmap.PROT_READ | mmap.PROT_WRITE
-        given = mmap.mmap(self.order["inputs"], in_bytes, mmap.MAP_SHARED | populate, mmap.PROT_READ, offset=in_at)
-        changed = mmap.mmap(self.order["inputs"], in_bytes, mmap.MAP_SHARED | populate, writable, offset=in_at)
-        wanted = mmap.mmap(self.order["outputs"], out_bytes, mmap.MAP_SHARED | populate, writable, offset=out_at)
+        read_only_inputs = mmap.mmap(self.order["inputs_fd"], inputs_length, mmap.MAP_SHARED | populate, mmap.PROT_READ, offset=inputs_at)
+        writable_inputs = mmap.mmap(self.order["inputs_fd"], inputs_length, mmap.MAP_SHARED | populate, writable, offset=inputs_at)
+        output_memory = mmap.mmap(self.order["outputs_fd"], outputs_length, mmap.MAP_SHARED | populate, writable, offset=outputs_at)
         arguments = Arguments(
-            inputs=tuple(view(given, *place) for place in spec["inputs"]),
+            inputs=tuple(view_tensor(read_only_inputs, *place) for place in spec["inputs"]),
             scalars=tuple((name, kind, value) for name, kind, value in spec["scalars"]),
-            outputs=tuple(view(wanted, *place) for place in spec["outputs"]),
+            outputs=tuple(view_tensor(output_memory, *place) for place in spec["outputs"]),
         )
-        self.kept.append(arguments)  # a bound call may hold bare addresses
-        self.given.append([bits_of(view(changed, *place).data) for place in spec["inputs"]])
-        self.wanted.append([bits_of(output.data) for output in arguments.outputs])
-        self.calls.append(self.kernel.bind(arguments))
+        self.bound_arguments.append(arguments)  # a bound call may hold raw addresses of these arrays
+        self.input_bits.append([view_bits(view_tensor(writable_inputs, *place).data) for place in spec["inputs"]])
+        self.output_bits.append([view_bits(output.data) for output in arguments.outputs])
+        self.bound_calls.append(self.kernel.bind(arguments))
 
 
-def called(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> CallShape:
-    """A call that came as JSON."""
-    tensors = [tuple((name, dtype, tuple(shape)) for name, dtype, shape in given) for given in (inputs, outputs)]
-    return CallShape(tensors[0], tuple((name, kind, value) for name, kind, value in scalars), tensors[1])
+def parse_call_shape(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> CallShape:
+    """Convert a call shape that arrived as JSON."""
+    shapes = [tuple((name, dtype, tuple(shape)) for name, dtype, shape in tensors) for tensors in (inputs, outputs)]
+    return CallShape(shapes[0], tuple((name, kind, value) for name, kind, value in scalars), shapes[1])
 
 
-def change(tensors: list[memoryview], changes: Sequence[Change], index: int) -> None:
-    """The index-th of a series of changes to inputs, of all at once: nothing that follows from a part of them stays as it was. The judge
-    does the same to its own."""
-    for which, first, step, how in changes:
-        data = tensors[which]
-        if how == OTHER and data.itemsize in MIXED_BITS:
+def apply_input_changes(tensors: list[memoryview], changes: Sequence[InputChange], index: int) -> None:
+    """Apply step `index` of a series of changes to all listed inputs at once, so that no result for a part of the inputs stays valid. The
+    verifier applies the same changes to its own copy."""
+    for tensor, first, step, kind in changes:
+        data = tensors[tensor]
+        if kind == PERTURB and data.itemsize in PERTURBED_BITS:
             array = np.asarray(data)
-            np.bitwise_xor(array, array.dtype.type(mixed(first + index * step, MIXED_BITS[data.itemsize])), out=array)
-        elif how != PAIR:
-            by = 1 + (first + index * step) % min(len(data) - 1, FARTHEST)
-            end = data[-by:].tobytes()
-            data[by:] = data[:-by]
-            data[:by] = np.frombuffer(end, f"uint{8 * data.itemsize}").data
+            np.bitwise_xor(array, array.dtype.type(scramble_bits(first + index * step, PERTURBED_BITS[data.itemsize])), out=array)
+        elif kind != SWAP_PAIR:
+            distance = 1 + (first + index * step) % min(len(data) - 1, MAX_ROTATION)
+            tail = data[-distance:].tobytes()
+            data[distance:] = data[:-distance]
+            data[:distance] = np.frombuffer(tail, f"uint{8 * data.itemsize}").data
         else:
             one = (first + index * step) % len(data)
             other = (one + len(data) // 2) % len(data)
             data[one], data[other] = data[other], data[one]
 
 
-def mixed(number: int, bits: int) -> int:
-    """Bits that are never all zero and look like chance: equal numbers give equal ones, numbers in a row have nothing in common."""
+def scramble_bits(number: int, bits: int) -> int:
+    """Return a deterministic, random-looking pattern of `bits` bits that is never zero; consecutive numbers give unrelated patterns."""
     return (number * 0x9E3779B97F4A7C15 >> 7) % ((1 << bits) - 1) + 1
 
 
-def bits_of(array: np.ndarray) -> memoryview:
-    """A contiguous array's elements as whole numbers to read and write."""
+def view_bits(array: np.ndarray) -> memoryview:
+    """View the elements of a contiguous array as unsigned integers that can be read and written."""
     return array.reshape(-1).view(f"uint{8 * array.itemsize}").data
 
 
-def view(memory: mmap.mmap, name: str, dtype: str, shape: list[int], offset: int) -> Array:
-    """A tensor inside a mapped span."""
-    kind = np.dtype(DTYPES.get(dtype, dtype))
-    return Array(name, dtype, np.ndarray(tuple(shape), kind, memory, offset))
+def view_tensor(memory: mmap.mmap, name: str, dtype: str, shape: list[int], offset: int) -> Array:
+    """View a tensor inside a mapped span."""
+    storage_dtype = np.dtype(STORAGE_DTYPES.get(dtype, dtype))
+    return Array(name, dtype, np.ndarray(tuple(shape), storage_dtype, memory, offset))
 
 
-def die_with(judge: int) -> None:
-    """A judge that is killed takes its child along."""
+def exit_with_parent(parent_pid: int) -> None:
+    """Make this process end when its parent is killed, and exit at once if the parent is already gone."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         libc.prctl(PR_SET_DUMPABLE, 0)
-    if os.getppid() != judge:
+    if os.getppid() != parent_pid:
         os._exit(0)

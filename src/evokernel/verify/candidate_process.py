@@ -1,4 +1,4 @@
-"""Starts the child, talks to it, and decides who is to blame when it stops talking."""
+"""The verifier's side of the candidate process: starts it, exchanges commands and replies, and classifies how it ended."""
 
 from __future__ import annotations
 
@@ -22,34 +22,35 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Backend, CallShape, DeviceAccess, DeviceUser, TracedBackend
 from evokernel.core.records import Job, Settings
 from evokernel.sandbox import profiles
-from evokernel.sandbox.profiles import Plan
-from evokernel.verify.candidate_main import Change
-from evokernel.verify.reasons import REASONS, clean
-from evokernel.verify.scratch_dir import refuse_too_much, refuse_what_is_no_file, remove
+from evokernel.sandbox.profiles import SandboxPlan
+from evokernel.verify.candidate_main import InputChange
+from evokernel.verify.exit_errors import make_exit_error
+from evokernel.verify.reasons import REASONS, sanitize_text
+from evokernel.verify.scratch_dir import WRITE_RULE, check_disk_quota, check_regular_files, remove_folder
 from evokernel.verify.shared_buffers import Arena, BufferSlot
-from evokernel.verify.zygote import Forked, Zygote
+from evokernel.verify.zygote import ForkedProcess, Zygote
 
-START_S, EXIT_S, WATCH_S = 60.0, 5.0, 0.05
-ANSWER_BYTES = 16 << 10
+START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
+MAX_REPLY_BYTES = 16 << 10
 RUNTIME_THREADS = 8
-PASSED_ON = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-ASK_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
-OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-"""Signals a kernel does not die of by itself: someone, or the system short of memory, sent them."""
+INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+QUERY_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
+CHANNEL_MISUSE = f"the kernel wrote into the verifier's reply channel: {WRITE_RULE}"
 
 
-class Window(NamedTuple):
-    """What a command cost, on the judge's clocks."""
+class CommandTiming(NamedTuple):
+    """The cost of one command on the verifier's clocks."""
 
     wall_s: float
     cpu_s: float | None
-    """Charged to the child; None where the system does not tell."""
-    told: tuple[float, float] = (0.0, 0.0)
-    """Processor and wall time as the child says. Never taken for a time: only held against the judge's."""
+    """CPU time charged to the candidate process; None if the system does not report it."""
+    self_reported_s: tuple[float, float] = (0.0, 0.0)
+    """CPU and wall time as the candidate process reports them. The verifier never uses them as timings, only to cross-check its own clocks.
+    """
 
 
 class CandidateProcess:
-    """A process with one candidate in it. Its answers are not believed, only waited for."""
+    """A process that runs one candidate. The verifier waits for its replies and does not trust them."""
 
     def __init__(
         self,
@@ -62,119 +63,129 @@ class CandidateProcess:
         file_bytes: int = 1 << 20,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`memory_bytes` 0 sets no limit to its address space; `variables` are added to its environment."""
-        self.arena, self.workdir, self.left_s = arena, workdir, job.timeout_s
-        self.timeout_s, self.disk_bytes, self.is_watched = job.timeout_s, 2 * file_bytes, False
-        self.answers, theirs = os.pipe()
-        self.buffer = b""
+        """`memory_bytes` 0 leaves the address space unlimited; `variables` are added to the environment."""
+        self.arena, self.workdir, self.remaining_s = arena, workdir, job.timeout_s
+        self.timeout_s, self.disk_bytes, self.is_disk_polled = job.timeout_s, 2 * file_bytes, False
+        self.reply_fd, write_end = os.pipe()
+        self.reply_buffer = b""
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
-        self.errors = self.scratch.with_suffix(".err").open("w+b")
-        given = (theirs, arena.inputs.descriptor, arena.outputs.descriptor)
+        self.stderr_file = self.scratch.with_suffix(".err").open("w+b")
+        descriptors = (write_end, arena.inputs.descriptor, arena.outputs.descriptor)
         access = backend.access(workdir) if isinstance(backend, DeviceUser) else None
-        self.is_believed = isinstance(backend, TracedBackend) and not holds_candidate(backend, workdir)
-        jail = self.jail(backend, threads, memory_bytes, file_bytes, bool(variables), access)
+        self.can_report_infra = isinstance(backend, TracedBackend) and not has_candidate_code(backend, workdir)
+        sandbox = self.make_sandbox_plan(backend, threads, memory_bytes, file_bytes, bool(variables), access)
         try:
-            self.process = self.start(job, backend, given, threads, dict(variables or {}) | (access.variables if access else {}))
+            self.process = self.start_process(
+                job, backend, descriptors, threads, dict(variables or {}) | (access.variables if access else {})
+            )
         except (OSError, InfraError) as error:
-            os.close(self.answers)
-            self.errors.close()
-            raise InfraError(f"the child cannot be started: {error}") from error
+            os.close(self.reply_fd)
+            self.stderr_file.close()
+            raise InfraError(f"the candidate process cannot be started: {error}") from error
         finally:
-            os.close(theirs)
-        self.cpu_clock = clock_of(self.process.pid)
-        order = {
-            "judge": os.getpid(),
-            "answers": theirs,
-            "inputs": given[1],
-            "outputs": given[2],
+            os.close(write_end)
+        self.cpu_clock = find_cpu_clock(self.process.pid)
+        setup = {
+            "verifier_pid": os.getpid(),
+            "reply_fd": write_end,
+            "inputs_fd": descriptors[1],
+            "outputs_fd": descriptors[2],
             "backend": f"{type(backend).__module__}:{type(backend).__qualname__}",
             "settings": job.settings,
             "workdir": str(workdir),
-            "jail": jail,
+            "sandbox": sandbox,
         }
-        self.send(json.dumps(order))
+        self.send_line(json.dumps(setup))
 
-    def jail(
+    def make_sandbox_plan(
         self, backend: Backend, threads: int, memory_bytes: int, file_bytes: int, is_sanitized: bool, access: DeviceAccess | None = None
-    ) -> Plan:
-        """Machine code runs where nothing can be written; what traces, interprets, reports or uses a device has a folder of its own."""
+    ) -> SandboxPlan:
+        """Choose the sandbox: compiled kernels can write no file; processes that trace, interpret, sanitize or use a device get one scratch
+        folder."""
         limits = {"RLIMIT_FSIZE": file_bytes, "RLIMIT_CPU": int(self.timeout_s * threads) + 30}
-        seen = [str(self.workdir)]
+        readable = [str(self.workdir)]
         if access:
-            self.is_watched = True  # its runtime leaves logs, and waits for the device in threads of its own
+            self.is_disk_polled = True  # the device runtime writes logs and waits for the device in its own threads
             limits["RLIMIT_CPU"] = int(self.timeout_s * RUNTIME_THREADS) + 30
             if not access.holds_candidate:
-                return profiles.driver(limits)
-            return profiles.card(backend, [*seen, *access.readable], str(self.scratch), access.devices, limits)  # and reserves terabytes
+                return profiles.plan_driver(limits)
+            # Without a memory limit: device runtimes reserve terabytes.
+            return profiles.plan_device_kernel(backend, [*readable, *access.readable], str(self.scratch), access.devices, limits)
         if isinstance(backend, TracedBackend) or is_sanitized:
-            plan = profiles.interpreter(backend, seen, str(self.scratch), limits)
+            plan = profiles.plan_interpreter(backend, readable, str(self.scratch), limits)
         else:
-            plan = profiles.kernel(backend, seen, threads, limits if threads > 1 else limits | {"RLIMIT_NPROC": 0})
-        return plan | {"more_memory": memory_bytes} if memory_bytes and "limits" in plan else plan
+            plan = profiles.plan_kernel(backend, readable, threads, limits if threads > 1 else limits | {"RLIMIT_NPROC": 0})
+        return plan | {"extra_memory_bytes": memory_bytes} if memory_bytes and "limits" in plan else plan
 
-    def start(
-        self, job: Job, backend: Backend, given: tuple[int, int, int], threads: int, added: Mapping[str, str]
-    ) -> subprocess.Popen[bytes] | Forked:
-        """A copy of a process that has the backend loaded, where the backend can be copied; else a process of its own."""
-        variables = environment(threads, self.scratch) | dict(added)
+    def start_process(
+        self, job: Job, backend: Backend, descriptors: tuple[int, int, int], threads: int, extra_variables: Mapping[str, str]
+    ) -> subprocess.Popen[bytes] | ForkedProcess:
+        """Fork a zygote that has the backend loaded, if the backend allows it; otherwise start a new process."""
+        variables = make_environment(threads, self.scratch) | dict(extra_variables)
         if isinstance(backend, TracedBackend):
             variables |= backend.environment
             if sys.platform == "linux":
-                return Forked(zygote(backend, job.settings), self.errors, given, self.scratch, variables)
-        fix_addresses()
+                return ForkedProcess(get_zygote(backend, job.settings), self.stderr_file, descriptors, self.scratch, variables)
+        disable_address_randomization()
         return subprocess.Popen(
             isolated_python.isolated_command("evokernel.verify.candidate_main", "main"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=self.errors,
+            stderr=self.stderr_file,
             cwd=self.scratch,
             env=variables,
-            pass_fds=given,
+            pass_fds=descriptors,
             process_group=0,
         )
 
     def wait_ready(self) -> None:
-        """Until then nothing is the candidate's fault."""
+        """Wait until the process is ready. A failure before that is never the candidate's fault."""
         try:
-            line = self.line(time.monotonic() + START_S)
+            line = self.read_line(time.monotonic() + START_TIMEOUT_S)
         except TimeoutError:
             line = None
         if line != b"ready":
             self.stop()
             raise InfraError(
-                f"the child did not start (exit code {self.process.returncode}): {self.stderr_tail()[-600:] or 'it said nothing'}"
+                f"the candidate process did not start (exit code {self.process.returncode}): "
+                f"{self.stderr_tail()[-600:] or 'stderr is empty'}"
             )
 
     def load(self) -> None:
-        self.command("load", "")
+        """Load the candidate's kernel."""
+        self.send_command("load", "")
 
-    def prepare(self, word: str, source: Path, calls: dict[str, CallShape], into: Path) -> None:
-        """Has the backend trace a candidate, or inspect or lower its programs; what that leaves is in `into`."""
-        theirs = self.scratch / word
-        theirs.mkdir()
-        self.is_watched = True
-        self.command(word, json.dumps([str(source), calls, str(theirs)]))
-        if into.exists():
-            raise CandidateError("forbidden", "the kernel writes into the judge's folder")
+    def prepare(self, step: str, source: Path, calls: dict[str, CallShape], target: Path) -> None:
+        """Run a preparation step of the backend (trace, inspect or lower) and move the files it writes to `target`."""
+        step_folder = self.scratch / step
+        step_folder.mkdir()
+        self.is_disk_polled = True
+        self.send_command(step, json.dumps([str(source), calls, str(step_folder)]))
+        if target.exists():
+            raise CandidateError("forbidden", f"the kernel wrote into the verifier's folder: {WRITE_RULE}")
         try:
-            refuse_too_much(self.scratch, self.disk_bytes)
-            refuse_what_is_no_file(theirs)
-            theirs.rename(into)
-        except OSError as error:  # whoever may write there may also take it away
-            raise CandidateError("forbidden", f"the folder for what the kernel's process leaves was changed: {error.strerror}") from error
+            check_disk_quota(self.scratch, self.disk_bytes)
+            check_regular_files(step_folder)
+            step_folder.rename(target)
+        except OSError as error:  # the candidate may also have moved or removed the folder
+            raise CandidateError(
+                "forbidden",
+                f"the kernel changed the folder of its traced programs ({error.strerror}): {WRITE_RULE}",
+            ) from error
 
     def bind(self, slot: BufferSlot, scalars: tuple[tuple[str, str, float], ...]) -> None:
-        """Makes a slot callable; slots are bound in the order in which they were made."""
-        spec = {"spans": [slot.in_span, slot.out_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
-        self.command("bind", json.dumps(spec))
+        """Make a slot callable. Bind slots in the order of their slot ids."""
+        spec = {"spans": [slot.input_span, slot.output_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
+        self.send_command("bind", json.dumps(spec))
 
-    def run(self, slot: BufferSlot, calls: int = 1, changes: Sequence[Change] = ()) -> Window:
-        """Runs a poisoned slot; with several calls, outputs are spoiled and inputs changed in between. No calls: what talking costs."""
-        marks = self.arena.marks(slot)
-        return self.command("run", json.dumps([slot.number, marks, changes, calls if marks else min(calls, 1)]))
+    def run(self, slot: BufferSlot, calls: int = 1, changes: Sequence[InputChange] = ()) -> CommandTiming:
+        """Run the kernel on a poisoned slot. Several calls spoil outputs and change inputs in between; zero calls measure the cost of a
+        command."""
+        marks = self.arena.choose_marks(slot)
+        return self.send_command("run", json.dumps([slot.slot_id, marks, changes, calls if marks else min(calls, 1)]))
 
-    def cpu_s(self) -> float | None:
-        """Processor time charged to the child so far."""
+    def read_cpu_s(self) -> float | None:
+        """Return the CPU time charged to the process so far, or None if the system does not report it."""
         if self.cpu_clock is None:
             return None
         try:
@@ -182,128 +193,123 @@ class CandidateProcess:
         except OSError:
             return None
 
-    def command(self, word: str, rest: str) -> Window:
-        """Sends one command and waits for its answer, no longer than the job's time allows."""
+    def send_command(self, name: str, payload: str) -> CommandTiming:
+        """Send one command and wait for its reply within the time that the job has left."""
         self.assert_idle()
         nonce = secrets.token_hex(8)
-        cpu, wall = self.cpu_s(), time.perf_counter()
-        self.send(f"{word} {nonce} {rest}")
+        cpu_start, wall_start = self.read_cpu_s(), time.perf_counter()
+        self.send_line(f"{name} {nonce} {payload}")
         try:
-            line = self.line(time.monotonic() + self.left_s)
+            line = self.read_line(time.monotonic() + self.remaining_s)
         except TimeoutError as error:
             self.stop()
-            raise CandidateError("timeout", f"not finished after {self.timeout_s:g} s") from error
-        spent, cpu_end = time.perf_counter() - wall, self.cpu_s()
-        self.left_s -= spent
+            raise CandidateError(
+                "timeout",
+                f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end",
+            ) from error
+        elapsed_s, cpu_end = time.perf_counter() - wall_start, self.read_cpu_s()
+        self.remaining_s -= elapsed_s
         if line is None:
             self.raise_for_exit()
         assert line is not None
-        told = self.parse_reply(line, nonce)
-        return Window(spent, cpu_end - cpu if cpu is not None and cpu_end is not None else None, told)
+        self_reported_s = self.parse_reply(line, nonce)
+        return CommandTiming(elapsed_s, cpu_end - cpu_start if cpu_start is not None and cpu_end is not None else None, self_reported_s)
 
     def parse_reply(self, line: bytes, nonce: str) -> tuple[float, float]:
-        """An answer to this command says that it is through and what it took, or why not; anything else was not written by our side."""
+        """Return the times in a reply to this command, or raise the failure it reports. Any other text was written by the candidate."""
         word, _, rest = line.decode(errors="replace").partition(" ")
-        said, _, text = rest.partition(" ")
-        if said != nonce or word not in ("done", "failed", "infra"):
-            raise CandidateError("forbidden", "the kernel writes into the judge's channel")
+        reply_nonce, _, text = rest.partition(" ")
+        if reply_nonce != nonce or word not in ("done", "failed", "infra"):
+            raise CandidateError("forbidden", CHANNEL_MISUSE)
         try:
             if word == "done":
                 cpu_s, wall_s = map(float, text.split())
                 return cpu_s, wall_s
-            found = json.loads(text)
-            if word == "infra" and self.is_believed:
-                raise InfraError(clean(str(found)))
+            content = json.loads(text)
+            if word == "infra" and self.can_report_infra:
+                raise InfraError(sanitize_text(str(content)))
             if word == "infra":
-                raise CandidateError("killed", f"the kernel's process says that the machine failed: {found}")
-            reason, detail = (str(part) for part in found)
-        except (ValueError, TypeError, RecursionError) as error:  # it may be anything
-            raise CandidateError("forbidden", "the kernel writes into the judge's channel") from error
+                raise CandidateError(
+                    "killed",
+                    f"the candidate process reported a machine failure, which the verifier does not accept from candidate code: {content}",
+                )
+            reason, detail = (str(part) for part in content)
+        except (ValueError, TypeError, RecursionError) as error:  # a candidate may have written anything
+            raise CandidateError("forbidden", CHANNEL_MISUSE) from error
         raise CandidateError(reason if reason in REASONS else "raised", detail)
 
     def assert_idle(self) -> None:
-        """Between commands the child has nothing to say."""
-        if self.buffer or select.select([self.answers], [], [], 0)[0]:
-            if not self.buffer and self.process.poll() is not None:
+        """Raise if the process sent anything between two commands."""
+        if self.reply_buffer or select.select([self.reply_fd], [], [], 0)[0]:
+            if not self.reply_buffer and self.process.poll() is not None:
                 self.raise_for_exit()
-            chunk = os.read(self.answers, 1) if not self.buffer else self.buffer
+            chunk = os.read(self.reply_fd, 1) if not self.reply_buffer else self.reply_buffer
             if not chunk:
                 self.raise_for_exit()
-            raise CandidateError("forbidden", "the kernel writes into the judge's channel")
+            raise CandidateError("forbidden", CHANNEL_MISUSE)
 
-    def send(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
+        """Write one line to the stdin of the process."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            return  # it is dead; the missing answer tells how it died
+            return  # the process is dead; raise_for_exit reports how it died
 
-    def line(self, deadline: float) -> bytes | None:
-        """The next line; None at the end of the stream, or when it is too long to be an answer."""
-        while b"\n" not in self.buffer:
-            if len(self.buffer) > ANSWER_BYTES:
+    def read_line(self, deadline: float) -> bytes | None:
+        """Return the next reply line, or None if the stream ended or the line is too long for a reply."""
+        while b"\n" not in self.reply_buffer:
+            if len(self.reply_buffer) > MAX_REPLY_BYTES:
                 return None
-            left_s = max(0.0, deadline - time.monotonic())
-            if not select.select([self.answers], [], [], min(left_s, WATCH_S) if self.is_watched else left_s)[0]:
-                if not self.is_watched or left_s <= WATCH_S:
+            remaining_s = max(0.0, deadline - time.monotonic())
+            if not select.select([self.reply_fd], [], [], min(remaining_s, DISK_POLL_S) if self.is_disk_polled else remaining_s)[0]:
+                if not self.is_disk_polled or remaining_s <= DISK_POLL_S:
                     raise TimeoutError
-                refuse_too_much(self.scratch, self.disk_bytes)
+                check_disk_quota(self.scratch, self.disk_bytes)
                 continue
-            chunk = os.read(self.answers, 4096)
+            chunk = os.read(self.reply_fd, 4096)
             if not chunk:
                 return None
-            self.buffer += chunk
-        line, _, self.buffer = self.buffer.partition(b"\n")
+            self.reply_buffer += chunk
+        line, _, self.reply_buffer = self.reply_buffer.partition(b"\n")
         return line
 
     def raise_for_exit(self) -> None:
-        """Raises what the silence of the child means."""
-        if len(self.buffer) > ANSWER_BYTES:
-            raise CandidateError("forbidden", "the kernel floods the judge's channel")
+        """Raise the failure that explains why the process stopped replying."""
+        if len(self.reply_buffer) > MAX_REPLY_BYTES:
+            raise CandidateError(
+                "forbidden",
+                f"the kernel wrote more than {MAX_REPLY_BYTES >> 10} KiB into the verifier's reply channel: {WRITE_RULE}",
+            )
         try:
-            ended = self.process.wait(EXIT_S)  # the pipe closes a moment before the process is gone
+            exit_code = self.process.wait(EXIT_TIMEOUT_S)  # the pipe closes shortly before the process exits
         except subprocess.TimeoutExpired:
             self.stop()
-            raise CandidateError("forbidden", "the kernel closed the judge's channel") from None
-        self.stop()
-        said = clean(self.stderr_tail()[-400:]).strip()
-        if "bad_alloc" in said or "out of memory" in said.lower() or "cannot allocate memory" in said.lower():
-            raise CandidateError("memory", "the kernel asked for more memory than it may use")
-        if ended >= 0:
-            raise CandidateError("exit", f"the kernel ended its process with exit code {ended}" + (f": {said}" if said else ""))
-        if -ended not in list(signal.Signals):
-            raise CandidateError("crash", f"the kernel died of signal {-ended}, which no fault sends")
-        died = signal.Signals(-ended)
-        if died == signal.SIGSYS:
             raise CandidateError(
-                "forbidden", "the kernel asked the system for something that computing does not need, and was ended for it"
-            )
-        if died in OUTSIDE:
-            raise CandidateError("killed", f"the kernel's process was killed from outside ({died.name})")
-        if died == signal.SIGXCPU:
-            raise CandidateError("timeout", "the kernel used up its processor time")
-        raise CandidateError(
-            "crash", f"the kernel died of {died.name} ({signal.strsignal(died)}){hint(died)}" + (f": {said}" if said else "")
-        )
+                "forbidden", "the kernel closed the verifier's reply channel: a kernel must not close or reuse file descriptors"
+            ) from None
+        self.stop()
+        stderr_text = sanitize_text(self.stderr_tail()[-400:]).strip()
+        raise make_exit_error(exit_code, stderr_text)
 
-    def reported(self, limit: int = 64 << 10, since: int = 0) -> str:
-        """What it wrote to stderr, from a place on."""
-        return os.pread(self.errors.fileno(), limit, since).decode(errors="replace")
+    def read_stderr(self, limit: int = 64 << 10, offset: int = 0) -> str:
+        """Return the text that the process wrote to stderr, from a byte offset on."""
+        return os.pread(self.stderr_file.fileno(), limit, offset).decode(errors="replace")
 
-    def reported_bytes(self) -> int:
-        """How much that is so far."""
-        return os.fstat(self.errors.fileno()).st_size
+    def stderr_size(self) -> int:
+        """Return the number of bytes that the process has written to stderr."""
+        return os.fstat(self.stderr_file.fileno()).st_size
 
     def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr."""
-        size = self.errors.seek(0, os.SEEK_END)
-        self.errors.seek(max(0, size - 4096))
-        return self.errors.read().decode(errors="replace")
+        """Return the end of the text that the process wrote to stderr."""
+        size = self.stderr_file.seek(0, os.SEEK_END)
+        self.stderr_file.seek(max(0, size - 4096))
+        return self.stderr_file.read().decode(errors="replace")
 
     def stop(self) -> None:
-        """Ends the child and everything in its group, and waits until all of it is gone."""
-        deadline = time.monotonic() + EXIT_S
+        """Kill the process and its process group, and wait until all of them have ended."""
+        deadline = time.monotonic() + EXIT_TIMEOUT_S
         with suppress(ProcessLookupError, PermissionError):
             while time.monotonic() < deadline:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -314,64 +320,55 @@ class CandidateProcess:
         self.process.wait()
 
     def close(self) -> None:
+        """Stop the process and release its descriptors and its scratch folder."""
         self.stop()
         if self.process.stdin:
-            with suppress(BrokenPipeError):  # it died with a command unread
+            with suppress(BrokenPipeError):  # the process died before it read the last command
                 self.process.stdin.close()
-        os.close(self.answers)
-        self.errors.close()
-        remove(self.scratch)
+        os.close(self.reply_fd)
+        self.stderr_file.close()
+        remove_folder(self.scratch)
 
 
-def holds_candidate(backend: Backend, workdir: Path) -> bool:
-    """Whether the process that runs a traced candidate holds its own code after all, and could say anything of the machine it is on."""
+def has_candidate_code(backend: Backend, workdir: Path) -> bool:
+    """Whether the process of a traced candidate runs the candidate's own code, so that its reports about the machine cannot be trusted."""
     return hasattr(backend, "is_interpreted") and bool(backend.is_interpreted(workdir))
 
 
 ZYGOTES: dict[str, Zygote] = {}
 
 
-def zygote(backend: TracedBackend, settings: Settings) -> Zygote:
-    """The one for this backend with these settings, started when first needed and again when it is gone."""
+def get_zygote(backend: TracedBackend, settings: Settings) -> Zygote:
+    """Return the zygote for this backend and these settings; start it if there is none or it has died."""
     key = json.dumps([type(backend).__module__, type(backend).__qualname__, settings], sort_keys=True)
     if key not in ZYGOTES or ZYGOTES[key].process.poll() is not None:
-        ZYGOTES[key] = Zygote(type(backend), settings, environment(1, Path(tempfile.gettempdir())) | backend.environment)
+        ZYGOTES[key] = Zygote(type(backend), settings, make_environment(1, Path(tempfile.gettempdir())) | backend.environment)
     return ZYGOTES[key]
 
 
-def hint(died: signal.Signals) -> str:
-    """What a signal usually means in a kernel."""
-    return {
-        signal.SIGSEGV: ", reading or writing outside its tensors (inputs cannot be written), or a stack array that is too large",
-        signal.SIGBUS: ", reading or writing outside its tensors or misaligned",
-        signal.SIGFPE: ", such as an integer division by zero",
-        signal.SIGILL: ", an instruction this processor does not have",
-    }.get(died, "")
-
-
-def environment(threads: int, scratch: Path) -> dict[str, str]:
-    """Nothing of the user's but where programs and libraries are."""
-    given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    own = {"HOME": str(scratch), "TMPDIR": str(scratch), "OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
-    fixed = {
+def make_environment(threads: int, scratch: Path) -> dict[str, str]:
+    """Return the environment of a candidate process: of the user's variables, only those that locate programs and libraries."""
+    user_variables = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    process_variables = {"HOME": str(scratch), "TMPDIR": str(scratch), "OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
+    thread_variables = {
         "OMP_DYNAMIC": "false",
         "OMP_WAIT_POLICY": "passive",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
     }
-    return {**given, **own, **fixed}
+    return {**user_variables, **process_variables, **thread_variables}
 
 
-def fix_addresses() -> None:
-    """What is started from now on is loaded at the same addresses: where chance puts a library can make a kernel a tenth slower."""
+def disable_address_randomization() -> None:
+    """Load processes started from now on at fixed addresses: a random library address can make a kernel 10% slower."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
-        libc.personality(libc.personality(ASK_PERSONALITY) | ADDR_NO_RANDOMIZE)  # containers may refuse; then chance it is
+        libc.personality(libc.personality(QUERY_PERSONALITY) | ADDR_NO_RANDOMIZE)  # a container may refuse; addresses then stay random
 
 
-def clock_of(pid: int) -> int | None:
-    """The clock of a process's CPU time (Linux: ~pid in the upper bits, 2 for scheduled time); None where there is none."""
+def find_cpu_clock(pid: int) -> int | None:
+    """Return the id of the CPU clock of a process (Linux: ~pid in the upper bits, 2 for scheduled time), or None if there is none."""
     if sys.platform != "linux":
         return None
     clock = (~pid << 3) | 2

@@ -1,4 +1,4 @@
-"""What a candidate is tried on: inputs of a kind, drawn from a seed at a size, and what the reference makes of them."""
+"""Test cases of a candidate: inputs drawn from a seed at a size, with the outputs of the reference."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Array
 from evokernel.core.records import Task
-from evokernel.verify.case_factory import Answer, CaseFactory, made
-from evokernel.verify.compare import FLOATS, Expected
-from evokernel.verify.input_distributions import structure
-from evokernel.verify.tolerance import Unsuited
+from evokernel.verify.case_factory import CaseData, CaseFactory, get_factory
+from evokernel.verify.compare import FLOATS, ExpectedOutput
+from evokernel.verify.input_distributions import classify_structure
 
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference
@@ -24,28 +23,29 @@ SIZES = ("small", "held_out", "odd", "bench")
 
 
 class Case:
-    """One set of inputs with the outputs it must give, which are computed when first asked for."""
+    """One set of inputs with its expected outputs, which are computed at first use."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.size, self.kind, self.sample, self.outputs = answer.size, answer.kind, answer.sample, answer.outputs
-        self.inputs, self.scalars = answer.inputs, answer.scalars
-        self.results: list[np.ndarray] = []
-        """What a candidate made of it, once that was found right: from then on it must be the same to the bit."""
-        self.renewed: tuple[Expected, ...] | None = None
+    def __init__(self, data: CaseData) -> None:
+        self.data = data
+        self.size, self.kind, self.sample, self.outputs = data.size, data.kind, data.sample, data.outputs
+        self.inputs, self.scalars = data.inputs, data.scalars
+        self.accepted_results: list[np.ndarray] = []
+        """The candidate's outputs once they were found correct; from then on every run must reproduce them bit by bit."""
+        self.recomputed_expected: tuple[ExpectedOutput, ...] | None = None
 
     @property
-    def expected(self) -> tuple[Expected, ...]:
-        """Raises Unsuited when the operator turns out not to be made for these inputs."""
-        return self.answer.expected if self.renewed is None else self.renewed
+    def expected(self) -> tuple[ExpectedOutput, ...]:
+        """The expected outputs. Raise UnsuitableInputs if the operator turns out not to be defined for these inputs."""
+        return self.data.expected if self.recomputed_expected is None else self.recomputed_expected
 
 
-def changeable(case: Case) -> list[int]:
-    """The inputs and parameters whose floats may change places: a change of the array is one of the reference's tensor, and of no other.
+def find_changeable_inputs(case: Case) -> list[int]:
+    """Return the indices of inputs and parameters whose floats may swap places: each array shares memory with the reference's tensor, and
+    with no other.
 
-    Not those of a triangle, a mask, probabilities: a kernel may rely on what a task's inputs always are.
+    Structured inputs such as triangles, masks and probabilities are excluded: a kernel may rely on the structure of a task's inputs.
     """
-    tensors = [named.tensor for named in (*case.sample.inputs, *case.sample.params)]
+    tensors = [item.tensor for item in (*case.sample.inputs, *case.sample.params)]
     owners = Counter(tensor.untyped_storage().data_ptr() for tensor in tensors)
     return [
         index
@@ -54,75 +54,77 @@ def changeable(case: Case) -> list[int]:
         and array.data.size > 1
         and array.data.ctypes.data == tensor.data_ptr()
         and owners[tensor.untyped_storage().data_ptr()] == 1
-        and structure(tensor.detach().double()) == "free"
+        and classify_structure(tensor.detach().double()) == "free"
     ]
 
 
 class Cases:
     """The cases of one trial. While it is open, torch uses as many threads as the kernel may.
 
-    Those of `planned` may serve other candidates, too, so nobody may change them. `draw` makes new ones, of which nobody else knows.
+    Other candidates may share the cases of `get_planned_case`, so they must not be changed. `draw_case` draws private ones.
     """
 
     def __init__(self, task: Task, seed: int, threads: int = 1, *, protocol: str = "strict", is_secret: bool = False) -> None:
         self.task, self.seed, self.threads = task, seed, threads
         self.protocol, self.is_secret = protocol, is_secret
         self.threads_before: int | None = None
-        self.opened: CaseFactory | None = None
+        self.cached_factory: CaseFactory | None = None
 
     @property
-    def maker(self) -> CaseFactory:
-        """The task's references and what is kept of them; torch is needed from here on."""
-        if self.opened is None:
+    def factory(self) -> CaseFactory:
+        """The factory of the task's cases; torch is imported at first use."""
+        if self.cached_factory is None:
             try:
                 import torch
             except ModuleNotFoundError as error:
-                raise UserError("judging kernels needs PyTorch: pip install 'evokernel[torch]'") from error
+                raise UserError("verifying kernels requires PyTorch: pip install 'evokernel[torch]'") from error
             self.threads_before = torch.get_num_threads()
             torch.set_num_threads(self.threads)
-            self.opened = made(self.task, self.protocol, self.is_secret)
-        return self.opened
+            self.cached_factory = get_factory(self.task, self.protocol, self.is_secret)
+        return self.cached_factory
 
     def close(self) -> None:
+        """Restore the number of torch threads."""
         if self.threads_before is not None:
             import torch
 
             torch.set_num_threads(self.threads_before)
 
-    def reference(self, size: str) -> Reference:
-        """The task's module at a size."""
-        return self.maker.sized(size).reference
+    def reference_at(self, size: str) -> Reference:
+        """Return the task's reference at a size."""
+        return self.factory.reference_at(size).reference
 
-    def outputs(self, size: str) -> tuple[Array, ...]:
-        """What comes out at a size, without values."""
-        return self.maker.sized(size).outputs
+    def outputs_at(self, size: str) -> tuple[Array, ...]:
+        """Return the outputs at a size, without values."""
+        return self.factory.reference_at(size).outputs
 
-    def has(self, size: str) -> bool:
-        """Whether the task can be had at a size; odd ones are not to be found for every task."""
-        return self.maker.has(size)
+    def has_size(self, size: str) -> bool:
+        """Whether the task has a size; an odd size does not exist for every task."""
+        return self.factory.has_size(size)
 
-    def planned(self, size: str, index: int, kind: str = "own") -> Case | None:
-        """The index-th case of a kind; None where the operator is not made for such."""
-        answer = self.maker.case(size, index, kind, self.seed)
-        return None if answer is None else Case(answer)
+    def get_planned_case(self, size: str, index: int, kind: str = "own") -> Case | None:
+        """Return case number `index` of a kind, or None if the operator is not defined for this kind."""
+        data = self.factory.get_case(size, index, kind, self.seed)
+        return None if data is None else Case(data)
 
-    def draw(self, size: str, index: int, kind: str = "own") -> Case:
-        """A new case: equal for equal seeds, other for every index. Raises Unsuited where the operator is not made for the kind."""
-        return Case(self.maker.make(size, kind, seed_of(f"{self.seed}/{self.task.id}/{size}/{kind}/{index}")))
+    def draw_case(self, size: str, index: int, kind: str = "own") -> Case:
+        """Draw a new case: equal for equal seeds, different for every index. Raise UnsuitableInputs if the operator is not defined for the
+        kind."""
+        return Case(self.factory.draw_case(size, kind, seed_from_text(f"{self.seed}/{self.task.id}/{size}/{kind}/{index}")))
 
-    def renew(self, case: Case) -> None:
-        """Asks the reference again, after the inputs of a case were changed."""
-        case.renewed = self.maker.again(case.answer)
-        case.results = []
+    def recompute_expected(self, case: Case) -> None:
+        """Compute the expected outputs of a case again after its inputs were changed."""
+        case.recomputed_expected = self.factory.recompute_expected(case.data)
+        case.accepted_results = []
 
-    def baseline(self, case: Case, module: Callable[..., object] | None = None) -> Callable[[], object]:
-        """The reference on this case, as something to time."""
-        return self.reference(case.size).baseline(case.sample, module)
+    def make_baseline(self, case: Case, module: Callable[..., object] | None = None) -> Callable[[], object]:
+        """Return the reference on this case as a function to time."""
+        return self.reference_at(case.size).baseline_call(case.sample, module)
 
 
-def seed_of(text: str) -> int:
-    """A seed that follows from a text."""
+def seed_from_text(text: str) -> int:
+    """Derive a seed from a text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-__all__ = ["SIZES", "Case", "Cases", "Unsuited", "changeable", "seed_of"]
+__all__ = ["SIZES", "Case", "Cases", "find_changeable_inputs", "seed_from_text"]

@@ -1,6 +1,8 @@
-"""Is every element right: several sizes and kinds of inputs, poisoned outputs, guard bands, inputs left alone.
+"""The check gate: compares every output element at several sizes and input distributions, with poisoned outputs, guard bands and read-only
+inputs.
 
-The order is candidate, reference, candidate: what must come out is worked out after the first run, and the second must give the same bits.
+The order is candidate, reference, candidate: the expected outputs are computed after the first run, and the second run must reproduce the
+first bit by bit.
 """
 
 from __future__ import annotations
@@ -10,22 +12,26 @@ from contextlib import suppress
 
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.protocols import TracedBackend
-from evokernel.verify.cases import Case, Unsuited
-from evokernel.verify.shared_buffers import NAN_BYTE, OTHER_BYTE, Arena, BufferSlot
-from evokernel.verify.trial import Trial, described_size
+from evokernel.verify.cases import Case
+from evokernel.verify.shared_buffers import NAN_GAP_BYTE, NUMBER_GAP_BYTE, Arena, BufferSlot
+from evokernel.verify.tolerance import UnsuitableInputs
+from evokernel.verify.trial import Trial, describe_size
 
-WRONG = ("mismatch", "unwritten", "nan", "out_of_bounds", "crash")
-STALE = "this is the result of an earlier call: keep nothing between calls"
-RIGHT_SO_FAR = {
-    "held_out": "the small size came out right: handle sizes that are no multiple of a block, and take every size from the arguments",
-    "odd": "the small size came out right: handle any size, down to 1, and take every size from the arguments",
-    "bench": "smaller sizes came out right: look for long sums in a float, scratch of a fixed size, narrow indices, paths large sizes take",
+EXPLAINED_REASONS = ("mismatch", "unwritten", "nan", "out_of_bounds", "crash")
+STALE_RESULT_HINT = (
+    "the output equals the result of an earlier call with other inputs: compute every call from its arguments, keep nothing between calls"
+)
+SIZE_HINTS = {
+    "held_out": "the small size was correct: handle sizes that are not a multiple of a block, and read every size from the arguments",
+    "odd": "the small size was correct: handle any size, down to 1, and read every size from the arguments",
+    "bench": "smaller sizes were correct: check long sums in a float, scratch buffers of fixed size, "
+    "narrow index types, and code paths for large sizes",
 }
-OTHER_KINDS = {
-    "near": "only one element of the inputs had changed since the call before",
-    "normal": "inputs were drawn from a normal distribution, and parameters had other values than they start with",
-    "uniform": "inputs were drawn evenly from both sides of zero, and parameters had other values than they start with",
-    "wide": "inputs were wider than the task's own",
+KIND_HINTS = {
+    "near": "the inputs differed from those of the previous call in one element only",
+    "normal": "inputs had a normal distribution, and parameters differed from their initial values",
+    "uniform": "inputs had a uniform distribution around zero, and parameters differed from their initial values",
+    "wide": "inputs had a wider range than the task's own",
     "tiny": "inputs were smaller than the task's own",
     "heavy": "a few inputs were much larger than the others",
     "shifted": "inputs were far from zero and close to each other",
@@ -33,118 +39,137 @@ OTHER_KINDS = {
     "zeros": "all inputs were zero",
     "nonfinite": "a few inputs were infinite or NaN",
 }
-BENCH = (("bench", "own"), ("bench", "normal"), ("bench", "heavy"), ("bench", "zeros"), ("bench", "constant"))
-BENCH_SIMULATED = (("bench", "wide"), ("bench", "shifted"), ("bench", "tiny"))
-CONFIRMED = {
-    False: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("held_out", "shifted"), *BENCH),
-    True: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("odd", "own"), ("odd", "uniform"), *BENCH_SIMULATED),
+BENCH_CONFIRMATION = (("bench", "own"), ("bench", "normal"), ("bench", "heavy"), ("bench", "zeros"), ("bench", "constant"))
+SIMULATED_BENCH_CONFIRMATION = (("bench", "wide"), ("bench", "shifted"), ("bench", "tiny"))
+CONFIRMATION_CASES = {
+    False: (("small", "own"), ("small", "uniform"), ("held_out", "heavy"), ("held_out", "shifted"), *BENCH_CONFIRMATION),
+    True: (
+        ("small", "own"),
+        ("small", "uniform"),
+        ("held_out", "heavy"),
+        ("odd", "own"),
+        ("odd", "uniform"),
+        *SIMULATED_BENCH_CONFIRMATION,
+    ),
 }
-"""Further cases for a kernel that would become a best; where kernels run in simulation, some are run only here."""
-TOO_SLOW = "other kinds of inputs at the timed size: interpreting the kernel takes too long"
-READS = "the kernel reads outside its inputs, and what it finds there changes its results"
+"""Further cases for a kernel that would become the best, by whether kernels run in simulation; some cases run only here."""
+BENCH_SKIPPED_NOTE = "other input distributions at the timed size: simulating the kernel takes too long"
+OUTSIDE_READ = "the kernel reads outside its input tensors, and the bytes there change its results: check the bounds of every load"
 
 
-def check(trial: Trial) -> None:
-    """Every size, several kinds of inputs; the first case of a size runs twice and must agree with itself."""
-    child = trial.child
-    if child is None:
-        child = trial.start([trial.case(size, 0) for size in trial.sizes if size != "bench"])
-        child.wait_ready()
+def check_values(trial: Trial) -> None:
+    """Run the check gate: every size and several kinds of inputs. The first case of a size runs twice and must give equal results."""
+    process = trial.candidate_process
+    if process is None:
+        process = trial.start_process([trial.get_case(size, 0) for size in trial.sizes if size != "bench"])
+        process.wait_ready()
     with trial.translate_errors():
-        child.load()
+        process.load()
     for size in trial.first_sizes:
         earlier: list[Case] = []
-        for case in list(trial.cases_at(size)):
+        for case in list(trial.list_cases(size)):
             is_first = not earlier and trial.job.protocol == "strict"
             try:
                 check_case(trial, case, earlier, repeats=2 if is_first and not trial.is_expensive(size) else 1)
-            except Unsuited:
-                trial.drawn[size].remove(case)
+            except UnsuitableInputs:
+                trial.drawn_cases[size].remove(case)
                 continue
             earlier.append(case)
-    if trial.partial_run_notes and not trial.judged:
-        raise UserError(f"{trial.job.task.id} is too large to be run in full here: verify it on a task with smaller sizes")
-    if (note := trial.cases.maker.yardstick.without) and note not in trial.skipped_checks:
+    if trial.partial_run_sizes and not trial.compared_runs:
+        raise UserError(f"{trial.job.task.id} is too large to run completely in simulation: verify the kernel on a task with smaller sizes")
+    if (note := trial.cases.factory.tolerance.skipped_check) and note not in trial.skipped_checks:
         trial.skipped_checks.append(note)
 
 
-def confirm(trial: Trial) -> None:
-    """Further cases that nobody has seen, for a kernel that was right and fast enough to become a best."""
+def confirm_on_new_cases(trial: Trial) -> None:
+    """Check a correct kernel that would become the best on further, newly drawn cases."""
     if trial.job.protocol != "strict":
         return
-    is_priced = trial.is_simulated
-    for index, (size, kind) in enumerate(CONFIRMED[is_priced]):
-        if size in trial.partial_run_notes:
+    is_simulated = trial.is_simulated
+    for index, (size, kind) in enumerate(CONFIRMATION_CASES[is_simulated]):
+        if size in trial.partial_run_sizes:
             continue
-        if is_priced and size == "bench" and trial.child and trial.child.left_s < trial.child.timeout_s / 2:
-            trial.skipped_checks.append(TOO_SLOW)
+        if (
+            is_simulated
+            and size == "bench"
+            and trial.candidate_process
+            and trial.candidate_process.remaining_s < trial.candidate_process.timeout_s / 2
+        ):
+            trial.skipped_checks.append(BENCH_SKIPPED_NOTE)
             return
         if size in trial.sizes:
-            with suppress(Unsuited):
-                check_case(trial, trial.cases.draw(size, 1000 + index, kind), (), repeats=1)
+            with suppress(UnsuitableInputs):
+                check_case(trial, trial.cases.draw_case(size, 1000 + index, kind), (), repeats=1)
 
 
 def check_case(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) -> None:
-    """One case; what is wrong with it comes with what may be behind it."""
-    slot = trial.slot(case)
+    """Check one case; add hints about likely causes to a failure."""
+    slot = trial.get_slot(case)
     try:
         run_case(trial, case, slot, repeats)
     except CandidateError as error:
-        if error.reason not in WRONG:
+        if error.reason not in EXPLAINED_REASONS:
             raise
-        is_stale = error.reason == "mismatch" and stale(trial.arena, slot, earlier)
-        is_new = case.kind == "own" and not earlier and case.size != trial.first_sizes[0]
-        hints = [STALE] if is_stale else [OTHER_KINDS.get(case.kind, ""), RIGHT_SO_FAR.get(case.size, "") if is_new else ""]
+        is_stale = error.reason == "mismatch" and is_stale_result(trial.arena, slot, earlier)
+        is_first_at_size = case.kind == "own" and not earlier and case.size != trial.first_sizes[0]
+        hints = (
+            [STALE_RESULT_HINT] if is_stale else [KIND_HINTS.get(case.kind, ""), SIZE_HINTS.get(case.size, "") if is_first_at_size else ""]
+        )
         raise CandidateError(error.reason, "\n".join([error.detail, *filter(None, hints)])) from error
 
 
-def stale(arena: Arena | None, slot: BufferSlot, earlier: Sequence[Case]) -> bool:
-    """Whether a slot holds what an earlier case gave."""
-    results = [result.tobytes() for result in arena.results(slot)] if arena else []
-    return any(results == [result.tobytes() for result in case.results] for case in earlier)
+def is_stale_result(arena: Arena | None, slot: BufferSlot, earlier: Sequence[Case]) -> bool:
+    """Whether a slot holds the results of an earlier case."""
+    results = [result.tobytes() for result in arena.copy_outputs(slot)] if arena else []
+    return any(results == [result.tobytes() for result in case.accepted_results] for case in earlier)
 
 
 def run_case(trial: Trial, case: Case, slot: BufferSlot, repeats: int) -> None:
-    """Runs one case, each time over fresh poison and with other bytes around the inputs."""
+    """Run one case, each time with newly poisoned outputs and other bytes around the inputs."""
     assert trial.arena is not None
-    trial.arena.fill(slot, case.inputs)
-    for byte in (NAN_BYTE, OTHER_BYTE)[:repeats]:
-        since = run(trial, case, slot, byte)
+    trial.arena.write_inputs(slot, case.inputs)
+    for gap_byte in (NAN_GAP_BYTE, NUMBER_GAP_BYTE)[:repeats]:
+        stderr_offset = run_once(trial, case, slot, gap_byte)
         try:
-            trial.expect(case, slot, since)
+            trial.verify_outputs(case, slot, stderr_offset)
         except CandidateError as error:
-            if error.reason in ("mismatch", "nan", "nondeterministic") and reads_outside(trial, case, slot, byte):
-                raise CandidateError("out_of_bounds", f"{READS} ({described_size(case)})") from error
+            if error.reason in ("mismatch", "nan", "nondeterministic") and is_reading_outside(trial, case, slot, gap_byte):
+                raise CandidateError("out_of_bounds", f"{OUTSIDE_READ} ({describe_size(case)})") from error
             raise
 
 
-def run(trial: Trial, case: Case, slot: BufferSlot, byte: int) -> int:
-    """One run with a byte around the inputs; what goes wrong in it is told with the size. Gives where what it writes to stderr begins."""
+def run_once(trial: Trial, case: Case, slot: BufferSlot, gap_byte: int) -> int:
+    """Run the kernel once with a byte around the inputs, and add the size to a failure. Return the stderr offset of this run."""
     assert trial.arena is not None
-    assert trial.child is not None
-    trial.arena.surround(slot, byte)
-    trial.arena.poison(slot)
-    since = trial.child.reported_bytes()
+    assert trial.candidate_process is not None
+    trial.arena.fill_input_gaps(slot, gap_byte)
+    trial.arena.poison_outputs(slot)
+    stderr_offset = trial.candidate_process.stderr_size()
     try:
         with trial.translate_errors():
-            trial.child.run(slot)
+            trial.candidate_process.run(slot)
     except CandidateError as error:
         first, line_end, rest = error.detail.partition("\n")
-        raise CandidateError(error.reason, f"{first} ({described_size(case)}){line_end}{rest}") from error
-    return since
+        raise CandidateError(error.reason, f"{first} ({describe_size(case)}){line_end}{rest}") from error
+    return stderr_offset
 
 
-def reads_outside(trial: Trial, case: Case, slot: BufferSlot, byte: int) -> bool:
-    """Whether other bytes around the inputs give other results, and the same bytes the same ones."""
+def is_reading_outside(trial: Trial, case: Case, slot: BufferSlot, gap_byte: int) -> bool:
+    """Whether different bytes around the inputs change the results, and equal bytes reproduce them."""
     assert trial.arena is not None
     if isinstance(trial.backend, TracedBackend) or trial.is_expensive(case.size):
         return False
-    found = trial.arena.results(slot)
-    seen = []
+    original = trial.arena.copy_outputs(slot)
+    results_by_run = []
     with suppress(CandidateError):
-        for other in (byte, NAN_BYTE ^ OTHER_BYTE ^ byte, byte):
-            run(trial, case, slot, other)
-            seen.append([result.tobytes() for result in trial.arena.results(slot)])
-    trial.arena.restore(slot, found)
-    was = [result.tobytes() for result in found]
-    return len(seen) == 3 and seen[0] == was and seen[1] != was and seen[2] == was
+        for other in (gap_byte, NAN_GAP_BYTE ^ NUMBER_GAP_BYTE ^ gap_byte, gap_byte):
+            run_once(trial, case, slot, other)
+            results_by_run.append([result.tobytes() for result in trial.arena.copy_outputs(slot)])
+    trial.arena.restore_outputs(slot, original)
+    original_bytes = [result.tobytes() for result in original]
+    return (
+        len(results_by_run) == 3
+        and results_by_run[0] == original_bytes
+        and results_by_run[1] != original_bytes
+        and results_by_run[2] == original_bytes
+    )

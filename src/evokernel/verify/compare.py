@@ -1,4 +1,4 @@
-"""Got against expected, every element, on the judge's side."""
+"""Compares every element of an output with its expected value, in the verifier's process."""
 
 from __future__ import annotations
 
@@ -11,177 +11,184 @@ import numpy as np
 from evokernel.core.protocols import Array
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-EDGE_SHARE, FEW, STEEP = 0.05, 4, 2
-"""More wrong elements than this share and number no jump explains; where an output jumps, it may be so many of its jumps off."""
+MAX_JUMP_SHARE, MIN_JUMP_COUNT, MAX_JUMP_OVERSHOOT = 0.05, 4, 2
+"""At most this share of the elements, or this count, may be explained by jumps of the operator; a value may overshoot a jump this many
+times its height."""
 
 
 class Difference(NamedTuple):
-    """Where an output is wrong, and how."""
+    """Where and how an output differs from the reference."""
 
     name: str
-    wrong: np.ndarray
-    """True where the output is not what it must be."""
-    unwritten: int
+    wrong_mask: np.ndarray
+    """True where the output is wrong."""
+    unwritten_count: int
     """Wrong elements that still hold the poison."""
-    nan: int
-    """Wrong elements that are NaN although the reference is not, poison left out."""
+    nan_count: int
+    """Wrong elements that are NaN where the reference has a number, poison excluded."""
     expected: np.ndarray
-    got: np.ndarray
-    """Both as numbers: half precisions widened to float32."""
+    actual: np.ndarray
+    """Expected and actual values as numbers: half precisions are widened to float32."""
 
     @property
     def reason(self) -> str:
-        return "unwritten" if self.unwritten else "nan" if self.nan else "mismatch"
+        """The reason word of the failure."""
+        return "unwritten" if self.unwritten_count else "nan" if self.nan_count else "mismatch"
 
 
-class Edges(NamedTuple):
-    """Between which values an output lies when inputs move by their rounding error."""
+class ValueRange(NamedTuple):
+    """The range of an output while its inputs move by their rounding error."""
 
     low: np.ndarray
     high: np.ndarray
 
-    def widened(self, values: np.ndarray) -> Edges:
-        """With further values between them."""
-        return Edges(np.minimum(self.low, values), np.maximum(self.high, values))
+    def extend(self, values: np.ndarray) -> ValueRange:
+        """Return the range extended to further values."""
+        return ValueRange(np.minimum(self.low, values), np.maximum(self.high, values))
 
 
-class Rule(NamedTuple):
-    """How far an output may be from the truth: `share` of (|truth| + rms), the task's own tolerance, or both, as `bound` says."""
+class ToleranceRule(NamedTuple):
+    """How far an output may be from the truth: `error_share` of (|truth| + rms), the task's own tolerance, or both, as `combine` says."""
 
     atol: float
     rtol: float
-    share: float | None = None
-    """None where only the task's tolerance counts."""
-    bound: Literal["least", "most"] = "least"
-    """Whether the smaller of the two counts or the larger."""
-    unit: float | None = None
-    """What the absolute tolerance is a part of; the root mean square of the truth when None."""
+    error_share: float | None = None
+    """None if only the task's tolerance counts."""
+    combine: Literal["min", "max"] = "min"
+    """Whether the smaller or the larger of the two tolerances applies."""
+    atol_unit: float | None = None
+    """The unit of the absolute tolerance; the root mean square of the truth if None."""
 
 
-class Expected:
-    """An output of the reference and how closely it must be matched, element by element; integers exactly.
+class ExpectedOutput:
+    """An output of the reference with its tolerance for every element; integers must match exactly.
 
-    `truth` is the output in float64 where that is known; then a kernel may also be as far off as the reference itself is. `edges` is asked
-    only when few elements are wrong: there an operator may jump, and where it jumps is a matter of rounding.
+    `truth` is the output in float64 if it is known; a kernel may then also be as far off as the reference itself. `find_ranges` is called
+    only if few elements are wrong: an operator may jump there, and rounding decides where it jumps.
     """
 
     def __init__(
         self,
         array: Array,
-        rule: Rule,
+        rule: ToleranceRule,
         truth: np.ndarray | None = None,
-        edges: Callable[[int], Iterable[Edges]] | None = None,
+        find_ranges: Callable[[int], Iterable[ValueRange]] | None = None,
         index: int = 0,
     ) -> None:
         self.array, self.rule, self.truth = array, rule, truth
-        self.edges, self.index = edges, index
+        self.find_ranges, self.index = find_ranges, index
 
     @cached_property
     def values(self) -> np.ndarray:
-        return numbers(self.array.data, self.array.dtype)
+        """The output of the reference as numbers."""
+        return decode_values(self.array.data, self.array.dtype)
 
     @cached_property
-    def centre(self) -> np.ndarray:
-        """What a kernel's result is held against."""
+    def target(self) -> np.ndarray:
+        """The values that a kernel's results are compared with."""
         return self.values if self.truth is None else self.truth
 
     @cached_property
     def rms(self) -> float:
-        return rms(self.centre)
+        """The root mean square of the target."""
+        return compute_rms(self.target)
 
     @cached_property
-    def slack(self) -> np.ndarray:
-        """How far each element may be off."""
-        rule, size = self.rule, np.abs(self.centre)
+    def allowed_error(self) -> np.ndarray:
+        """The allowed absolute error of each element."""
+        rule, size = self.rule, np.abs(self.target)
         with np.errstate(all="ignore"):
-            own = size * rule.rtol
-            own += rule.atol * (self.rms if rule.unit is None else rule.unit)
+            task_tolerance = size * rule.rtol
+            task_tolerance += rule.atol * (self.rms if rule.atol_unit is None else rule.atol_unit)
             if self.truth is not None:
-                own += np.abs(self.values - self.truth)
-            if rule.share is None:
-                return np.asarray(own)
+                task_tolerance += np.abs(self.values - self.truth)
+            if rule.error_share is None:
+                return np.asarray(task_tolerance)
             size += self.rms
-            size *= rule.share
-            return np.asarray(np.minimum(size, own) if rule.bound == "least" else np.maximum(size, own))
+            size *= rule.error_share
+            return np.asarray(np.minimum(size, task_tolerance) if rule.combine == "min" else np.maximum(size, task_tolerance))
 
-    def holds_at(self, got: np.ndarray, chosen: np.ndarray) -> bool:
-        """Whether a few elements are right, without a copy of all of them; False also where that depends on the others."""
+    def is_correct_at(self, actual: np.ndarray, indices: np.ndarray) -> bool:
+        """Whether a few elements are correct, without copying all; also False if that depends on the other elements."""
         rule = self.rule
-        if self.array.dtype not in FLOATS or rule.unit is None or rule.share is not None:
+        if self.array.dtype not in FLOATS or rule.atol_unit is None or rule.error_share is not None:
             return False
-        few = Array(self.array.name, self.array.dtype, self.array.data.reshape(-1)[chosen])
-        truth = None if self.truth is None else self.truth.reshape(-1)[chosen]
-        return Expected(few, rule, truth).difference(got.reshape(-1)[chosen]) is None
+        few = Array(self.array.name, self.array.dtype, self.array.data.reshape(-1)[indices])
+        truth = None if self.truth is None else self.truth.reshape(-1)[indices]
+        return ExpectedOutput(few, rule, truth).find_difference(actual.reshape(-1)[indices]) is None
 
-    def difference(self, got: np.ndarray, poison: np.ndarray | None = None) -> Difference | None:
-        """None when every element is right. `got` has the stored type: bfloat16 as uint16."""
-        if got.dtype != self.array.data.dtype or got.shape != self.array.data.shape:
+    def find_difference(self, actual: np.ndarray, poison: np.ndarray | None = None) -> Difference | None:
+        """Return the difference from the expected output, or None if every element is correct. `actual` has the storage type: bfloat16 as
+        uint16."""
+        if actual.dtype != self.array.data.dtype or actual.shape != self.array.data.shape:
             raise ValueError(
-                f"an output of type {got.dtype}{got.shape} cannot be held against {self.array.data.dtype}{self.array.data.shape}"
+                f"an output of type {actual.dtype}{actual.shape} cannot be compared with {self.array.data.dtype}{self.array.data.shape}"
             )
         if self.array.dtype not in FLOATS:
             is_bool = self.array.dtype == "bool"
-            stored = got.view(np.uint8) if is_bool else got
-            wrong = np.asarray(stored != (self.array.data.view(np.uint8) if is_bool else self.array.data))
-            wrong = self.off_the_edge(wrong, stored, 0)
-            return self.found(wrong, got, stored, poison) if wrong.any() else None
-        values = numbers(got, self.array.dtype)
-        wrong = self.apart(values)
-        return self.found(wrong, got, values, poison) if wrong.any() else None
+            stored_values = actual.view(np.uint8) if is_bool else actual
+            wrong_mask = np.asarray(stored_values != (self.array.data.view(np.uint8) if is_bool else self.array.data))
+            wrong_mask = self.exclude_jumps(wrong_mask, stored_values, 0)
+            return self.make_difference(wrong_mask, actual, stored_values, poison) if wrong_mask.any() else None
+        values = decode_values(actual, self.array.dtype)
+        wrong_mask = self.find_wrong_elements(values)
+        return self.make_difference(wrong_mask, actual, values, poison) if wrong_mask.any() else None
 
-    def is_near(self, got: np.ndarray, before: np.ndarray | None) -> bool:
-        """Whether floats are as close to ones that were right as those had to be to the truth: one program, built in two ways."""
-        if before is None or self.array.dtype not in FLOATS:
+    def is_close_to_earlier(self, actual: np.ndarray, earlier: np.ndarray | None) -> bool:
+        """Whether floats are as close to earlier correct results as those had to be to the truth: one program, built in two ways."""
+        if earlier is None or self.array.dtype not in FLOATS:
             return False
-        one, other = numbers(got, self.array.dtype), numbers(before, self.array.dtype)
+        actual_values, earlier_values = decode_values(actual, self.array.dtype), decode_values(earlier, self.array.dtype)
         with np.errstate(all="ignore"):
-            return bool(((one == other) | (np.abs(np.subtract(one, other)) <= self.slack)).all())
+            return bool(
+                ((actual_values == earlier_values) | (np.abs(np.subtract(actual_values, earlier_values)) <= self.allowed_error)).all()
+            )
 
-    def apart(self, values: np.ndarray) -> np.ndarray:
-        """Where floats differ by more than the tolerance; NaN and infinities must be where the reference has them."""
-        reference = self.centre
+    def find_wrong_elements(self, values: np.ndarray) -> np.ndarray:
+        """Return a mask of floats that differ by more than the tolerance; NaN and infinities must be where the reference has them."""
+        reference = self.target
         with np.errstate(all="ignore"):
             gap = np.subtract(values, reference)
-            wrong: np.ndarray = np.asarray(~(np.abs(gap) <= self.slack))
-            if not np.isfinite(self.slack.max(initial=0.0)):  # an infinite reference would tolerate anything
-                wrong |= np.isinf(self.slack) & ~(values == reference)
-        if wrong.any():
-            same = (values == reference) | (np.isnan(values) & np.isnan(reference))
-            wrong &= ~same
-        return self.off_the_edge(wrong, values, self.slack)
+            wrong_mask: np.ndarray = np.asarray(~(np.abs(gap) <= self.allowed_error))
+            if not np.isfinite(self.allowed_error.max(initial=0.0)):  # an infinite tolerance would accept any value
+                wrong_mask |= np.isinf(self.allowed_error) & ~(values == reference)
+        if wrong_mask.any():
+            is_equal = (values == reference) | (np.isnan(values) & np.isnan(reference))
+            wrong_mask &= ~is_equal
+        return self.exclude_jumps(wrong_mask, values, self.allowed_error)
 
-    def off_the_edge(self, wrong: np.ndarray, values: np.ndarray, slack: np.ndarray | int) -> np.ndarray:
-        """Less the elements that may as well be what they are, because rounding decides."""
-        count = int(wrong.sum())
-        if not count or self.edges is None or count > max(FEW, EDGE_SHARE * wrong.size):
-            return wrong
-        for low, high in self.edges(self.index):
+    def exclude_jumps(self, wrong_mask: np.ndarray, values: np.ndarray, allowed_error: np.ndarray | int) -> np.ndarray:
+        """Clear wrong elements that are explained by a jump of the operator within the rounding error of its inputs."""
+        count = int(wrong_mask.sum())
+        if not count or self.find_ranges is None or count > max(MIN_JUMP_COUNT, MAX_JUMP_SHARE * wrong_mask.size):
+            return wrong_mask
+        for low, high in self.find_ranges(self.index):
             with np.errstate(all="ignore"):
                 if values.dtype.kind != "f":
-                    wrong = np.asarray(wrong & ~((low <= values) & (values <= high)))
+                    wrong_mask = np.asarray(wrong_mask & ~((low <= values) & (values <= high)))
                 else:
-                    jumps, room = high - low > slack, slack + STEEP * (high - low)
-                    wrong = np.asarray(wrong & ~(jumps & (low - room <= values) & (values <= high + room)))
-            if not wrong.any():
+                    jumps, margin = high - low > allowed_error, allowed_error + MAX_JUMP_OVERSHOOT * (high - low)
+                    wrong_mask = np.asarray(wrong_mask & ~(jumps & (low - margin <= values) & (values <= high + margin)))
+            if not wrong_mask.any():
                 break
-        return wrong
+        return wrong_mask
 
-    def found(self, wrong: np.ndarray, got: np.ndarray, values: np.ndarray, poison: np.ndarray | None) -> Difference:
-        """A difference with its unwritten and NaN elements counted."""
-        untouched = np.zeros(wrong.shape, bool) if poison is None else wrong & (got.view(poison.dtype) == poison)
-        strange = wrong & ~untouched & np.isnan(values) if values.dtype.kind == "f" else np.zeros(wrong.shape, bool)
-        return Difference(self.array.name, wrong, int(untouched.sum()), int(strange.sum()), self.centre, values)
+    def make_difference(self, wrong_mask: np.ndarray, actual: np.ndarray, values: np.ndarray, poison: np.ndarray | None) -> Difference:
+        """Return a difference with its unwritten and NaN elements counted."""
+        unwritten_mask = np.zeros(wrong_mask.shape, bool) if poison is None else wrong_mask & (actual.view(poison.dtype) == poison)
+        nan_mask = wrong_mask & ~unwritten_mask & np.isnan(values) if values.dtype.kind == "f" else np.zeros(wrong_mask.shape, bool)
+        return Difference(self.array.name, wrong_mask, int(unwritten_mask.sum()), int(nan_mask.sum()), self.target, values)
 
 
-def numbers(stored: np.ndarray, dtype: str) -> np.ndarray:
-    """Stored bits as numbers one can compute with: half precisions as float32."""
+def decode_values(stored: np.ndarray, dtype: str) -> np.ndarray:
+    """Convert stored bits to numbers for arithmetic: half precisions become float32."""
     if dtype == "bfloat16":
         return (np.asarray(stored).astype(np.uint32) << 16).view(np.float32)
     return stored.astype(np.float32) if dtype == "float16" else stored
 
 
-def rms(values: np.ndarray) -> float:
-    """Root mean square over the finite elements."""
+def compute_rms(values: np.ndarray) -> float:
+    """Return the root mean square of the finite elements."""
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.square(values, dtype=np.float64)
     if not np.isfinite(squares.sum()):

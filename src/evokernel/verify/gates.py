@@ -1,4 +1,4 @@
-"""The gates a candidate passes, in order: each a function of the trial; a bad candidate makes it raise CandidateError."""
+"""The gates that a candidate passes, in order. Each gate is a function of the trial and raises CandidateError for a bad candidate."""
 
 from __future__ import annotations
 
@@ -9,97 +9,108 @@ from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import Backend, LatencyEstimator, LatencyMeter, TracedBackend
 from evokernel.core.statistics import is_significant
 from evokernel.verify import incumbent, llm_review, sanitize
-from evokernel.verify.check import check, confirm
-from evokernel.verify.timing import Timing, measure, synthetic
+from evokernel.verify.check import check_values, confirm_on_new_cases
+from evokernel.verify.timing import Timing, make_synthetic_timing, measure_candidate
 from evokernel.verify.trial import Trial
 
-SURE = 0.95
-"""Times must lie this far below what moving the data takes to be refused for it."""
+IMPOSSIBLE_MARGIN = 0.95
+"""A latency below this share of the time to move the data is refused as impossible."""
 
 
-def screen(trial: Trial) -> None:
-    """The backend's look at the text, or at the traced program."""
+def screen_candidate(trial: Trial) -> None:
+    """Run the screen gate: the backend inspects the source text or the traced program."""
     if not trial.job.candidate.files:
-        raise CandidateError("no_code", trial.job.candidate.notes or "the reply held no source file")
-    if isinstance(trial.backend, TracedBackend) and not traces_build(trial.backend):
-        trial.trace()
-    if found := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):
-        raise CandidateError("forbidden", "\n".join(found[:5]))
+        raise CandidateError("no_code", trial.job.candidate.notes or "the reply contains no source file")
+    if isinstance(trial.backend, TracedBackend) and not is_traced_after_build(trial.backend):
+        trial.trace_candidate()
+    if violations := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):
+        raise CandidateError("forbidden", "\n".join(violations[:5]))
 
 
-def build(trial: Trial) -> None:
-    """The backend's toolchain."""
+def build_candidate(trial: Trial) -> None:
+    """Run the build gate: the backend's toolchain."""
     is_traced = isinstance(trial.backend, TracedBackend)
-    if is_traced and not traces_build(trial.backend):
-        trial.prepare("lower")
+    if is_traced and not is_traced_after_build(trial.backend):
+        trial.run_preparation("lower")
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
-    if is_traced and traces_build(trial.backend):
-        trial.trace(trial.workdir)
-    if not isinstance(trial.backend, LatencyEstimator):  # those are timed beside nobody
-        incumbent.keep(trial)
+    if is_traced and is_traced_after_build(trial.backend):
+        trial.trace_candidate(trial.workdir)
+    if not isinstance(trial.backend, LatencyEstimator):  # estimated kernels are not timed next to an incumbent
+        incumbent.store_build(trial)
 
 
-def clock(trial: Trial) -> None:
-    """Paired samples of candidate, incumbent and baselines; what bounds the candidate; and a closer look at one that would be the best."""
+def time_candidate(trial: Trial) -> None:
+    """Run the time gate: paired samples of candidate, incumbent and baselines, the bottleneck, and further checks if the kernel may be the
+    best."""
     job, backend = trial.job, trial.backend
-    found = None
+    timing_result = None
     if isinstance(backend, LatencyEstimator) and job.clock != "synthetic":
         if isinstance(backend, LatencyMeter) and not backend.is_simulated:
-            with incumbent.prepared(trial) as beside:
-                found = backend.measure_latency(job, trial.workdir, beside)
+            with incumbent.build_incumbent(trial) as incumbent_folder:
+                timing_result = backend.measure_latency(job, trial.workdir, incumbent_folder)
         else:
-            found = backend.estimate_latency(job.task, trial.workdir, trial.stderr_tail())
-    if found:
-        trial.timing = Timing(found.samples_us, found.baseline_us, found.clock, found.incumbent_us)
+            timing_result = backend.estimate_latency(job.task, trial.workdir, trial.stderr_tail())
+    if timing_result:
+        trial.timing = Timing(timing_result.samples_us, timing_result.baseline_us, timing_result.clock, timing_result.incumbent_us)
     else:
-        trial.timing = synthetic(job) if job.clock == "synthetic" else measure(trial)
-    timed = trial.timing.outcome(job)
-    trial.profile = found.profile if found else backend.profile(job.task, timed)
+        trial.timing = make_synthetic_timing(job) if job.clock == "synthetic" else measure_candidate(trial)
+    timed_outcome = trial.timing.to_outcome(job)
+    trial.profile = timing_result.profile if timing_result else backend.profile(job.task, timed_outcome)
     if job.clock != "synthetic":
-        refuse_impossible(trial, timed.latency_us or 0.0)
-    interval = timed.speedup_interval("incumbent")
+        refuse_impossible_latency(trial, timed_outcome.latency_us or 0.0)
+    interval = timed_outcome.speedup_interval("incumbent")
     if interval is None or (is_significant(interval) and interval[0] > 1):
-        confirm(trial)
+        confirm_on_new_cases(trial)
 
 
-def refuse_impossible(trial: Trial, latency_us: float) -> None:
-    """Nothing is faster than writing the outputs and reading what they depend on, whatever it computes."""
+def refuse_impossible_latency(trial: Trial, latency_us: float) -> None:
+    """Refuse a latency below the time to write the outputs and to read the inputs they depend on."""
     figures = trial.profile.figures if trial.profile else {}
     writing_us, moving_us = figures.get("writing_us", 0.0), figures.get("moving_us", 0.0)
     if latency_us < writing_us:
-        raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than writing the outputs takes ({writing_us:.3g} µs)")
-    if latency_us < SURE * moving_us:  # then it matters how much of its inputs a kernel could have left unread
-        from evokernel.reference.dependence import needed_bytes
+        raise CandidateError(
+            "impossible",
+            f"measured {latency_us:.3g} µs per call, but writing the outputs takes at least {writing_us:.3g} µs: "
+            "compute and write every output in every call",
+        )
+    if latency_us < IMPOSSIBLE_MARGIN * moving_us:  # the bound depends on how much of the inputs a kernel may leave unread
+        from evokernel.reference.dependence import count_required_input_bytes
 
-        needed = needed_bytes(trial.cases.reference("bench")) + sum(array.data.nbytes for array in trial.cases.outputs("bench"))
-        if latency_us < SURE * (least_us := moving_us * min(1.0, needed / trial.job.task.work.bytes)):
-            what = "writing the outputs and reading the inputs they depend on takes"
-            raise CandidateError("impossible", f"{latency_us:.3g} µs per call is less than {what} ({least_us:.3g} µs)")
+        needed_total = count_required_input_bytes(trial.cases.reference_at("bench")) + sum(
+            array.data.nbytes for array in trial.cases.outputs_at("bench")
+        )
+        if latency_us < IMPOSSIBLE_MARGIN * (min_us := moving_us * min(1.0, needed_total / trial.job.task.work.bytes)):
+            work = "writing the outputs and reading the inputs they depend on"
+            raise CandidateError(
+                "impossible",
+                f"measured {latency_us:.3g} µs per call, but {work} takes at least {min_us:.3g} µs: "
+                "compute every output from its inputs in every call",
+            )
 
 
-def traces_build(backend: Backend) -> bool:
-    """Whether what is traced is the built candidate."""
+def is_traced_after_build(backend: Backend) -> bool:
+    """Whether the backend traces the built candidate instead of its source."""
     return bool(getattr(backend, "traces_build", False))
 
 
-def always(trial: Trial) -> bool:
-    """For gates that every candidate passes through."""
+def applies_always(trial: Trial) -> bool:
+    """Apply a gate to every candidate."""
     return True
 
 
 class Gate(NamedTuple):
-    """A gate that does not apply leaves no result; nor does one that raises CannotRun, since it cannot do its work here."""
+    """A gate. It leaves no result if it does not apply, or if it raises ToolUnavailable because a tool is missing on this machine."""
 
     name: str
-    passes: Callable[[Trial], None]
-    applies: Callable[[Trial], bool] = always
+    run: Callable[[Trial], None]
+    applies_to: Callable[[Trial], bool] = applies_always
 
 
 GATES = (
-    Gate("screen", screen),
-    Gate("build", build),
-    Gate("check", check),
-    Gate("sanitize", sanitize.sanitize, sanitize.applies),
-    Gate("audit", llm_review.audit, llm_review.applies),
-    Gate("time", clock),
+    Gate("screen", screen_candidate),
+    Gate("build", build_candidate),
+    Gate("check", check_values),
+    Gate("sanitize", sanitize.sanitize_candidate, sanitize.is_required),
+    Gate("review", llm_review.review_candidate, llm_review.is_requested),
+    Gate("time", time_candidate),
 )

@@ -1,6 +1,6 @@
-"""The best kernel so far, built and started beside a candidate, in a process of its own.
+"""Builds and starts the best kernel so far, so that it can be timed in its own process next to a candidate.
 
-What a build leaves is kept in memory for a while, so that a kernel that was judged here need not be built again to be held against.
+Recent builds are kept in memory, so a kernel that this process verified is not built again when it becomes the incumbent.
 """
 
 from __future__ import annotations
@@ -19,100 +19,100 @@ from evokernel.verify.shared_buffers import Arena
 from evokernel.verify.trial import Trial
 
 log = logging.getLogger(__name__)
-BUILDS, BUILD_BYTES = 32, 16 << 20
-KEPT: OrderedDict[str, dict[str, bytes]] = OrderedDict()
-"""Files by name, of the last few builds."""
+MAX_BUILDS, MAX_BUILD_BYTES = 32, 16 << 20
+BUILD_CACHE: OrderedDict[str, dict[str, bytes]] = OrderedDict()
+"""Files of the most recent builds, by build key."""
 
 
-def key(job: Job) -> str:
-    """Everything a build depends on."""
+def make_build_key(job: Job) -> str:
+    """Return a key of everything that a build depends on."""
     return json.dumps([job.backend, job.settings, job.task.id, job.task.source, job.candidate.id], sort_keys=True)
 
 
-def keep(trial: Trial) -> None:
-    """Remembers what was just built, before any of it has run."""
+def store_build(trial: Trial) -> None:
+    """Store the files of a build before any of it has run."""
     files = [path for path in trial.workdir.iterdir() if path.is_file() and not path.is_symlink()]
-    if sum(path.stat().st_size for path in files) > BUILD_BYTES:
+    if sum(path.stat().st_size for path in files) > MAX_BUILD_BYTES:
         return
-    KEPT[key(trial.job)] = {path.name: path.read_bytes() for path in files}
-    KEPT.move_to_end(key(trial.job))
-    while len(KEPT) > BUILDS:
-        KEPT.popitem(last=False)
+    BUILD_CACHE[make_build_key(trial.job)] = {path.name: path.read_bytes() for path in files}
+    BUILD_CACHE.move_to_end(make_build_key(trial.job))
+    while len(BUILD_CACHE) > MAX_BUILDS:
+        BUILD_CACHE.popitem(last=False)
 
 
-def build(trial: Trial) -> None:
-    """Puts a remembered build into the trial's folder, or builds anew."""
-    if (found := KEPT.get(key(trial.job))) is not None:
-        KEPT.move_to_end(key(trial.job))
-        for name, data in found.items():
+def restore_or_build(trial: Trial) -> None:
+    """Restore a stored build into the trial's folder, or build the kernel."""
+    if (files := BUILD_CACHE.get(make_build_key(trial.job))) is not None:
+        BUILD_CACHE.move_to_end(make_build_key(trial.job))
+        for name, data in files.items():
             (trial.workdir / name).write_bytes(data)
         return
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
-    keep(trial)
+    store_build(trial)
 
 
 @contextmanager
-def started(trial: Trial, candidate: Candidate | None, name: str, beside: Trial | None = None) -> Iterator[Trial | None]:
-    """A kernel in another process, loaded and ready to be called; None where there is none to be had, whoever is to blame.
+def start_kernel(trial: Trial, candidate: Candidate | None, folder_suffix: str, partner: Trial | None = None) -> Iterator[Trial | None]:
+    """Start a kernel in another process, loaded and ready; yield None if there is no candidate or it fails for any reason.
 
-    It uses the tensors of the one it is to be timed `beside`: in other memory the same kernel can be a tenth faster or slower.
+    The kernel uses the tensors of its `partner`: in other memory, the same kernel can be 10% faster or slower.
     """
     if candidate is None:
         yield None
         return
     job = trial.job.model_copy(update={"candidate": candidate, "incumbent": None})
-    workdir = trial.workdir.with_name(f"{trial.workdir.name}-{name}")  # out of the candidate's sight, and removed by the same rule
+    # The candidate cannot see this folder, and it is removed by the same rule as the trial's.
+    workdir = trial.workdir.with_name(f"{trial.workdir.name}-{folder_suffix}")
     try:
         workdir.mkdir(mode=0o700)
         with Trial(job, trial.backend, workdir) as other:
             try:
-                yield other if is_ready(other, beside.arena if beside else None) else None
+                yield other if try_start(other, partner.arena if partner else None) else None
             finally:
-                if beside:
-                    other.arena = None  # not its own to close
+                if partner:
+                    other.arena = None  # the partner closes it
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 
 
 @contextmanager
-def prepared(trial: Trial) -> Iterator[Path | None]:
-    """The best kernel so far, built in a folder of its own as its candidate once was, for a backend that times both by itself."""
+def build_incumbent(trial: Trial) -> Iterator[Path | None]:
+    """Build the incumbent in its own folder through the screen and build gates, for a backend that times both kernels itself."""
     best = trial.job.incumbent
     if best is None:
         yield None
         return
-    from evokernel.verify.gates import build as through_build
-    from evokernel.verify.gates import screen
+    from evokernel.verify.gates import build_candidate, screen_candidate
 
     workdir = trial.workdir.with_name(f"{trial.workdir.name}-incumbent")
     try:
         workdir.mkdir(mode=0o700)
         with Trial(trial.job.model_copy(update={"candidate": best, "incumbent": None}), trial.backend, workdir) as other:
             try:
-                screen(other)
-                through_build(other)
-                made: Path | None = workdir
+                screen_candidate(other)
+                build_candidate(other)
+                built_folder: Path | None = workdir
             except (CandidateError, InfraError, OSError) as error:
-                tell(other, error)
-                made = None
-            yield made
+                log_failure(other, error)
+                built_folder = None
+            yield built_folder
     finally:
         shutil.rmtree(workdir, ignore_errors=True)
 
 
-def is_ready(trial: Trial, arena: Arena | None) -> bool:
-    """Builds it, starts its process, loads it."""
+def try_start(trial: Trial, arena: Arena | None) -> bool:
+    """Build, start and load the kernel; return False and log the failure if one of these fails."""
     try:
-        build(trial)
-        child = trial.start([], arena)
-        child.wait_ready()
-        child.load()
+        restore_or_build(trial)
+        process = trial.start_process([], arena)
+        process.wait_ready()
+        process.load()
     except (CandidateError, InfraError, OSError) as error:
-        tell(trial, error)
+        log_failure(trial, error)
         return False
     return True
 
 
-def tell(trial: Trial, error: Exception) -> None:
-    """Its trouble is nobody else's: a line in the log, and the candidate is timed without it."""
-    log.warning("%s: the best kernel so far (%s) is not timed beside: %s", trial.job.task.id, trial.job.candidate.id, error)
+def log_failure(trial: Trial, error: Exception) -> None:
+    """Log that the incumbent failed; the candidate is then timed without it."""
+    log.warning("%s: the candidate is timed without the incumbent (%s): %s", trial.job.task.id, trial.job.candidate.id, error)

@@ -1,7 +1,7 @@
-"""Inputs of other kinds than a task's own: wide, tiny, heavy-tailed, shifted, constant, with other signs, as far as they have no structure.
+"""Input distributions other than the task's own: wide, tiny, heavy-tailed, shifted, constant, or with other signs.
 
-A tensor that is more than a heap of numbers (a mask, probabilities, indices, a triangle, something sorted) keeps what makes it so. Whether
-an operator is made for a kind of inputs is for its reference to say: `Cases` tries the attempts in order.
+Tensors with structure (masks, probabilities, indices, triangles, sorted values) keep their structure. The reference decides whether an
+operator is defined for a kind of inputs: `CaseFactory` tries the options in order.
 """
 
 from __future__ import annotations
@@ -14,47 +14,55 @@ if TYPE_CHECKING:
     from evokernel.reference.module import Sample
 
 KINDS = ("own", "near", "normal", "uniform", "wide", "tiny", "heavy", "shifted", "constant", "zeros", "nonfinite")
-TIES = ("constant", "zeros")
-"""Kinds with equal elements, among which an operator that gives whole numbers may choose as it likes."""
-FEW_VALUES, ENOUGH, SOME_ZEROS = 16, 4096, 1 / 64
-"""A tensor with so few different values, among this many, is no heap of numbers, nor is one with this share of zeros."""
+TIED_KINDS = ("constant", "zeros")
+"""Kinds with equal elements: an operator with integer outputs may choose any of them."""
+MAX_STRUCTURED_VALUES, STRUCTURE_SAMPLE_SIZE, MAX_FREE_ZERO_SHARE = 16, 4096, 1 / 64
+"""A tensor has structure if it has at most this many distinct values, among this many sampled elements, or more than this share of zeros.
+"""
 CONSTANTS = (1.0, 2.0, 0.5, -1.0, -2.0)
-"""Short numbers: sums of them come out the same in any order."""
-NEAR_ONE = 1e-3
+"""Numbers with few mantissa bits: their sums are equal in any order."""
+ONE_TOLERANCE = 1e-3
 
 
-class Attempt(NamedTuple):
-    """How far a kind of inputs goes."""
+class DrawOptions(NamedTuple):
+    """How far a kind of inputs may go."""
 
-    far: bool
-    signed: bool
-    """Also where the task's own inputs are never negative."""
-    params_signed: bool
-
-
-ATTEMPTS = (Attempt(True, True, True), Attempt(True, True, False), Attempt(False, True, False), Attempt(False, False, False))
+    is_extreme: bool
+    allow_negative: bool
+    """Also if the task's own inputs are never negative."""
+    allow_negative_params: bool
 
 
-def redraw(sample: Sample, kind: str, attempt: Attempt, seed: int) -> bool:
-    """Gives a sample, in place, inputs of another kind and parameters that are not all alike; False when nothing can be changed."""
+DRAW_OPTIONS = (
+    DrawOptions(True, True, True),
+    DrawOptions(True, True, False),
+    DrawOptions(False, True, False),
+    DrawOptions(False, False, False),
+)
+
+
+def redraw_inputs(sample: Sample, kind: str, options: DrawOptions, seed: int) -> bool:
+    """Replace the inputs of a sample in place by another kind, and vary constant parameters; return False if nothing can change."""
     import torch
 
-    chance = torch.Generator().manual_seed(seed)
-    changed = False
+    generator = torch.Generator().manual_seed(seed)
+    is_changed = False
     with torch.no_grad():
-        for tensor in redrawable(sample):
-            own = tensor.detach().double()
-            if (new := redrawn(own, kind, structure(own), attempt, chance, -1.0 if seed % 2 else 1.0)) is not None:
-                tensor.copy_(new)
-                changed = True
-        for tensor in alike(sample):
-            tensor.copy_(unlike(tensor.detach().double(), attempt, chance))
-            changed = True
-    return changed
+        for tensor in find_redrawable_inputs(sample):
+            values = tensor.detach().double()
+            if (
+                drawn_values := draw_values(values, kind, classify_structure(values), options, generator, -1.0 if seed % 2 else 1.0)
+            ) is not None:
+                tensor.copy_(drawn_values)
+                is_changed = True
+        for tensor in find_constant_params(sample):
+            tensor.copy_(vary_constant(tensor.detach().double(), options, generator))
+            is_changed = True
+    return is_changed
 
 
-def redrawable(sample: Sample) -> list[torch.Tensor]:
-    """The floating-point inputs that lie in memory of their own."""
+def find_redrawable_inputs(sample: Sample) -> list[torch.Tensor]:
+    """Return the floating-point inputs that share no memory with other tensors."""
     tensors = [tensor for _, tensor in (*sample.inputs, *sample.params)]
     storages = [tensor.untyped_storage().data_ptr() for tensor in tensors]
     return [
@@ -67,123 +75,131 @@ def redrawable(sample: Sample) -> list[torch.Tensor]:
     ]
 
 
-def alike(sample: Sample) -> list[torch.Tensor]:
-    """Parameters and buffers that start out as one number, as the weights and biases of a normalisation do."""
-    owned = {id(tensor) for tensor in (*sample.module.parameters(), *sample.module.buffers())}
+def find_constant_params(sample: Sample) -> list[torch.Tensor]:
+    """Return parameters and buffers that are filled with one number, such as the weights and biases of a normalization."""
+    module_tensors = {id(tensor) for tensor in (*sample.module.parameters(), *sample.module.buffers())}
     return [
         tensor
         for _, tensor in sample.params
-        if id(tensor) in owned and tensor.is_floating_point() and tensor.numel() and bool((tensor == tensor.flatten()[0]).all())
+        if id(tensor) in module_tensors and tensor.is_floating_point() and tensor.numel() and bool((tensor == tensor.flatten()[0]).all())
     ]
 
 
-def unlike(own: torch.Tensor, attempt: Attempt, chance: torch.Generator) -> torch.Tensor:
-    """Numbers around the one a parameter is filled with; a lone one keeps its sign and its order of magnitude."""
+def vary_constant(values: torch.Tensor, options: DrawOptions, generator: torch.Generator) -> torch.Tensor:
+    """Draw values around the number that fills a parameter; a single element keeps its sign and order of magnitude."""
     import torch
 
-    if own.numel() == 1 or not attempt.params_signed:
-        factor = torch.rand(own.shape, generator=chance, dtype=own.dtype) + 0.5
-        return own * factor if bool(own.any()) or own.numel() == 1 else factor - 0.5
-    return own + 0.5 * torch.randn(own.shape, generator=chance, dtype=own.dtype)
+    if values.numel() == 1 or not options.allow_negative_params:
+        factor = torch.rand(values.shape, generator=generator, dtype=values.dtype) + 0.5
+        return values * factor if bool(values.any()) or values.numel() == 1 else factor - 0.5
+    return values + 0.5 * torch.randn(values.shape, generator=generator, dtype=values.dtype)
 
 
-def structure(own: torch.Tensor) -> str:
-    """`free`, `scaled` when only a common factor keeps what it is, `fixed` when nothing may change."""
+def classify_structure(values: torch.Tensor) -> str:
+    """Return `free`, `scaled` if only a common factor preserves the structure, or `fixed` if nothing may change."""
     import torch
 
-    some = own.flatten()[:ENOUGH]
+    head = values.flatten()[:STRUCTURE_SAMPLE_SIZE]
     if (
-        not bool(torch.isfinite(own).all())
-        or (is_whole(some) and is_whole(own))
-        or some.unique().numel() <= min(FEW_VALUES, some.numel() // 2)
+        not bool(torch.isfinite(values).all())
+        or (is_integral(head) and is_integral(values))
+        or head.unique().numel() <= min(MAX_STRUCTURED_VALUES, head.numel() // 2)
     ):
         return "fixed"
-    for axis in range(own.ndim):
-        if own.shape[axis] > 1 and is_of_length_one(own, axis):
+    for axis in range(values.ndim):
+        if values.shape[axis] > 1 and is_normalized(values, axis):
             return "fixed"
-    if 1 - int(own.count_nonzero()) / own.numel() > SOME_ZEROS:
+    if 1 - int(values.count_nonzero()) / values.numel() > MAX_FREE_ZERO_SHARE:
         return "scaled"
-    if own.ndim > 1 and own.shape[-1] == own.shape[-2] > 1 and torch.equal(own, own.mT):
+    if values.ndim > 1 and values.shape[-1] == values.shape[-2] > 1 and torch.equal(values, values.mT):
         return "scaled"
-    return "scaled" if own.shape[-1] >= 8 and rises(own[(0,) * (own.ndim - 1)]) and rises(own) else "free"
+    return "scaled" if values.shape[-1] >= 8 and is_sorted(values[(0,) * (values.ndim - 1)]) and is_sorted(values) else "free"
 
 
-def is_whole(own: torch.Tensor) -> bool:
-    """Whether all are whole numbers."""
-    return bool((own == own.round()).all())
+def is_integral(values: torch.Tensor) -> bool:
+    """Whether all values are integers."""
+    return bool((values == values.round()).all())
 
 
-def rises(own: torch.Tensor) -> bool:
-    """Whether nothing falls along the last axis."""
-    return bool((own.diff(dim=-1) >= 0).all())
+def is_sorted(values: torch.Tensor) -> bool:
+    """Whether the values never decrease along the last axis."""
+    return bool((values.diff(dim=-1) >= 0).all())
 
 
-def is_of_length_one(own: torch.Tensor, axis: int) -> bool:
-    """Whether these are probabilities, or vectors of length one. The first of them is asked first: mostly it settles the matter."""
-    first = own.movedim(axis, -1)[(0,) * (own.ndim - 1)]
-    if is_one(first.sum(-1), 2 * NEAR_ONE) and is_one(own.sum(axis)):
+def is_normalized(values: torch.Tensor, axis: int) -> bool:
+    """Whether the vectors along an axis are probabilities or have unit length. The first vector is tested first and usually decides."""
+    first = values.movedim(axis, -1)[(0,) * (values.ndim - 1)]
+    if is_close_to_one(first.sum(-1), 2 * ONE_TOLERANCE) and is_close_to_one(values.sum(axis)):
         return True
-    return is_one(first.square().sum(-1), 2 * NEAR_ONE) and is_one(own.square().sum(axis))
+    return is_close_to_one(first.square().sum(-1), 2 * ONE_TOLERANCE) and is_close_to_one(values.square().sum(axis))
 
 
-def is_one(sums: torch.Tensor, near: float = NEAR_ONE) -> bool:
-    """Whether all sums are one."""
-    return bool(((sums - 1).abs() < near).all())
+def is_close_to_one(sums: torch.Tensor, tolerance: float = ONE_TOLERANCE) -> bool:
+    """Whether all sums are close to one."""
+    return bool(((sums - 1).abs() < tolerance).all())
 
 
-def redrawn(own: torch.Tensor, kind: str, made: str, attempt: Attempt, chance: torch.Generator, sign: float) -> torch.Tensor | None:
-    """Other values for a tensor; None where it stays."""
+def draw_values(
+    values: torch.Tensor, kind: str, structure: str, options: DrawOptions, generator: torch.Generator, sign: float
+) -> torch.Tensor | None:
+    """Return new values for a tensor of a known structure, or None if it keeps its values."""
     import torch
 
-    if made == "fixed":
+    if structure == "fixed":
         return None
     if kind in ("wide", "tiny"):
-        factor = (32.0 if attempt.far else 4.0) if kind == "wide" else (2.0**-9 if attempt.far else 2.0**-4)
-        return own * factor
-    if made == "scaled":
+        factor = (32.0 if options.is_extreme else 4.0) if kind == "wide" else (2.0**-9 if options.is_extreme else 2.0**-4)
+        return values * factor
+    if structure == "scaled":
         return None
-    scale = float(own.square().mean().sqrt()) or 1.0
-    found = {
-        "normal": lambda: torch.randn(own.shape, generator=chance) * scale,
-        "uniform": lambda: (torch.rand(own.shape, generator=chance) * 2 - 1) * scale * 3**0.5,
-        "heavy": lambda: own * (torch.randn(own.shape, generator=chance) * 1.5).exp(),
+    scale = float(values.square().mean().sqrt()) or 1.0
+    drawn_values = {
+        "normal": lambda: torch.randn(values.shape, generator=generator) * scale,
+        "uniform": lambda: (torch.rand(values.shape, generator=generator) * 2 - 1) * scale * 3**0.5,
+        "heavy": lambda: values * (torch.randn(values.shape, generator=generator) * 1.5).exp(),
         "shifted": lambda: (
-            scale * ((sign if attempt.signed else 1.0) * (100.0 if attempt.far else 4.0) + 0.05 * torch.randn(own.shape, generator=chance))
+            scale
+            * (
+                (sign if options.allow_negative else 1.0) * (100.0 if options.is_extreme else 4.0)
+                + 0.05 * torch.randn(values.shape, generator=generator)
+            )
         ),
-        "constant": lambda: torch.full_like(own, CONSTANTS[int(torch.randint(0, len(CONSTANTS), (), generator=chance))]),
-        "zeros": lambda: torch.zeros_like(own),
-        "nonfinite": lambda: nonfinite(own, chance),
+        "constant": lambda: torch.full_like(values, CONSTANTS[int(torch.randint(0, len(CONSTANTS), (), generator=generator))]),
+        "zeros": lambda: torch.zeros_like(values),
+        "nonfinite": lambda: insert_nonfinite(values, generator),
     }[kind]()
-    return found.abs() if not attempt.signed and bool((own >= 0).all()) else found
+    return drawn_values.abs() if not options.allow_negative and bool((values >= 0).all()) else drawn_values
 
 
-def nonfinite(own: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    """A few elements that are no numbers."""
+def insert_nonfinite(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return a copy with a NaN, an infinity and a negative infinity at random places."""
     import torch
 
-    new = own.clone()
-    flat = new.view(-1)
+    copy = values.clone()
+    flat = copy.view(-1)
     for value in (float("nan"), float("inf"), float("-inf")):
-        flat[int(torch.randint(0, flat.numel(), (), generator=chance))] = value
-    return new
+        flat[int(torch.randint(0, flat.numel(), (), generator=generator))] = value
+    return copy
 
 
-def nudge(sample: Sample, seed: int) -> bool:
-    """Changes one element inside one input, in place: whoever looks at a few elements only takes the input for the same."""
+def change_one_element(sample: Sample, seed: int) -> bool:
+    """Change one element of one input in place; a kernel that inspects only a few elements takes the input for the same."""
     import torch
 
-    chance = torch.Generator().manual_seed(seed)
-    tensors = [t for t in redrawable(sample) if structure(t.detach().double()) == "free"]
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [t for t in find_redrawable_inputs(sample) if classify_structure(t.detach().double()) == "free"]
     for tensor in sorted(tensors, key=lambda t: -t.numel())[:1]:
-        at = tuple(inside(size, chance) for size in tensor.shape)
+        at = tuple(draw_interior_index(size, generator) for size in tensor.shape)
         with torch.no_grad():
             largest = float(tensor.abs().max())
             tensor[at] = largest * 2 if bool((tensor >= 0).all()) or tensor[at] < 0 else -2 * largest
         return True
-    whole = [t for _, t in sample.inputs if not t.is_floating_point() and t.dtype != torch.bool and t.numel() > 2 and t.is_contiguous()]
-    for tensor in whole[:1]:
+    integer_tensors = [
+        t for _, t in sample.inputs if not t.is_floating_point() and t.dtype != torch.bool and t.numel() > 2 and t.is_contiguous()
+    ]
+    for tensor in integer_tensors[:1]:
         flat = tensor.view(-1)
-        one, other = inside(flat.numel(), chance), inside(flat.numel(), chance)
+        one, other = draw_interior_index(flat.numel(), generator), draw_interior_index(flat.numel(), generator)
         if bool((flat.diff() >= 0).all()) or flat[one] == flat[other]:
             return False
         flat[one] = flat[other].clone()
@@ -191,8 +207,10 @@ def nudge(sample: Sample, seed: int) -> bool:
     return False
 
 
-def inside(size: int, chance: torch.Generator) -> int:
-    """An index that is neither first nor last where there is such."""
+def draw_interior_index(size: int, generator: torch.Generator) -> int:
+    """Return a random index that is neither first nor last, if the size allows."""
     import torch
 
-    return 1 + int(torch.randint(0, size - 2, (), generator=chance)) if size > 2 else int(torch.randint(0, size, (), generator=chance))
+    return (
+        1 + int(torch.randint(0, size - 2, (), generator=generator)) if size > 2 else int(torch.randint(0, size, (), generator=generator))
+    )

@@ -1,4 +1,4 @@
-"""A second look at a candidate by a model that can only veto: what the other gates refused never gets here."""
+"""The review gate: a language model reads a correct candidate and may veto it. It sees no candidate that another gate refused."""
 
 from __future__ import annotations
 
@@ -18,130 +18,134 @@ from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Record, Scalar, Settings, Usage
-from evokernel.verify.strip_comments import Unreadable, bare
+from evokernel.verify.strip_comments import UnreadableCode, strip_candidate
 from evokernel.verify.trial import Trial
 
-if TYPE_CHECKING:  # a judge that asks no model does not wait for one's client
+if TYPE_CHECKING:  # a verifier without review does not wait for the client's imports
     from evokernel.llm.client import ChatClient
     from evokernel.llm.settings import ChatSettings
 
 log = logging.getLogger(__name__)
-PROMPT = Path(__file__).parent / "audit.md"
-AGAIN = "(An earlier answer was not the JSON object asked for. Answer with the object alone.)"
-TIMES, WORDS = 2, 400
+PROMPT = Path(__file__).parent / "llm_review.md"
+RETRY_NOTE = "(Your previous answer was not the required JSON object. Answer with the object alone.)"
+MAX_REQUESTS, MAX_REASON_CHARS = 2, 400
 DEFAULTS: dict[str, Scalar] = {"timeout_s": 60.0, "retries": 2}
-"""Where they differ from the generator's: a judge is waited for, and retries as a whole."""
-BUDGETS = ("budget_usd", "budget_tokens")
-"""Kept by whoever submits jobs: one judge of several does not know what the others spent."""
-FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+"""Differences from the generator's defaults: the run waits for the verifier, and the verifier itself retries."""
+BUDGET_SETTINGS = ("budget_usd", "budget_tokens")
+"""The run enforces budgets when it submits jobs: one verifier of several does not know what the others spent."""
+FENCED_JSON = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 
 
-class Verdict(Record):
-    """The form a model must answer in; anything else is no answer."""
+class ReviewVerdict(Record):
+    """The format in which the model must answer; any other text is not a verdict."""
 
     verdict: Literal["pass", "veto"]
     reason: str = ""
 
 
-def applies(trial: Trial) -> bool:
-    """Only where the run asks for it."""
+def is_requested(trial: Trial) -> bool:
+    """Whether the run requests an LLM review."""
     return bool(trial.job.llm_review)
 
 
-def audit(trial: Trial) -> None:
-    """Shows the bare code to the model, or remembers what it said about the same code before."""
-    from evokernel.llm.render import one_line, render
+def review_candidate(trial: Trial) -> None:
+    """Run the review gate: show the stripped code to the model, or reuse its cached verdict on the same code."""
+    from evokernel.llm.render import one_line, render_prompt
 
     job = trial.job
     try:
-        code = bare(job.candidate)
-    except Unreadable as error:
-        raise CandidateError("vetoed", f"the code cannot be looked at: {error}") from error
-    settings = chat_settings(job.llm_review).model_copy(update=dict.fromkeys(BUDGETS, 0))
-    question = render(PROMPT, task=job.task, backend=job.backend, code=code)
+        code = strip_candidate(job.candidate)
+    except UnreadableCode as error:
+        raise CandidateError("vetoed", f"the LLM review cannot read the code: {error}") from error
+    settings = make_chat_settings(job.llm_review).model_copy(update=dict.fromkeys(BUDGET_SETTINGS, 0))
+    question = render_prompt(PROMPT, task=job.task, backend=job.backend, code=code)
     key = hashlib.sha256(json.dumps([question, settings.model, settings.provider, settings.base_url]).encode()).hexdigest()
-    place = paths.cache_folder() / "audits" / key[:2] / f"{key}.json"
-    found = remembered(place)
-    if found is None:
-        found, usage = ask(question, settings, key)
+    path = paths.cache_folder() / "reviews" / key[:2] / f"{key}.json"
+    verdict = load_cached_verdict(path)
+    if verdict is None:
+        verdict, usage = request_verdict(question, settings, key)
         trial.usage = trial.usage + usage
         try:
-            paths.write_bytes(place, found.model_dump_json().encode())
+            paths.write_bytes(path, verdict.model_dump_json().encode())
         except OSError as error:
-            log.debug("answer not kept: %s", error)
-    if found.verdict == "veto":
-        raise CandidateError("vetoed", f"a second look refused it: {one_line(found.reason, WORDS) or 'no reason given'}")
+            log.debug("review verdict not cached: %s", error)
+    if verdict.verdict == "veto":
+        raise CandidateError(
+            "vetoed", f"the LLM review refused the kernel: {one_line(verdict.reason, MAX_REASON_CHARS) or 'the model gave no reason'}"
+        )
 
 
-def remembered(place: Path) -> Verdict | None:
-    """What was answered before; None when nothing was, or it cannot be read."""
+def load_cached_verdict(path: Path) -> ReviewVerdict | None:
+    """Return the cached verdict, or None if there is none or it cannot be read."""
     try:
-        return Verdict.model_validate_json(place.read_bytes())
+        return ReviewVerdict.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
 
 
-def ask(question: str, settings: ChatSettings, key: str) -> tuple[Verdict, Usage]:
-    """The model's verdict; asked once more when it is none. InfraError when there is none then, either: nobody is to blame."""
+def request_verdict(question: str, settings: ChatSettings, key: str) -> tuple[ReviewVerdict, Usage]:
+    """Ask the model for a verdict, a second time if the first answer is invalid. Raise InfraError if both are: neither side is to blame."""
     messages = [{"role": "user", "content": question}]
-    spent = Usage()
-    with own_words():
-        chat = client(settings)
-        for _ in range(TIMES):
-            done = chat.complete(messages, key)
-            spent = spent + done.usage
-            if found := answer(done.text):
-                return found, spent
-            messages = [{"role": "user", "content": f"{question}\n{AGAIN}"}]
-    chat.owed[key] = spent  # whoever asks again pays for this, too
-    raise InfraError(f"{settings.model} gave no verdict that could be read, {TIMES} times")
+    usage = Usage()
+    with name_review_in_errors():
+        chat = get_client(settings)
+        for _ in range(MAX_REQUESTS):
+            completion = chat.complete(messages, key)
+            usage = usage + completion.usage
+            if verdict := parse_verdict(completion.text):
+                return verdict, usage
+            messages = [{"role": "user", "content": f"{question}\n{RETRY_NOTE}"}]
+    chat.failed_usage[key] = usage  # the next request for this key also reports this usage
+    raise InfraError(f"the reviewing model {settings.model} gave no valid verdict in {MAX_REQUESTS} requests")
 
 
-def answer(text: str) -> Verdict | None:
-    """A verdict in the form asked for; thoughts before it and a fence around it are forgiven, nothing else is."""
-    from evokernel.llm.replies import plain_text
+def parse_verdict(text: str) -> ReviewVerdict | None:
+    """Parse a verdict in the required format; a thinking section before it and a code fence around it are accepted, nothing else."""
+    from evokernel.llm.replies import strip_thoughts
 
-    said = plain_text(text).strip()
-    fenced = FENCED.fullmatch(said)
+    answer = strip_thoughts(text).strip()
+    fence_match = FENCED_JSON.fullmatch(answer)
     try:
-        return Verdict.model_validate_json(fenced[1] if fenced else said)
+        return ReviewVerdict.model_validate_json(fence_match[1] if fence_match else answer)
     except ValidationError:
         return None
 
 
-def chat_settings(given: Mapping[str, object]) -> ChatSettings:
-    """The table `audit` as settings of a client, or one line that says what is wrong with it."""
-    from evokernel.llm.settings import ChatSettings, checked
+def make_chat_settings(settings: Mapping[str, object]) -> ChatSettings:
+    """Convert the settings table `llm_review` to client settings, or raise UserError in one line."""
+    from evokernel.llm.settings import ChatSettings, parse_settings
 
-    known = sorted(ChatSettings.model_fields)
-    for name in given:
-        if name not in known:
-            raise UserError(f"no setting 'audit.{name}'{did_you_mean(name, known)}; there are: {', '.join(known)}")
-    with own_words():
-        return checked(**{"model": "", **DEFAULTS, **given})
+    setting_names = sorted(ChatSettings.model_fields)
+    for name in settings:
+        if name not in setting_names:
+            raise UserError(
+                f"unknown setting 'llm_review.{name}'{did_you_mean(name, setting_names)}; available settings: {', '.join(setting_names)}"
+            )
+    with name_review_in_errors():
+        return parse_settings(**{"model": "", **DEFAULTS, **settings})
 
 
-def refuse_bad_settings(given: Settings) -> None:
-    """Before a run begins: names a model, at a service that is known, with a key where one is needed."""
-    from evokernel.llm.settings import endpoint
+def check_review_settings(settings_table: Settings) -> None:
+    """Raise UserError before a run begins if the settings name no model, an unknown service, or a key that is not set."""
+    from evokernel.llm.settings import resolve_endpoint
 
-    settings = chat_settings(given)
-    with own_words():
-        endpoint(settings).secret()
+    settings = make_chat_settings(settings_table)
+    with name_review_in_errors():
+        resolve_endpoint(settings).read_api_key()
 
 
 @lru_cache
-def client(settings: ChatSettings) -> ChatClient:
-    """One per process, so that limits on requests hold between candidates."""
+def get_client(settings: ChatSettings) -> ChatClient:
+    """Return one client per process, so that request limits apply across candidates."""
     from evokernel.llm.client import ChatClient
 
     return ChatClient(settings)
 
 
 @contextmanager
-def own_words() -> Iterator[None]:
-    """What the client says of the generator's settings is said of the audit's."""
+def name_review_in_errors() -> Iterator[None]:
+    """Name the table `llm_review` instead of `generator` in the client's error messages."""
     try:
         yield
     except UserError as error:
-        raise UserError(str(error).replace("generator", "audit")) from error
+        raise UserError(str(error).replace("generator", "llm_review")) from error

@@ -1,4 +1,4 @@
-"""A further size that nobody can have known: small, ragged, drawn in secret, and one the reference can do with."""
+"""Draws an additional odd size in secret: small, not a multiple of a block, and valid for the reference."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from evokernel.core.records import Task
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference
 
-ELEMENTS, TRIES = 1 << 17, 3
-ONE_IN = 3
-"""In one size out of so many, one constant is tried as 1."""
+MAX_ELEMENTS, DRAWS_PER_CONSTANT = 1 << 17, 3
+UNIT_SIZE_ODDS = 3
+"""In one of this many sizes, one constant is set to 1."""
 
 
-def odd_size(task: Task, chance: Random) -> dict[str, int] | None:
-    """Overrides of the task's constants; None when none but the known sizes work."""
-    start = task.sizes.get("held_out", {})
+def draw_odd_size(task: Task, random: Random) -> dict[str, int] | None:
+    """Return overrides of the task's constants, or None if only the known sizes are valid."""
+    held_out = task.sizes.get("held_out", {})
     small = task.sizes.get("small", {})
-    known = [start, small, task.sizes.get("bench", {})]
-    keys = sorted(key for key in {*start, *small} if len({size.get(key) for size in known}) > 1)
-    chance.shuffle(keys)
-    kept = dict(start)
-    if keys and chance.randrange(ONE_IN) == 0 and works(task, kept | {keys[0]: 1}):
-        kept[keys.pop(0)] = 1
+    known_sizes = [held_out, small, task.sizes.get("bench", {})]
+    keys = sorted(key for key in {*held_out, *small} if len({size.get(key) for size in known_sizes}) > 1)
+    random.shuffle(keys)
+    overrides = dict(held_out)
+    if keys and random.randrange(UNIT_SIZE_ODDS) == 0 and is_usable_size(task, overrides | {keys[0]: 1}):
+        overrides[keys.pop(0)] = 1
     for key in keys:
-        middle = start.get(key) or small[key]
-        for _ in range(TRIES):
-            value = chance.randint(max(2, middle // 2), max(3, middle + middle // 2)) | 1
-            if value != kept.get(key) and works(task, kept | {key: value}):
-                kept[key] = value
+        middle = held_out.get(key) or small[key]
+        for _ in range(DRAWS_PER_CONSTANT):
+            value = random.randint(max(2, middle // 2), max(3, middle + middle // 2)) | 1
+            if value != overrides.get(key) and is_usable_size(task, overrides | {key: value}):
+                overrides[key] = value
                 break
-    return kept if kept not in known else None
+    return overrides if overrides not in known_sizes else None
 
 
-def works(task: Task, overrides: dict[str, int]) -> bool:
-    """Whether the reference gives numbers at a size, in tensors as the signature says, and not too many."""
+def is_usable_size(task: Task, overrides: dict[str, int]) -> bool:
+    """Whether the reference gives finite numbers at a size, with the tensors of the signature, and not too many elements."""
     from evokernel.reference.arrays import dtype_name
     from evokernel.reference.module import Reference
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a size nobody asked for
+            warnings.simplefilter("ignore")  # warnings about a size that is only tried
             reference: Reference = Reference(task.source, task.id, overrides)
             sample = reference.sample(0)
             outputs = reference.run(sample)
     except UserError:
         return False
     signature = task.signature
-    tensors = [named.tensor for named in (*sample.inputs, *sample.params, *outputs)]
-    said = [(tensor.dtype, len(tensor.shape)) for tensor in (*signature.inputs, *signature.params, *signature.outputs)]
-    if said != [(dtype_name(tensor), tensor.ndim) for tensor in tensors] or any(tensor.numel() == 0 for tensor in tensors):
+    tensors = [item.tensor for item in (*sample.inputs, *sample.params, *outputs)]
+    signature_tensors = [(tensor.dtype, len(tensor.shape)) for tensor in (*signature.inputs, *signature.params, *signature.outputs)]
+    if signature_tensors != [(dtype_name(tensor), tensor.ndim) for tensor in tensors] or any(tensor.numel() == 0 for tensor in tensors):
         return False
-    finite = "non-finite" in task.tags or all(bool(tensor.isfinite().all()) for _, tensor in outputs)
-    return finite and sum(tensor.numel() for tensor in tensors) <= ELEMENTS
+    is_all_finite = "non-finite" in task.tags or all(bool(tensor.isfinite().all()) for _, tensor in outputs)
+    return is_all_finite and sum(tensor.numel() for tensor in tensors) <= MAX_ELEMENTS

@@ -1,6 +1,6 @@
-"""Keeps the verdicts of backends that always give the same one, so that no candidate is verified twice.
+"""Caches outcomes of deterministic backends, so that no candidate is verified twice.
 
-A store that cannot be used is no error.
+A cache that cannot be read or written is not an error.
 """
 
 from __future__ import annotations
@@ -19,55 +19,55 @@ from evokernel.core.protocols import Backend
 from evokernel.core.records import Job, Outcome, Usage
 
 log = logging.getLogger(__name__)
-PASSING = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
-"""Reasons that may lie in the moment and not in the candidate."""
+TRANSIENT_REASONS = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
+"""Reasons that may be due to the state of the machine and not to the candidate."""
 
-CODE = (".py", ".toml", ".json", ".c", ".cpp", ".h")
+CODE_SUFFIXES = (".py", ".toml", ".json", ".c", ".cpp", ".h")
 
 
 def load_outcome(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None:
-    """What was found before, by the same code and toolchain, about the same candidate; None when nothing was."""
+    """Return the cached outcome of the same candidate under the same code and toolchain, or None."""
     if job.ignore_cache or not is_repeatable(job, backend):
         return None
     try:
-        return Outcome.model_validate_json(entry(job, backend, versions).read_bytes())
+        return Outcome.model_validate_json(cache_path(job, backend, versions).read_bytes())
     except (OSError, ValidationError):
         return None
 
 
 def store_outcome(job: Job, backend: Backend, outcome: Outcome) -> None:
-    """Remembers a verdict that would be the same again, if the disk allows."""
-    if not is_repeatable(job, backend) or (outcome.failure and outcome.failure.reason in PASSING):
+    """Cache an outcome that another verification would reproduce, if the disk allows."""
+    if not is_repeatable(job, backend) or (outcome.failure and outcome.failure.reason in TRANSIENT_REASONS):
         return
     if outcome.feasible and not outcome.baseline_us:
-        return  # it may only have been too slow to find today
+        return  # the baseline may only have been too slow this time
     try:
-        free = outcome.model_copy(update={"usage": Usage()})  # a model is paid once
-        paths.write_bytes(entry(job, backend, outcome.versions), free.model_dump_json().encode())
+        unpaid = outcome.model_copy(update={"usage": Usage()})  # a model call is paid once
+        paths.write_bytes(cache_path(job, backend, outcome.versions), unpaid.model_dump_json().encode())
     except OSError as error:
-        log.debug("verdict not kept: %s", error)
+        log.debug("outcome not cached: %s", error)
 
 
 def is_repeatable(job: Job, backend: Backend) -> bool:
-    """Whether verifying again could only give the same."""
+    """Whether another verification would give the same outcome."""
     return job.clock == "auto" and bool(getattr(backend, "repeatable", False))
 
 
-def entry(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
-    """Where a verdict is kept: named after everything that decides it."""
-    told = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "timing_s", "incumbent", "again"})
-    text = json.dumps([code(type(backend).__module__), versions, told, sorted(job.candidate.files.items())], sort_keys=True)
+def cache_path(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
+    """Return the path of a cached outcome, named by a hash of everything that decides it."""
+    job_fields = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "timing_s", "incumbent", "ignore_cache"})
+    text = json.dumps([hash_code(type(backend).__module__), versions, job_fields, sorted(job.candidate.files.items())], sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()
-    return paths.cache_folder() / "verdicts" / name[:2] / f"{name}.json"
+    return paths.cache_folder() / "outcomes" / name[:2] / f"{name}.json"
 
 
 @cache
-def code(module: str) -> str:
-    """The judge's and the backend's own code, as it lies on the disk."""
+def hash_code(module: str) -> str:
+    """Hash the source code of the verifier and the backend."""
     home = Path(str(evokernel.__file__)).parent
-    own = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verify"
+    backend_folder = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verify"
     digest = hashlib.sha256()
-    for folder in sorted({home / "verify", home / "reference", home / "core", home / "backends" / "native", own}):
-        for path in sorted(path for path in folder.rglob("*") if path.suffix in CODE or path.name == "audit.md"):
+    for folder in sorted({home / "verify", home / "reference", home / "core", home / "backends" / "native", backend_folder}):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in CODE_SUFFIXES or path.name == "llm_review.md"):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Runs a correct candidate again with its memory accesses watched, on sizes that are quick, where the backend can."""
+"""The sanitize gate: runs a correct candidate again under the backend's sanitizer, at the sizes that run quickly."""
 
 from __future__ import annotations
 
@@ -12,90 +12,104 @@ import numpy as np
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
 from evokernel.core.protocols import Arguments, ExternalSanitizer
 from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.cases import Case, seed_of
-from evokernel.verify.feedback import describe
-from evokernel.verify.shared_buffers import Arena, BufferSlot, span
-from evokernel.verify.trial import Trial, described_size, shapes
+from evokernel.verify.cases import Case, seed_from_text
+from evokernel.verify.feedback import describe_difference
+from evokernel.verify.scratch_dir import WRITE_RULE
+from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes
+from evokernel.verify.trial import Trial, describe_shapes, describe_size
 
 STACK_BYTES = 64 << 20
-"""Arrays that share a place on the stack get places of their own when they are watched."""
-WATCHED_S = 30.0
-"""What the cases may take together, where the job allows less: watched kernels are slow."""
-OTHERWISE = "with every access watched, and memory that was never set filled with odd bits, the kernel gives other results"
+"""Under a sanitizer, arrays that shared a place on the stack get separate places."""
+SANITIZED_TIMEOUT_S = 30.0
+"""The time for all cases together, if the job allows less: instrumented kernels are slow."""
+DIFFERENT_RESULTS = (
+    "built with the sanitizer, which fills uninitialized memory with odd bits, the kernel gives other results: "
+    "set every variable and array element before it is read"
+)
 
 
-def applies(trial: Trial) -> bool:
-    """Under the strict protocol, unless running a kernel watches it anyway."""
+def is_required(trial: Trial) -> bool:
+    """Whether the job uses the strict protocol and the backend has a separate sanitizer."""
     return trial.job.protocol == "strict" and trial.backend.sanitizer() is not None
 
 
-def sanitize(trial: Trial) -> None:
-    """Every case that was checked at a size other than `bench`, in a process of its own."""
-    watcher = trial.backend.sanitizer()
-    assert watcher, "the gate does not apply otherwise"
-    if not watcher.is_available:
-        raise ToolUnavailable(f"sanitizer: {watcher.detail}")
+def sanitize_candidate(trial: Trial) -> None:
+    """Run the sanitize gate: every checked case at a size other than `bench`, in a separate process."""
+    sanitizer = trial.backend.sanitizer()
+    assert sanitizer, "the gate applies only to backends with a sanitizer"
+    if not sanitizer.is_available:
+        raise ToolUnavailable(f"sanitizer: {sanitizer.detail}")
     folder = trial.workdir / "sanitized"
     try:
         folder.mkdir()
     except FileExistsError:
-        raise CandidateError("forbidden", "the kernel writes into the judge's folder") from None
+        raise CandidateError("forbidden", f"the kernel wrote into the verifier's folder: {WRITE_RULE}") from None
     if isinstance(trial.backend, ExternalSanitizer):
-        cases = [drawn[0] for size, drawn in trial.drawn.items() if size != "bench" and drawn]
+        cases = [drawn_cases[0] for size, drawn_cases in trial.drawn_cases.items() if size != "bench" and drawn_cases]
         calls = [Arguments(case.inputs, case.scalars, case.outputs) for case in cases]
         trial.backend.run_sanitizer(trial.job.candidate, trial.workdir, folder, calls)
         return
-    run(trial, folder, trial.backend.build_sanitized(trial.job.task, trial.job.candidate, folder))
+    run_instrumented(trial, folder, trial.backend.build_sanitized(trial.job.task, trial.job.candidate, folder))
 
 
-def run(trial: Trial, folder: Path, variables: dict[str, str]) -> None:
-    """All of them in one process; what it reports is put into words by the backend."""
-    cases = [case for size, drawn in trial.drawn.items() if size != "bench" for case in drawn]
-    with closing(room(cases, trial.seed)) as arena:
-        with closing(CandidateProcess(trial.job, trial.backend, folder, arena, 1, 0, variables=variables)) as child:
+def run_instrumented(trial: Trial, folder: Path, variables: dict[str, str]) -> None:
+    """Run all cases in one instrumented process; the backend explains the sanitizer's report."""
+    cases = [case for size, drawn_cases in trial.drawn_cases.items() if size != "bench" for case in drawn_cases]
+    with closing(make_arena(cases, trial.seed)) as arena:
+        with closing(CandidateProcess(trial.job, trial.backend, folder, arena, 1, 0, variables=variables)) as process:
             try:
-                child.wait_ready()
-                child.left_s = max(child.left_s, WATCHED_S)
-                widen_stack(child.process.pid)
+                process.wait_ready()
+                process.remaining_s = max(process.remaining_s, SANITIZED_TIMEOUT_S)
+                raise_stack_limit(process.process.pid)
             except InfraError as error:
-                raise ToolUnavailable(f"sanitizer: no process can be started with it ({str(error).splitlines()[-1][-200:]})") from error
+                raise ToolUnavailable(
+                    f"sanitizer: the instrumented process cannot be started ({str(error).splitlines()[-1][-200:]})"
+                ) from error
             try:
-                watch(child, arena, cases)
+                run_cases(process, arena, cases)
             except CandidateError as error:
-                raise trial.backend.parse_sanitizer_report(trial.job.candidate, folder, child.reported()) or error from error
+                raise trial.backend.parse_sanitizer_report(trial.job.candidate, folder, process.read_stderr()) or error from error
 
 
-def room(cases: Sequence[Case], seed: int) -> Arena:
-    """Memory for one case of every size."""
-    firsts = {case.size: case for case in reversed(cases)}.values()
-    in_bytes = sum(span(case.inputs) for case in firsts)
-    return Arena(in_bytes, sum(span([expected.array for expected in case.expected]) for case in firsts), seed_of(f"{seed}/watched"))
+def make_arena(cases: Sequence[Case], seed: int) -> Arena:
+    """Allocate memory for one case of every size."""
+    first_cases = {case.size: case for case in reversed(cases)}.values()
+    in_bytes = sum(compute_span_bytes(case.inputs) for case in first_cases)
+    return Arena(
+        in_bytes,
+        sum(compute_span_bytes([expected.array for expected in case.expected]) for case in first_cases),
+        seed_from_text(f"{seed}/watched"),
+    )
 
 
-def widen_stack(pid: int) -> None:
-    """Only the limit: the memory is taken when it is used."""
-    with suppress(OSError, ValueError, AttributeError):  # not every system lets one, and the usual size will mostly do
+def raise_stack_limit(pid: int) -> None:
+    """Raise the stack limit of a process; the memory is allocated only when it is used."""
+    with suppress(OSError, ValueError, AttributeError):  # not every system allows it, and the default size usually suffices
         _, hard = resource.prlimit(pid, resource.RLIMIT_STACK)
-        wanted = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
-        resource.prlimit(pid, resource.RLIMIT_STACK, (wanted, hard))
+        soft = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
+        resource.prlimit(pid, resource.RLIMIT_STACK, (soft, hard))
 
 
-def watch(child: CandidateProcess, arena: Arena, cases: Sequence[Case]) -> None:
-    """Runs the cases and compares: whoever uses memory that was never set is found by what comes out."""
-    child.load()
+def run_cases(process: CandidateProcess, arena: Arena, cases: Sequence[Case]) -> None:
+    """Run the cases and compare the outputs: wrong values reveal the use of uninitialized memory."""
+    process.load()
     slots: dict[str, BufferSlot] = {}
     for case in cases:
         if case.size not in slots:
-            slots[case.size] = arena.slot(case.inputs, [expected.array for expected in case.expected])
-            child.bind(slots[case.size], case.scalars)
+            slots[case.size] = arena.add_slot(case.inputs, [expected.array for expected in case.expected])
+            process.bind(slots[case.size], case.scalars)
         slot = slots[case.size]
-        arena.fill(slot, case.inputs)
-        arena.poison(slot)
+        arena.write_inputs(slot, case.inputs)
+        arena.poison_outputs(slot)
         try:
-            child.run(slot)
+            process.run(slot)
         except CandidateError as error:
-            raise CandidateError(error.reason, f"{error.detail} ({described_size(case)})") from error
-        befores: list[np.ndarray | None] = [*case.results] or [None] * len(case.expected)
-        for expected, result, before, poison in zip(case.expected, arena.results(slot), befores, arena.poisons[slot.number], strict=True):
-            if (difference := expected.difference(result, poison)) and not expected.is_near(result, before):
-                raise CandidateError("undefined", f"{OTHERWISE}\n{describe(difference, case.size, shapes(case))}")
+            raise CandidateError(error.reason, f"{error.detail} ({describe_size(case)})") from error
+        earlier_results: list[np.ndarray | None] = [*case.accepted_results] or [None] * len(case.expected)
+        for expected, result, earlier, poison in zip(
+            case.expected, arena.copy_outputs(slot), earlier_results, arena.poisons[slot.slot_id], strict=True
+        ):
+            if (difference := expected.find_difference(result, poison)) and not expected.is_close_to_earlier(result, earlier):
+                raise CandidateError(
+                    "undefined", f"{DIFFERENT_RESULTS}\n{describe_difference(difference, case.size, describe_shapes(case))}"
+                )

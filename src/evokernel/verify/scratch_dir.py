@@ -1,4 +1,4 @@
-"""The folder a child may write into: watched while it works, looked through before anything in it is used, emptied afterwards."""
+"""The scratch folder of a candidate process: enforces its quota, rejects links and devices, and removes it."""
 
 from __future__ import annotations
 
@@ -10,57 +10,67 @@ from pathlib import Path
 
 from evokernel.core.errors import CandidateError
 
-ENTRIES = 1000
-"""Files and folders that may be there; a traced program leaves a dozen."""
+MAX_ENTRIES = 1000
+"""The maximum number of files and folders; a traced program leaves about a dozen."""
+WRITE_RULE = "a kernel may write its output tensors and nothing else"
 
 
-def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """All there is below, without following links and however deep: a candidate may have made it."""
+def iterate_entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield every entry below a folder at any depth, without following links: a candidate may have created it."""
     pending = [str(folder)]
     while pending:
-        with os.scandir(pending.pop()) as found:
-            for entry in found:
+        with os.scandir(pending.pop()) as listing:
+            for entry in listing:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
 
 
-def refuse_too_much(folder: Path, limit_bytes: int) -> None:
-    """Many small files fill a disk as well as a large one does."""
-    used = 0
+def check_disk_quota(folder: Path, limit_bytes: int) -> None:
+    """Raise CandidateError if a folder exceeds its quota of bytes or entries."""
+    used_bytes = 0
     try:
-        for count, entry in enumerate(entries(folder)):
+        for count, entry in enumerate(iterate_entries(folder)):
             with suppress(FileNotFoundError):
-                used += entry.stat(follow_symlinks=False).st_blocks * 512
-            if count >= ENTRIES or used > limit_bytes:
-                raise CandidateError("disk", f"the kernel's process writes more than {limit_bytes >> 20} MiB or {ENTRIES} files")
+                used_bytes += entry.stat(follow_symlinks=False).st_blocks * 512
+            if count >= MAX_ENTRIES or used_bytes > limit_bytes:
+                raise CandidateError(
+                    "disk",
+                    f"the candidate process wrote more than {limit_bytes >> 20} MiB or {MAX_ENTRIES} files: {WRITE_RULE}",
+                )
     except FileNotFoundError:
-        return  # removed while it was looked at
-    except OSError as error:  # paths too long to be opened
-        raise CandidateError("disk", f"the kernel's process leaves folders that cannot be read: {error.strerror}") from error
+        return  # removed during the check
+    except OSError as error:  # for example a path that is too long to open
+        raise CandidateError(
+            "disk",
+            f"the candidate process left folders that cannot be read ({error.strerror}): {WRITE_RULE}",
+        ) from error
 
 
-def refuse_what_is_no_file(folder: Path) -> None:
-    """The judge opens what is there: plain files and folders only, and none that has another name elsewhere."""
-    for entry in entries(folder):
+def check_regular_files(folder: Path) -> None:
+    """Raise CandidateError unless a folder holds only folders and regular files without further hard links: the verifier opens them."""
+    for entry in iterate_entries(folder):
         status = entry.stat(follow_symlinks=False)
         if not (stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1)):
-            raise CandidateError("forbidden", "the kernel leaves links or devices where the judge reads")
+            raise CandidateError(
+                "forbidden",
+                f"the kernel left links or device files in a folder that the verifier reads: {WRITE_RULE}",
+            )
 
 
-def remove(folder: Path) -> None:
-    """Removes a folder of any depth: every folder in it is first moved to the top, where its path is short."""
-    pending, moved = [folder], 0
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of any depth: each inner folder is first moved to the top, where its path is short."""
+    pending, move_count = [folder], 0
     with suppress(OSError):
         while pending:
-            place = pending.pop()
+            current = pending.pop()
             with suppress(PermissionError):
-                place.chmod(0o700)
-            for entry in list(os.scandir(place)):
+                current.chmod(0o700)
+            for entry in list(os.scandir(current)):
                 if entry.is_dir(follow_symlinks=False):
-                    moved += 1
-                    pending.append(folder.with_name(f"{folder.name}.{moved}"))
+                    move_count += 1
+                    pending.append(folder.with_name(f"{folder.name}.{move_count}"))
                     os.rename(entry.path, pending[-1])
                 else:
                     os.unlink(entry.path)
-            place.rmdir()
+            current.rmdir()

@@ -1,4 +1,4 @@
-"""Memory the judge shares with the child: inputs the kernel can only read, outputs between guard bands, poisoned before a run."""
+"""Memory shared with the candidate process: read-only inputs, and outputs between guard bands that are poisoned before every run."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from evokernel.core.errors import InfraError
 from evokernel.core.protocols import Array
 from evokernel.core.records import Tensor
 
-ALIGN, GUARD, PAGE = 64, 1024, mmap.PAGESIZE
+ALIGN_BYTES, GUARD_BYTES, PAGE_BYTES = 64, 1024, mmap.PAGESIZE
 GUARD_BYTE = 0xC5
-NAN_BYTE, OTHER_BYTE = 0xFF, 0x41
-"""Around inputs: not a number in every floating-point type; a small number in most."""
-MARKS = 16
+NAN_GAP_BYTE, NUMBER_GAP_BYTE = 0xFF, 0x41
+"""Fillers around the inputs: NaN in every floating-point type, and a small number in most."""
+MARK_COUNT = 16
 NAN_BITS = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
 PAYLOAD_BITS = {"float64": 50, "float32": 21, "float16": 8, "bfloat16": 5}
-STORED = {"bfloat16": "uint16"}
+STORAGE_DTYPES = {"bfloat16": "uint16"}
 
 
-class Place(NamedTuple):
-    """Where a tensor lies, counted from the start of its slot's span."""
+class TensorLayout(NamedTuple):
+    """The position of a tensor, counted from the start of its slot's span."""
 
     name: str
     dtype: str
@@ -37,191 +37,197 @@ class Place(NamedTuple):
     offset: int
 
     @property
-    def kind(self) -> np.dtype[np.generic]:
-        return np.dtype(STORED.get(self.dtype, self.dtype))
+    def storage_dtype(self) -> np.dtype[np.generic]:
+        """The numpy type that stores the elements; bfloat16 is stored as uint16."""
+        return np.dtype(STORAGE_DTYPES.get(self.dtype, self.dtype))
 
     @property
     def nbytes(self) -> int:
-        return prod(self.shape) * self.kind.itemsize
+        """The size of the tensor in bytes."""
+        return prod(self.shape) * self.storage_dtype.itemsize
 
 
 class BufferSlot(NamedTuple):
-    """Room for one call's tensors."""
+    """The memory for one call's tensors."""
 
-    number: int
-    inputs: tuple[Place, ...]
-    outputs: tuple[Place, ...]
-    in_span: tuple[int, int]
-    """Start and length, in whole pages."""
-    out_span: tuple[int, int]
+    slot_id: int
+    inputs: tuple[TensorLayout, ...]
+    outputs: tuple[TensorLayout, ...]
+    input_span: tuple[int, int]
+    """Start and length, in full pages."""
+    output_span: tuple[int, int]
 
 
-class Shared:
-    """Anonymous memory with a descriptor to hand on."""
+class SharedMemory:
+    """Anonymous memory with a descriptor to pass to another process."""
 
     def __init__(self, capacity: int) -> None:
-        self.capacity, self.used = max(PAGE, up(capacity, PAGE)), 0
+        self.capacity, self.used_bytes = max(PAGE_BYTES, round_up(capacity, PAGE_BYTES)), 0
         try:
-            self.descriptor = self.open()
+            self.descriptor = self.open_descriptor()
             os.ftruncate(self.descriptor, self.capacity)
-            seal(self.descriptor)
+            seal_size(self.descriptor)
             self.memory = mmap.mmap(self.descriptor, self.capacity)
         except OSError as error:
-            raise InfraError(f"no {capacity >> 20} MiB of shared memory: {error}") from error
+            raise InfraError(f"cannot allocate {capacity >> 20} MiB of shared memory: {error}") from error
         self.bytes = np.frombuffer(self.memory, np.uint8)
 
-    def open(self) -> int:
-        """A memory file, or a nameless one in the fastest folder that can be written."""
+    def open_descriptor(self) -> int:
+        """Open a memory file, or an unnamed file in the fastest writable folder."""
         if hasattr(os, "memfd_create"):
             return os.memfd_create("evokernel", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.TemporaryFile(dir=folder) as file:
             return os.dup(file.fileno())
 
-    def take(self, nbytes: int) -> tuple[int, int]:
-        """The next free span, in whole pages."""
-        start, length = self.used, max(PAGE, up(nbytes, PAGE))
+    def allocate(self, nbytes: int) -> tuple[int, int]:
+        """Return the next free span as start and length, in full pages."""
+        start, length = self.used_bytes, max(PAGE_BYTES, round_up(nbytes, PAGE_BYTES))
         if start + length > self.capacity:
-            raise InfraError(f"{self.capacity >> 10} KiB of shared memory are not enough for another {length >> 10} KiB")
-        self.used += length
+            raise InfraError(f"the shared memory of {self.capacity >> 10} KiB has no room for another {length >> 10} KiB")
+        self.used_bytes += length
         return start, length
 
     def close(self) -> None:
         del self.bytes
-        with suppress(BufferError):  # where an array still looks at it, the memory goes when that does
+        with suppress(BufferError):  # an array still views the memory, which is then freed together with that array
             self.memory.close()
         os.close(self.descriptor)
 
 
 class Arena:
-    """The inputs and outputs of all slots of one child."""
+    """The inputs and outputs of all slots of one candidate process."""
 
     def __init__(self, in_bytes: int, out_bytes: int, seed: int) -> None:
-        self.inputs, self.outputs = Shared(in_bytes), Shared(out_bytes)
+        self.inputs, self.outputs = SharedMemory(in_bytes), SharedMemory(out_bytes)
         self.random = Random(seed)
         self.slots: list[BufferSlot] = []
         self.poisons: dict[int, list[np.ndarray]] = {}
 
-    def slot(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> BufferSlot:
-        """Room for tensors of these shapes."""
-        in_places, in_bytes = layout(inputs)
-        out_places, out_bytes = layout(outputs)
-        slot = BufferSlot(len(self.slots), in_places, out_places, self.inputs.take(in_bytes), self.outputs.take(out_bytes))
+    def add_slot(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> BufferSlot:
+        """Allocate a slot for tensors of these shapes."""
+        input_layouts, input_bytes = place_tensors(inputs)
+        output_layouts, output_bytes = place_tensors(outputs)
+        slot = BufferSlot(
+            len(self.slots), input_layouts, output_layouts, self.inputs.allocate(input_bytes), self.outputs.allocate(output_bytes)
+        )
         self.slots.append(slot)
-        self.surround(slot, NAN_BYTE)
+        self.fill_input_gaps(slot, NAN_GAP_BYTE)
         return slot
 
-    def fill(self, slot: BufferSlot, inputs: Sequence[Array]) -> None:
-        """Writes a case's inputs; the judge keeps its own."""
-        for place, array in zip(slot.inputs, inputs, strict=True):
-            at(self.inputs, slot.in_span[0], place)[...] = array.data
+    def write_inputs(self, slot: BufferSlot, inputs: Sequence[Array]) -> None:
+        """Copy a case's inputs into a slot; the verifier keeps the originals."""
+        for layout, array in zip(slot.inputs, inputs, strict=True):
+            view_tensor(self.inputs, slot.input_span[0], layout)[...] = array.data
 
-    def surround(self, slot: BufferSlot, byte: int) -> None:
-        """Fills what lies before, between and after the inputs."""
-        for start, end in gaps(slot.inputs, slot.in_span):
+    def fill_input_gaps(self, slot: BufferSlot, byte: int) -> None:
+        """Fill the bytes before, between and after the inputs."""
+        for start, end in find_gaps(slot.inputs, slot.input_span):
             self.inputs.bytes[start:end] = byte
 
-    def changed(self, slot: BufferSlot, inputs: Sequence[Array]) -> list[str]:
-        """The inputs that are no longer what was given."""
-        start = slot.in_span[0]
-        places = [self.inputs.bytes[start + place.offset : start + place.offset + place.nbytes] for place in slot.inputs]
+    def find_changed_inputs(self, slot: BufferSlot, inputs: Sequence[Array]) -> list[str]:
+        """Return the names of inputs that differ from the originals."""
+        start = slot.input_span[0]
+        current = [self.inputs.bytes[start + layout.offset : start + layout.offset + layout.nbytes] for layout in slot.inputs]
         return [
             f"`{array.name}`"
-            for found, array in zip(places, inputs, strict=True)
-            if not np.array_equal(found, np.frombuffer(np.ascontiguousarray(array.data), np.uint8))
+            for data, array in zip(current, inputs, strict=True)
+            if not np.array_equal(data, np.frombuffer(np.ascontiguousarray(array.data), np.uint8))
         ]
 
-    def restore(self, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
-        """Puts outputs back as they were found."""
-        for place, result in zip(slot.outputs, results, strict=True):
-            at(self.outputs, slot.out_span[0], place)[...] = result
+    def restore_outputs(self, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
+        """Write earlier results back into the outputs."""
+        for layout, result in zip(slot.outputs, results, strict=True):
+            view_tensor(self.outputs, slot.output_span[0], layout)[...] = result
 
-    def poison(self, slot: BufferSlot) -> None:
-        """Outputs that are not numbers, and fresh guard bands around them."""
-        start, length = slot.out_span
+    def poison_outputs(self, slot: BufferSlot) -> None:
+        """Fill the outputs with NaN patterns that no computation gives, and write new guard bands around them."""
+        start, length = slot.output_span
         self.outputs.bytes[start : start + length] = GUARD_BYTE
-        self.poisons[slot.number] = [poison(place, self.random) for place in slot.outputs]
-        for place, pattern in zip(slot.outputs, self.poisons[slot.number], strict=True):
-            at(self.outputs, start, place).view(pattern.dtype)[...] = pattern
+        self.poisons[slot.slot_id] = [make_poison(layout, self.random) for layout in slot.outputs]
+        for layout, pattern in zip(slot.outputs, self.poisons[slot.slot_id], strict=True):
+            view_tensor(self.outputs, start, layout).view(pattern.dtype)[...] = pattern
 
-    def marks(self, slot: BufferSlot) -> list[tuple[int, int, int]]:
-        """Elements to spoil between the calls of a window: output, element, bits. A kernel would have to look at all to know."""
-        filled = [index for index, place in enumerate(slot.outputs) if place.nbytes]
-        chosen = [self.random.choice(filled) for _ in range(MARKS)] if filled else []
-        bits = [int(pattern) for pattern in self.poisons[slot.number]]
-        return [(index, self.random.randrange(prod(slot.outputs[index].shape)), bits[index]) for index in chosen]
+    def choose_marks(self, slot: BufferSlot) -> list[tuple[int, int, int]]:
+        """Choose output elements to spoil between the calls of a window, as (output, element, bits). To find them, a kernel would have to
+        read all."""
+        nonempty = [index for index, layout in enumerate(slot.outputs) if layout.nbytes]
+        output_indices = [self.random.choice(nonempty) for _ in range(MARK_COUNT)] if nonempty else []
+        bits = [int(pattern) for pattern in self.poisons[slot.slot_id]]
+        return [(index, self.random.randrange(prod(slot.outputs[index].shape)), bits[index]) for index in output_indices]
 
-    def results(self, slot: BufferSlot) -> list[np.ndarray]:
-        """Copies of the outputs, which the child can no longer change."""
-        return [at(self.outputs, slot.out_span[0], place).copy() for place in slot.outputs]
+    def copy_outputs(self, slot: BufferSlot) -> list[np.ndarray]:
+        """Return copies of the outputs that the candidate process can no longer change."""
+        return [view_tensor(self.outputs, slot.output_span[0], layout).copy() for layout in slot.outputs]
 
-    def trespassed(self, slot: BufferSlot) -> list[str]:
-        """The outputs next to which something was written, and on which side."""
-        found = []
-        for index, (start, end) in enumerate(gaps(slot.outputs, slot.out_span)):
+    def find_stray_writes(self, slot: BufferSlot) -> list[str]:
+        """Describe writes into the guard bands: the distance, the side and the nearest output."""
+        descriptions = []
+        for index, (start, end) in enumerate(find_gaps(slot.outputs, slot.output_span)):
             band = self.outputs.bytes[start:end]
-            hit = np.flatnonzero(band != GUARD_BYTE)
-            if hit.size:
-                near_end = index == len(slot.outputs) or (index > 0 and hit[0] < band.size - hit[-1])
+            changed_bytes = np.flatnonzero(band != GUARD_BYTE)
+            if changed_bytes.size:
+                near_end = index == len(slot.outputs) or (index > 0 and changed_bytes[0] < band.size - changed_bytes[-1])
                 name = slot.outputs[index - 1 if near_end else index].name
-                distance = int(hit[0]) if near_end else int(band.size - 1 - hit[-1])
+                distance = int(changed_bytes[0]) if near_end else int(band.size - 1 - changed_bytes[-1])
                 side = "after the end" if near_end else "before the start"
-                found.append(f"{f'{distance} bytes' if distance else 'right'} {side} of `{name}`")
-        return found
+                descriptions.append(f"{f'{distance} bytes' if distance else 'immediately'} {side} of `{name}`")
+        return descriptions
 
     def close(self) -> None:
+        """Release both shared memories."""
         self.inputs.close()
         self.outputs.close()
 
 
-def gaps(places: Sequence[Place], span: tuple[int, int]) -> list[tuple[int, int]]:
-    """From where to where there is no tensor: before the first, between, after the last."""
+def find_gaps(layouts: Sequence[TensorLayout], span: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the ranges that hold no tensor: before the first, between tensors, and after the last."""
     start, length = span
-    edges = [0, *(edge for place in places for edge in (place.offset, place.offset + place.nbytes)), length]
-    return [(start + edges[2 * index], start + edges[2 * index + 1]) for index in range(len(places) + 1)]
+    edges = [0, *(edge for layout in layouts for edge in (layout.offset, layout.offset + layout.nbytes)), length]
+    return [(start + edges[2 * index], start + edges[2 * index + 1]) for index in range(len(layouts) + 1)]
 
 
-def seal(descriptor: int) -> None:
-    """Nobody can change its length any more: reading memory that someone cut off would kill the judge."""
+def seal_size(descriptor: int) -> None:
+    """Seal the length of a memory file: reading memory that was truncated would kill the verifier."""
     if hasattr(fcntl, "F_ADD_SEALS"):
-        with suppress(OSError):  # not a memory file
+        with suppress(OSError):  # the descriptor is not a memory file
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
 
 
-def up(value: int, unit: int) -> int:
-    """Rounded up to whole units."""
+def round_up(value: int, unit: int) -> int:
+    """Round a value up to a multiple of a unit."""
     return -(-value // unit) * unit
 
 
-def layout(arrays: Sequence[Array]) -> tuple[tuple[Place, ...], int]:
-    """Places with a band before, between and after; starts are staggered, or all tensors would compete for the same cache sets."""
-    places, cursor = [], GUARD
+def place_tensors(arrays: Sequence[Array]) -> tuple[tuple[TensorLayout, ...], int]:
+    """Assign layouts with a guard band before, between and after; staggered starts keep tensors from competing for the same cache sets."""
+    layouts, cursor = [], GUARD_BYTES
     for index, array in enumerate(arrays):
-        places.append(Place(array.name, array.dtype, tuple(array.data.shape), cursor))
-        cursor = up(cursor + array.data.nbytes + GUARD, ALIGN) + ALIGN * (index % 7)
-    return tuple(places), cursor
+        layouts.append(TensorLayout(array.name, array.dtype, tuple(array.data.shape), cursor))
+        cursor = round_up(cursor + array.data.nbytes + GUARD_BYTES, ALIGN_BYTES) + ALIGN_BYTES * (index % 7)
+    return tuple(layouts), cursor
 
 
-def span(arrays: Sequence[Array]) -> int:
-    """How much of an arena such tensors take."""
-    return max(PAGE, up(layout(arrays)[1], PAGE))
+def compute_span_bytes(arrays: Sequence[Array]) -> int:
+    """Return the bytes of an arena that such tensors need."""
+    return max(PAGE_BYTES, round_up(place_tensors(arrays)[1], PAGE_BYTES))
 
 
-def blank(tensor: Tensor) -> Array:
-    """A tensor of a signature without its memory."""
-    return Array(tensor.name, tensor.dtype, np.broadcast_to(np.zeros((), STORED.get(tensor.dtype, tensor.dtype)), tensor.shape))
+def make_blank_array(tensor: Tensor) -> Array:
+    """Return an array with the name, type and shape of a tensor and no memory for values."""
+    return Array(tensor.name, tensor.dtype, np.broadcast_to(np.zeros((), STORAGE_DTYPES.get(tensor.dtype, tensor.dtype)), tensor.shape))
 
 
-def at(shared: Shared, start: int, place: Place) -> np.ndarray:
-    """A tensor's place as an array to read and write."""
-    return np.ndarray(place.shape, place.kind, shared.memory, start + place.offset)
+def view_tensor(shared: SharedMemory, start: int, layout: TensorLayout) -> np.ndarray:
+    """Return a tensor as an array that can be read and written."""
+    return np.ndarray(layout.shape, layout.storage_dtype, shared.memory, start + layout.offset)
 
 
-def poison(place: Place, random: Random) -> np.ndarray:
-    """One element's worth of bits: a NaN with a payload nobody computes, or any pattern for integers."""
-    width = place.kind.itemsize
-    if place.dtype in NAN_BITS:
-        bits = NAN_BITS[place.dtype] | random.getrandbits(PAYLOAD_BITS[place.dtype]) | 1
+def make_poison(layout: TensorLayout, random: Random) -> np.ndarray:
+    """Return the bits of one poisoned element: a NaN with a random payload, or a random pattern for integers."""
+    width = layout.storage_dtype.itemsize
+    if layout.dtype in NAN_BITS:
+        bits = NAN_BITS[layout.dtype] | random.getrandbits(PAYLOAD_BITS[layout.dtype]) | 1
     else:
-        bits = random.getrandbits(8 * width) | 0xA2  # never 0 or 1, so that a bool can be told as well
+        bits = random.getrandbits(8 * width) | 0xA2  # never 0 or 1, so that poison is recognizable in a bool
     return np.array(bits, f"uint{8 * width}")

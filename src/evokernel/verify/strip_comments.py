@@ -1,4 +1,4 @@
-"""A candidate's code as an auditor sees it: no comments, no docstrings, text literals marked, equal code equal to the letter."""
+"""Strips a candidate's code for the LLM review: no comments, no docstrings, marked string literals; equal code gives equal text."""
 
 from __future__ import annotations
 
@@ -9,76 +9,79 @@ from pathlib import Path
 from evokernel.core import c_tokens
 from evokernel.core.records import Candidate
 
-CODE_CHARS = 100_000
-LITERAL_CHARS, LONGEST_CHAR = 200, 7
-OPEN, CLOSE = "«", "»"
-"""Around every text literal. Neither can stand in code, and inside a literal whatever is not ASCII is escaped."""
+MAX_CODE_CHARS = 100_000
+MAX_LITERAL_CHARS, MAX_CHAR_LITERAL = 200, 7
+OPEN_MARK, CLOSE_MARK = "«", "»"
+"""Marks around every string literal. Neither occurs in code, and non-ASCII characters inside a literal are escaped."""
 
 
-class Unreadable(Exception):
-    """No code without comments can be made of it."""
+class UnreadableCode(Exception):
+    """The code cannot be separated from its comments."""
 
 
-def bare(candidate: Candidate) -> str:
-    """All files, each under its name. Raises Unreadable."""
-    texts = [(name, python(text) if Path(name).suffix == ".py" else c_like(text)) for name, text in sorted(candidate.files.items())]
-    code = "\n".join(f"== {escaped(name)} ==\n{text}" for name, text in texts)
-    if len(code) > CODE_CHARS:
-        raise Unreadable(f"{len(code)} characters of code are more than are looked at ({CODE_CHARS})")
+def strip_candidate(candidate: Candidate) -> str:
+    """Return the stripped text of all files, each under its name. Raise UnreadableCode."""
+    texts = [
+        (name, strip_python_source(text) if Path(name).suffix == ".py" else strip_c_source(text))
+        for name, text in sorted(candidate.files.items())
+    ]
+    code = "\n".join(f"== {escape_non_ascii(name)} ==\n{text}" for name, text in texts)
+    if len(code) > MAX_CODE_CHARS:
+        raise UnreadableCode(f"the code has {len(code)} characters; the limit is {MAX_CODE_CHARS}")
     return code
 
 
-def c_like(source: str) -> str:
-    """C++ and its kin."""
-    lines = (line.strip() for line in "".join(c_pieces(source)).splitlines())
+def strip_c_source(source: str) -> str:
+    """Strip C++ and similar languages."""
+    lines = (line.strip() for line in "".join(strip_c_tokens(source)).splitlines())
     return "\n".join(line for line in lines if line)
 
 
-def c_pieces(source: str) -> Iterator[str]:
-    """What is kept, token by token."""
+def strip_c_tokens(source: str) -> Iterator[str]:
+    """Yield the stripped tokens."""
     for kind, text, _ in c_tokens.tokenize(source):
-        if kind == "torn":  # whether a line end inside a raw literal counts is where two readers of one text begin to differ
-            raise Unreadable("raw string literals and lines joined with a backslash do not go together")
+        if kind == "torn":  # parsers disagree on line ends inside a raw literal
+            raise UnreadableCode("a raw string literal contains a line joined with a backslash")
         if kind in ("comment", "space", "newline"):
             yield "\n" if kind == "newline" else " "
         elif kind == "raw":
-            yield f'"{marked(text[text.index("(") + 1 : text.rfind(")")])}"'
+            yield f'"{mark_literal(text[text.index("(") + 1 : text.rfind(")")])}"'
         elif kind == "string":
-            yield f'"{marked(text.partition(chr(34))[2].removesuffix(chr(34)))}"'
-        elif kind == "char" and len(text) > LONGEST_CHAR:
-            yield f"'{marked(text)}'"
+            yield f'"{mark_literal(text.partition(chr(34))[2].removesuffix(chr(34)))}"'
+        elif kind == "char" and len(text) > MAX_CHAR_LITERAL:
+            yield f"'{mark_literal(text)}'"
         else:
-            yield escaped(text)
+            yield escape_non_ascii(text)
 
 
-def python(source: str) -> str:
-    """Python, taken apart and written down again by Python's own parser."""
+def strip_python_source(source: str) -> str:
+    """Strip Python by parsing it and printing the syntax tree."""
     try:
-        tree = Bare().visit(ast.parse(source))
+        tree = TextStripper().visit(ast.parse(source))
         for node in ast.walk(tree):
             body = getattr(node, "body", None)
             if body == [] and not isinstance(node, ast.Module):
                 body.append(ast.Pass())
         text = ast.unparse(ast.fix_missing_locations(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"the code cannot be taken apart ({type(error).__name__})") from error
-    return "".join(c if c in f"{OPEN}{CLOSE}\n" else escaped(c) for c in text)
+        raise UnreadableCode(f"the code cannot be parsed ({type(error).__name__})") from error
+    return "".join(c if c in f"{OPEN_MARK}{CLOSE_MARK}\n" else escape_non_ascii(c) for c in text)
 
 
-class Bare(ast.NodeTransformer):
-    """Drops text that stands alone, marks text that does not; a text with values in it becomes a call."""
+class TextStripper(ast.NodeTransformer):
+    """Removes string statements and marks other string literals; an f-string becomes a call."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        alone = isinstance(node.value, ast.JoinedStr) or (
+        is_text = isinstance(node.value, ast.JoinedStr) or (
             isinstance(node.value, ast.Constant) and isinstance(node.value.value, str | bytes)
         )
-        return None if alone else self.generic_visit(node)
+        return None if is_text else self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         if isinstance(node.value, str):
-            return ast.Constant(marked(node.value))
+            return ast.Constant(mark_literal(node.value))
         if isinstance(node.value, bytes):
-            return ast.Constant(f"bytes {marked(node.value.decode('latin-1'))}")
+            return ast.Constant(f"bytes {mark_literal(node.value.decode('latin-1'))}")
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Call:
@@ -89,13 +92,13 @@ class Bare(ast.NodeTransformer):
         return ast.Call(ast.Name("format"), [value, self.visit(node.format_spec)], []) if node.format_spec else value
 
 
-def marked(text: str) -> str:
-    """A literal's text: escaped, cut, between marks."""
-    plain = escaped(text)
-    more = f" ... {len(plain) - LITERAL_CHARS} more characters" if len(plain) > LITERAL_CHARS else ""
-    return f"{OPEN}{plain[:LITERAL_CHARS]}{more}{CLOSE}"
+def mark_literal(text: str) -> str:
+    """Escape, shorten and mark the text of a literal."""
+    escaped_text = escape_non_ascii(text)
+    suffix = f" ... {len(escaped_text) - MAX_LITERAL_CHARS} more characters" if len(escaped_text) > MAX_LITERAL_CHARS else ""
+    return f"{OPEN_MARK}{escaped_text[:MAX_LITERAL_CHARS]}{suffix}{CLOSE_MARK}"
 
 
-def escaped(text: str) -> str:
-    """ASCII without control characters, so that letters that only look alike can be told apart."""
+def escape_non_ascii(text: str) -> str:
+    """Escape non-ASCII and control characters, so that letters that look alike can be distinguished."""
     return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,7 +1,7 @@
-"""How fast: the judge's clock, candidate, best kernel so far and baselines in turn, every timed output judged.
+"""The time gate's measurements: candidate, incumbent and baselines in turn on the verifier's clock, with every timed output verified.
 
-With one thread a sample is the CPU time charged to the child, which others on the machine can hardly disturb and a helper thread cannot
-lower; otherwise it is wall time.
+With one thread a sample is the CPU time charged to the candidate process: other load hardly disturbs it, and a helper thread cannot lower
+it. With several threads a sample is wall time.
 """
 
 from __future__ import annotations
@@ -21,53 +21,53 @@ from evokernel.core.devices import hold_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
 from evokernel.core.statistics import is_significant, median_interval, quantile
-from evokernel.verify.candidate_main import MOVED, OTHER, PAIR, bits_of, change
-from evokernel.verify.cases import Case, changeable, seed_of
-from evokernel.verify.compare import numbers
-from evokernel.verify.incumbent import started, tell
-from evokernel.verify.timing_window import Changes, Incumbent, TimedKernel
+from evokernel.verify.candidate_main import PERTURB, ROTATE, SWAP_PAIR, apply_input_changes, view_bits
+from evokernel.verify.cases import Case, find_changeable_inputs, seed_from_text
+from evokernel.verify.compare import decode_values
+from evokernel.verify.incumbent import log_failure, start_kernel
+from evokernel.verify.timing_window import AllowedChanges, TimedIncumbent, TimedKernel
 
 if TYPE_CHECKING:
     from evokernel.verify.trial import Trial
 
 log = logging.getLogger(__name__)
 WINDOW_S = 0.002
-LONGER = 3.0
-"""Times the job's `timing_s` for one kernel, where few calls fit, or where it is close who is faster."""
-PAIRS, FEWEST, MOST = 20, 3, 60
-PRECISION, NARROW = 0.02, 1.1
+EXTENSION_FACTOR = 3.0
+"""Times the job's `timing_s` for one kernel, if few calls fit or if candidate and incumbent are close."""
+TARGET_PAIRS, MIN_PAIRS, MAX_PAIRS = 20, 3, 60
+PRECISION, NARROW_WIN = 0.02, 1.1
 DRAW_SHARE = 0.3
-"""Of the time may go into drawing new inputs; after that earlier ones come again."""
-KEPT = 5
-SHORTER = 0.5
-"""Of the windows are followed by one of fewer calls that does not count: nobody can know which call is the last and judged one."""
-MOST_CALLS = 100_000
-CHANGES = 9
-ZEROS = 0.01
-"""With a larger share of zeros than this, inputs only move: zeros mean something, and what is nearly zero is slow to compute with."""
-ALIKE = 2.0
-"""Outputs of changed inputs are at most so many times as large or small as those of the task's own."""
+"""The share of the time for drawing new inputs; after that, earlier inputs are reused."""
+MAX_POOLED_CASES = 5
+DECOY_SHARE = 0.5
+"""The share of windows followed by a shorter one that does not count: a kernel cannot know which call is the last and verified one."""
+MAX_CALLS = 100_000
+CHANGE_COST_SAMPLES = 9
+MAX_ZERO_SHARE = 0.01
+"""Inputs with a larger share of zeros are only rotated: zeros have a meaning, and computing with values close to zero is slow."""
+MAX_SCALE_CHANGE = 2.0
+"""Outputs on changed inputs may be at most this many times larger or smaller than those on the task's own."""
 SYNTHETIC_PAIRS = 12
-Baseline = Callable[[Case], Callable[[], object]]
+BaselineFactory = Callable[[Case], Callable[[], object]]
 
 
 class Timing(NamedTuple):
-    """Samples per call, paired one to one."""
+    """Latency samples per call; candidate, incumbent and baselines are paired one to one."""
 
     samples_us: tuple[float, ...]
     baseline_us: dict[str, tuple[float, ...]]
     clock: str
     incumbent_us: tuple[float, ...] = ()
 
-    def joined(self, other: Timing) -> Timing:
-        """With the samples of another start; without them where that had nothing beside it."""
+    def merge(self, other: Timing) -> Timing:
+        """Add the samples of another start, unless it has no incumbent samples."""
         if not other.incumbent_us:
             return self
         baselines = {name: us + other.baseline_us[name] for name, us in self.baseline_us.items() if name in other.baseline_us}
         return Timing(self.samples_us + other.samples_us, baselines, self.clock, self.incumbent_us + other.incumbent_us)
 
-    def outcome(self, job: Job) -> Outcome:
-        """As it goes into a verdict."""
+    def to_outcome(self, job: Job) -> Outcome:
+        """Return the samples as an outcome without gates."""
         incumbent = job.incumbent.id if job.incumbent and self.incumbent_us else ""
         return Outcome(
             gates=(),
@@ -79,211 +79,231 @@ class Timing(NamedTuple):
         )
 
 
-class Pool:
-    """Inputs for timed windows: new ones while that is cheap, then the kept ones in turn."""
+class InputPool:
+    """Inputs for timed windows: new ones while drawing is cheap, then the pooled ones in turn."""
 
     def __init__(self, trial: Trial) -> None:
-        self.trial, self.spent_s, self.drawn = trial, 0.0, 0
-        self.is_changing = True
-        """Whether inputs that come again are changed first; where they cannot be, none comes again."""
-        self.kept: list[Case] = []
+        self.trial, self.draw_time_s, self.draw_count = trial, 0.0, 0
+        self.can_reuse_cases = True
+        """Whether reused inputs are changed first; inputs that cannot change are not reused."""
+        self.cases: list[Case] = []
 
-    def next(self) -> Case:
-        if len(self.kept) < 2 or not self.is_changing or self.spent_s < DRAW_SHARE * self.trial.job.timing_s:
-            started = time.perf_counter()
-            self.drawn += 1
-            case = self.trial.cases.draw("bench", self.drawn)
-            self.spent_s += time.perf_counter() - started
-            self.kept = [*self.kept[-(KEPT - 1) :], case]
+    def next_case(self) -> Case:
+        """Return the inputs of the next window."""
+        if len(self.cases) < 2 or not self.can_reuse_cases or self.draw_time_s < DRAW_SHARE * self.trial.job.timing_s:
+            start_s = time.perf_counter()
+            self.draw_count += 1
+            case = self.trial.cases.draw_case("bench", self.draw_count)
+            self.draw_time_s += time.perf_counter() - start_s
+            self.cases = [*self.cases[-(MAX_POOLED_CASES - 1) :], case]
             return case
-        self.kept = [*self.kept[1:], self.kept[0]]
-        return self.kept[-1]
+        self.cases = [*self.cases[1:], self.cases[0]]
+        return self.cases[-1]
 
 
-def measure(trial: Trial) -> Timing:
-    """Windows of equal work, A B A B, until the ratio is known well enough or the time is spent."""
+def measure_candidate(trial: Trial) -> Timing:
+    """Time windows of equal work, A B A B, until the ratio is precise enough or the time is used up."""
     best = trial.job.incumbent
-    with hold_device("timing") if trial.threads > 1 else nullcontext():  # several threads: one timing at a time on this machine
-        with started(trial, best, "incumbent", trial) as incumbent:
-            found = Clock(trial, incumbent).measure()
-        if not is_narrow(found.outcome(trial.job)):
-            return found
-        with started(trial, trial.job.candidate, "again") as own, started(trial, best, "incumbent", own) as incumbent:
-            return found.joined(Clock(own, incumbent).measure()) if own and incumbent else found
+    with hold_device("timing") if trial.threads > 1 else nullcontext():  # with several threads, one timing at a time on this machine
+        with start_kernel(trial, best, "incumbent", trial) as incumbent:
+            timing = PairedTimer(trial, incumbent).measure()
+        if not is_narrow_win(timing.to_outcome(trial.job)):
+            return timing
+        with (
+            start_kernel(trial, trial.job.candidate, "again") as second_start,
+            start_kernel(trial, best, "incumbent", second_start) as incumbent,
+        ):
+            return timing.merge(PairedTimer(second_start, incumbent).measure()) if second_start and incumbent else timing
 
 
-class Clock:
-    """One candidate's timing, with the best kernel so far beside it where there is one."""
+class PairedTimer:
+    """Times one candidate, paired with the incumbent if there is one."""
 
     def __init__(self, trial: Trial, incumbent: Trial | None = None) -> None:
-        self.trial, self.pool = trial, Pool(trial)
-        self.own = TimedKernel(trial, trial.cases, Random(seed_of(f"{trial.seed}/swaps")))
-        self.other = Incumbent(incumbent, trial.cases, Random(seed_of(f"{trial.seed}/incumbent"))) if incumbent else None
+        self.trial, self.pool = trial, InputPool(trial)
+        self.candidate = TimedKernel(trial, trial.cases, Random(seed_from_text(f"{trial.seed}/swaps")))
+        self.incumbent = TimedIncumbent(incumbent, trial.cases, Random(seed_from_text(f"{trial.seed}/incumbent"))) if incumbent else None
         if incumbent:
             incumbent.slots = trial.slots
-        self.calls = self.other_calls = 1
+        self.candidate_calls = self.incumbent_calls = 1
 
     def measure(self) -> Timing:
-        baselines = self.baselines()
-        counts = self.calibrate(baselines)
-        started = time.perf_counter()
+        """Measure until there are enough samples, then check the clocks."""
+        baselines = self.select_baselines()
+        counts = self.calibrate_calls(baselines)
+        start_s = time.perf_counter()
         samples: list[float] = []
-        best: list[float] = []
-        others: dict[str, list[float]] = {name: [] for name in baselines}
-        while not self.enough(samples, best, others, time.perf_counter() - started):
-            case, is_even = self.pool.next(), len(samples) % 2 == 0
-            if not is_even:  # nobody always comes after the same one
-                self.beside(best, case)
-            samples.append(self.own.sample_us(case, self.calls))
-            if self.calls > 1 and self.own.random.random() < SHORTER:
-                self.own.sample_us(case, self.own.random.randrange(1, self.calls))
+        incumbent_samples: list[float] = []
+        baseline_samples: dict[str, list[float]] = {name: [] for name in baselines}
+        while not self.has_enough_samples(samples, incumbent_samples, baseline_samples, time.perf_counter() - start_s):
+            case, is_even = self.pool.next_case(), len(samples) % 2 == 0
+            if not is_even:  # alternate who comes first
+                self.sample_incumbent(incumbent_samples, case)
+            samples.append(self.candidate.measure_window_us(case, self.candidate_calls))
+            if self.candidate_calls > 1 and self.candidate.random.random() < DECOY_SHARE:
+                self.candidate.measure_window_us(case, self.candidate.random.randrange(1, self.candidate_calls))
             if is_even:
-                self.beside(best, case)
-            for name, make in baselines.items():
-                others[name].append(self.baseline_us(make(case), counts[name]))
-        self.own.check()
-        with self.unblamed():
-            if self.other:
-                self.other.check()
-        clock = "cpu" if self.own.by_cpu else "wall"
-        return Timing(tuple(samples), {name: tuple(values) for name, values in others.items()}, clock, tuple(best if self.other else ()))
+                self.sample_incumbent(incumbent_samples, case)
+            for name, make_call in baselines.items():
+                baseline_samples[name].append(self.time_baseline_us(make_call(case), counts[name]))
+        self.candidate.check_clocks()
+        with self.drop_failed_incumbent():
+            if self.incumbent:
+                self.incumbent.check_clocks()
+        clock = "cpu" if self.candidate.is_cpu_timed else "wall"
+        return Timing(
+            tuple(samples),
+            {name: tuple(values) for name, values in baseline_samples.items()},
+            clock,
+            tuple(incumbent_samples if self.incumbent else ()),
+        )
 
-    def beside(self, best: list[float], case: Case) -> None:
-        """A window of the best kernel so far."""
-        with self.unblamed():
-            if self.other:
-                best.append(self.other.sample_us(case, self.other_calls))
+    def sample_incumbent(self, samples: list[float], case: Case) -> None:
+        """Measure one window of the incumbent."""
+        with self.drop_failed_incumbent():
+            if self.incumbent:
+                samples.append(self.incumbent.measure_window_us(case, self.incumbent_calls))
 
     @contextmanager
-    def unblamed(self) -> Iterator[None]:
-        """Trouble of the best kernel so far is not the candidate's, which is then timed without it."""
+    def drop_failed_incumbent(self) -> Iterator[None]:
+        """Drop an incumbent that fails; its failure is not the candidate's, which is then timed without it."""
         try:
             yield
         except (CandidateError, InfraError, OSError) as error:
-            assert self.other is not None
-            tell(self.other.trial, error)
-            self.other = None
+            assert self.incumbent is not None
+            log_failure(self.incumbent.trial, error)
+            self.incumbent = None
 
-    def baselines(self) -> dict[str, Baseline]:
-        """What the candidate is held against."""
+    def select_baselines(self) -> dict[str, BaselineFactory]:
+        """Return the baselines that the job names."""
         cases = self.trial.cases
-        known: dict[str, Baseline] = {"eager": cases.baseline, "compile": Compiled(self.trial)}
+        available: dict[str, BaselineFactory] = {"eager": cases.make_baseline, "compile": CompiledBaseline(self.trial)}
         for name in self.trial.job.baselines:
-            if name not in known:
-                raise UserError(f"no baseline called '{name}'; there are: {', '.join(known)}")
-        return {name: known[name] for name in self.trial.job.baselines}
+            if name not in available:
+                raise UserError(f"unknown baseline '{name}'; known baselines: {', '.join(available)}")
+        return {name: available[name] for name in self.trial.job.baselines}
 
-    def calibrate(self, baselines: dict[str, Baseline]) -> dict[str, int]:
-        """How many calls make a window, a lone one where inputs cannot be changed in between; this also warms all sides up."""
-        changes = self.changes(self.pool.next())
-        self.pool.is_changing = bool(changes.tensors)
-        self.own.warm_up(self.pool.next(), changes)
-        case = self.pool.next()
-        self.calls = filling(partial(self.own.sample_us, case)) if changes.tensors else 1
-        with self.unblamed():
-            if self.other:
-                self.other.warm_up(case, changes)
-                self.other_calls = filling(partial(self.other.sample_us, case)) if changes.tensors else 1
+    def calibrate_calls(self, baselines: dict[str, BaselineFactory]) -> dict[str, int]:
+        """Return the calls per window of each baseline, and set those of the kernels: one call if inputs cannot change. This also warms up
+        all sides."""
+        changes = self.find_allowed_changes(self.pool.next_case())
+        self.pool.can_reuse_cases = bool(changes.tensors)
+        self.candidate.warm_up(self.pool.next_case(), changes)
+        case = self.pool.next_case()
+        self.candidate_calls = find_call_count(partial(self.candidate.measure_window_us, case)) if changes.tensors else 1
+        with self.drop_failed_incumbent():
+            if self.incumbent:
+                self.incumbent.warm_up(case, changes)
+                self.incumbent_calls = find_call_count(partial(self.incumbent.measure_window_us, case)) if changes.tensors else 1
         counts = {}
         for name in list(baselines):
             try:
                 call = baselines[name](case)
                 call()
-                counts[name] = filling(partial(self.baseline_us, call))
+                counts[name] = find_call_count(partial(self.time_baseline_us, call))
             except RuntimeError as error:  # torch.compile may lack a compiler, or not support the operator
                 if name == "eager":
                     raise
-                log.warning("%s: baseline %s is left out: %s", self.trial.job.task.id, name, str(error).partition("\n")[0])
+                log.warning("%s: baseline %s is skipped: %s", self.trial.job.task.id, name, str(error).partition("\n")[0])
                 del baselines[name]
         return counts
 
-    def changes(self, case: Case) -> Changes:
-        """What the reference still takes for inputs of the same kind."""
-        if not (found := changeable(case)):
-            return Changes([], PAIR)
-        own = [bits_of(array.data) for array in case.inputs]
-        before = sizes_of(case)
-        has_zeros = any(np.count_nonzero(case.inputs[which].data) < (1 - ZEROS) * case.inputs[which].data.size for which in found)
-        known = ""
+    def find_allowed_changes(self, case: Case) -> AllowedChanges:
+        """Find the strongest change of the inputs that the reference still handles as inputs of the same kind."""
+        if not (tensors := find_changeable_inputs(case)):
+            return AllowedChanges([], SWAP_PAIR)
+        own = [view_bits(array.data) for array in case.inputs]
+        magnitudes = measure_outputs(case)
+        has_zeros = any(
+            np.count_nonzero(case.inputs[tensor].data) < (1 - MAX_ZERO_SHARE) * case.inputs[tensor].data.size for tensor in tensors
+        )
+        strongest = ""
         try:
-            for how in (PAIR, MOVED) if has_zeros else (PAIR, MOVED, OTHER):
+            for kind in (SWAP_PAIR, ROTATE) if has_zeros else (SWAP_PAIR, ROTATE, PERTURB):
                 for index in range(4):
-                    change(own, [(which, 0, 1, how) for which in found], index)
-                self.trial.cases.renew(case)
-                if how != PAIR and not all(old / ALIKE <= new <= ALIKE * old for old, new in zip(before, sizes_of(case), strict=True)):
-                    raise UserError(f"inputs that were changed ({how}) are of another kind")
-                known = how
+                    apply_input_changes(own, [(tensor, 0, 1, kind) for tensor in tensors], index)
+                self.trial.cases.recompute_expected(case)
+                if kind != SWAP_PAIR and not all(
+                    old / MAX_SCALE_CHANGE <= new <= MAX_SCALE_CHANGE * old
+                    for old, new in zip(magnitudes, measure_outputs(case), strict=True)
+                ):
+                    raise UserError(f"changed inputs ({kind}) are of another kind")
+                strongest = kind
         except UserError:
-            self.pool.kept.remove(case)
-        cost_s = cost_of_changes([bits_of(case.inputs[which].data.copy()) for which in found], known) if known not in ("", PAIR) else 0.0
-        return Changes(found if known else [], known or PAIR, cost_s)
+            self.pool.cases.remove(case)
+        cost_s = (
+            measure_change_cost([view_bits(case.inputs[tensor].data.copy()) for tensor in tensors], strongest)
+            if strongest not in ("", SWAP_PAIR)
+            else 0.0
+        )
+        return AllowedChanges(tensors if strongest else [], strongest or SWAP_PAIR, cost_s)
 
-    def baseline_us(self, call: Callable[[], object], calls: int) -> float:
-        """The same for code of ours, on the matching clock of this thread; as for kernels, nobody pays for memory that is new."""
-        now = time.thread_time if self.own.by_cpu else time.perf_counter
+    def time_baseline_us(self, call: Callable[[], object], calls: int) -> float:
+        """Measure a baseline on the matching clock of this thread; a first call allocates memory, as for kernels."""
+        now = time.thread_time if self.candidate.is_cpu_timed else time.perf_counter
         call()
-        started = now()
+        start = now()
         for _ in range(calls):
             call()
-        return (now() - started) / calls * 1e6
+        return (now() - start) / calls * 1e6
 
-    def enough(self, samples: list[float], best: list[float], others: dict[str, list[float]], elapsed_s: float) -> bool:
-        """Whether the ratio is known, to the best kernel so far or else to the first baseline; or the time is over."""
-        if len(samples) < FEWEST:
+    def has_enough_samples(self, samples: list[float], best: list[float], others: dict[str, list[float]], elapsed_s: float) -> bool:
+        """Whether the ratio to the incumbent, or else to the first baseline, is precise enough, or the time is used up."""
+        if len(samples) < MIN_PAIRS:
             return False
         budget_s = self.trial.job.timing_s
-        if len(samples) < PAIRS:
-            return elapsed_s > LONGER * budget_s
-        reference: Sequence[float] = best if self.other else next(iter(others.values()), [1.0] * len(samples))
+        if len(samples) < TARGET_PAIRS:
+            return elapsed_s > EXTENSION_FACTOR * budget_s
+        reference: Sequence[float] = best if self.incumbent else next(iter(others.values()), [1.0] * len(samples))
         interval = median_interval([other / own for own, other in zip(samples, reference)])
         assert interval is not None
         width = (interval[1] - interval[0]) / (interval[1] + interval[0])
-        if self.other and is_close(interval):
-            return width < PRECISION / 2 or elapsed_s > LONGER * budget_s or len(samples) >= 2 * MOST
-        if width < PRECISION or (self.other and is_significant(interval, PRECISION)):
+        if self.incumbent and is_undecided(interval):
+            return width < PRECISION / 2 or elapsed_s > EXTENSION_FACTOR * budget_s or len(samples) >= 2 * MAX_PAIRS
+        if width < PRECISION or (self.incumbent and is_significant(interval, PRECISION)):
             return True
-        return elapsed_s > budget_s or len(samples) >= MOST
+        return elapsed_s > budget_s or len(samples) >= MAX_PAIRS
 
 
-def sizes_of(case: Case) -> list[float]:
-    """How large the outputs are; infinite where one is not a number."""
-    values = [numbers(expected.array.data, expected.array.dtype).astype(np.float64) for expected in case.expected]
+def measure_outputs(case: Case) -> list[float]:
+    """Return the root mean square of each expected output; infinite if an output is not finite."""
+    values = [decode_values(expected.array.data, expected.array.dtype).astype(np.float64) for expected in case.expected]
     return [float(np.sqrt(np.mean(np.square(value)))) if np.isfinite(value).all() and value.size else float("inf") for value in values]
 
 
-def cost_of_changes(tensors: list[memoryview], how: str) -> float:
-    """Processor seconds that changing all of the inputs takes more than changing two elements of each, the middle of a few."""
-    spent: dict[str, list[float]] = {how: [], PAIR: []}
-    for index, each in enumerate((how, PAIR) * CHANGES):
-        started = time.thread_time()
-        change(tensors, [(which, 0, 1, each) for which in range(len(tensors))], index)
-        spent[each].append(time.thread_time() - started)
-    return max(0.0, quantile(spent[how], 0.5) - quantile(spent[PAIR], 0.5))
+def measure_change_cost(tensors: list[memoryview], kind: str) -> float:
+    """Return the CPU seconds by which changing all elements takes longer than swapping two of each input (median of a few)."""
+    seconds_by_kind: dict[str, list[float]] = {kind: [], SWAP_PAIR: []}
+    for index, measured_kind in enumerate((kind, SWAP_PAIR) * CHANGE_COST_SAMPLES):
+        start_s = time.thread_time()
+        apply_input_changes(tensors, [(tensor, 0, 1, measured_kind) for tensor in range(len(tensors))], index)
+        seconds_by_kind[measured_kind].append(time.thread_time() - start_s)
+    return max(0.0, quantile(seconds_by_kind[kind], 0.5) - quantile(seconds_by_kind[SWAP_PAIR], 0.5))
 
 
-def is_narrow(outcome: Outcome) -> bool:
-    """Whether a kernel is a little faster than the best so far: chance may have put it into a better place, so both start again."""
+def is_narrow_win(outcome: Outcome) -> bool:
+    """Whether a kernel is slightly faster than the incumbent: its memory may be placed better by chance, so both start again."""
     interval = outcome.speedup_interval("incumbent")
-    return interval is not None and is_significant(interval) and 1 < interval[0] < NARROW
+    return interval is not None and is_significant(interval) and 1 < interval[0] < NARROW_WIN
 
 
-def is_close(interval: tuple[float, float]) -> bool:
-    """Whether a kernel may well be faster than the best so far, and may as well not be."""
+def is_undecided(interval: tuple[float, float]) -> bool:
+    """Whether a kernel may be faster than the incumbent, and may also not be."""
     return not is_significant(interval) and interval[0] + interval[1] > 2
 
 
-def filling(per_call_us: Callable[[int], float]) -> int:
-    """How many calls fill a window, found by trying: a lone short call says little."""
+def find_call_count(measure_call_us: Callable[[int], float]) -> int:
+    """Find by trial the number of calls that fill a window: a single short call says little."""
     calls = 1
     while True:
-        spent_s = per_call_us(calls) * calls * 1e-6
-        if spent_s > 0.7 * WINDOW_S or calls >= MOST_CALLS:
+        window_s = measure_call_us(calls) * calls * 1e-6
+        if window_s > 0.7 * WINDOW_S or calls >= MAX_CALLS:
             return calls
-        calls = min(MOST_CALLS, max(2 * calls, ceil(calls * WINDOW_S / max(spent_s, WINDOW_S / 50))))
+        calls = min(MAX_CALLS, max(2 * calls, ceil(calls * WINDOW_S / max(window_s, WINDOW_S / 50))))
 
 
-class Compiled:
-    """The reference through torch.compile; compiling takes seconds, so one case serves all windows."""
+class CompiledBaseline:
+    """The reference through torch.compile; compiling takes seconds, so all windows share one case."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
@@ -294,16 +314,18 @@ class Compiled:
             import torch
 
             module: Callable[..., object] = torch.compile(case.sample.module)
-            self.call = self.trial.cases.baseline(case, lambda *inputs: module(*inputs))
+            self.call = self.trial.cases.make_baseline(case, lambda *inputs: module(*inputs))
         return self.call
 
 
-def synthetic(job: Job) -> Timing:
-    """Samples that follow from the candidate and the task alone, for runs that must be equal to the byte."""
+def make_synthetic_timing(job: Job) -> Timing:
+    """Derive samples from the candidate and the task alone, for runs that must be reproducible byte by byte."""
     base_us = 10 ** Random(job.task.id).uniform(2, 4)
-    own_us = base_us * 10 ** Random(f"{job.candidate.id}/{job.task.id}").uniform(-1, 0.7)
-    shake = Random(f"{job.task.id}/{job.candidate.id}/samples")
-    samples = tuple(round(own_us * shake.uniform(0.99, 1.01), 3) for _ in range(SYNTHETIC_PAIRS))
-    others = {name: tuple(round(base_us * shake.uniform(0.99, 1.01), 3) for _ in range(SYNTHETIC_PAIRS)) for name in job.baselines}
-    best = synthetic(job.model_copy(update={"candidate": job.incumbent, "incumbent": None})).samples_us if job.incumbent else ()
-    return Timing(samples, others, "synthetic", best)
+    candidate_us = base_us * 10 ** Random(f"{job.candidate.id}/{job.task.id}").uniform(-1, 0.7)
+    noise = Random(f"{job.task.id}/{job.candidate.id}/samples")
+    samples = tuple(round(candidate_us * noise.uniform(0.99, 1.01), 3) for _ in range(SYNTHETIC_PAIRS))
+    baselines = {name: tuple(round(base_us * noise.uniform(0.99, 1.01), 3) for _ in range(SYNTHETIC_PAIRS)) for name in job.baselines}
+    incumbent_us = (
+        make_synthetic_timing(job.model_copy(update={"candidate": job.incumbent, "incumbent": None})).samples_us if job.incumbent else ()
+    )
+    return Timing(samples, baselines, "synthetic", incumbent_us)

@@ -1,7 +1,7 @@
-"""How closely an output must be matched: measured on the reference itself, in its own precision against float64.
+"""Computes tolerances: how closely an output must match, from the reference's own error in its precision against float64.
 
-A kernel may err `kappa` times as much as the reference does in the same types, measured in (|truth| + root mean square). Sums in another
-order stay far below that, fewer bits inside far above (docs/adr/0017-errors-are-measured-against-the-references-own.md).
+A kernel may err `kappa` times as much as the reference in the same types, in units of (|truth| + root mean square). Sums in another order
+stay far below that limit; fewer bits in intermediate values exceed it (docs/adr/0017-errors-are-measured-against-the-references-own.md).
 """
 
 from __future__ import annotations
@@ -15,215 +15,227 @@ import numpy as np
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Array
 from evokernel.core.records import Task
-from evokernel.verify.compare import FLOATS, Edges, Expected, Rule, numbers, rms
+from evokernel.verify.compare import FLOATS, ExpectedOutput, ToleranceRule, ValueRange, compute_rms, decode_values
 
 if TYPE_CHECKING:
-    from evokernel.reference.float64_reference import Oracle
-    from evokernel.reference.module import Named, Reference, Sample
+    from evokernel.reference.float64_reference import Float64Result
+    from evokernel.reference.module import NamedTensor, Reference, Sample
 
-KAPPA, KAPPA_HALF, TERMS = 64.0, 4.0, 512
-"""How many times the reference's error is allowed, for sums of up to so many terms; beyond, it grows as the root of their number."""
-LEAST, LEAST_HALF = 0.25, 0.5
-"""The reference's error counts as at least this part of the output type's epsilon: it may have been lucky."""
-WORTHLESS, WORTHLESS_HALF = 0.01, 0.25
-"""Where the reference itself errs by this much, inputs tell nothing."""
+KAPPA, KAPPA_HALF, BASE_REDUCTION_LENGTH = 64.0, 4.0, 512
+"""The allowed multiple of the reference's error, for reductions up to this length; beyond it grows with the square root of the length."""
+MIN_ERROR_EPSILONS, MIN_ERROR_EPSILONS_HALF = 0.25, 0.5
+"""The reference's error counts as at least this many epsilons of the output type, because it may be small by chance."""
+MAX_REFERENCE_ERROR, MAX_REFERENCE_ERROR_HALF = 0.01, 0.25
+"""Inputs on which the reference itself errs by more than this cannot verify a kernel."""
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 HALVES = ("float16", "bfloat16")
-PAPER = Rule(atol=1e-2, rtol=1e-2, unit=1.0)
-"""|got - reference| <= 0.01 + 0.01 |reference|, as in much that was published."""
-MOVES = (1.0, 2.0, 4.0) * 8
-"""By how many roundings inputs are moved to see where an operator jumps. Both sides of a quotient move, and seldom apart: six tries miss
-one tie in fifty that may go either way."""
-VANISHING = 1e-4
-"""Inputs far from zero that make outputs so much smaller than usual show nothing but the tail of a function that levels off."""
-NO_ORACLE = "a reference in float64: the tolerance is the task's own"
+PAPER_RULE = ToleranceRule(atol=1e-2, rtol=1e-2, atol_unit=1.0)
+"""|actual - reference| <= 0.01 + 0.01 |reference|, as in many published benchmarks."""
+ROUNDING_STEPS = (1.0, 2.0, 4.0) * 8
+"""How many roundings the inputs move by to find jumps of an operator. Both sides of a quotient move, and rarely apart: six trials miss one
+tie in fifty."""
+VANISHING_SHARE = 1e-4
+"""Shifted inputs whose outputs shrink below this share of the usual size only show the flat tail of a function."""
+NO_FLOAT64_REFERENCE = "float64 reference: not available, so the task's own tolerance applies"
 
 
-class Unsuited(Exception):
-    """The operator is not made for inputs of this kind."""
+class UnsuitableInputs(Exception):
+    """The operator is not defined for this kind of inputs."""
 
 
 class Tolerance:
-    """The tolerances of one task under one protocol."""
+    """Computes the tolerances of one task under one protocol."""
 
     def __init__(self, task: Task, protocol: str) -> None:
         self.task, self.protocol = task, protocol
         self.is_half = any(t.dtype in HALVES for t in (*task.signature.inputs, *task.signature.params, *task.signature.outputs))
-        self.shares: dict[str, list[float | None]] = {}
-        """What was measured on a size's own inputs, output by output: holds for others of that kind."""
-        self.usual: dict[str, list[float]] = {}
-        """How large a size's outputs are on its own inputs."""
-        self.without: str = ""
+        self.error_shares: dict[str, list[float | None]] = {}
+        """Measured on the task's own inputs at a size, for each output; valid for other inputs of that kind."""
+        self.usual_magnitudes: dict[str, list[float]] = {}
+        """The magnitudes of the outputs at a size on the task's own inputs."""
+        self.skipped_check: str = ""
 
-    def expected(self, reference: Reference, size: str, kind: str, sample: Sample) -> tuple[Expected, ...]:
-        """The outputs of a sample with the tolerance they set. Raises Unsuited where they can tell nothing about a kernel."""
+    def compute_expected(self, reference: Reference, size: str, kind: str, sample: Sample) -> tuple[ExpectedOutput, ...]:
+        """Return the outputs of a sample with their tolerances. Raise UnsuitableInputs if they cannot verify a kernel."""
         try:
             named = reference.run(sample)
         except UserError:
             if kind == "own":
                 raise
-            raise Unsuited(kind) from None
-        arrays = arrays_of(named)
+            raise UnsuitableInputs(kind) from None
+        arrays = to_arrays(named)
         if self.protocol == "paper":
-            return tuple(Expected(array, PAPER) for array in arrays)
-        if kind not in ("own", "nonfinite") and not is_finite(arrays) and np.isfinite(self.usually(reference, size)).all():
-            raise Unsuited(kind)
-        if kind == "shifted" and vanishes(arrays, self.usually(reference, size)):
-            raise Unsuited(kind)
-        found = self.oracle(reference, kind, sample, named)
-        rules = self.rules(reference, kind, sample, named, found)
+            return tuple(ExpectedOutput(array, PAPER_RULE) for array in arrays)
+        if kind not in ("own", "nonfinite") and not is_all_finite(arrays) and np.isfinite(self.get_usual_magnitudes(reference, size)).all():
+            raise UnsuitableInputs(kind)
+        if kind == "shifted" and is_vanishing(arrays, self.get_usual_magnitudes(reference, size)):
+            raise UnsuitableInputs(kind)
+        exact = self.run_float64_reference(reference, kind, sample, named)
+        rules = self.make_rules(reference, kind, sample, named, exact)
         if kind == "own":
-            self.shares.setdefault(size, [rule.share for rule in rules])
-        truths = [None] * len(arrays) if found is None else truths_of(found, arrays)
+            self.error_shares.setdefault(size, [rule.error_share for rule in rules])
+        truths = [None] * len(arrays) if exact is None else select_truths(exact, arrays)
         return tuple(
-            Expected(array, rule, truth, Jumps(reference, sample, named), index)
+            ExpectedOutput(array, rule, truth, JumpRanges(reference, sample, named), index)
             for index, (array, rule, truth) in enumerate(zip(arrays, rules, truths, strict=True))
         )
 
-    def again(self, reference: Reference, size: str, sample: Sample) -> tuple[Expected, ...]:
-        """The same, from what is known of the size, for a sample of the task's own kind: quick enough for every timed window."""
+    def recompute_expected(self, reference: Reference, size: str, sample: Sample) -> tuple[ExpectedOutput, ...]:
+        """Return the expected outputs of a sample of the task's own kind from the cached tolerances: fast enough for every timed window."""
         named = reference.run(sample)
-        arrays = arrays_of(named)
+        arrays = to_arrays(named)
         if self.protocol == "paper":
-            return tuple(Expected(array, PAPER) for array in arrays)
-        shares = self.shares.get(size) or [None] * len(arrays)
+            return tuple(ExpectedOutput(array, PAPER_RULE) for array in arrays)
+        shares = self.error_shares.get(size) or [None] * len(arrays)
         return tuple(
-            Expected(
+            ExpectedOutput(
                 array,
-                self.rule(array, "own", None if share is None else share * (1 + 1 / KAPPA_HALF)),
+                self.make_rule(array, "own", None if share is None else share * (1 + 1 / KAPPA_HALF)),
                 None,
-                Jumps(reference, sample, named),
+                JumpRanges(reference, sample, named),
                 index,
             )
             for index, (array, share) in enumerate(zip(arrays, shares, strict=True))
         )
 
-    def usually(self, reference: Reference, size: str) -> list[float]:
-        """How large outputs are on the task's own inputs; infinite where they are not numbers only."""
-        if size not in self.usual:
-            arrays = arrays_of(reference.run(reference.sample(1)))
-            self.usual[size] = [size_of(array) if is_finite([array]) else float("inf") for array in arrays]
-        return self.usual[size]
+    def get_usual_magnitudes(self, reference: Reference, size: str) -> list[float]:
+        """Return the magnitudes of the outputs on the task's own inputs; infinite if an output is not finite."""
+        if size not in self.usual_magnitudes:
+            arrays = to_arrays(reference.run(reference.sample(1)))
+            self.usual_magnitudes[size] = [compute_magnitude(array) if is_all_finite([array]) else float("inf") for array in arrays]
+        return self.usual_magnitudes[size]
 
-    def oracle(self, reference: Reference, kind: str, sample: Sample, named: tuple[Named, ...]) -> Oracle | None:
-        """The reference in float64, where it is the same operator in it."""
-        from evokernel.reference.float64_reference import oracle
+    def run_float64_reference(
+        self, reference: Reference, kind: str, sample: Sample, named: tuple[NamedTensor, ...]
+    ) -> Float64Result | None:
+        """Run the reference in float64; return None if it is not the same operator there."""
+        from evokernel.reference.float64_reference import run_in_float64
 
-        arrays = arrays_of(named)
+        arrays = to_arrays(named)
         if "random" in self.task.tags or not any(array.dtype in FLOATS and array.dtype != "float64" for array in arrays):
             return None
-        found = oracle(reference, sample, named)
-        if found and all(same_kind(array, truth) for array, truth in zip(arrays, truths_of(found, arrays), strict=True)):
-            return found
-        if found and kind != "own":
-            raise Unsuited(kind)
-        self.without = NO_ORACLE
+        exact = run_in_float64(reference, sample, named)
+        if exact and all(has_same_nonfinite(array, truth) for array, truth in zip(arrays, select_truths(exact, arrays), strict=True)):
+            return exact
+        if exact and kind != "own":
+            raise UnsuitableInputs(kind)
+        self.skipped_check = NO_FLOAT64_REFERENCE
         return None
 
-    def rules(self, reference: Reference, kind: str, sample: Sample, named: tuple[Named, ...], found: Oracle | None) -> list[Rule]:
-        """One rule per output."""
-        from evokernel.reference.float64_reference import moved
+    def make_rules(
+        self, reference: Reference, kind: str, sample: Sample, named: tuple[NamedTensor, ...], exact: Float64Result | None
+    ) -> list[ToleranceRule]:
+        """Return one tolerance rule for each output."""
+        from evokernel.reference.float64_reference import run_with_perturbed_inputs
 
-        arrays = arrays_of(named)
-
-        kappa = KAPPA * max(1.0, sqrt((found.length if found else 1.0) / TERMS))
-        worthless = WORTHLESS_HALF if self.is_half or (found is not None and found.halves) else WORTHLESS
-        shaken = moved(reference, sample, named, sample.seed) if kind not in ("own", "nonfinite") else None
-        others: Sequence[Array | None] = arrays_of(shaken) if shaken else [None] * len(arrays)
-        truths = truths_of(found, arrays) if found else [None] * len(arrays)
+        arrays = to_arrays(named)
+        kappa = KAPPA * max(1.0, sqrt((exact.reduction_length if exact else 1.0) / BASE_REDUCTION_LENGTH))
+        max_error = MAX_REFERENCE_ERROR_HALF if self.is_half or (exact is not None and exact.rounds_to_half) else MAX_REFERENCE_ERROR
+        moved_outputs = run_with_perturbed_inputs(reference, sample, named, sample.seed) if kind not in ("own", "nonfinite") else None
+        moved_arrays: Sequence[Array | None] = to_arrays(moved_outputs) if moved_outputs else [None] * len(arrays)
+        truths = select_truths(exact, arrays) if exact else [None] * len(arrays)
         rules = []
-        for array, truth, other in zip(arrays, truths, others, strict=True):
+        for array, truth, moved_array in zip(arrays, truths, moved_arrays, strict=True):
             if array.dtype not in FLOATS:
-                rules.append(Rule(0.0, 0.0))
+                rules.append(ToleranceRule(0.0, 0.0))
                 continue
-            error = native_error(array, truth, other)
-            if kind != "own" and error > worthless:
-                raise Unsuited(kind)
-            share = kappa * max(error, LEAST * EPSILON[array.dtype])
-            if array.dtype in HALVES or (found is not None and found.halves):
-                share = KAPPA_HALF * max(error, LEAST_HALF * EPSILON[array.dtype])
-            rules.append(self.rule(array, kind, share if truth is not None or kind != "own" else None))
+            error = measure_reference_error(array, truth, moved_array)
+            if kind != "own" and error > max_error:
+                raise UnsuitableInputs(kind)
+            error_share = kappa * max(error, MIN_ERROR_EPSILONS * EPSILON[array.dtype])
+            if array.dtype in HALVES or (exact is not None and exact.rounds_to_half):
+                error_share = KAPPA_HALF * max(error, MIN_ERROR_EPSILONS_HALF * EPSILON[array.dtype])
+            rules.append(self.make_rule(array, kind, error_share if truth is not None or kind != "own" else None))
         return rules
 
-    def rule(self, array: Array, kind: str, share: float | None) -> Rule:
-        """On a task's own inputs both count; on others, or where its author asked for more than is usual, the wider of the two."""
+    def make_rule(self, array: Array, kind: str, error_share: float | None) -> ToleranceRule:
+        """Combine both tolerances: the smaller on a task's own inputs; the larger on other inputs, or if the task asks for an unusually
+        wide one."""
         from evokernel.reference.describe import default_tolerance
 
-        usual = default_tolerance(self.task.signature) * (1 + 1e-9)
-        is_wide = max(self.task.atol, self.task.rtol) > usual
-        return Rule(self.task.atol, self.task.rtol, share, "most" if is_wide or kind != "own" else "least")
+        default = default_tolerance(self.task.signature) * (1 + 1e-9)
+        is_wide = max(self.task.atol, self.task.rtol) > default
+        return ToleranceRule(self.task.atol, self.task.rtol, error_share, "max" if is_wide or kind != "own" else "min")
 
 
-class Jumps:
-    """Between which values the outputs of a sample lie when its inputs move by a rounding or a few: wider with every try, as long as
-    somebody asks."""
+class JumpRanges:
+    """Yields the ranges of an output while its inputs move by one or a few roundings, wider with every step."""
 
-    def __init__(self, reference: Reference, sample: Sample, usual: tuple[Named, ...]) -> None:
-        self.reference, self.sample, self.usual = reference, sample, usual
+    def __init__(self, reference: Reference, sample: Sample, outputs: tuple[NamedTensor, ...]) -> None:
+        self.reference, self.sample, self.outputs = reference, sample, outputs
 
-    def __call__(self, index: int) -> Iterator[Edges]:
-        from evokernel.reference.float64_reference import moved, oracle
+    def __call__(self, index: int) -> Iterator[ValueRange]:
+        from evokernel.reference.float64_reference import run_in_float64, run_with_perturbed_inputs
 
-        array = arrays_of(self.usual)[index]
-        edges = Edges(*[numbers(array.data, array.dtype).astype(np.float64)] * 2)
-        if exact := oracle(self.reference, self.sample, self.usual):
-            edges = edges.widened(exact.outputs[index].tensor.double().numpy())
-            yield edges
-        for seed, steps in enumerate(MOVES):
-            if found := moved(self.reference, self.sample, self.usual, seed, steps):
-                array = arrays_of(found)[index]
-                edges = edges.widened(numbers(array.data, array.dtype).astype(np.float64))
-                yield edges
+        array = to_arrays(self.outputs)[index]
+        value_range = ValueRange(*[decode_values(array.data, array.dtype).astype(np.float64)] * 2)
+        if exact := run_in_float64(self.reference, self.sample, self.outputs):
+            value_range = value_range.extend(exact.outputs[index].tensor.double().numpy())
+            yield value_range
+        for seed, steps in enumerate(ROUNDING_STEPS):
+            if moved_outputs := run_with_perturbed_inputs(self.reference, self.sample, self.outputs, seed, steps):
+                array = to_arrays(moved_outputs)[index]
+                value_range = value_range.extend(decode_values(array.data, array.dtype).astype(np.float64))
+                yield value_range
 
 
-def arrays_of(named: tuple[Named, ...]) -> list[Array]:
-    """Outputs as arrays."""
+def to_arrays(named: tuple[NamedTensor, ...]) -> list[Array]:
+    """Convert outputs to arrays."""
     from evokernel.reference.arrays import to_array
 
     return [to_array(name, tensor) for name, tensor in named]
 
 
-def truths_of(found: Oracle, arrays: Sequence[Array]) -> list[np.ndarray | None]:
-    """The floats of an oracle whose outputs are narrower than its own."""
-    narrow = [array.dtype in FLOATS and array.dtype != "float64" for array in arrays]
-    return [named.tensor.numpy() if wanted else None for named, wanted in zip(found.outputs, narrow, strict=True)]
+def select_truths(exact: Float64Result, arrays: Sequence[Array]) -> list[np.ndarray | None]:
+    """Return the float64 truth of each output that is a narrower float, and None for the others."""
+    is_narrow = [array.dtype in FLOATS and array.dtype != "float64" for array in arrays]
+    return [output.tensor.numpy() if is_needed else None for output, is_needed in zip(exact.outputs, is_narrow, strict=True)]
 
 
-def is_finite(arrays: Sequence[Array]) -> bool:
-    """Whether all floating-point outputs are numbers."""
-    return all(bool(np.isfinite(numbers(array.data, array.dtype)).all()) for array in arrays if array.dtype in FLOATS)
+def is_all_finite(arrays: Sequence[Array]) -> bool:
+    """Whether all floating-point outputs are finite."""
+    return all(bool(np.isfinite(decode_values(array.data, array.dtype)).all()) for array in arrays if array.dtype in FLOATS)
 
 
-def size_of(array: Array) -> float:
-    """Root mean square of an output."""
-    return rms(numbers(array.data, array.dtype))
+def compute_magnitude(array: Array) -> float:
+    """Return the root mean square of an output."""
+    return compute_rms(decode_values(array.data, array.dtype))
 
 
-def vanishes(arrays: Sequence[Array], usual: Sequence[float]) -> bool:
-    """Whether an output of floats all but vanishes beside what is usual."""
-    return any(size_of(array) < VANISHING * size for array, size in zip(arrays, usual, strict=True) if array.dtype in FLOATS)
+def is_vanishing(arrays: Sequence[Array], usual_magnitudes: Sequence[float]) -> bool:
+    """Whether a float output is negligible compared with its usual magnitude."""
+    return any(
+        compute_magnitude(array) < VANISHING_SHARE * size
+        for array, size in zip(arrays, usual_magnitudes, strict=True)
+        if array.dtype in FLOATS
+    )
 
 
-def same_kind(array: Array, truth: np.ndarray | None) -> bool:
+def has_same_nonfinite(array: Array, truth: np.ndarray | None) -> bool:
     """Whether infinities and NaN are at the same places in both."""
     if truth is None:
         return True
-    values = numbers(array.data, array.dtype)
-    odd = ~np.isfinite(values)
-    return bool((odd == ~np.isfinite(truth)).all() and np.array_equal(values[odd], truth[odd], equal_nan=True))
+    values = decode_values(array.data, array.dtype)
+    is_nonfinite = ~np.isfinite(values)
+    return bool((is_nonfinite == ~np.isfinite(truth)).all() and np.array_equal(values[is_nonfinite], truth[is_nonfinite], equal_nan=True))
 
 
-def native_error(array: Array, truth: np.ndarray | None, other: Array | None) -> float:
-    """How far the reference is off in its own type, in (|truth| + rms); the few elements at which an operator may jump left out."""
-    values = numbers(array.data, array.dtype).astype(np.float64)
-    centre = values if truth is None else truth
-    size = np.abs(centre) + rms(centre)
+def measure_reference_error(array: Array, truth: np.ndarray | None, moved: Array | None) -> float:
+    """Return the reference's error in its own type, in units of (|truth| + rms), without the few elements where the operator may jump."""
+    values = decode_values(array.data, array.dtype).astype(np.float64)
+    target = values if truth is None else truth
+    size = np.abs(target) + compute_rms(target)
     errors = []
     with np.errstate(all="ignore"):
         if truth is not None:
-            off = np.nan_to_num(np.abs(values - truth) / size, nan=0.0)
-            errors.append(min(float(off.max(initial=0.0)), 4 * float(np.quantile(off, 0.99)) if off.size else 0.0))
-        if other is not None:
-            off = np.nan_to_num(np.abs(numbers(other.data, other.dtype) - values) / size, nan=0.0)
-            errors.append(float(np.quantile(off, 0.9)) if off.size else 0.0)
+            errors_by_element = np.nan_to_num(np.abs(values - truth) / size, nan=0.0)
+            errors.append(
+                min(
+                    float(errors_by_element.max(initial=0.0)),
+                    4 * float(np.quantile(errors_by_element, 0.99)) if errors_by_element.size else 0.0,
+                )
+            )
+        if moved is not None:
+            errors_by_element = np.nan_to_num(np.abs(decode_values(moved.data, moved.dtype) - values) / size, nan=0.0)
+            errors.append(float(np.quantile(errors_by_element, 0.9)) if errors_by_element.size else 0.0)
     return max(errors, default=0.0)

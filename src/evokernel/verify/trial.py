@@ -1,4 +1,4 @@
-"""One candidate's way through the gates: its folder, its processes, the cases it is tried on, and what it leaves behind."""
+"""One candidate's trial: its folder, its processes, its test cases and the results that the gates collect."""
 
 from __future__ import annotations
 
@@ -17,55 +17,62 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Backend, CallShape, LatencyEstimator, LatencyMeter
 from evokernel.core.records import Job, Profile, Usage
 from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.cases import SIZES, Case, Cases, seed_of
-from evokernel.verify.feedback import describe, is_hidden
-from evokernel.verify.shared_buffers import Arena, BufferSlot, blank, span
+from evokernel.verify.cases import SIZES, Case, Cases, seed_from_text
+from evokernel.verify.feedback import describe_difference, is_hidden
+from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
 
 if TYPE_CHECKING:
     from evokernel.verify.timing import Timing
 
-FEWEST = 3
-"""Cases per size where its plan has as many; all of a size share their storage, so that whoever remembers by address is found out."""
-KINDS = ("own", "near", "normal", "heavy", "shifted", "zeros", "uniform", "wide", "constant", "tiny", "shifted", "nonfinite")
-FULL = ("own", "near", "wide", "shifted", "tiny")
-"""At the timed size: what a kernel could do without there, and only there, such as a maximum or an epsilon."""
-PLANS: dict[tuple[str, bool], dict[str, tuple[str, ...]]] = {
-    ("strict", False): {"small": KINDS, "held_out": ("own", "near", "normal", "wide"), "odd": ("own", "uniform"), "bench": FULL},
-    ("strict", True): {"small": KINDS, "held_out": ("own", "normal", "wide"), "odd": ("own",), "bench": ("own",)},
+MIN_CASES = 3
+"""Cases per size, if its plan has as many. All cases of a size share their memory, which exposes kernels that remember results by address.
+"""
+SMALL_SIZE_KINDS = ("own", "near", "normal", "heavy", "shifted", "zeros", "uniform", "wide", "constant", "tiny", "shifted", "nonfinite")
+BENCH_KINDS = ("own", "near", "wide", "shifted", "tiny")
+"""At the timed size: kinds that expose work which a kernel might skip only there, such as a maximum or an epsilon."""
+CASE_PLANS: dict[tuple[str, bool], dict[str, tuple[str, ...]]] = {
+    ("strict", False): {
+        "small": SMALL_SIZE_KINDS,
+        "held_out": ("own", "near", "normal", "wide"),
+        "odd": ("own", "uniform"),
+        "bench": BENCH_KINDS,
+    },
+    ("strict", True): {"small": SMALL_SIZE_KINDS, "held_out": ("own", "normal", "wide"), "odd": ("own",), "bench": ("own",)},
     ("paper", False): {"small": ("own",), "bench": ("own",) * 5},
     ("paper", True): {"small": ("own",) * 5, "bench": ("own",)},
 }
-"""The kinds of inputs (`draws.py`) at each size, by protocol and by whether kernels run in simulation: then every further case is slow."""
-LATER = ("odd",)
+"""The kinds of inputs (`input_distributions.py`) at each size, by protocol and by whether kernels run in simulation, where each case is
+slow."""
+CONFIRMATION_SIZES = ("odd",)
 TIMED_SLOTS = 2
-MEMORY_BYTES, SAID_BYTES = 1 << 30, 4 << 20
+MEMORY_BYTES, MAX_STDERR_BYTES = 1 << 30, 4 << 20
 SIMULATED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
-"""Of address space for a process that traces or simulates, and for what it may write."""
+"""The address space of a process that traces or simulates, and the files that it may write."""
 
 
 @dataclass(eq=False)
 class Trial:
-    """One candidate's way through the gates, and what it leaves behind."""
+    """One candidate's passage through the gates, and the results."""
 
     job: Job
     backend: Backend
     workdir: Path
     arena: Arena | None = None
-    child: CandidateProcess | None = None
+    candidate_process: CandidateProcess | None = None
     timing: Timing | None = None
     profile: Profile | None = None
     slots: dict[str, list[BufferSlot]] = field(default_factory=dict)
-    drawn: dict[str, list[Case]] = field(default_factory=dict)
+    drawn_cases: dict[str, list[Case]] = field(default_factory=dict)
     skipped_checks: list[str] = field(default_factory=list)
-    """What could not be looked at or kept out on this machine."""
+    """Checks and sandbox layers that are not available on this machine."""
     usage: Usage = Usage()
-    judged: int = 0
-    """How many times a kernel was run in full and its values compared."""
-    partial_run_notes: set[str] = field(default_factory=set)
-    """Sizes at which only a part of the kernel was run."""
+    compared_runs: int = 0
+    """How many complete runs had their values compared."""
+    partial_run_sizes: set[str] = field(default_factory=set)
+    """Sizes at which only a part of the kernel ran."""
 
     def __enter__(self) -> Trial:
-        self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # nobody can have known it while writing
+        self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # unknown when the candidate was written
         self.threads = int(str(self.job.settings.get("threads") or 1))
         is_secret = self.job.clock != "synthetic"
         self.cases = Cases(self.job.task, self.seed, self.threads, protocol=self.job.protocol, is_secret=is_secret)
@@ -73,115 +80,121 @@ class Trial:
 
     def __exit__(self, *_: object) -> None:
         self.cases.close()
-        if self.child:
-            self.child.close()
+        if self.candidate_process:
+            self.candidate_process.close()
         if self.arena:
             self.arena.close()
 
     def is_expensive(self, size: str) -> bool:
-        """Whether a size is large and run in simulation, where a second run costs much and tells little."""
+        """Whether a size is large and runs in simulation, where a second run costs much and shows little."""
         return size == "bench" and self.is_simulated
 
     @property
     def is_simulated(self) -> bool:
-        """Whether kernels run slowly, so that every further case costs much."""
+        """Whether kernels run in simulation, so that every further case is slow."""
         return isinstance(self.backend, LatencyEstimator) and not (isinstance(self.backend, LatencyMeter) and not self.backend.is_simulated)
 
     @property
-    def plan(self) -> dict[str, tuple[str, ...]]:
-        """The kinds of inputs to be tried, size by size."""
-        return PLANS[self.job.protocol, self.is_simulated]
+    def case_plan(self) -> dict[str, tuple[str, ...]]:
+        """The kinds of inputs to test at each size."""
+        return CASE_PLANS[self.job.protocol, self.is_simulated]
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
-        """The sizes at which this candidate is run, in order."""
-        wanted: tuple[str, ...] = SIZES
+        """The sizes at which this candidate runs, in order."""
+        allowed_sizes: tuple[str, ...] = SIZES
         if isinstance(self.backend, LatencyEstimator):
-            tried = self.backend.sizes_for(self.job.candidate)
-            wanted = tried if tried == ("bench",) else (*tried, *LATER)  # one written for a single size is tried at no other
-        return tuple(size for size in SIZES if size in wanted and self.plan.get(size) and self.cases.has(size))
+            backend_sizes = self.backend.sizes_for(self.job.candidate)
+            is_single_size = backend_sizes == ("bench",)  # a kernel for a single size runs at no other
+            allowed_sizes = backend_sizes if is_single_size else (*backend_sizes, *CONFIRMATION_SIZES)
+        return tuple(size for size in SIZES if size in allowed_sizes and self.case_plan.get(size) and self.cases.has_size(size))
 
     @property
     def first_sizes(self) -> tuple[str, ...]:
-        """The sizes every candidate must be right at; where a size costs much, others are for those that would become a best."""
-        return tuple(size for size in self.sizes if size not in LATER) if self.is_simulated else self.sizes
+        """The sizes at which every candidate must be correct; in simulation, the other sizes are only for kernels that would become the
+        best."""
+        return tuple(size for size in self.sizes if size not in CONFIRMATION_SIZES) if self.is_simulated else self.sizes
 
-    def case(self, size: str, index: int) -> Case:
-        """One of the cases of a size."""
-        return self.cases_at(size)[index]
+    def get_case(self, size: str, index: int) -> Case:
+        """Return one case of a size."""
+        return self.list_cases(size)[index]
 
-    def cases_at(self, size: str) -> list[Case]:
-        """The cases of a size, without the kinds the operator is not made for, in whose place come more of the task's own."""
-        if size not in self.drawn:
-            kinds = self.plan.get(size, ("own",))
-            found = [self.cases.planned(size, kinds[:index].count(kind), kind) for index, kind in enumerate(kinds)]
-            cases = [case for case in found if case is not None]
-            while len(cases) < min(len(kinds), FEWEST):
-                cases.append(self.cases.draw(size, len(cases)))
-            self.drawn[size] = cases
-        return self.drawn[size]
+    def list_cases(self, size: str) -> list[Case]:
+        """Return the cases of a size; kinds for which the operator is not defined are replaced by further cases of the task's own kind."""
+        if size not in self.drawn_cases:
+            kinds = self.case_plan.get(size, ("own",))
+            planned_cases = [self.cases.get_planned_case(size, kinds[:index].count(kind), kind) for index, kind in enumerate(kinds)]
+            cases = [case for case in planned_cases if case is not None]
+            while len(cases) < min(len(kinds), MIN_CASES):
+                cases.append(self.cases.draw_case(size, len(cases)))
+            self.drawn_cases[size] = cases
+        return self.drawn_cases[size]
 
-    def calls(self) -> dict[str, CallShape]:
-        """What a traced candidate is called with, at every size."""
+    def make_call_shapes(self) -> dict[str, CallShape]:
+        """Return the call shapes of a traced candidate at every size."""
         signature = self.job.task.signature
         tensors = [tuple((t.name, t.dtype, t.shape) for t in part) for part in ((*signature.inputs, *signature.params), signature.outputs)]
         scalars = tuple((number.name, number.kind, number.value) for number in signature.scalars)
-        drawn = {size: call_of(self.case(size, 0)) for size in self.sizes if size != "bench"}
-        return {"bench": CallShape(tensors[0], scalars, tensors[1])} | drawn
+        drawn_shapes = {size: make_call_shape(self.get_case(size, 0)) for size in self.sizes if size != "bench"}
+        return {"bench": CallShape(tensors[0], scalars, tensors[1])} | drawn_shapes
 
-    def trace(self, source: Path | None = None) -> None:
-        """Runs the candidate's own code, once, in a process that ends here; then starts the one in which its programs are run.
+    def trace_candidate(self, source: Path | None = None) -> None:
+        """Run the candidate's own code once, in a process that then ends, and start the process that runs the traced programs.
 
-        `source` is where it was built; else it is laid out in a folder of its own.
+        `source` is the folder of a built candidate; otherwise its files are written to a new folder.
         """
         if source is None:
             source = self.workdir / "candidate"
             source.mkdir()
             paths.write_files(source, self.job.candidate.files)
         with closing(Arena(0, 0, 0)) as arena:
-            with closing(CandidateProcess(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as child:
-                child.wait_ready()
-                calls = self.calls()
+            with closing(CandidateProcess(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as process:
+                process.wait_ready()
+                calls = self.make_call_shapes()
                 try:
-                    child.prepare("trace", source, calls, self.workdir / "programs")
-                except InfraError as error:  # said, or brought about, where the candidate's own code runs
+                    process.prepare("trace", source, calls, self.workdir / "programs")
+                except InfraError as error:  # reported or caused by the candidate's own code
                     raise CandidateError("killed", f"the process that traces the kernel failed: {error}") from error
-        self.start([self.case(size, 0) for size in self.sizes if size != "bench"]).wait_ready()
-        self.prepare("inspect")
+        self.start_process([self.get_case(size, 0) for size in self.sizes if size != "bench"]).wait_ready()
+        self.run_preparation("inspect")
 
-    def prepare(self, word: str) -> None:
-        """Has the child inspect or lower the traced programs."""
-        assert self.child
-        self.child.prepare(word, self.workdir / "programs", self.calls(), self.workdir / word)
+    def run_preparation(self, step: str) -> None:
+        """Let the candidate process inspect or lower the traced programs."""
+        assert self.candidate_process
+        self.candidate_process.prepare(step, self.workdir / "programs", self.make_call_shapes(), self.workdir / step)
 
-    def start(self, drawn: Sequence[Case], arena: Arena | None = None) -> CandidateProcess:
-        """A child with room for these cases and for the timed ones, in memory of its own unless some is given."""
+    def start_process(self, cases: Sequence[Case], arena: Arena | None = None) -> CandidateProcess:
+        """Start a candidate process with room for these cases and for the timed ones, in new memory unless an arena is passed."""
         signature = self.job.task.signature
-        bench_in = span([blank(tensor) for tensor in (*signature.inputs, *signature.params)])
-        bench_out = span([blank(tensor) for tensor in signature.outputs])
-        in_bytes = TIMED_SLOTS * bench_in + sum(span(case.inputs) for case in drawn)
-        out_bytes = TIMED_SLOTS * bench_out + sum(span(case.outputs) for case in drawn)
-        self.arena = arena or Arena(in_bytes, out_bytes, seed_of(f"{self.seed}/poison"))
-        memory_bytes = 2 * in_bytes + out_bytes + 4 * (bench_in + bench_out) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
+        bench_input_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in (*signature.inputs, *signature.params)])
+        bench_output_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in signature.outputs])
+        input_bytes = TIMED_SLOTS * bench_input_bytes + sum(compute_span_bytes(case.inputs) for case in cases)
+        output_bytes = TIMED_SLOTS * bench_output_bytes + sum(compute_span_bytes(case.outputs) for case in cases)
+        self.arena = arena or Arena(input_bytes, output_bytes, seed_from_text(f"{self.seed}/poison"))
+        memory_bytes = (
+            2 * input_bytes + output_bytes + 4 * (bench_input_bytes + bench_output_bytes) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
+        )
         if isinstance(self.backend, LatencyEstimator):
             memory_bytes += SIMULATED_BYTES
-        self.child = CandidateProcess(self.job, self.backend, self.workdir, self.arena, self.threads, memory_bytes, PROGRAM_BYTES)
-        return self.child
+        self.candidate_process = CandidateProcess(
+            self.job, self.backend, self.workdir, self.arena, self.threads, memory_bytes, PROGRAM_BYTES
+        )
+        return self.candidate_process
 
-    def slot(self, case: Case, which: int = 0) -> BufferSlot:
-        """The storage of a size, made and bound when first asked for."""
+    def get_slot(self, case: Case, index: int = 0) -> BufferSlot:
+        """Return a slot for a size; it is allocated and bound at first use."""
         assert self.arena is not None
-        assert self.child is not None
+        assert self.candidate_process is not None
         slots = self.slots.setdefault(case.size, [])
-        if which == len(slots):
-            slots.append(self.arena.slot(case.inputs, case.outputs))
+        if index == len(slots):
+            slots.append(self.arena.add_slot(case.inputs, case.outputs))
             with self.translate_errors():
-                self.child.bind(slots[which], case.scalars)
-        return slots[which]
+                self.candidate_process.bind(slots[index], case.scalars)
+        return slots[index]
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """What goes wrong in the child is put into words by a backend that knows more than the system does."""
+        """Let a backend that knows more than the system explain a failure in the candidate process."""
         try:
             yield
         except CandidateError as error:
@@ -189,75 +202,89 @@ class Trial:
                 raise
             raise self.backend.explain_failure(self.job.candidate, self.workdir, error) from error
 
-    def stderr_tail(self, since: int = 0) -> str:
-        """The end of what the child wrote to stderr, of what it wrote since a run."""
-        assert self.child is not None
-        return self.child.reported(SAID_BYTES, max(since, self.child.reported_bytes() - SAID_BYTES))
+    def stderr_tail(self, offset: int = 0) -> str:
+        """Return the end of the text that the candidate process wrote to stderr, or of the text since an offset."""
+        assert self.candidate_process is not None
+        return self.candidate_process.read_stderr(MAX_STDERR_BYTES, max(offset, self.candidate_process.stderr_size() - MAX_STDERR_BYTES))
 
-    def is_sampled(self, case: Case, since: int) -> bool:
-        """Whether the last run left out a part of the kernel, which is noted: its values say nothing then."""
-        line = self.backend.partial_run_note(self.workdir, self.stderr_tail(since)) if isinstance(self.backend, LatencyEstimator) else ""
-        if line and case.size not in self.partial_run_notes:
-            self.partial_run_notes.add(case.size)
-            where = "where those wrote" if self.sizes == (case.size,) else "at smaller sizes"
-            self.skipped_checks.append(f"at size {case.size} {line}, for the estimate: values were checked {where}")
+    def is_partial_run(self, case: Case, stderr_offset: int) -> bool:
+        """Whether the last run skipped a part of the kernel, so that its values prove nothing; note it once per size."""
+        line = (
+            self.backend.partial_run_note(self.workdir, self.stderr_tail(stderr_offset))
+            if isinstance(self.backend, LatencyEstimator)
+            else ""
+        )
+        if line and case.size not in self.partial_run_sizes:
+            self.partial_run_sizes.add(case.size)
+            where = "only where that part wrote" if self.sizes == (case.size,) else "at smaller sizes"
+            self.skipped_checks.append(f"at size {case.size}, {line} for the latency estimate: values were checked {where}")
         return bool(line)
 
-    def expect(self, case: Case, slot: BufferSlot, since: int = 0) -> None:
-        """Judges what the child left in a slot: bounds and inputs first, then every element, then equality with an earlier run."""
+    def verify_outputs(self, case: Case, slot: BufferSlot, stderr_offset: int = 0) -> None:
+        """Verify the outputs in a slot: guard bands and inputs first, then every element, then equality with an earlier run."""
         assert self.arena
-        if trespassed := self.arena.trespassed(slot):
-            raise CandidateError("out_of_bounds", f"the kernel wrote {', '.join(trespassed)} ({described_size(case)})")
-        if changed := self.arena.changed(slot, case.inputs):
-            raise CandidateError("inputs", f"the kernel changed {', '.join(changed)} ({described_size(case)}): inputs are read only")
-        results = self.arena.results(slot)
-        if self.is_sampled(case, since):
-            if self.sizes == (case.size,):  # there is nothing else to judge it by
-                self.refuse_written(case, slot, results)
+        if stray_writes := self.arena.find_stray_writes(slot):
+            raise CandidateError(
+                "out_of_bounds",
+                f"the kernel wrote outside its outputs: {', '.join(stray_writes)} ({describe_size(case)}); check the bounds of every store",
+            )
+        if changed_inputs := self.arena.find_changed_inputs(slot, case.inputs):
+            raise CandidateError(
+                "inputs",
+                f"the kernel changed its input {', '.join(changed_inputs)} ({describe_size(case)}): "
+                "inputs are read-only, write to the outputs only",
+            )
+        results = self.arena.copy_outputs(slot)
+        if self.is_partial_run(case, stderr_offset):
+            if self.sizes == (case.size,):  # no other size verifies the kernel
+                self.verify_written_elements(case, slot, results)
             return
-        self.judged += 1
-        if case.results:
-            for expected, result, before in zip(case.expected, results, case.results, strict=True):
-                if result.tobytes() != before.tobytes():
-                    self.refuse(case, slot, results)
-                    what = f"output `{expected.array.name}` differs between two runs on equal inputs"
-                    raise CandidateError("nondeterministic", f"{what} ({described_size(case)}): a race, or memory that was never set")
+        self.compared_runs += 1
+        if case.accepted_results:
+            for expected, result, earlier in zip(case.expected, results, case.accepted_results, strict=True):
+                if result.tobytes() != earlier.tobytes():
+                    self.raise_on_difference(case, slot, results)
+                    difference = f"output `{expected.array.name}` differs between two runs on equal inputs"
+                    raise CandidateError(
+                        "nondeterministic",
+                        f"{difference} ({describe_size(case)}): look for a data race, or for memory that is read before it is set",
+                    )
             return
-        self.refuse(case, slot, results)
-        case.results = results
+        self.raise_on_difference(case, slot, results)
+        case.accepted_results = results
 
-    def refuse_written(self, case: Case, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
-        """The same of a run in part: what it left as it was is taken for right."""
+    def verify_written_elements(self, case: Case, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
+        """Verify a partial run: elements that it left unwritten count as correct."""
         assert self.arena
-        is_right = True
-        for expected, result, poison in zip(case.expected, results, self.arena.poisons[slot.number], strict=True):
-            untouched = result.reshape(-1).view(poison.dtype) == poison
-            self.judged += not untouched.all()
-            is_right &= expected.holds_at(result, np.flatnonzero(~untouched))
-            np.copyto(result.reshape(-1), expected.array.data.reshape(-1), where=untouched)
-        if not is_right:
-            self.refuse(case, slot, results)
+        is_correct = True
+        for expected, result, poison in zip(case.expected, results, self.arena.poisons[slot.slot_id], strict=True):
+            is_unwritten = result.reshape(-1).view(poison.dtype) == poison
+            self.compared_runs += not is_unwritten.all()
+            is_correct &= expected.is_correct_at(result, np.flatnonzero(~is_unwritten))
+            np.copyto(result.reshape(-1), expected.array.data.reshape(-1), where=is_unwritten)
+        if not is_correct:
+            self.raise_on_difference(case, slot, results)
 
-    def refuse(self, case: Case, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
-        """Raises the first difference from the reference."""
+    def raise_on_difference(self, case: Case, slot: BufferSlot, results: Sequence[np.ndarray]) -> None:
+        """Raise CandidateError for the first output that differs from the reference."""
         assert self.arena
-        for expected, result, poison in zip(case.expected, results, self.arena.poisons[slot.number], strict=True):
-            if difference := expected.difference(result, poison):
-                raise CandidateError(difference.reason, describe(difference, case.size, shapes(case), case.kind))
+        for expected, result, poison in zip(case.expected, results, self.arena.poisons[slot.slot_id], strict=True):
+            if difference := expected.find_difference(result, poison):
+                raise CandidateError(difference.reason, describe_difference(difference, case.size, describe_shapes(case), case.kind))
 
 
-def call_of(case: Case) -> CallShape:
-    """A case without its data."""
+def make_call_shape(case: Case) -> CallShape:
+    """Return the call shape of a case."""
     inputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.inputs)
     outputs = tuple((array.name, array.dtype, tuple(array.data.shape)) for array in case.outputs)
     return CallShape(inputs, case.scalars, outputs)
 
 
-def shapes(case: Case) -> str:
-    """The tensors of a case, for a reader."""
+def describe_shapes(case: Case) -> str:
+    """List the tensors of a case with their shapes."""
     return ", ".join(f"{array.name} {list(array.data.shape)}" for array in (*case.inputs, *case.outputs))
 
 
-def described_size(case: Case) -> str:
-    """Which size, as far as it may be known."""
-    return "at a size that is not shown" if is_hidden(case.size) else f"at size {case.size}: {shapes(case)}"
+def describe_size(case: Case) -> str:
+    """Describe the size of a case, without revealing a hidden one."""
+    return "at a hidden size" if is_hidden(case.size) else f"at size {case.size}: {describe_shapes(case)}"

@@ -1,4 +1,4 @@
-"""Runs the gates over a candidate, again in fresh processes when someone else killed one, and writes down what was found."""
+"""Runs the gates on a candidate, repeats them in new processes if one was killed from outside, and returns the outcome."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from evokernel.sandbox import layers
 from evokernel.verify import scratch_dir
 from evokernel.verify.gates import GATES
 from evokernel.verify.outcome_cache import load_outcome, store_outcome
-from evokernel.verify.reasons import clean
+from evokernel.verify.reasons import sanitize_text
 from evokernel.verify.trial import Trial
 
 log = logging.getLogger(__name__)
-TRIES = 3
-PREFIX, LEFTOVER_S = "evokernel-judge-", 3600
+MAX_ATTEMPTS = 3
+FOLDER_PREFIX, STALE_AFTER_S = "evokernel-verify-", 3600
 
 
 def verify(job: Job) -> Outcome:
-    """Tries up to three times when a process was killed from outside or did not start; the last finding stands."""
+    """Verify a candidate, up to three times if a process was killed from outside or did not start; the last result counts."""
     if job.require_sandbox:
-        layers.require()
+        layers.require_all_layers()
     backend: Backend = make_plugin("backend", job.backend, **job.settings)
-    if found := load_outcome(job, backend, versions(backend)):
-        return found
-    for left in reversed(range(TRIES)):
+    if outcome := load_outcome(job, backend, collect_versions(backend)):
+        return outcome
+    for remaining in reversed(range(MAX_ATTEMPTS)):
         try:
-            outcome = once(job, backend)
+            outcome = verify_once(job, backend)
         except InfraError as error:
-            if not left:
+            if not remaining:
                 raise
-            log.info("%s: %s; trying again", job.task.id, error)
+            log.info("%s: %s; retrying", job.task.id, error)
             continue
-        if left and outcome.failure and outcome.failure.reason == "killed":
-            log.info("%s: %s; trying again", job.task.id, outcome.failure.detail)
+        if remaining and outcome.failure and outcome.failure.reason == "killed":
+            log.info("%s: %s; retrying", job.task.id, outcome.failure.detail)
             continue
         store_outcome(job, backend, outcome)
         return outcome
-    raise InfraError("no tries left")
+    raise InfraError("all attempts to verify the candidate failed")
 
 
-def once(job: Job, backend: Backend) -> Outcome:
-    """All gates, once, in a folder of their own."""
+def verify_once(job: Job, backend: Backend) -> Outcome:
+    """Run all gates once, in a new folder."""
     results: list[GateResult] = []
-    with scratch() as workdir, Trial(job, backend, workdir) as trial:
-        trial.skipped_checks.extend(layers.lacking())
-        for name, gate in ((gate.name, gate.passes) for gate in GATES if gate.applies(trial)):
-            started = time.perf_counter()
+    with scratch_folder() as workdir, Trial(job, backend, workdir) as trial:
+        trial.skipped_checks.extend(layers.describe_missing_layers())
+        for name, gate in ((gate.name, gate.run) for gate in GATES if gate.applies_to(trial)):
+            start_s = time.perf_counter()
             failure: CandidateError | None = None
             try:
                 gate(trial)
@@ -69,69 +69,69 @@ def once(job: Job, backend: Backend) -> Outcome:
                 trial.skipped_checks.append(str(error))
                 continue
             except OSError as error:
-                raise InfraError(f"the {name} gate could not do its work: {error}") from error
-            seconds = 0.0 if job.clock == "synthetic" else round(time.perf_counter() - started, 4)
-            results.append(verdict(name, failure, seconds))
+                raise InfraError(f"the {name} gate failed on this machine: {error}") from error
+            seconds = 0.0 if job.clock == "synthetic" else round(time.perf_counter() - start_s, 4)
+            results.append(make_gate_result(name, failure, seconds))
             if failure:
                 break
-        timed = trial.timing if results[-1].passed else None
-        return (timed.outcome(job) if timed else Outcome(gates=())).model_copy(
+        timing = trial.timing if results[-1].passed else None
+        return (timing.to_outcome(job) if timing else Outcome(gates=())).model_copy(
             update={
                 "gates": tuple(results),
-                "profile": trial.profile if timed else None,
-                "versions": versions(backend),
+                "profile": trial.profile if timing else None,
+                "versions": collect_versions(backend),
                 "protocol": job.protocol,
-                "without": tuple(trial.skipped_checks),
+                "skipped_checks": tuple(trial.skipped_checks),
                 "usage": trial.usage,
             }
         )
 
 
-def verdict(gate: str, failure: CandidateError | None, seconds: float) -> GateResult:
-    """A gate's result; what a failure says is shown to a model, so it is cut and cleaned."""
+def make_gate_result(gate: str, failure: CandidateError | None, seconds: float) -> GateResult:
+    """Return the result of a gate; the detail of a failure is shown to a model, so it is shortened and sanitized."""
     if failure is None:
         return GateResult(gate=gate, passed=True, seconds=seconds)
-    return GateResult(gate=gate, passed=False, reason=failure.reason, detail=clean(failure.detail), seconds=seconds)
+    return GateResult(gate=gate, passed=False, reason=failure.reason, detail=sanitize_text(failure.detail), seconds=seconds)
 
 
-def versions(backend: Backend) -> dict[str, str]:
-    """The toolchain that judged."""
-    found = {"evokernel": evokernel.__version__, **backend.versions()}
+def collect_versions(backend: Backend) -> dict[str, str]:
+    """Return the versions of the verifier's toolchain."""
+    versions = {"evokernel": evokernel.__version__, **backend.versions()}
     with suppress(PackageNotFoundError):
-        found["torch"] = installed("torch")
-    return found
+        versions["torch"] = installed("torch")
+    return versions
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder that is gone afterwards, whatever a candidate's build left in it."""
-    remove_leftovers()
+def scratch_folder() -> Iterator[Path]:
+    """Create a temporary folder and remove it afterwards, whatever a candidate's build left in it."""
+    remove_stale_folders()
     try:
-        folder = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise InfraError(f"no temporary folder can be made: {error}") from error
+        raise InfraError(f"cannot create a temporary folder: {error}") from error
     with folder as path:
         yield Path(path)
 
 
-def remove_own() -> None:
-    """For a judge that ends in the middle of its work."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"):
-        scratch_dir.remove(path)
+def remove_own_folders() -> None:
+    """Remove this process's folders when the verifier ends in the middle of its work."""
+    for path in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{os.getpid()}-*"):
+        scratch_dir.remove_folder(path)
 
 
 @lru_cache
-def remove_leftovers() -> None:
-    """Folders of judges that were killed: their process is gone, and an hour has passed in case it lives behind another namespace."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        pid = path.name.removeprefix(PREFIX).partition("-")[0]
+def remove_stale_folders() -> None:
+    """Remove folders of verifiers that were killed: their process is gone, and an hour has passed in case it runs in another namespace."""
+    for path in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*-*"):
+        pid = path.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
         with suppress(OSError):
-            if pid.isdigit() and not is_running(int(pid)) and time.time() - path.stat().st_mtime > LEFTOVER_S:
-                scratch_dir.remove(path)
+            if pid.isdigit() and not is_process_running(int(pid)) and time.time() - path.stat().st_mtime > STALE_AFTER_S:
+                scratch_dir.remove_folder(path)
 
 
-def is_running(pid: int) -> bool:
-    """Whether a process of this number exists."""
+def is_process_running(pid: int) -> bool:
+    """Whether a process with this id exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

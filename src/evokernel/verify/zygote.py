@@ -1,6 +1,6 @@
-"""A process that has a backend loaded and copies itself for every candidate: a copy takes milliseconds, loading takes a second.
+"""A zygote: a process that has a backend loaded and forks itself for every candidate, in milliseconds instead of a second.
 
-A copy cannot reach back: what a candidate does to the library it finds loaded is gone with its process, and so are processes it started.
+A fork cannot change the zygote: changes that a candidate makes to a loaded library end with its process, and so do processes it started.
 """
 
 from __future__ import annotations
@@ -23,59 +23,59 @@ from evokernel.core import isolated_python
 from evokernel.core.errors import InfraError
 from evokernel.verify import candidate_main
 
-START_S, ANSWER_S, POLL_S = 60.0, 20.0, 0.002
-MESSAGE_BYTES = 1 << 16
-PR_SET_CHILD_SUBREAPER, ROUNDS = 36, 1000
+START_TIMEOUT_S, REPLY_TIMEOUT_S, POLL_S = 60.0, 20.0, 0.002
+MAX_MESSAGE_BYTES = 1 << 16
+PR_SET_CHILD_SUBREAPER, MAX_KILL_ROUNDS = 36, 1000
 
 
 class Zygote:
-    """The judge's end."""
+    """The verifier's connection to a zygote process."""
 
     def __init__(self, backend: type, settings: dict[str, Any], environment: dict[str, str]) -> None:
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(START_S)
+        self.socket, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(START_TIMEOUT_S)
         try:
             self.process = subprocess.Popen(
-                isolated_python.isolated_command(__name__, "serve", str(theirs.fileno())),
+                isolated_python.isolated_command(__name__, "serve", str(zygote_end.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=environment,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(zygote_end.fileno(),),
                 process_group=0,
             )
         except OSError as error:
-            raise InfraError(f"the process to copy cannot be started: {error}") from error
+            raise InfraError(f"the zygote process cannot be started: {error}") from error
         finally:
-            theirs.close()
-        order = {"judge": os.getpid(), "backend": f"{backend.__module__}:{backend.__qualname__}", "settings": settings}
-        if self.ask(order).get("ready") is not True:
-            raise InfraError("the process to copy did not start: see the lines above")
-        self.socket.settimeout(ANSWER_S)
+            zygote_end.close()
+        setup = {"verifier_pid": os.getpid(), "backend": f"{backend.__module__}:{backend.__qualname__}", "settings": settings}
+        if self.request(setup).get("ready") is not True:
+            raise InfraError("the zygote process did not start: its error output is above")
+        self.socket.settimeout(REPLY_TIMEOUT_S)
 
-    def ask(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
-        """One message, one answer."""
+    def request(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
+        """Send one message and return its reply."""
         try:
             socket.send_fds(self.socket, [json.dumps(message).encode()], list(descriptors))
-            found = self.socket.recv(MESSAGE_BYTES)
+            data = self.socket.recv(MAX_MESSAGE_BYTES)
         except OSError as error:
             self.close()
-            raise InfraError(f"the process to copy does not answer: {error}") from error
-        if not found:
+            raise InfraError(f"the zygote process does not reply: {error}") from error
+        if not data:
             self.close()
-            raise InfraError("the process to copy is gone")
-        answer: dict[str, Any] = json.loads(found)
-        return answer
+            raise InfraError("the zygote process has exited")
+        reply: dict[str, Any] = json.loads(data)
+        return reply
 
-    def fork(self, stdin: int, errors: int, given: Sequence[int], scratch: Path, environment: dict[str, str]) -> int:
-        """The number of a new copy, which reads its commands from `stdin` and was given the child's three descriptors."""
-        answer = self.ask({"fork": [str(scratch), environment]}, (stdin, errors, *given))
-        return int(answer["pid"])
+    def fork_copy(self, stdin: int, stderr_fd: int, descriptors: Sequence[int], scratch: Path, environment: dict[str, str]) -> int:
+        """Fork a candidate process that reads commands from `stdin` and inherits three descriptors; return its process id."""
+        reply = self.request({"fork": [str(scratch), environment]}, (stdin, stderr_fd, *descriptors))
+        return int(reply["pid"])
 
-    def status(self, pid: int) -> int | None:
-        """How a copy ended, as in `Popen.returncode`; None while it lives."""
-        answer = self.ask({"wait": pid})
-        ended = answer["ended"]
-        return None if ended is None else int(ended)
+    def get_exit_code(self, pid: int) -> int | None:
+        """Return the exit code of a fork as in `Popen.returncode`, or None while it runs."""
+        reply = self.request({"wait": pid})
+        exit_code = reply["exit_code"]
+        return None if exit_code is None else int(exit_code)
 
     def close(self) -> None:
         with suppress(OSError):
@@ -84,37 +84,39 @@ class Zygote:
         self.process.wait()
 
 
-class Forked:
-    """A copy, with what the judge needs of `subprocess.Popen`."""
+class ForkedProcess:
+    """A forked candidate process, with the part of the interface of `subprocess.Popen` that the verifier uses."""
 
-    def __init__(self, zygote: Zygote, errors: IO[bytes], given: Sequence[int], scratch: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, zygote: Zygote, stderr_file: IO[bytes], descriptors: Sequence[int], scratch: Path, environment: dict[str, str]
+    ) -> None:
         self.zygote = zygote
         self.returncode: int | None = None
-        theirs, ours = os.pipe()
-        self.stdin: IO[bytes] | None = os.fdopen(ours, "wb")
+        read_end, write_end = os.pipe()
+        self.stdin: IO[bytes] | None = os.fdopen(write_end, "wb")
         try:
-            self.pid = zygote.fork(theirs, errors.fileno(), given, scratch, environment)
+            self.pid = zygote.fork_copy(read_end, stderr_file.fileno(), descriptors, scratch, environment)
         except InfraError:
             self.stdin.close()
             raise
         finally:
-            os.close(theirs)
+            os.close(read_end)
 
     def poll(self) -> int | None:
         if self.returncode is None:
             try:
-                self.returncode = self.zygote.status(self.pid)
-            except InfraError:  # it is gone, and its copies with it
+                self.returncode = self.zygote.get_exit_code(self.pid)
+            except InfraError:  # the zygote has died, and its forks with it
                 self.returncode = -signal.SIGKILL
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while (ended := self.poll()) is None:
+        while (exit_code := self.poll()) is None:
             if deadline is not None and time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired("copy", timeout or 0.0)
+                raise subprocess.TimeoutExpired("fork", timeout or 0.0)
             time.sleep(POLL_S)
-        return ended
+        return exit_code
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -122,79 +124,79 @@ class Forked:
 
 
 def serve() -> None:
-    """The other end: loads the backend, then copies itself whenever it is told to."""
-    line = socket.socket(fileno=int(sys.argv[2]))
-    order = json.loads(line.recv(MESSAGE_BYTES))
-    candidate_main.die_with(order["judge"])
-    adopt()
-    module, _, name = order["backend"].partition(":")
-    backend = getattr(importlib.import_module(module), name)(**order["settings"])
-    backend.warm()
-    line.send(json.dumps({"ready": len(os.listdir("/proc/self/task")) == 1}).encode())  # a copy has none of the threads
-    own, copies = os.getpid(), set[int]()
+    """Main program of the zygote: load the backend, then fork whenever the verifier asks."""
+    connection = socket.socket(fileno=int(sys.argv[2]))
+    setup = json.loads(connection.recv(MAX_MESSAGE_BYTES))
+    candidate_main.exit_with_parent(setup["verifier_pid"])
+    become_subreaper()
+    module, _, name = setup["backend"].partition(":")
+    backend = getattr(importlib.import_module(module), name)(**setup["settings"])
+    backend.load_libraries()
+    connection.send(json.dumps({"ready": len(os.listdir("/proc/self/task")) == 1}).encode())  # a fork has none of the threads
+    own_pid, copies = os.getpid(), set[int]()
     while True:
-        data, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 8)
+        data, descriptors, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, 8)
         if not data:
             os._exit(0)
         message = json.loads(data)
         if "fork" in message:
             pid = os.fork()
             if not pid:
-                line.close()
-                become(backend, own, descriptors, *message["fork"])
+                connection.close()
+                become_candidate_process(backend, own_pid, descriptors, *message["fork"])
             for descriptor in descriptors:
                 os.close(descriptor)
             copies.add(pid)
-            line.send(json.dumps({"pid": pid}).encode())
+            connection.send(json.dumps({"pid": pid}).encode())
         else:
-            found = ended(message["wait"])
-            if found is not None:
+            exit_code = poll_exit_code(message["wait"])
+            if exit_code is not None:
                 copies.discard(message["wait"])
-                sweep(copies)
-            line.send(json.dumps({"ended": found}).encode())
+                kill_orphans(copies)
+            connection.send(json.dumps({"exit_code": exit_code}).encode())
 
 
-def become(backend: Any, parent: int, descriptors: list[int], scratch: str, environment: dict[str, str]) -> None:
-    """Turns a copy into a child as `sandbox.Child` starts it."""
+def become_candidate_process(backend: Any, parent: int, descriptors: list[int], scratch: str, environment: dict[str, str]) -> None:
+    """Turn a fork into a candidate process as `CandidateProcess.start_process` starts one."""
     try:
         os.setpgid(0, 0)
-        stdin, errors, *given = descriptors
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        for descriptor, place in ((stdin, 0), (nothing, 1), (errors, 2)):
-            os.dup2(descriptor, place)
+        stdin, stderr_fd, *passed_fds = descriptors
+        null_fd = os.open(os.devnull, os.O_WRONLY)
+        for descriptor, target_fd in ((stdin, 0), (null_fd, 1), (stderr_fd, 2)):
+            os.dup2(descriptor, target_fd)
             os.close(descriptor)
         os.chdir(scratch)
         os.environ.clear()
         os.environ.update(environment)
-        candidate_main.main(candidate_main.Given(parent, *given), backend)
-    except OSError as error:  # before the candidate: the judge shows what is written here
+        candidate_main.main(candidate_main.ProcessSetup(parent, *passed_fds), backend)
+    except OSError as error:  # before the candidate is loaded: the verifier shows this text
         os.write(2, str(error).encode())
     finally:
         os._exit(0)
 
 
-def ended(pid: int) -> int | None:
-    """As in `Popen.returncode`; a process that is none of ours has ended."""
+def poll_exit_code(pid: int) -> int | None:
+    """Return the exit code as in `Popen.returncode`, or None while the process runs; a process that is not a child counts as ended."""
     try:
-        found, status = os.waitpid(pid, os.WNOHANG)
+        ended_pid, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return 0
-    return os.waitstatus_to_exitcode(status) if found else None
+    return os.waitstatus_to_exitcode(status) if ended_pid else None
 
 
-def adopt() -> None:
-    """Whoever outlives a copy that started it, in whatever session, becomes a child of this process."""
+def become_subreaper() -> None:
+    """Adopt processes that outlive the fork that started them, whatever session they are in."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def sweep(copies: set[int]) -> None:
-    """Ends all children that are no copies, and what they leave in turn."""
-    for _ in range(ROUNDS):
+def kill_orphans(copies: set[int]) -> None:
+    """Kill all children that are not forks of this zygote, and the processes they leave behind."""
+    for _ in range(MAX_KILL_ROUNDS):
         with suppress(OSError):  # some systems do not list children
-            found = {int(word) for word in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()} - copies
-            for pid in found:
+            orphans = {int(word) for word in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()} - copies
+            for pid in orphans:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-            if found:
+            if orphans:
                 continue
         return

@@ -1,1 +1,1 @@
-"""A page to watch and understand runs: reads run folders and memory banks, writes nothing, runs nothing."""
+"""The dashboard: web pages that show runs and memory banks, read-only."""

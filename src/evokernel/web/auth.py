@@ -1,4 +1,4 @@
-"""Who may ask for what: nobody from another site, nobody without the token where one is set, and nothing but reading."""
+"""Access control of the dashboard: it refuses other sites, requests without the token where one is set, and everything but reading."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -30,7 +30,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host."""
+    """Whether only this machine can reach `host`."""
     if host == "localhost":
         return True
     try:
@@ -40,11 +40,12 @@ def is_loopback(host: str) -> bool:
 
 
 def new_token() -> str:
+    """A random token for the URL of a dashboard that other machines can reach."""
     return secrets.token_urlsafe(24)
 
 
-class Guard:
-    """Stands before the application."""
+class AccessGuard:
+    """ASGI middleware: refuses requests that are not allowed and adds the security headers to every response."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, token: str = "") -> None:
         self.app, self.host, self.port, self.token = app, host, port, token
@@ -55,7 +56,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
-        async def sealed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -63,49 +64,50 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        refused = self.refusal(scope)
-        await (refused or self.app)(scope, receive, sealed)
+        refusal = self.refuse_request(scope)
+        await (refusal or self.app)(scope, receive, send_with_headers)
 
-    def refusal(self, scope: Scope) -> Response | None:
-        """What is answered instead; None for a request that may pass."""
+    def refuse_request(self, scope: Scope) -> Response | None:
+        """The response that refuses a request, or None if the application may answer it."""
         headers = Headers(scope=scope)
         if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("this page is only read", 405, {"allow": "GET, HEAD"})
-        if not self.knows(headers.get("host", "")):
-            return PlainTextResponse("this address is not one of mine", 421)
-        if not same_site(headers):
-            return PlainTextResponse("other sites may not ask", 403)
-        return self.unknown(scope, headers) if self.token else None
+            return PlainTextResponse("The dashboard is read-only.", 405, {"allow": "GET, HEAD"})
+        if not self.is_own_host(headers.get("host", "")):
+            return PlainTextResponse("This server does not answer for that host name.", 421)
+        if not is_same_site(headers):
+            return PlainTextResponse("Requests from other sites are refused.", 403)
+        return self.check_token(scope, headers) if self.token else None
 
-    def knows(self, asked: str) -> bool:
-        """Whether the request was meant for us: a name that somebody let point at this machine is not ours."""
+    def is_own_host(self, host_header: str) -> bool:
+        """Whether the Host header names this server. A foreign name that resolves to this machine (DNS rebinding) does not."""
         if self.token:
-            return bool(asked)
-        name = urlsplit(f"//{asked}")
+            return bool(host_header)
+        name = urlsplit(f"//{host_header}")
         try:
             return name.hostname in {*LOOPBACK, self.host} and (name.port or 80) == self.port
         except ValueError:
             return False
 
-    def unknown(self, scope: Scope, headers: Headers) -> Response | None:
-        """Lets in who has the token: in the first link, after that in a cookie."""
-        given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        if (token := given.pop("token", None)) is not None and self.is_token(token):
-            answer = RedirectResponse(scope["path"] + (f"?{urlencode(given)}" if given else ""), 303)
+    def check_token(self, scope: Scope, headers: Headers) -> Response | None:
+        """None if the request carries the token. A token in the URL moves into a cookie; without a token the answer is 401."""
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        if (token := query.pop("token", None)) is not None and self.is_valid_token(token):
+            answer = RedirectResponse(scope["path"] + (f"?{urlencode(query)}" if query else ""), 303)
             answer.set_cookie(self.cookie, self.token, httponly=True, samesite="lax", path="/")
             return answer
         cookies = dict(pair.strip().partition("=")[::2] for pair in headers.get("cookie", "").split(";"))
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        if any(self.is_token(text) for text in (cookies.get(self.cookie, ""), bearer)):
+        if any(self.is_valid_token(text) for text in (cookies.get(self.cookie, ""), bearer)):
             return None
-        return PlainTextResponse("a token is needed: open the link that 'evokernel web' printed", 401)
+        return PlainTextResponse("A token is required: open the link that 'evokernel web' printed.", 401)
 
-    def is_token(self, text: str) -> bool:
+    def is_valid_token(self, text: str) -> bool:
+        """Compare in constant time."""
         return hmac.compare_digest(text.encode(), self.token.encode())
 
 
-def same_site(headers: Headers) -> bool:
-    """Whether a request comes from our own page or from the address line; a link from elsewhere may open a page, not read it."""
+def is_same_site(headers: Headers) -> bool:
+    """Whether the request comes from our own pages or the address bar. Another site may link to a page, but it may not read one."""
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != headers.get("host"):
         return False

@@ -1,4 +1,4 @@
-"""What changed between two kernels, line by line."""
+"""Line-by-line differences between two kernels."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 from typing import NamedTuple
 
-MOST_LINES = 3000
+MAX_LINES = 3000
 KINDS = {"+": "add", "-": "del", "@": "hunk"}
 
 
-class Piece(NamedTuple):
-    """A line of a difference: `add`, `del`, `hunk` or nothing, and its text."""
+class DiffLine(NamedTuple):
+    """One line of a diff: its kind is `add`, `del`, `hunk` or empty."""
 
     kind: str
     text: str
 
 
-class Difference(NamedTuple):
-    """One file."""
+class FileDiff(NamedTuple):
+    """The diff of one file; `note` replaces the lines when there are none to show."""
 
     name: str
-    pieces: Sequence[Piece]
+    lines: Sequence[DiffLine]
     note: str = ""
 
 
-def compared(old: Mapping[str, str], new: Mapping[str, str]) -> list[Difference]:
-    """Every file that either has; one that is the same in both says so."""
-    found = []
+def diff_files(old: Mapping[str, str], new: Mapping[str, str]) -> list[FileDiff]:
+    """A diff for every file that either kernel has."""
+    diffs = []
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name, "").splitlines(), new.get(name, "").splitlines()
         if before == after:
-            found.append(Difference(name, (), "the same in both"))
-        elif max(len(before), len(after)) > MOST_LINES:
-            found.append(Difference(name, (), f"longer than {MOST_LINES} lines: not compared here"))
+            diffs.append(FileDiff(name, (), "identical in both"))
+        elif max(len(before), len(after)) > MAX_LINES:
+            diffs.append(FileDiff(name, (), f"longer than {MAX_LINES} lines: not compared"))
         else:
             lines = list(unified_diff(before, after, n=3, lineterm=""))[2:]
-            found.append(Difference(name, [Piece(KINDS.get(line[:1], ""), line) for line in lines]))
-    return found
+            diffs.append(FileDiff(name, [DiffLine(KINDS.get(line[:1], ""), line) for line in lines]))
+    return diffs

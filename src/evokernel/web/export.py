@@ -1,4 +1,4 @@
-"""A run as a folder of pages that open from disk: no server, no network, nothing that is fetched."""
+"""Writes a run as a folder of pages that open from disk, without a server or a network."""
 
 from __future__ import annotations
 
@@ -8,83 +8,90 @@ from pathlib import Path
 
 from evokernel.core.errors import UserError
 from evokernel.core.run import atomic_write
-from evokernel.reports.metrics import Tried
-from evokernel.web import graph, runs, task
-from evokernel.web.render import HERE, Links, Page, whole
-from evokernel.web.run_index import Shelf
-from evokernel.web.run_tail import Followed
+from evokernel.reports.metrics import TaskResult
+from evokernel.web import glossary, graph, runs, task
+from evokernel.web.render import PACKAGE_FOLDER, Links, Page, render_page
+from evokernel.web.run_index import RunIndex
+from evokernel.web.run_tail import RunTail
 
 STATIC = ("web.css", "theme.js", "web.js")
-MARK = "evokernel-web-export"
-"""A file that says that a folder is ours to write into."""
+MARKER_FILE = "evokernel-web-export"
+"""The file that marks a folder as written by this export, so that it may be overwritten."""
 
 
 class FileLinks(Links):
-    """Views as files of one folder; what was not exported is not linked."""
+    """Links between the files of one folder; a view that was not exported has no link."""
 
     is_static = True
     assets = ""
 
-    def __init__(self, followed: Followed, solved: set[str]) -> None:
-        self.places = followed.places
-        self.attempts = {tried.task.id: len(tried.attempts) for tried in followed.found}
-        self.solved = solved
+    def __init__(self, run_tail: RunTail, solved_tasks: set[str]) -> None:
+        self.task_numbers = run_tail.task_numbers
+        self.attempt_counts = {result.task.id: len(result.attempts) for result in run_tail.results}
+        self.solved_tasks = solved_tasks
 
-    def to(self, view: str, /, **state: object) -> str:
-        """The file of a view."""
-        place = self.places.get(str(state.get("task", "")))
-        page = f"-p{state['page']}" if str(state.get("page") or "1") != "1" else ""
+    def url_for(self, view: str, /, **state: object) -> str:
+        """The file of a view, or an empty string if it was not exported."""
+        task_number = self.task_numbers.get(str(state.get("task", "")))
+        page_suffix = f"-p{state['page']}" if str(state.get("page") or "1") != "1" else ""
+        if view == "glossary":
+            return "glossary.html"
         if view == "run":
-            return f"index{page}.html"
-        if view == "task" and place is not None:
-            asked = str(state.get("attempt", "")).rpartition("/")[2]
-            known = asked.isdecimal() and int(asked) < self.attempts[str(state["task"])]
-            return f"task-{place}-{asked}.html" if known else f"task-{place}{page}.html"
+            return f"index{page_suffix}.html"
+        if view == "task" and task_number is not None:
+            attempt_text = str(state.get("attempt", "")).rpartition("/")[2]
+            is_exported = attempt_text.isdecimal() and int(attempt_text) < self.attempt_counts[str(state["task"])]
+            return f"task-{task_number}-{attempt_text}.html" if is_exported else f"task-{task_number}{page_suffix}.html"
         if view == "graph":
-            return f"graph-{place}.html" if place is not None and state["task"] in self.solved else "graph.html"
+            return f"graph-{task_number}.html" if task_number is not None and state["task"] in self.solved_tasks else "graph.html"
         return ""
 
 
-def export(shelf: Shelf, key: str, out: Path) -> int:
-    """Writes every page of a run to a folder; gives how many."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not (out / MARK).is_file():
-        raise UserError(f"{out} is not empty: name a new folder")
-    followed = shelf.get(key)
-    if followed.run is None:
-        raise UserError(f"run '{key}' cannot be exported: {'; '.join(followed.notes)}")
+def export_run(run_index: RunIndex, key: str, out: Path) -> int:
+    """Write every page of a run into a folder and return the number of pages."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())) and not (out / MARKER_FILE).is_file():
+        raise UserError(f"{out} is not empty. Name a new folder.")
+    run_tail = run_index.get(key)
+    if run_tail.run is None:
+        raise UserError(f"cannot export run '{key}': {'; '.join(run_tail.problems)}")
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name in STATIC:
-            shutil.copyfile(HERE / "static" / name, out / name)
+            shutil.copyfile(PACKAGE_FOLDER / "static" / name, out / name)
     except OSError as error:
-        raise UserError(f"cannot write to {out}: {error.strerror}; name another folder") from error
-    atomic_write(out / MARK, "Made by evokernel web --export; written over by the next one.\n")
-    solved = {tried.task.id for tried in followed.found if tried.solved}
-    links = FileLinks(followed, solved)
-    return sum(write(out / name, page, links) for name, page in pages(shelf, followed, links))
+        raise UserError(f"cannot write to {out}: {error.strerror}. Name another folder.") from error
+    atomic_write(out / MARKER_FILE, "Written by evokernel web --export, which may overwrite this folder.\n")
+    solved_tasks = {result.task.id for result in run_tail.results if result.is_solved}
+    links = FileLinks(run_tail, solved_tasks)
+    return sum(write_page(out / name, page, links) for name, page in render_pages(run_index, run_tail, links))
 
 
-def pages(shelf: Shelf, followed: Followed, links: FileLinks) -> Iterator[tuple[str, Page]]:
-    """Every view of the run in every state that it is linked in."""
-    here = {"run": followed.key}
-    for number in range(1, max(1, -(-len(followed.found) // runs.CELLS)) + 1):
-        yield links.to("run", page=number), runs.run(shelf, {**here, "page": str(number)}, links)
-    yield "graph.html", graph.graph(shelf, here, links)
-    for tried in followed.found:
-        yield from task_pages(shelf, here, tried, links)
-        if tried.task.id in links.solved:
-            yield links.to("graph", task=tried.task.id), graph.graph(shelf, {**here, "task": tried.task.id}, links)
+def render_pages(run_index: RunIndex, run_tail: RunTail, links: FileLinks) -> Iterator[tuple[str, Page]]:
+    """Every page of the run, with its file name, for every state that some page links to."""
+    query = {"run": run_tail.key}
+    for number in range(1, max(1, -(-len(run_tail.results) // runs.TASKS_PER_PAGE)) + 1):
+        yield links.url_for("run", page=number), runs.run_page(run_index, {**query, "page": str(number)}, links)
+    yield "glossary.html", glossary.glossary_page(run_index, query, links)
+    yield "graph.html", graph.curriculum_page(run_index, query, links)
+    for result in run_tail.results:
+        yield from render_task_pages(run_index, query, result, links)
+        if result.task.id in links.solved_tasks:
+            yield links.url_for("graph", task=result.task.id), graph.curriculum_page(run_index, {**query, "task": result.task.id}, links)
 
 
-def task_pages(shelf: Shelf, here: dict[str, str], tried: Tried, links: FileLinks) -> Iterator[tuple[str, Page]]:
-    """A task: its best attempt, every page of its list, and every attempt by itself."""
-    asked = {**here, "task": tried.task.id}
-    for number in range(1, max(1, -(-len(tried.attempts) // task.ROWS)) + 1):
-        yield links.to("task", task=tried.task.id, page=number), task.task(shelf, {**asked, "page": str(number)}, links)
-    for number in range(len(tried.attempts)):
-        yield links.to("task", task=tried.task.id, attempt=number), task.task(shelf, {**asked, "attempt": str(number)}, links)
+def render_task_pages(run_index: RunIndex, query: dict[str, str], result: TaskResult, links: FileLinks) -> Iterator[tuple[str, Page]]:
+    """The pages of one task: its best attempt, every page of the attempt list, and every attempt."""
+    task_query = {**query, "task": result.task.id}
+    for number in range(1, max(1, -(-len(result.attempts) // task.ROWS_PER_PAGE)) + 1):
+        yield links.url_for("task", task=result.task.id, page=number), task.task_page(run_index, {**task_query, "page": str(number)}, links)
+    for number in range(len(result.attempts)):
+        yield (
+            links.url_for("task", task=result.task.id, attempt=number),
+            task.task_page(run_index, {**task_query, "attempt": str(number)}, links),
+        )
 
 
-def write(path: Path, page: Page, links: Links) -> int:
-    atomic_write(path, whole(page, links, mark="", categories=[], operators=[]))
+def write_page(path: Path, page: Page, links: Links) -> int:
+    """Write one page and return 1, so that callers can count."""
+    atomic_write(path, render_page(page, links, mark="", categories=[], operators=[]))
     return 1

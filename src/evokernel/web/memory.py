@@ -1,4 +1,4 @@
-"""The views Memory and Item: what a bank holds, what it is worth and how it came to that."""
+"""The pages Memory and Item: the items of a memory bank, their values, and how they got them."""
 
 from __future__ import annotations
 
@@ -11,159 +11,182 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Embedder
 from evokernel.memory.index import KINDS
-from evokernel.memory.ledger import Step
-from evokernel.memory.queries import Browser, Listing, Wanted
+from evokernel.memory.ledger import HistoryEntry
+from evokernel.memory.queries import BankBrowser, ItemPage, ItemQuery
 from evokernel.web import svg
-from evokernel.web.charts import Chart, named
-from evokernel.web.render import Links, Page, Query, part
-from evokernel.web.run_index import Shelf
-from evokernel.web.runs import number
-from evokernel.web.svg import Line
+from evokernel.web.charts import Chart, series_legend
+from evokernel.web.render import Links, Page, Query, render_part
+from evokernel.web.run_index import RunIndex
+from evokernel.web.runs import parse_page_number
+from evokernel.web.svg import Series
 
-ROWS, NEAREST, STEPS, SHOWN = 50, 50, 200, 50
-LOCAL = ("hash",)
-"""Embedders that ask nobody."""
-STAGES = {"draft": "Q1 (drafting)", "refine": "Q2 (refining)"}
+ROWS_PER_PAGE, MAX_SIMILAR, MAX_UPDATES, MAX_OCCURRENCES = 50, 50, 200, 50
+LOCAL_EMBEDDERS = ("hash",)
+"""Embedders that work without a network."""
+STAGE_LABELS = {"draft": "Q1 (drafting)", "refine": "Q2 (refining)"}
 
 
-class Banks:
-    """The banks that are served, opened when first asked for. Used by one thread."""
+class OpenBanks:
+    """The memory banks of the dashboard, opened on first use. Only one thread uses them."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
-        self._open: dict[BankLocation, Browser] = {}
+    def __init__(self, run_index: RunIndex) -> None:
+        self.run_index = run_index
+        self._open: dict[BankLocation, BankBrowser] = {}
 
-    def get(self, key: str) -> Browser:
-        """A bank by its key, or a line that says there is none."""
-        path = self.shelf.banks.get(key)
+    def get(self, key: str) -> BankBrowser:
+        """The bank with this key; raises UserError if the dashboard does not serve it."""
+        path = self.run_index.banks.get(key)
         if path is None:
-            raise UserError(f"no memory bank '{key}' is served here")
+            raise UserError(f"the dashboard serves no memory bank '{key}'.")
         if path not in self._open:
-            self._open[path] = Browser(path)
+            self._open[path] = BankBrowser(path)
         return self._open[path]
 
     def close(self) -> None:
+        """Close every bank that was opened."""
         for bank in self._open.values():
             bank.close()
         self._open.clear()
 
 
-def embedder(bank: Browser) -> Embedder | None:
-    """The one a bank was made with, where it works without a network."""
-    made_with = bank.meta("embedder")
-    for name in LOCAL:
-        found: Embedder = make_plugin("embedder", name)
-        if found.id == made_with:
-            return found
+def local_embedder(bank: BankBrowser) -> Embedder | None:
+    """The embedder that the bank was built with, if it works without a network."""
+    embedder_id = bank.read_meta("embedder")
+    for name in LOCAL_EMBEDDERS:
+        embedder: Embedder = make_plugin("embedder", name)
+        if embedder.id == embedder_id:
+            return embedder
     return None
 
 
-def value(text: str) -> float | None:
-    """A number of the address."""
+def parse_value(text: str) -> float | None:
+    """A number from the URL; None if it is not one."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
         return None
-    return found if abs(found) <= 1e6 else None
+    return value if abs(value) <= 1e6 else None
 
 
-def memory(banks: Banks, query: Query, links: Links) -> Page:
-    """A page of what is remembered."""
-    names = list(banks.shelf.banks)
+def memory_page(banks: OpenBanks, query: Query, links: Links) -> Page:
+    """One page of the bank's items that match the search form."""
+    names = list(banks.run_index.banks)
     key = query.get("bank") or (names[0] if names else "")
-    state = {name: query.get(name, "") for name in ("q", "how", "kind", "backend", "task", "least")}
+    state = {name: query.get(name, "") for name in ("q", "how", "kind", "backend", "task", "min_value")}
     if not key:
-        return Page("Memory", "memory", {}, {}, layout="memory.html.j2", live=False)
+        return Page("Memory", "memory", {}, {}, layout="memory.html.j2", is_live=False)
     bank = banks.get(key)
-    least = value(state["least"])
-    wanted = Wanted(state["q"], state["kind"], state["backend"], state["task"], least)
-    page = number(query, "page")
-    near = bool(state["how"] == "meaning" and state["q"].strip())
-    if near:
-        model = embedder(bank)
-        found = bank.nearest(state["q"], model, wanted, NEAREST) if model else []
-        listing, pages, page = Listing(found, len(found)), 1, 1
+    min_value = parse_value(state["min_value"])
+    item_query = ItemQuery(state["q"], state["kind"], state["backend"], state["task"], min_value)
+    page = parse_page_number(query, "page")
+    by_similarity = bool(state["how"] == "meaning" and state["q"].strip())
+    if by_similarity:
+        model = local_embedder(bank)
+        items = bank.search_nearest(state["q"], model, item_query, MAX_SIMILAR) if model else []
+        listing, pages, page = ItemPage(items, len(items)), 1, 1
     else:
-        listing = bank.page(wanted, ROWS, (page - 1) * ROWS)
-        pages = -(-listing.total // ROWS)
-    state = {"bank": key, **state, "least": "" if least is None else f"{least:g}", "page": str(page) if page > 1 else ""}
-    told = {"items": listing.items, "count": listing.total, "near": near, "bank": key, "state": state, "page": page, "pages": pages}
-    parts = {
-        "head": part("memory_head.html.j2", links, figures=bank.figures(), path=bank.path),
-        "results": part("results.html.j2", links, **told),
+        listing = bank.list_page(item_query, ROWS_PER_PAGE, (page - 1) * ROWS_PER_PAGE)
+        pages = -(-listing.total // ROWS_PER_PAGE)
+    state = {"bank": key, **state, "min_value": "" if min_value is None else f"{min_value:g}", "page": str(page) if page > 1 else ""}
+    values = {
+        "items": listing.items,
+        "count": listing.total,
+        "by_similarity": by_similarity,
+        "bank": key,
+        "state": state,
+        "page": page,
+        "pages": pages,
     }
-    return Page("Memory", "memory", state, parts, layout="memory.html.j2", live=not state["q"])
+    parts = {
+        "head": render_part("memory_head.html.j2", links, figures=bank.summarize(), path=bank.path),
+        "results": render_part("results.html.j2", links, **values),
+    }
+    return Page("Memory", "memory", state, parts, layout="memory.html.j2", is_live=not state["q"])
 
 
-def around(banks: Banks, query: Query) -> dict[str, object]:
-    """What the form offers."""
-    names = list(banks.shelf.banks)
+def form_options(banks: OpenBanks, query: Query) -> dict[str, object]:
+    """The choices that the search form offers."""
+    names = list(banks.run_index.banks)
     key = query.get("bank") or (names[0] if names else "")
     if not key:
         return {"banks": []}
     bank = banks.get(key)
-    found = {"kinds": list(KINDS), "backends": bank.values("backend"), "embedder": bank.meta("embedder")}
-    return {"banks": names, "by_meaning": embedder(bank) is not None, **found}
+    options = {"kinds": list(KINDS), "backends": bank.distinct_values("backend"), "embedder": bank.read_meta("embedder")}
+    return {"banks": names, "by_meaning": local_embedder(bank) is not None, **options}
 
 
-def memory_state(banks: Banks, query: Query) -> object:
-    """Changes when the bank does."""
-    names = list(banks.shelf.banks)
-    return banks.get(query.get("bank") or names[0]).mark() if names else None
+def memory_version(banks: OpenBanks, query: Query) -> object:
+    """A value that changes when the bank changes."""
+    names = list(banks.run_index.banks)
+    return banks.get(query.get("bank") or names[0]).change_token() if names else None
 
 
-def item(banks: Banks, query: Query, links: Links) -> Page:
-    """One item, its value over time, and what came of showing it."""
+def item_page(banks: OpenBanks, query: Query, links: Links) -> Page:
+    """One item, its value over time, and the attempts that were shown it."""
     key, id = query.get("bank", ""), query.get("id", "")
     bank = banks.get(key)
-    entry, steps = bank.get(id), bank.history(id)
-    runs = {row.id: row.key for row in list(banks.shelf.rows.values())}
-    standings = {one.stage: one for one in bank.standings(id)}
-    told = {"entry": entry, "item": entry.item, "bank": key}
-    came = address(links, runs, entry.run, entry.item.task or "", entry.item.id.partition(":")[2].removesuffix("/note"))
-    drawn = values(steps)
+    entry, steps = bank.get_item(id), bank.value_history(id)
+    run_keys = {row.id: row.key for row in list(banks.run_index.rows.values())}
+    values_by_stage = {one.stage: one for one in bank.list_values(id)}
+    values = {"entry": entry, "item": entry.item, "bank": key}
+    task_url = attempt_url(links, run_keys, entry.run, entry.item.task or "", entry.item.id.partition(":")[2].removesuffix("/note"))
+    chart = value_chart(steps)
     parts = {
-        "head": part("item.html.j2", links, standings={stage: standings.get(stage) for stage in STAGES}, task_address=came, **told),
-        "path": part("chart.html.j2", links, charts=[drawn] if drawn else []),
-        "shown": shown_in(bank, steps, runs, links) if steps else unvalued(banks.shelf, id, links),
-        "text": part("item_text.html.j2", links, **told),
+        "head": render_part(
+            "item.html.j2",
+            links,
+            values_by_stage={stage: values_by_stage.get(stage) for stage in STAGE_LABELS},
+            task_url=task_url,
+            **values,
+        ),
+        "path": render_part("chart.html.j2", links, charts=[chart] if chart else []),
+        "shown": render_value_updates(bank, steps, run_keys, links) if steps else render_occurrences(banks.run_index, id, links),
+        "text": render_part("item_text.html.j2", links, **values),
     }
     return Page(entry.item.title or id, "item", {"bank": key, "id": id}, parts, layout="item_page.html.j2")
 
 
-def address(links: Links, runs: Mapping[str, str], run: str, task: str, attempt: str) -> str:
-    """Where an attempt is shown; nowhere if its run is not served."""
-    return links.to("task", run=runs[run], task=task, attempt=attempt.rpartition("/")[2]) if run in runs and task else ""
+def attempt_url(links: Links, run_keys: Mapping[str, str], run: str, task: str, attempt: str) -> str:
+    """The URL of an attempt; empty if the dashboard does not serve its run."""
+    return links.url_for("task", run=run_keys[run], task=task, attempt=attempt.rpartition("/")[2]) if run in run_keys and task else ""
 
 
-def values(steps: list[Step]) -> Chart | None:
-    """Q after every update."""
-    lines = []
-    for order, (stage, name) in enumerate(STAGES.items()):
-        path = [step.q_after for step in steps if step.stage == stage and step.scope == "" and not step.revoked]
-        lines.append(Line(name, list(enumerate([0.0, *path])) if path else [], order, steps=True))
-    drawn = svg.lines("Value of this item after every update", lines, "updates", "value Q")
-    return Chart("Value", "Q after so many updates, from nought.", drawn, named(lines)) if drawn else None
+def value_chart(steps: list[HistoryEntry]) -> Chart | None:
+    """Q of an item after every update."""
+    series = []
+    for order, (stage, name) in enumerate(STAGE_LABELS.items()):
+        q_values = [step.q_after for step in steps if step.stage == stage and step.scope == "" and not step.revoked]
+        series.append(Series(name, list(enumerate([0.0, *q_values])) if q_values else [], order, is_stepped=True))
+    chart = svg.draw_line_chart("Value of this item after every update", series, "updates", "value Q")
+    return Chart("Value", "Q after each update, starting at zero.", chart, series_legend(series)) if chart else None
 
 
-def shown_in(bank: Browser, steps: list[Step], runs: Mapping[str, str], links: Links) -> Markup:
-    """The attempts whose writers saw it."""
-    latest = steps[::-1][:STEPS]
-    came = bank.came_of([f"{step.run}:{step.attempt}" for step in latest])
+def render_value_updates(bank: BankBrowser, steps: list[HistoryEntry], run_keys: Mapping[str, str], links: Links) -> Markup:
+    """The table of attempts whose prompts showed the item and that updated its value."""
+    latest = steps[::-1][:MAX_UPDATES]
+    results = bank.attempt_results([f"{step.run}:{step.attempt}" for step in latest])
     rows = [
-        (step, came.get(f"{step.run}:{step.attempt}"), address(links, runs, step.run, step.attempt.rpartition("/")[0], step.attempt))
+        (
+            step,
+            results.get(f"{step.run}:{step.attempt}"),
+            attempt_url(links, run_keys, step.run, step.attempt.rpartition("/")[0], step.attempt),
+        )
         for step in latest
     ]
-    return part("shown_in.html.j2", links, rows=rows, count=len(steps))
+    return render_part("value_updates.html.j2", links, rows=rows, count=len(steps))
 
 
-def unvalued(shelf: Shelf, id: str, links: Links) -> Markup:
-    """Where something was shown that has no row in the ledger, as far as the journals that were read tell."""
-    found = [(run.key, *run.shown(id, SHOWN)) for run in list(shelf.runs.values())]
-    rows = [(key, attempt, links.to("task", run=key, task=attempt.task, attempt=attempt.id)) for key, _, made in found for attempt in made]
-    return part("seen_in.html.j2", links, rows=rows[:STEPS], count=sum(count for _, count, _ in found))
+def render_occurrences(run_index: RunIndex, id: str, links: Links) -> Markup:
+    """Attempts that were shown an item without value updates, from the journals that are loaded."""
+    occurrences = [(run.key, *run.attempts_showing(id, MAX_OCCURRENCES)) for run in list(run_index.runs.values())]
+    rows = [
+        (key, attempt, links.url_for("task", run=key, task=attempt.task, attempt=attempt.id))
+        for key, _, attempts in occurrences
+        for attempt in attempts
+    ]
+    return render_part("occurrences.html.j2", links, rows=rows[:MAX_UPDATES], count=sum(count for _, count, _ in occurrences))
 
 
-def item_state(banks: Banks, query: Query) -> object:
-    """Changes when something is learned about the item."""
-    return len(banks.get(query.get("bank", "")).history(query.get("id", "")))
+def item_version(banks: OpenBanks, query: Query) -> object:
+    """A value that changes when the item's value is updated."""
+    return len(banks.get(query.get("bank", "")).value_history(query.get("id", "")))

@@ -1,4 +1,4 @@
-"""From figures to pages: one environment of templates in which everything is escaped."""
+"""Renders pages from Jinja templates; the one template environment escapes every value."""
 
 from __future__ import annotations
 
@@ -13,74 +13,79 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from evokernel.reports import formatting, page
+from evokernel.web import tooltips
 
-HERE = Path(__file__).parent
+PACKAGE_FOLDER = Path(__file__).parent
 Query = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Page:
-    """A view as parts: each is put into the page by its name, and sent again when it changes while someone looks."""
+    """A page made of named parts. While a browser shows the page, the server sends each part again when it changes."""
 
     title: str
     view: str
     query: dict[str, str]
-    """What the address says, as far as it was understood."""
+    """The URL parameters that the page understood."""
     parts: dict[str, Markup]
     cells: dict[str, Markup] = field(default_factory=dict)
-    """Parts of the part `grid`, sent one by one."""
+    """Cells of the part `grid`, sent one by one."""
     layout: str = "page.html.j2"
-    live: bool = True
+    is_live: bool = True
 
-    def changes(self, before: Page) -> dict[str, str]:
-        """What differs from an earlier state of the same view."""
-        sent = {name: part for name, part in self.parts.items() if name != "grid" and part != before.parts.get(name)}
+    def changed_parts(self, before: Page) -> dict[str, str]:
+        """The parts that differ from an earlier version of the same page."""
+        changes = {name: part for name, part in self.parts.items() if name != "grid" and part != before.parts.get(name)}
         if self.cells.keys() != before.cells.keys():
-            sent["grid"] = self.parts["grid"]
+            changes["grid"] = self.parts["grid"]
         elif self.cells:
-            sent |= {name: cell for name, cell in self.cells.items() if cell != before.cells[name]}
-        return {name: str(part) for name, part in sent.items()}
+            changes |= {name: cell for name, cell in self.cells.items() if cell != before.cells[name]}
+        return {name: str(part) for name, part in changes.items()}
 
 
 class Links:
-    """Where views are. `to` gives an empty text where there is nothing to lead to."""
+    """URLs of the pages; `url_for` returns an empty string if a page does not exist."""
 
     is_static = False
     assets = "/static/"
 
-    def to(self, view: str, /, **state: object) -> str:
-        """The address of a view in a state; what is empty is left out."""
-        told = {name: value for name, value in state.items() if value not in ("", None)}
-        return f"/{'' if view == 'runs' else view}" + (f"?{urlencode(told)}" if told else "")
+    def url_for(self, view: str, /, **state: object) -> str:
+        """The URL of a page with parameters; empty parameters are left out."""
+        parameters = {name: value for name, value in state.items() if value not in ("", None)}
+        return f"/{'' if view == 'runs' else view}" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
 @cache
-def environment() -> Environment:
-    """Ours and the reports' templates."""
-    made = Environment(
-        loader=FileSystemLoader([HERE / "templates", page.TEMPLATES]),
+def template_environment() -> Environment:
+    """The templates of the dashboard and of the reports."""
+    environment = Environment(
+        loader=FileSystemLoader([PACKAGE_FOLDER / "templates", page.TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["words"] = formatting
-    made.filters["link"] = link
-    return made
+    environment.globals["formatting"] = formatting
+    environment.globals["tooltips"] = tooltips.TOOLTIPS
+    environment.filters["link"] = format_link
+    environment.filters["speed"] = formatting.format_speed
+    environment.filters["explain_bottleneck"] = tooltips.explain_bottleneck
+    environment.filters["explain_total"] = tooltips.explain_total
+    return environment
 
 
-def link(text: object, address: str, class_: str = "") -> Markup:
-    """A link, or the bare text where the address is empty."""
-    if not address:
+def format_link(text: object, url: str, class_: str = "") -> Markup:
+    """A link, or the plain text if the URL is empty."""
+    if not url:
         return escape(text)
-    return Markup('<a href="{}"{}>{}</a>').format(address, Markup(' class="{}"').format(class_) if class_ else "", text)
+    return Markup('<a href="{}"{}>{}</a>').format(url, Markup(' class="{}"').format(class_) if class_ else "", text)
 
 
-def part(name: str, links: Links, /, **values: Any) -> Markup:
-    """One template of ours, filled in."""
-    return Markup(environment().get_template(name).render(links=links, **values))
+def render_part(name: str, links: Links, /, **values: Any) -> Markup:
+    """Render one template of the dashboard."""
+    return Markup(template_environment().get_template(name).render(links=links, **values))
 
 
-def whole(shown: Page, links: Links, /, **values: Any) -> str:
-    """A page with everything around it."""
-    return environment().get_template(shown.layout).render(page=shown, links=links, **values)
+def render_page(page: Page, links: Links, /, **values: Any) -> str:
+    """Render a complete page with its layout."""
+    return template_environment().get_template(page.layout).render(page=page, links=links, **values)

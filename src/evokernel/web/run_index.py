@@ -1,4 +1,4 @@
-"""The runs and banks that are served: found once, named by keys, never by paths that a request could choose."""
+"""The runs and banks that the dashboard serves. A request names them by key, never by path."""
 
 from __future__ import annotations
 
@@ -9,100 +9,100 @@ from typing import TypeVar
 
 from evokernel.core.bank_uri import BankLocation, ServerUrl, parse_location
 from evokernel.core.errors import UserError
-from evokernel.web.run_tail import Followed, Stamp, stamp
-from evokernel.web.summary import Row, summarise
+from evokernel.web.run_tail import RunTail, Stamp, file_stamp
+from evokernel.web.summary import RunRow, summarize_run
 
-DEEPEST = 4
-"""How far below a named folder runs are looked for: an experiment keeps them two folders down."""
-KEPT_BYTES = 1 << 28
-"""Journals whose attempts stay in memory, together."""
-FILES = ("run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "revoked.jsonl")
-NOT_RUNS = {"artifacts", "plots", "__pycache__"}
+MAX_DEPTH = 4
+"""Depth below a served folder at which runs are found; an experiment stores them two folders down."""
+MAX_CACHED_BYTES = 1 << 28
+"""Total size of the journals whose attempts stay in memory."""
+WATCHED_FILES = ("run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "revoked.jsonl")
+SKIPPED_FOLDERS = {"artifacts", "plots", "__pycache__"}
 T = TypeVar("T")
 
 
-class Shelf:
-    """Whatever is served. Used by one thread at a time."""
+class RunIndex:
+    """All runs and banks that the dashboard serves. Only one thread at a time uses it."""
 
     def __init__(self, folders: Sequence[Path], banks: Sequence[BankLocation]) -> None:
-        self.roots = [folder.resolve() for folder in folders]
+        self.root_folders = [folder.resolve() for folder in folders]
         self._named_banks = [bank if isinstance(bank, ServerUrl) else bank.resolve() for bank in banks]
-        self.runs: dict[str, Followed] = {}
-        self.rows: dict[str, Row] = {}
-        self.seen: dict[str, tuple[Stamp | None, ...]] = {}
-        self._used: list[str] = []
-        self.look()
+        self.runs: dict[str, RunTail] = {}
+        self.rows: dict[str, RunRow] = {}
+        self.row_stamps: dict[str, tuple[Stamp | None, ...]] = {}
+        self._recently_used: list[str] = []
+        self.rescan()
 
-    def look(self) -> None:
-        """Finds runs that are new, and forgets those that are gone."""
-        places = {folder: name for root in self.roots for folder, name in run_folders(root)}
-        known = {run.folder: key for key, run in self.runs.items()}
-        for folder in known.keys() - places.keys():
-            key = known[folder]
+    def rescan(self) -> None:
+        """Add new run folders and remove deleted ones."""
+        names = {folder: name for root in self.root_folders for folder, name in find_run_folders(root)}
+        keys = {run.folder: key for key, run in self.runs.items()}
+        for folder in keys.keys() - names.keys():
+            key = keys[folder]
             self.runs.pop(key)
             self.rows.pop(key, None)
-        for folder, name in places.items():
-            if folder not in known:
-                key = free(name, self.runs)
-                self.runs[key] = Followed(key, folder)
+        for folder, name in names.items():
+            if folder not in keys:
+                key = unique_key(name, self.runs)
+                self.runs[key] = RunTail(key, folder)
 
     @property
     def banks(self) -> dict[str, BankLocation]:
-        """Banks by key: those that were named, and those inside run folders."""
-        found: dict[str, BankLocation] = {}
+        """Banks by key: those named on the command line, then those inside run folders."""
+        banks: dict[str, BankLocation] = {}
         for path in self._named_banks:
-            found[free(path.name, found)] = path
+            banks[unique_key(path.name, banks)] = path
         for key, run in self.runs.items():
-            if (own := run.folder / "memory.db").is_file() and not own.is_symlink():
-                found[free(f"{key}~memory.db", found)] = own
-        return found
+            if (run_bank := run.folder / "memory.db").is_file() and not run_bank.is_symlink():
+                banks[unique_key(f"{key}~memory.db", banks)] = run_bank
+        return banks
 
-    def bank_of(self, run: Followed) -> str | None:
-        """The key of the bank that a run learns in, where that is one of those served."""
+    def bank_key(self, run: RunTail) -> str | None:
+        """The key of the bank that a run learns into, if the dashboard serves it."""
         if not run.run:
             return None
         config = run.run.config
-        path = run.folder / "memory.db" if config.fresh else parse_location(config.memory)
-        sought = Path(os.path.normpath(path.absolute())) if isinstance(path, Path) else path
-        return next((key for key, bank in self.banks.items() if bank == sought), None)
+        location = run.folder / "memory.db" if config.fresh else parse_location(config.memory)
+        resolved = Path(os.path.normpath(location.absolute())) if isinstance(location, Path) else location
+        return next((key for key, bank in self.banks.items() if bank == resolved), None)
 
-    def get(self, key: str) -> Followed:
-        """A run by its key, up to date, or a line that says there is none."""
+    def get(self, key: str) -> RunTail:
+        """The run with this key, up to date; raises UserError if there is none."""
         run = self.runs.get(key)
         if run is None:
-            raise UserError(f"no run '{key}' is served here")
+            raise UserError(f"the dashboard serves no run '{key}'.")
         run.refresh()
-        self._make_room(key)
+        self._release_oldest(key)
         return run
 
-    def row(self, key: str) -> Row:
-        """What the list shows of a run, read now if need be."""
+    def summary_row(self, key: str) -> RunRow:
+        """The summary of a run for the list; reads the run again if its files changed."""
         run = self.runs[key]
-        now = tuple(stamp(run.folder / name) for name in FILES)
-        if key not in self.rows or self.seen.get(key) != now:
+        stamps = tuple(file_stamp(run.folder / name) for name in WATCHED_FILES)
+        if key not in self.rows or self.row_stamps.get(key) != stamps:
             run.refresh()
-            self.rows[key], self.seen[key] = summarise(run), now
-            self._make_room(key)
+            self.rows[key], self.row_stamps[key] = summarize_run(run), stamps
+            self._release_oldest(key)
         return self.rows[key]
 
-    def unread(self) -> list[str]:
-        """Runs of which nothing is known yet, newest first."""
-        waiting = [key for key in self.runs if key not in self.rows]
-        return sorted(waiting, key=lambda key: self.runs[key].folder.name, reverse=True)
+    def unread_keys(self) -> list[str]:
+        """Runs that were not read yet, newest first."""
+        keys = [key for key in self.runs if key not in self.rows]
+        return sorted(keys, key=lambda key: self.runs[key].folder.name, reverse=True)
 
-    def _make_room(self, key: str) -> None:
-        """Lets go of runs that nobody looked at for longest."""
-        self._used = [*(one for one in self._used if one != key and one in self.runs), key]
-        total = sum(self.runs[one].size for one in self._used)
-        for one in self._used[:-1]:
-            if total <= KEPT_BYTES:
+    def _release_oldest(self, key: str) -> None:
+        """Release the memory of the least recently used runs."""
+        self._recently_used = [*(one for one in self._recently_used if one != key and one in self.runs), key]
+        total = sum(self.runs[one].bytes_read for one in self._recently_used)
+        for one in self._recently_used[:-1]:
+            if total <= MAX_CACHED_BYTES:
                 break
-            total -= self.runs[one].size
-            self.runs[one].drop()
+            total -= self.runs[one].bytes_read
+            self.runs[one].release_memory()
 
 
-def free(name: str, taken: dict[str, T]) -> str:
-    """A key that is not taken yet; slashes become tildes, so that it is one part of an address."""
+def unique_key(name: str, taken: dict[str, T]) -> str:
+    """A key that is not taken yet; slashes become tildes, so that the key is one part of a URL."""
     key = name.replace("/", "~") or "run"
     number = 2
     while key in taken:
@@ -110,20 +110,20 @@ def free(name: str, taken: dict[str, T]) -> str:
     return key
 
 
-def run_folders(root: Path) -> Iterator[tuple[Path, str]]:
-    """Run folders at or below a root, with their names as seen from it; links are not followed."""
+def find_run_folders(root: Path) -> Iterator[tuple[Path, str]]:
+    """Run folders at or below a root with their names relative to it; symbolic links are not followed."""
     if (root / "run.toml").is_file():
         yield root, root.name
         return
-    for folder, inner, files in os.walk(root, onerror=ignore):
-        place = Path(folder)
-        inner[:] = sorted(name for name in inner if name not in NOT_RUNS and not name.startswith("."))
+    for folder, subfolders, files in os.walk(root, onerror=ignore_error):
+        path = Path(folder)
+        subfolders[:] = sorted(name for name in subfolders if name not in SKIPPED_FOLDERS and not name.startswith("."))
         if "run.toml" in files:
-            inner.clear()
-            yield place, place.relative_to(root).as_posix()
-        elif len(place.relative_to(root).parts) >= DEEPEST:
-            inner.clear()
+            subfolders.clear()
+            yield path, path.relative_to(root).as_posix()
+        elif len(path.relative_to(root).parts) >= MAX_DEPTH:
+            subfolders.clear()
 
 
-def ignore(error: OSError) -> None:
-    """A folder that may not be read holds no run that could be shown."""
+def ignore_error(error: OSError) -> None:
+    """Skip a folder that cannot be read: it has no run that could be shown."""

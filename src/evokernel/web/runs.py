@@ -1,161 +1,170 @@
-"""The views Runs and Run."""
+"""The pages Runs (the list) and Run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from evokernel.reports import formatting, metrics, tables
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 from evokernel.web import charts, svg
-from evokernel.web.render import Links, Page, Query, part
-from evokernel.web.run_index import Shelf
-from evokernel.web.run_tail import Followed
-from evokernel.web.summary import MEASURES, Row, planned, summarise
+from evokernel.web.render import Links, Page, Query, render_part
+from evokernel.web.run_index import RunIndex
+from evokernel.web.run_tail import RunTail
+from evokernel.web.summary import MEASURES, RunRow, count_planned_attempts, summarize_run
 
-ROWS, CELLS, LATEST, COMPARED = 100, 120, 8, 5
-SORTS: dict[str, Callable[[Row], Any]] = {
+ROWS_PER_PAGE, TASKS_PER_PAGE, LATEST_ATTEMPTS, COMPARED_RUNS = 100, 120, 8, 5
+RUN_SORT_KEYS: dict[str, Callable[[RunRow], Any]] = {
     "": lambda row: row.key,
-    "last": lambda row: row.at or 0.0,
-    "correct": lambda row: row.correct or 0.0,
-    "speed-up": lambda row: row.geomean or 0.0,
+    "last": lambda row: row.last_attempt_at or 0.0,
+    "correct": lambda row: row.correct_share or 0.0,
+    "speed-up": lambda row: row.geomean_speedup or 0.0,
     "attempts": lambda row: row.attempts,
 }
-ORDERS: dict[str, Callable[[Tried], Any]] = {
-    "": lambda tried: 0,
-    "speed-up": lambda tried: -(tried.speedup or 0.0),
-    "gain": lambda tried: -(tried.gain or 0.0),
-    "attempts": lambda tried: -len(tried.attempts),
-    "name": lambda tried: tried.task.id,
+TASK_SORT_KEYS: dict[str, Callable[[TaskResult], Any]] = {
+    "": lambda result: 0,
+    "speed-up": lambda result: -(result.speedup or 0.0),
+    "gain": lambda result: -(result.gain or 0.0),
+    "attempts": lambda result: -len(result.attempts),
+    "name": lambda result: result.task.id,
 }
-NO_SUCH, NO_RUNS = "No run is called that.", "There are no runs here yet. 'evokernel run' makes one; it appears here by itself."
-STATES = {"correct": "correct", "compiled": "compiles", "failed": "fails", "waiting": "not tried"}
+NO_MATCH, NO_RUNS = "No run matches.", "There are no runs yet. 'evokernel run' starts one; it appears here automatically."
+STATE_LABELS = {"correct": "correct", "compiled": "compiles", "failed": "does not compile", "waiting": "no attempts"}
 
 
-def number(query: Query, name: str, least: int = 1) -> int:
-    """A whole number of the address; the least where it is none."""
+def parse_page_number(query: Query, name: str, minimum: int = 1) -> int:
+    """A whole number from the URL; the minimum if it is not one."""
     text = query.get(name, "")
-    return max(least, int(text)) if text.isdecimal() and len(text) < 9 else least
+    return max(minimum, int(text)) if text.isdecimal() and len(text) < 9 else minimum
 
 
-def runs(shelf: Shelf, query: Query, links: Links) -> Page:
-    """Every run, and a chart of some."""
-    by = query.get("by", "") if query.get("by") in MEASURES else "correct"
-    sort = query.get("sort", "") if query.get("sort") in SORTS else ""
-    rows = [shelf.rows.get(key) or Row(key) for key in shelf.runs]
-    for_text = query.get("text", "").lower()
-    rows = [row for row in rows if for_text in f"{row.key} {row.backend} {row.generator} {row.model} {row.policy} {row.suite}".lower()]
-    rows.sort(key=SORTS[sort], reverse=True)
-    asked = [key for key in query.get("compare", "").split(",") if key in shelf.runs]
-    chosen = asked or [row.key for row in rows if row.attempts][:COMPARED]
-    page = min(number(query, "page"), max(1, -(-len(rows) // ROWS)))
+def runs_page(run_index: RunIndex, query: Query, links: Links) -> Page:
+    """The list of all runs, with a chart that compares some of them."""
+    measure = query.get("by", "") if query.get("by") in MEASURES else "correct"
+    sort = query.get("sort", "") if query.get("sort") in RUN_SORT_KEYS else ""
+    rows = [run_index.rows.get(key) or RunRow(key) for key in run_index.runs]
+    search_text = query.get("text", "").lower()
+    rows = [row for row in rows if search_text in f"{row.key} {row.backend} {row.generator} {row.model} {row.policy} {row.suite}".lower()]
+    rows.sort(key=RUN_SORT_KEYS[sort], reverse=True)
+    requested = [key for key in query.get("compare", "").split(",") if key in run_index.runs]
+    compared = requested or [row.key for row in rows if row.attempts][:COMPARED_RUNS]
+    page = min(parse_page_number(query, "page"), max(1, -(-len(rows) // ROWS_PER_PAGE)))
     state = {
-        "compare": ",".join(asked),
-        "by": by if query.get("by") else "",
+        "compare": ",".join(requested),
+        "by": measure if query.get("by") else "",
         "sort": sort,
         "text": query.get("text", ""),
         "page": str(page),
     }
-    shown = rows[(page - 1) * ROWS : page * ROWS]
-    unread = set(shelf.unread())
-    cells = {f"row-{row.key}": part("run_row.html.j2", links, row=row, chosen=chosen, reading=row.key in unread) for row in shown}
-    drawn = charts.compared([shelf.rows[key] for key in chosen if key in shelf.rows], by)
-    pages = -(-len(rows) // ROWS)
+    shown_rows = rows[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
+    unread = set(run_index.unread_keys())
+    cells = {
+        f"row-{row.key}": render_part("run_row.html.j2", links, row=row, compared=compared, is_unread=row.key in unread)
+        for row in shown_rows
+    }
+    chart = charts.comparison_chart([run_index.rows[key] for key in compared if key in run_index.rows], measure)
+    pages = -(-len(rows) // ROWS_PER_PAGE)
     parts = {
-        "chart": part("chart.html.j2", links, charts=[drawn] if drawn else []),
-        "grid": part("cells.html.j2", links, cells=cells, tag="tr"),
-        "empty": part("empty.html.j2", links, says="" if cells else NO_SUCH if for_text else NO_RUNS),
-        "pager": part("pager.html.j2", links, view="runs", state=state, page=page, pages=pages),
+        "chart": render_part("chart.html.j2", links, charts=[chart] if chart else []),
+        "grid": render_part("cells.html.j2", links, cells=cells, tag="tr"),
+        "empty": render_part("empty.html.j2", links, message="" if cells else NO_MATCH if search_text else NO_RUNS),
+        "pager": render_part("pager.html.j2", links, view="runs", state=state, page=page, pages=pages),
     }
     return Page("Runs", "runs", state, parts, cells, "runs.html.j2")
 
 
-def run(shelf: Shelf, query: Query, links: Links) -> Page:
-    """One run: how it goes, and every task."""
-    followed = shelf.get(query.get("run", ""))
-    chosen = select(followed, query)
-    page = min(number(query, "page"), max(1, -(-len(chosen) // CELLS)))
+def run_page(run_index: RunIndex, query: Query, links: Links) -> Page:
+    """One run: its progress, its charts and every task."""
+    run_tail = run_index.get(query.get("run", ""))
+    selected = select_tasks(run_tail, query)
+    page = min(parse_page_number(query, "page"), max(1, -(-len(selected) // TASKS_PER_PAGE)))
     state = {name: query.get(name, "") for name in ("category", "show", "sort", "text")}
-    state = {"run": followed.key, **state, "page": str(page) if page > 1 else ""}
-    names = tables.short_names([tried.task.id for tried in followed.found])
-    cells, places = {}, followed.places
-    for tried in chosen[(page - 1) * CELLS : page * CELLS]:
-        address = links.to("task", run=followed.key, task=tried.task.id)
-        name = names[tried.task.id]
-        html = followed.once_of(f"cell {address}", tried, lambda one, name=name, address=address: cell(one, name, address, links))  # type: ignore[misc]
-        cells[f"task-{places[tried.task.id]}"] = html
-    drawn = followed.once("charts", lambda: part("chart.html.j2", links, charts=charts.of_run(followed.found, followed.attempts)))
-    head = followed.once("head", lambda: head_of(shelf, followed, links))
-    latest = [(attempt, verdict(attempt)) for attempt in followed.latest(LATEST)]
+    state = {"run": run_tail.key, **state, "page": str(page) if page > 1 else ""}
+    names = tables.shorten_task_names([result.task.id for result in run_tail.results])
+    cells, task_numbers = {}, run_tail.task_numbers
+    for result in selected[(page - 1) * TASKS_PER_PAGE : page * TASKS_PER_PAGE]:
+        url = links.url_for("task", run=run_tail.key, task=result.task.id)
+        name = names[result.task.id]
+        render_cell = partial(render_task_cell, name=name, url=url, links=links)
+        html = run_tail.compute_once_for_task(f"cell {url}", result, render_cell)
+        cells[f"task-{task_numbers[result.task.id]}"] = html
+    chart_html = run_tail.compute_once(
+        "charts", lambda: render_part("chart.html.j2", links, charts=charts.run_charts(run_tail.results, run_tail.attempts))
+    )
+    head = run_tail.compute_once("head", lambda: render_run_head(run_index, run_tail, links))
+    latest = [(attempt, describe_outcome(attempt)) for attempt in run_tail.latest_attempts(LATEST_ATTEMPTS)]
     parts = {
         "head": head,
-        "charts": drawn,
-        "latest": part("latest.html.j2", links, key=followed.key, latest=latest),
-        "grid": part("cells.html.j2", links, cells=cells, tag="li"),
-        "empty": part("empty.html.j2", links, says="" if cells or not followed.found else "No task is like that."),
-        "pager": part("pager.html.j2", links, view="run", state=state, page=page, pages=-(-len(chosen) // CELLS)),
+        "charts": chart_html,
+        "latest": render_part("latest.html.j2", links, key=run_tail.key, latest=latest),
+        "grid": render_part("cells.html.j2", links, cells=cells, tag="li"),
+        "empty": render_part("empty.html.j2", links, message="" if cells or not run_tail.results else "No task matches."),
+        "pager": render_part("pager.html.j2", links, view="run", state=state, page=page, pages=-(-len(selected) // TASKS_PER_PAGE)),
     }
-    return Page(followed.key, "run", state, parts, cells, "run.html.j2")
+    return Page(run_tail.key, "run", state, parts, cells, "run.html.j2")
 
 
-def select(followed: Followed, query: Query) -> list[Tried]:
-    """The tasks that the address asks for, in its order."""
-    found: Sequence[Tried] = followed.found
-    category, show, text = query.get("category", ""), query.get("show", ""), query.get("text", "").lower()
-    found = [tried for tried in found if category in ("", metrics.category(tried.task)) and text in tried.task.id.lower()]
-    found = [tried for tried in found if show in ("", state_of(tried)) or show not in STATES]
-    return sorted(found, key=ORDERS.get(query.get("sort", ""), ORDERS[""]))
+def select_tasks(run_tail: RunTail, query: Query) -> list[TaskResult]:
+    """The tasks that the URL selects, in the order that it asks for."""
+    results: Sequence[TaskResult] = run_tail.results
+    category, wanted_state, text = query.get("category", ""), query.get("show", ""), query.get("text", "").lower()
+    results = [result for result in results if category in ("", metrics.task_category(result.task)) and text in result.task.id.lower()]
+    results = [result for result in results if wanted_state in ("", task_state(result)) or wanted_state not in STATE_LABELS]
+    return sorted(results, key=TASK_SORT_KEYS.get(query.get("sort", ""), TASK_SORT_KEYS[""]))
 
 
-def state_of(tried: Tried) -> str:
-    """How far a task got, in one word."""
-    return "correct" if tried.solved else "compiled" if tried.compiled else "failed" if tried.attempts else "waiting"
+def task_state(result: TaskResult) -> str:
+    """The state of a task in one word."""
+    return "correct" if result.is_solved else "compiled" if result.is_compiled else "failed" if result.attempts else "waiting"
 
 
-def verdict(attempt: Any) -> str:
-    """What was found, in a few words."""
+def describe_outcome(attempt: Any) -> str:
+    """The outcome of an attempt in a few words."""
     outcome = attempt.outcome
-    return tables.why(outcome) if not outcome.feasible else formatting.latency(outcome.latency_us)
+    return tables.failure_reason(outcome) if not outcome.feasible else formatting.format_latency(outcome.latency_us)
 
 
-def cell(tried: Tried, name: str, address: str, links: Links) -> Any:
-    """A task in the grid."""
-    path = tried.trajectory()
-    line = svg.spark(path, f"best latency over {len(path)} attempts")
-    return part("task_cell.html.j2", links, tried=tried, name=name, address=address, state=state_of(tried), says=STATES, spark=line)
-
-
-def head_of(shelf: Shelf, followed: Followed, links: Links) -> Any:
-    """Who, what, how far, and the run in a few figures."""
-    found, attempts = followed.found, followed.attempts
-    totals = tables.totals(found, metrics.span_s(attempts), "first to last attempt") if followed.run else []
-    plan = planned(followed.run, found) if followed.run else 0
-    return part(
-        "run_head.html.j2",
-        links,
-        row=summarise(followed),
-        run=followed.run,
-        notes=followed.notes,
-        totals=totals,
-        made=len(attempts),
-        plan=plan,
-        bank=shelf.bank_of(followed),
-        incidents=followed.incidents(),
+def render_task_cell(result: TaskResult, name: str, url: str, links: Links) -> Any:
+    """One task in the grid."""
+    latencies, state = result.best_latencies(), task_state(result)
+    sparkline = svg.draw_sparkline(latencies, f"best latency over {formatting.format_count(len(latencies), 'attempt')}")
+    return render_part(
+        "task_cell.html.j2", links, result=result, name=name, url=url, state=state, state_label=STATE_LABELS[state], sparkline=sparkline
     )
 
 
-def reading(shelf: Shelf) -> bool:
+def render_run_head(run_index: RunIndex, run_tail: RunTail, links: Links) -> Any:
+    """The head of a run page: configuration, progress and totals."""
+    results, attempts = run_tail.results, run_tail.attempts
+    totals = tables.run_totals(results, metrics.elapsed_s(attempts), "first to last attempt") if run_tail.run else []
+    planned = count_planned_attempts(run_tail.run, results) if run_tail.run else 0
+    return render_part(
+        "run_head.html.j2",
+        links,
+        row=summarize_run(run_tail),
+        run=run_tail.run,
+        problems=run_tail.problems,
+        totals=totals,
+        attempt_count=len(attempts),
+        planned=planned,
+        bank=run_index.bank_key(run_tail),
+        incidents=run_tail.count_incidents(),
+    )
+
+
+def has_unread_runs(run_index: RunIndex) -> bool:
     """Whether some runs of the list were not read yet."""
-    return bool(shelf.unread())
+    return bool(run_index.unread_keys())
 
 
-def run_state(shelf: Shelf, query: Query) -> object:
-    """Changes when the view of a run may."""
-    return shelf.get(query.get("run", "")).version
+def run_version(run_index: RunIndex, query: Query) -> object:
+    """A value that changes when the page of a run may change."""
+    return run_index.get(query.get("run", "")).version
 
 
-def runs_state(shelf: Shelf, query: Query) -> object:
-    """Changes when the list may; reads the runs that it knows already."""
-    for key in shelf.rows:
-        shelf.row(key)
-    return tuple((key, shelf.seen.get(key)) for key in shelf.runs)
+def runs_version(run_index: RunIndex, query: Query) -> object:
+    """A value that changes when the list may change; refreshes the runs that were read before."""
+    for key in run_index.rows:
+        run_index.summary_row(key)
+    return tuple((key, run_index.row_stamps.get(key)) for key in run_index.runs)

@@ -1,4 +1,4 @@
-"""The application: views as pages and as streams of what changes in them. One thread reads runs, another banks."""
+"""The web application: serves pages and streams their changes. One thread reads runs, another reads banks."""
 
 from __future__ import annotations
 
@@ -23,253 +23,270 @@ from starlette.routing import Route
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.reports import metrics
-from evokernel.web import graph, memory, runs, task
-from evokernel.web.auth import Guard
-from evokernel.web.render import HERE, Links, Page, Query, part, whole
-from evokernel.web.run_index import Shelf
+from evokernel.web import glossary, graph, memory, runs, task
+from evokernel.web.auth import AccessGuard
+from evokernel.web.render import PACKAGE_FOLDER, Links, Page, Query, render_page, render_part
+from evokernel.web.run_index import RunIndex
 
 log = logging.getLogger(__name__)
-POLL_S, LOOK_S, BEAT_S = 0.5, 2.0, 15.0
-PATIENCE_S = 0.7
-"""After this a page that says what it waits for is better than none."""
+POLL_S, RESCAN_S, HEARTBEAT_S = 0.5, 2.0, 15.0
+PAGE_WAIT_S = 0.7
+"""After this time a page that is not ready is replaced by a waiting page."""
 WAITING = "waiting"
-MOST_MADE = 16
-MOST_LATE, LATE_S = 16, 20.0
-"""Pages that are made while somebody waits, and for how long they are kept."""
-Asked = tuple[str, tuple[tuple[str, str], ...]]
+MAX_CACHED_PAGES = 16
+MAX_PENDING_PAGES, PENDING_PAGE_TTL_S = 16, 20.0
+"""Slow pages that render in the background, and how long a finished one waits for its browser."""
+PageKey = tuple[str, tuple[tuple[str, str], ...]]
 ASSETS = {"web.css": "text/css", "theme.js": "text/javascript", "web.js": "text/javascript"}
-LONGEST_ADDRESS = 8192
-AWAY_S = 5.0
-"""After this who looks at a bank whose server is away asks again."""
+MAX_QUERY_LENGTH = 8192
+RETRY_S = 5.0
+"""A browser reloads after this time when the database server of a bank is down."""
 T = TypeVar("T")
 
 
 class View(NamedTuple):
-    """What stands at an address, and something that changes when it may have changed."""
+    """A page of the dashboard and its version function."""
 
-    page: Callable[[Shelf, Query, Links], Page]
-    state: Callable[[Shelf, Query], object]
+    make_page: Callable[[RunIndex, Query, Links], Page]
+    read_version: Callable[[RunIndex, Query], object]
 
 
 class BankView(NamedTuple):
-    """The same, of memory banks."""
+    """A page that reads memory banks, and its version function."""
 
-    page: Callable[[memory.Banks, Query, Links], Page]
-    state: Callable[[memory.Banks, Query], object]
+    make_page: Callable[[memory.OpenBanks, Query, Links], Page]
+    read_version: Callable[[memory.OpenBanks, Query], object]
 
 
 VIEWS: dict[str, View | BankView] = {
-    "runs": View(runs.runs, runs.runs_state),
-    "run": View(runs.run, runs.run_state),
-    "task": View(task.task, task.task_state),
-    "graph": View(graph.graph, runs.run_state),
-    "memory": BankView(memory.memory, memory.memory_state),
-    "item": BankView(memory.item, memory.item_state),
+    "runs": View(runs.runs_page, runs.runs_version),
+    "run": View(runs.run_page, runs.run_version),
+    "task": View(task.task_page, task.task_version),
+    "graph": View(graph.curriculum_page, runs.run_version),
+    "memory": BankView(memory.memory_page, memory.memory_version),
+    "glossary": View(glossary.glossary_page, glossary.glossary_version),
+    "item": BankView(memory.item_page, memory.item_version),
 }
 
 
-def asked(request: Request) -> dict[str, str]:
-    """The state in an address; what is given several times is joined by commas."""
-    found: dict[str, str] = {}
+def parse_query(request: Request) -> dict[str, str]:
+    """The parameters of a URL; repeated parameters are joined with commas."""
+    parameters: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if value:
-            found[name] = f"{found[name]},{value}" if name in found else value
-    return found
+            parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
+    return parameters
 
 
-def asked_for(view: str, query: Query) -> Asked:
-    """A view in a state, as a key."""
+def page_key(view: str, query: Query) -> PageKey:
+    """A page with its parameters, as a dictionary key."""
     return view, tuple(sorted(query.items()))
 
 
-def mark(page: Page) -> str:
-    """Tells two states of a page apart."""
+def page_digest(page: Page) -> str:
+    """A hash of the content of a page, to detect changes."""
     return sha256("\0".join([*page.parts.values(), *page.cells.values()]).encode(errors="replace")).hexdigest()[:16]
 
 
-class Site:
-    """The shelf, the thread that reads it, and what answers requests."""
+class Dashboard:
+    """The run index, the threads that read it, and the request handlers."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf, self.links, self.banks = shelf, Links(), memory.Banks(shelf)
+    def __init__(self, run_index: RunIndex) -> None:
+        self.run_index, self.links, self.banks = run_index, Links(), memory.OpenBanks(run_index)
         self.ending = asyncio.Event()
-        self.made: dict[Asked, tuple[object, Page]] = {}
-        self.late: dict[Asked, asyncio.Future[str]] = {}
+        self.page_cache: dict[PageKey, tuple[object, Page]] = {}
+        self.pending_pages: dict[PageKey, asyncio.Future[str]] = {}
         self._runs, self._banks = ThreadPoolExecutor(1, "runs"), ThreadPoolExecutor(1, "banks")
 
-    async def read(self, work: Callable[[], T], view: str = "runs") -> T:
-        """Does something on the thread that reads what a view shows."""
+    async def run_on_reader_thread(self, work: Callable[[], T], view: str = "runs") -> T:
+        """Run a function on the thread that reads the data of a page."""
         thread = self._banks if isinstance(VIEWS[view], BankView) else self._runs
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(self.watch())
+        """Look for new runs while the server runs; close everything at the end."""
+        scan = asyncio.create_task(self.find_new_runs())
         yield
-        watching.cancel()
+        scan.cancel()
         with suppress(asyncio.CancelledError):
-            await watching
+            await scan
         self._banks.submit(self.banks.close)
         for thread in (self._runs, self._banks):
             thread.shutdown(wait=False)
 
-    async def watch(self) -> None:
-        """Finds new runs, and reads those nobody asked for yet, one at a time, so that requests can come between."""
+    async def find_new_runs(self) -> None:
+        """Find new runs and read them one at a time, so that requests are served in between."""
         while True:
-            for key in await self.read(self.shelf.unread):
-                await self.read(lambda key=key: self.shelf.row(key) if key in self.shelf.runs else None)  # type: ignore[misc]
-            await asyncio.sleep(LOOK_S)
-            await self.read(self.shelf.look)
+            for key in await self.run_on_reader_thread(self.run_index.unread_keys):
+                await self.run_on_reader_thread(lambda key=key: self.run_index.summary_row(key) if key in self.run_index.runs else None)  # type: ignore[misc]
+            await asyncio.sleep(RESCAN_S)
+            await self.run_on_reader_thread(self.run_index.rescan)
 
-    async def ends_within(self, seconds: float) -> bool:
-        """Waits; says whether the server is to end."""
+    async def is_ending_within(self, seconds: float) -> bool:
+        """Wait, and return whether the server is shutting down."""
         try:
             await asyncio.wait_for(self.ending.wait(), seconds)
         except TimeoutError:
             return False
         return True
 
-    def page(self, view: str, query: Query) -> Page:
-        """A view as it is now; made once for all who look at the same."""
-        key, state, found = asked_for(view, query), self.state(view, query), VIEWS[view]
-        if key not in self.made or self.made[key][0] != state:
-            page = found.page(self.banks, query, self.links) if isinstance(found, BankView) else found.page(self.shelf, query, self.links)
-            while len(self.made) >= MOST_MADE:
-                self.made.pop(next(iter(self.made)), None)
-            self.made[key] = (state, page)
-        return self.made[key][1]
+    def make_page(self, view: str, query: Query) -> Page:
+        """The current version of a page, computed once for all browsers that show it."""
+        key, version, handler = page_key(view, query), self.read_version(view, query), VIEWS[view]
+        if key not in self.page_cache or self.page_cache[key][0] != version:
+            page = (
+                handler.make_page(self.banks, query, self.links)
+                if isinstance(handler, BankView)
+                else handler.make_page(self.run_index, query, self.links)
+            )
+            while len(self.page_cache) >= MAX_CACHED_PAGES:
+                self.page_cache.pop(next(iter(self.page_cache)), None)
+            self.page_cache[key] = (version, page)
+        return self.page_cache[key][1]
 
-    def state(self, view: str, query: Query) -> object:
-        found = VIEWS[view]
-        return found.state(self.banks, query) if isinstance(found, BankView) else found.state(self.shelf, query)
+    def read_version(self, view: str, query: Query) -> object:
+        """The version of a page's data."""
+        handler = VIEWS[view]
+        return handler.read_version(self.banks, query) if isinstance(handler, BankView) else handler.read_version(self.run_index, query)
 
-    def html(self, view: str, query: Query) -> str:
-        """A view as a whole page."""
-        page = self.page(view, query)
-        return whole(page, self.links, mark=mark(page), **self.around(view, query))
+    def render_html(self, view: str, query: Query) -> str:
+        """A complete page as HTML."""
+        page = self.make_page(view, query)
+        return render_page(page, self.links, mark=page_digest(page), **self.extra_values(view, query))
 
-    def around(self, view: str, query: Query) -> dict[str, object]:
-        """What a page holds besides the parts that change."""
+    def extra_values(self, view: str, query: Query) -> dict[str, object]:
+        """Values of a page that its live parts do not include."""
         if view == "memory":
-            return memory.around(self.banks, query)
+            return memory.form_options(self.banks, query)
         if view == "graph":
-            return {"operators": sorted(tried.task.id for tried in self.shelf.get(query["run"]).found if tried.solved)}
+            return {"operators": sorted(result.task.id for result in self.run_index.get(query["run"]).results if result.is_solved)}
         if view == "run":
-            return {"categories": sorted({metrics.category(tried.task) for tried in self.shelf.get(query["run"]).found})}
+            return {"categories": sorted({metrics.task_category(result.task) for result in self.run_index.get(query["run"]).results})}
         return {}
 
-    async def show(self, request: Request) -> Response:
-        """A page."""
+    async def serve_page(self, request: Request) -> Response:
+        """Handle a request for a page."""
         view = request.url.path.strip("/") or "runs"
-        query = asked(request)
-        if len(request.url.query) > LONGEST_ADDRESS:
-            return PlainTextResponse("this address is too long", 414)
-        key = asked_for(view, query)
-        reading = self.late.pop(key, None) or asyncio.ensure_future(self.read(lambda: self.html(view, query), view))
-        done, _ = await asyncio.wait({reading}, timeout=PATIENCE_S)
-        if not done:
-            self.keep_for_later(key, reading)
-            waiting = Page("Reading", view, {**query}, {"wait": part("wait.html.j2", self.links)}, layout="plain.html.j2")
-            return HTMLResponse(whole(waiting, self.links, mark=WAITING))
+        query = parse_query(request)
+        if len(request.url.query) > MAX_QUERY_LENGTH:
+            return PlainTextResponse("The URL is too long.", 414)
+        key = page_key(view, query)
+        rendering = self.pending_pages.pop(key, None) or asyncio.ensure_future(
+            self.run_on_reader_thread(lambda: self.render_html(view, query), view)
+        )
+        finished, _ = await asyncio.wait({rendering}, timeout=PAGE_WAIT_S)
+        if not finished:
+            self.keep_pending_page(key, rendering)
+            waiting_page = Page("Reading", view, {**query}, {"wait": render_part("wait.html.j2", self.links)}, layout="plain.html.j2")
+            return HTMLResponse(render_page(waiting_page, self.links, mark=WAITING))
         try:
-            return HTMLResponse(reading.result())
+            return HTMLResponse(rendering.result())
         except (UserError, InfraError) as error:
-            found = isinstance(error, InfraError)  # a server with a bank is away, and may come back
-            title, code, more = ("Away", 503, {"refresh": f"{AWAY_S:g}"}) if found else ("Not found", 404, {})
-            says = part("trouble.html.j2", self.links, title=title if found else "Not here", says=str(error))
-            trouble = Page(title, view, {}, {"trouble": says}, layout="plain.html.j2", live=False)
-            return HTMLResponse(whole(trouble, self.links, mark=""), code, more)
+            is_temporary = isinstance(error, InfraError)  # the database server of a bank is down, and may come back
+            title, status, headers = ("Unavailable", 503, {"refresh": f"{RETRY_S:g}"}) if is_temporary else ("Not found", 404, {})
+            message = render_part("error.html.j2", self.links, title=title, message=str(error))
+            error_page = Page(title, view, {}, {"error": message}, layout="plain.html.j2", is_live=False)
+            return HTMLResponse(render_page(error_page, self.links, mark=""), status, headers)
 
-    def keep_for_later(self, key: Asked, reading: asyncio.Future[str]) -> None:
-        """A page that takes long is made once: who waits for it is told when it is there, and then gets that one."""
-        self.late[key] = reading
-        while len(self.late) > MOST_LATE:
-            self.late.pop(next(iter(self.late))).cancel()
+    def keep_pending_page(self, key: PageKey, rendering: asyncio.Future[str]) -> None:
+        """Keep a slow page while it renders: the browser shows a waiting page and then loads the finished one."""
+        self.pending_pages[key] = rendering
+        while len(self.pending_pages) > MAX_PENDING_PAGES:
+            self.pending_pages.pop(next(iter(self.pending_pages))).cancel()
 
-        def fade(made: asyncio.Future[str]) -> None:
-            if not made.cancelled():
-                made.exception()  # told to who asks again
-            asyncio.get_running_loop().call_later(LATE_S, lambda: self.late.pop(key, None) if self.late.get(key) is made else None)
+        def expire_page(page: asyncio.Future[str]) -> None:
+            if not page.cancelled():
+                page.exception()  # the browser gets it when it asks again
+            asyncio.get_running_loop().call_later(
+                PENDING_PAGE_TTL_S, lambda: self.pending_pages.pop(key, None) if self.pending_pages.get(key) is page else None
+            )
 
-        reading.add_done_callback(fade)
+        rendering.add_done_callback(expire_page)
 
-    async def live(self, request: Request) -> Response:
-        """What changes in a view, as server-sent events."""
-        query = asked(request)
+    async def serve_changes(self, request: Request) -> Response:
+        """Handle a request for the changes of a page, as server-sent events."""
+        query = parse_query(request)
         view = query.pop("view", "")
-        seen = request.headers.get("last-event-id") or query.pop("mark", "")
+        last_digest = request.headers.get("last-event-id") or query.pop("mark", "")
         if view not in VIEWS:
-            return PlainTextResponse("no such view", 404)
+            return PlainTextResponse("No such page.", 404)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self.changes(view, query, seen), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self.stream_changes(view, query, last_digest), media_type="text/event-stream", headers=headers)
 
-    async def changes(self, view: str, query: Query, seen: str) -> AsyncIterator[str]:
-        """An event for every change; a beat when there is none, so that a dead connection is noticed."""
+    async def stream_changes(self, view: str, query: Query, last_digest: str) -> AsyncIterator[str]:
+        """Yield an event for every change, and a heartbeat when there is none, so that dead connections are noticed."""
         yield "retry: 1000\n\n"
-        if seen == WAITING:
-            late = self.late.get(asked_for(view, query))
-            while late and not late.done():
-                if await self.ends_within(0.1):
+        if last_digest == WAITING:
+            pending = self.pending_pages.get(page_key(view, query))
+            while pending and not pending.done():
+                if await self.is_ending_within(0.1):
                     return
             yield "event: reload\ndata: \n\n"
             return
-        before: Page | None = None
-        state: object = None
-        quiet = 0.0
+        previous: Page | None = None
+        version: object = None
+        silent_s = 0.0
         while True:
-            begun = time.monotonic()
+            started_at = time.monotonic()
             try:
-                now = await self.read(lambda: self.state(view, query), view)
-                if now != state or before is None:
-                    page = await self.read(lambda: self.page(view, query), view)
-                    sent = page.changes(before) if before else {} if mark(page) == seen else {n: str(p) for n, p in page.parts.items()}
-                    before, state = page, now
-                    if sent:
-                        quiet = 0.0
-                        yield f"id: {mark(page)}\nevent: parts\ndata: {json.dumps(sent)}\n\n"
+                new_version = await self.run_on_reader_thread(lambda: self.read_version(view, query), view)
+                if new_version != version or previous is None:
+                    page = await self.run_on_reader_thread(lambda: self.make_page(view, query), view)
+                    changes = (
+                        page.changed_parts(previous)
+                        if previous
+                        else {}
+                        if page_digest(page) == last_digest
+                        else {n: str(p) for n, p in page.parts.items()}
+                    )
+                    previous, version = page, new_version
+                    if changes:
+                        silent_s = 0.0
+                        yield f"id: {page_digest(page)}\nevent: parts\ndata: {json.dumps(changes)}\n\n"
             except (UserError, InfraError) as error:
-                log.info("no longer live: %s", error)
+                log.info("event stream ended: %s", error)
                 yield "event: reload\ndata: \n\n"
                 return
-            pause = max(POLL_S, min(1.0, time.monotonic() - begun))  # at most half of a core for who only looks
-            if await self.ends_within(pause):
+            pause = max(POLL_S, min(1.0, time.monotonic() - started_at))  # an open page costs at most half a core
+            if await self.is_ending_within(pause):
                 return
-            quiet += pause
-            if quiet >= BEAT_S:
-                quiet = 0.0
-                yield ": still here\n\n"
+            silent_s += pause
+            if silent_s >= HEARTBEAT_S:
+                silent_s = 0.0
+                yield ": heartbeat\n\n"
 
-    def application(self, host: str, port: int, token: str = "") -> Guard:
-        """Everything, behind its guard."""
-        pages = [Route("/" if view == "runs" else f"/{view}", self.show) for view in VIEWS]
-        routes = [*pages, Route("/live", self.live), Route("/static/{name}", asset)]
-        return Guard(Starlette(routes=routes, lifespan=self.lifespan), host, port, token)
+    def build_application(self, host: str, port: int, token: str = "") -> AccessGuard:
+        """The complete application behind its access guard."""
+        pages = [Route("/" if view == "runs" else f"/{view}", self.serve_page) for view in VIEWS]
+        routes = [*pages, Route("/live", self.serve_changes), Route("/static/{name}", serve_asset)]
+        return AccessGuard(Starlette(routes=routes, lifespan=self.lifespan), host, port, token)
 
 
-async def asset(request: Request) -> Response:
-    """One of the files that come with the package."""
+async def serve_asset(request: Request) -> Response:
+    """Serve one of the static files of the package."""
     name = request.path_params["name"]
     if name not in ASSETS:
-        return PlainTextResponse("no such file", 404)
-    text = (HERE / "static" / name).read_text()
+        return PlainTextResponse("No such file.", 404)
+    text = (PACKAGE_FOLDER / "static" / name).read_text()
     return Response(text, media_type=ASSETS[name], headers={"cache-control": "no-cache"})
 
 
-def run(site: Site, host: str, token: str, listening: socket.socket) -> None:
-    """Serves until it is told to end, and then lets nobody wait who only looks."""
+def run_server(dashboard: Dashboard, host: str, token: str, listener: socket.socket) -> None:
+    """Serve until the process is asked to stop; open event streams end at once."""
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            site.ending.set()
+            dashboard.ending.set()
             super().handle_exit(sig, frame)
 
-    app = site.application(host, listening.getsockname()[1], token)
+    app = dashboard.build_application(host, listener.getsockname()[1], token)
     settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "lifespan": "on"}
-    Server(uvicorn.Config(app, timeout_graceful_shutdown=3, **settings)).run(sockets=[listening])
+    Server(uvicorn.Config(app, timeout_graceful_shutdown=3, **settings)).run(sockets=[listener])
 
 
-def folder_or_trouble(folder: Path) -> Path:
-    """A folder that can be served."""
+def require_folder(folder: Path) -> Path:
+    """The folder, or a UserError if it does not exist."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder: name a run folder, or one that holds run folders")
+        raise UserError(f"{folder} is not a folder. Name a run folder, or a folder that contains run folders.")
     return folder

@@ -1,4 +1,4 @@
-"""A run in one row of the list, and as a line of the chart that compares runs."""
+"""Summary of a run: its row in the list, and its curves for the comparison chart."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics, round_stats
-from evokernel.reports.metrics import Tried
-from evokernel.web.run_tail import Followed
+from evokernel.reports.metrics import TaskResult
+from evokernel.web.run_tail import RunTail
 
-MEASURES = {"correct": "tasks correct, %", "compiled": "tasks compiled, %", "reward": "mean reward", "spent": "spent"}
-"""What runs can be compared by."""
+MEASURES = {"correct": "tasks correct, %", "compiled": "tasks compiled, %", "reward": "mean reward", "spent": "cost"}
+"""Measures that runs can be compared by."""
 Points = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Row:
-    """What the list knows about a run after its attempts were let go."""
+class RunRow:
+    """The summary of a run, which stays in memory after its attempts are released."""
 
     key: str
     id: str = ""
@@ -27,85 +27,86 @@ class Row:
     suite: str = ""
     tasks: int = 0
     attempts: int = 0
-    planned: int = 0
-    compiled: float | None = None
-    correct: float | None = None
-    geomean: float | None = None
-    best: tuple[str, float] | None = None
-    """The task with the largest speed-up, and that."""
+    planned_attempts: int = 0
+    compiled_share: float | None = None
+    correct_share: float | None = None
+    geomean_speedup: float | None = None
+    best_task: tuple[str, float] | None = None
+    """The task with the largest speed-up, and that speed-up."""
     baseline: str = ""
     clock: str = ""
     cost: str = ""
     seconds: float | None = None
-    at: float | None = None
-    """When the last attempt was finished."""
-    is_over: bool = False
-    notes: tuple[str, ...] = ()
-    paths: dict[str, Points] = field(default_factory=dict)
-    """By measure: value after so many attempts per task."""
-    spent_in: str = ""
+    last_attempt_at: float | None = None
+    """When the last attempt finished, in seconds since the epoch."""
+    is_finished: bool = False
+    problems: tuple[str, ...] = ()
+    curves: dict[str, Points] = field(default_factory=dict)
+    """For each measure, its value after N attempts per task."""
+    cost_unit: str = ""
 
     @property
     def state(self) -> str:
+        """`damaged`, `finished` or `unfinished`."""
         if not self.id:
             return "damaged"
-        return "finished" if self.is_over else "unfinished"
+        return "finished" if self.is_finished else "unfinished"
 
 
-def summarise(followed: Followed) -> Row:
-    """A run as the list shows it."""
-    return followed.once("row", lambda: row_of(followed))
+def summarize_run(run_tail: RunTail) -> RunRow:
+    """The summary of a run, cached until the run changes."""
+    return run_tail.compute_once("row", lambda: build_row(run_tail))
 
 
-def row_of(followed: Followed) -> Row:
-    """Worked out anew."""
-    run = followed.run
+def build_row(run_tail: RunTail) -> RunRow:
+    """Compute the summary of a run."""
+    run = run_tail.run
     if run is None:
-        return Row(followed.key, notes=tuple(followed.notes))
-    found, attempts = followed.found, followed.attempts
-    usage, config = metrics.usage(attempts), run.config
-    fastest = max(((tried.task.id, tried.speedup) for tried in found if tried.speedup), key=lambda pair: pair[1], default=None)
-    count = len(found)
-    return Row(
-        followed.key,
+        return RunRow(run_tail.key, problems=tuple(run_tail.problems))
+    results, attempts = run_tail.results, run_tail.attempts
+    usage, config = metrics.total_usage(attempts), run.config
+    fastest_task = max(((result.task.id, result.speedup) for result in results if result.speedup), key=lambda pair: pair[1], default=None)
+    count = len(results)
+    return RunRow(
+        run_tail.key,
         id=config.id,
-        backend=formatting.backend(config.plugin_name("backend"), run.facts),
+        backend=formatting.format_backend(config.plugin_name("backend"), run.environment),
         generator=config.plugin_name("generator"),
         model=usage.model or str(config.generator.get("model") or ""),
         policy=config.plugin_name("policy"),
         suite=config.tasks,
         tasks=count,
         attempts=len(attempts),
-        planned=planned(run, found),
-        compiled=metrics.compiled(found) / count if count else None,
-        correct=metrics.feasible(found) / count if count else None,
-        geomean=metrics.geomean(metrics.speedups(found)),
-        best=fastest,
-        baseline=formatting.baseline_label(metrics.baselines(found)) if metrics.baselines(found) else "",
-        clock=formatting.clock_label(metrics.clocks(attempts)),
-        cost=formatting.cost(usage),
-        seconds=metrics.span_s(attempts),
-        at=max((attempt.finished_at for attempt in attempts), default=0.0) or None,
-        is_over=bool(found) and not any(config.remaining_attempts(tried.attempts) for tried in found),
-        notes=tuple(followed.notes),
-        paths=paths(found),
-        spent_in=counted.label if (counted := round_stats.spending(attempts)) else "",
+        planned_attempts=count_planned_attempts(run, results),
+        compiled_share=metrics.count_compiled(results) / count if count else None,
+        correct_share=metrics.count_correct(results) / count if count else None,
+        geomean_speedup=metrics.geometric_mean(metrics.list_speedups(results)),
+        best_task=fastest_task,
+        baseline=formatting.baseline_label(metrics.baseline_names(results)) if metrics.baseline_names(results) else "",
+        clock=formatting.clock_label(metrics.clock_names(attempts)),
+        cost=formatting.format_cost(usage),
+        seconds=metrics.elapsed_s(attempts),
+        last_attempt_at=max((attempt.finished_at for attempt in attempts), default=0.0) or None,
+        is_finished=bool(results) and not any(config.remaining_attempts(result.attempts) for result in results),
+        problems=tuple(run_tail.problems),
+        curves=metric_curves(results),
+        cost_unit=unit.label if (unit := round_stats.choose_cost_unit(attempts)) else "",
     )
 
 
-def planned(run: Run, found: list[Tried]) -> int:
-    """How many attempts there will be, as far as can be said now."""
-    return sum(len(tried.attempts) + run.config.remaining_attempts(tried.attempts) for tried in found)
+def count_planned_attempts(run: Run, results: list[TaskResult]) -> int:
+    """Expected number of attempts when the run is finished."""
+    return sum(len(result.attempts) + run.config.remaining_attempts(result.attempts) for result in results)
 
 
-def paths(found: list[Tried]) -> dict[str, Points]:
-    """A run's way by every measure; one that nothing is known of is empty."""
-    count, curve = len(found), metrics.curve(found)
-    by_round = round_stats.by_round(found)
-    counted = round_stats.spending(attempt for tried in found for attempt in tried.attempts)
+def metric_curves(results: list[TaskResult]) -> dict[str, Points]:
+    """The curve of a run for every measure; empty if there is no data."""
+    count, curve = len(results), metrics.cumulative_counts(results)
+    by_round = round_stats.attempts_by_round(results)
+    unit = round_stats.choose_cost_unit(attempt for result in results for attempt in result.attempts)
     return {
-        "correct": [(number, 100 * right / count) for number, _, right in curve],
-        "compiled": [(number, 100 * built / count) for number, built, _ in curve],
-        "reward": [(n, sum(a.reward for a in made) / len(made)) for n, made in enumerate(by_round, start=1) if made],
-        "spent": list(enumerate(round_stats.spent(found, counted), start=1)) if counted else [],
+        "correct": [(number, 100 * correct / count) for number, _, correct in curve],
+        "compiled": [(number, 100 * compiled / count) for number, compiled, _ in curve],
+        "reward": [(n, sum(a.reward for a in attempts) / len(attempts)) for n, attempts in enumerate(by_round, start=1) if attempts],
+        "spent": list(enumerate(round_stats.cumulative_costs(results, unit), start=1)) if unit else [],
     }

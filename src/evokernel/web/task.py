@@ -1,4 +1,4 @@
-"""The view Task: how its attempts descend from each other, and one of them in full."""
+"""The page Task: the lineage of its attempts, and one attempt in full."""
 
 from __future__ import annotations
 
@@ -10,172 +10,206 @@ from markupsafe import Markup
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
 from evokernel.reports import formatting, metrics, tables
-from evokernel.reports.metrics import Tried
-from evokernel.reports.page import headline, verdict
+from evokernel.reports.metrics import TaskResult
+from evokernel.reports.page import outcome_line, result_headline
 from evokernel.web import diff, lineage, roofline, svg
 from evokernel.web.charts import Chart
-from evokernel.web.render import Links, Page, Query, part
-from evokernel.web.run_index import Shelf
-from evokernel.web.run_tail import Followed, inside
-from evokernel.web.runs import number
+from evokernel.web.render import Links, Page, Query, render_part
+from evokernel.web.run_index import RunIndex
+from evokernel.web.run_tail import RunTail, resolve_inside
+from evokernel.web.runs import parse_page_number
 
-ROWS = 60
-MOST_TEXT = 200_000
-"""Characters of one prompt, reply or file that a page holds."""
+ROWS_PER_PAGE = 60
+MAX_TEXT_CHARS = 200_000
+"""Characters of one prompt, reply or file that a page shows."""
 
 
-class Text(NamedTuple):
-    """Something that was asked or answered."""
+class TextBlock(NamedTuple):
+    """A prompt, a reply or a file."""
 
     name: str
     text: str
-    cut: int
-    """Characters that were left out."""
+    omitted_chars: int
+    """Number of characters left out."""
 
 
-def find(shelf: Shelf, query: Query) -> tuple[Followed, Tried]:
-    """A task of a run, or a line that says there is none."""
-    followed = shelf.get(query.get("run", ""))
-    tried = followed.tried(query.get("task", ""))
-    if tried is None:
-        raise UserError(f"run '{followed.key}' has no task '{query.get('task', '')}'")
-    return followed, tried
+def find_task(run_index: RunIndex, query: Query) -> tuple[RunTail, TaskResult]:
+    """A task of a run; raises UserError if there is none."""
+    run_tail = run_index.get(query.get("run", ""))
+    result = run_tail.task_result(query.get("task", ""))
+    if result is None:
+        raise UserError(f"run '{run_tail.key}' has no task '{query.get('task', '')}'.")
+    return run_tail, result
 
 
-def place(tried: Tried, text: str) -> int | None:
-    """The attempt that an address names, by number or by id."""
+def parse_attempt_number(result: TaskResult, text: str) -> int | None:
+    """The attempt that a URL names by number or id."""
     last = text.rpartition("/")[2]
-    chosen = int(last) if last.isdecimal() and len(last) < 7 else -1
-    return chosen if 0 <= chosen < len(tried.attempts) else None
+    number = int(last) if last.isdecimal() and len(last) < 7 else -1
+    return number if 0 <= number < len(result.attempts) else None
 
 
-def default(tried: Tried) -> int | None:
-    """The best attempt, else the last."""
-    for count, attempt in enumerate(tried.attempts):
-        if attempt is tried.best:
+def requested_attempt(result: TaskResult, query: Query, name: str, form_name: str) -> int | None:
+    """The attempt that the URL asks for: by its id number, or by the number of the form, which counts from 1."""
+    if query.get(form_name, "").isdecimal():
+        return parse_attempt_number(result, str(int(query[form_name][:7]) - 1))
+    return parse_attempt_number(result, query.get(name, ""))
+
+
+def default_attempt(result: TaskResult) -> int | None:
+    """The number of the best attempt, or of the last one if none is correct."""
+    for count, attempt in enumerate(result.attempts):
+        if attempt is result.best:
             return count
-    return len(tried.attempts) - 1 if tried.attempts else None
+    return len(result.attempts) - 1 if result.attempts else None
 
 
-def task(shelf: Shelf, query: Query, links: Links) -> Page:
-    """A task, and one of its attempts held against another."""
-    followed, tried = find(shelf, query)
-    asked = place(tried, query.get("attempt", ""))
-    chosen = asked if asked is not None else default(tried)
-    starts = lineage.parents(tried.attempts)
-    asked_other = place(tried, query.get("with", ""))
-    other = asked_other if asked_other is not None else starts[chosen] if chosen is not None else None
-    page = number(query, "page", 0)
-    state = {"run": followed.key, "task": tried.task.id, "attempt": text(asked), "with": text(asked_other), "page": text(page or None)}
+def task_page(run_index: RunIndex, query: Query, links: Links) -> Page:
+    """A task, one of its attempts, and the diff of that attempt with another."""
+    run_tail, result = find_task(run_index, query)
+    requested = requested_attempt(result, query, "attempt", "number")
+    selected = requested if requested is not None else default_attempt(result)
+    parents = lineage.parent_numbers(result.attempts)
+    requested_other = requested_attempt(result, query, "with", "with_number")
+    other = requested_other if requested_other is not None else parents[selected] if selected is not None else None
+    page = parse_page_number(query, "page", 0)
+    state = {
+        "run": run_tail.key,
+        "task": result.task.id,
+        "attempt": text_or_empty(requested),
+        "with": text_or_empty(requested_other),
+        "page": text_or_empty(page or None),
+    }
 
-    def address(count: int) -> str:
-        return links.to("task", run=followed.key, task=tried.task.id, attempt=count)
+    def url_of(number: int) -> str:
+        return links.url_for("task", run=run_tail.key, task=result.task.id, attempt=number)
 
     parts = {
-        "head": head(followed, tried, links),
-        "path": part("chart.html.j2", links, charts=[one for one in [latencies(tried, chosen)] if one]),
-        "tree": part("tree.html.j2", links, tree=lineage.drawn(tried, chosen, address), made=len(tried.attempts), most=lineage.MOST_NODES),
-        "table": table(tried, starts, chosen, page, state, links),
-        "attempt": detail(shelf, followed, tried, chosen, starts, links) if chosen is not None else Markup(""),
-        "diff": difference(tried, chosen, other, links) if chosen is not None else Markup(""),
+        "head": render_task_head(run_tail, result, links),
+        "path": render_part("chart.html.j2", links, charts=[one for one in [latency_chart(result, selected)] if one]),
+        "tree": render_part(
+            "tree.html.j2",
+            links,
+            tree=lineage.draw_tree(result, selected, url_of),
+            attempt_count=len(result.attempts),
+            max_nodes=lineage.MAX_NODES,
+        ),
+        "table": render_attempt_table(result, parents, selected, page, state, links),
+        "attempt": render_attempt(run_index, run_tail, result, selected, parents, links) if selected is not None else Markup(""),
+        "diff": render_diff(result, selected, other, links) if selected is not None else Markup(""),
     }
-    return Page(tried.task.id, "task", state, parts, layout="task.html.j2")
+    return Page(result.task.id, "task", state, parts, layout="task.html.j2")
 
 
-def head(followed: Followed, tried: Tried, links: Links) -> Markup:
-    """The task in a few words."""
-    fallen = [(one.id, tables.why(tried.finals[one.id].outcome)) for one in tried.fallen]
-    told = {"says": headline(tried), "category": metrics.category(tried.task), "notes": formatting.tags(tried.task.tags)}
-    return part("task_head.html.j2", links, followed=followed, tried=tried, fallen=fallen, **told)
+def render_task_head(run_tail: RunTail, result: TaskResult, links: Links) -> Markup:
+    """The head of the page: result, category, work and reference."""
+    failed_reevaluations = [
+        (formatting.format_attempt(one.id), tables.failure_reason(result.reevaluations[one.id].outcome))
+        for one in result.failed_reevaluations
+    ]
+    values = {
+        "headline": result_headline(result),
+        "category": metrics.task_category(result.task),
+        "notes": formatting.explain_tags(result.task.tags),
+    }
+    return render_part("task_head.html.j2", links, key=run_tail.key, result=result, failed_reevaluations=failed_reevaluations, **values)
 
 
-def text(value: object) -> str:
+def text_or_empty(value: object) -> str:
+    """The value as text; an empty string for None."""
     return "" if value is None else str(value)
 
 
-def task_state(shelf: Shelf, query: Query) -> object:
-    """Changes when the attempts of the task do."""
-    followed, tried = find(shelf, query)
-    return len(tried.attempts), tuple(tried.finals), [one.outcome.feasible for one in tried.attempts], followed.run is None
+def task_version(run_index: RunIndex, query: Query) -> object:
+    """A value that changes when the attempts of the task change."""
+    run_tail, result = find_task(run_index, query)
+    return len(result.attempts), tuple(result.reevaluations), [one.outcome.feasible for one in result.attempts], run_tail.run is None
 
 
-def latencies(tried: Tried, chosen: int | None) -> Chart | None:
-    """Every attempt's latency, the best so far, the baseline and the floor."""
-    made = [(n, attempt.outcome.latency_us) for n, attempt in enumerate(tried.attempts) if tried.is_correct(attempt)]
-    timed = [(float(n), us) for n, us in made if us]
-    if not timed:
+def latency_chart(result: TaskResult, selected: int | None) -> Chart | None:
+    """Latency of every correct attempt, the best so far, the baseline and the floor; attempts count from 1."""
+    latencies = [(n, attempt.outcome.latency_us) for n, attempt in enumerate(result.attempts, start=1) if result.is_correct(attempt)]
+    points = [(float(n), us) for n, us in latencies if us]
+    if not points:
         return None
-    best = [(float(n), us) for n, us in enumerate(tried.trajectory()) if us]
-    last = float(max(len(tried.attempts) - 1, 1))
-    lines = [svg.Line("best so far", best, 0, steps=True)]
-    if tried.baseline_us:
-        lines.append(svg.Line(tables.heading([tried]), [(0.0, tried.baseline_us), (last, tried.baseline_us)], 1))
-    if tried.floor_us:
-        lines.append(svg.Line("floor", [(0.0, tried.floor_us), (last, tried.floor_us)], 2))
-    marks = [(float(n), us, "c4" if n == chosen else "c3") for n, us in timed]
-    marks = marks if len(marks) <= 400 else [marks[n] for n in svg.spread_out(len(marks), 400)]
-    drawn = svg.lines("Latency of every correct attempt", lines, "attempt", "µs, logarithmic", log=True, dots=marks)
-    if drawn is None:
+    best = [(float(n), us) for n, us in enumerate(result.best_latencies(), start=1) if us]
+    last = float(max(len(result.attempts), 2))
+    series = [svg.Series("best so far", best, 0, is_stepped=True)]
+    if result.baseline_us:
+        series.append(svg.Series(tables.baseline_heading([result]), [(1.0, result.baseline_us), (last, result.baseline_us)], 1))
+    if result.floor_us:
+        series.append(svg.Series("floor", [(1.0, result.floor_us), (last, result.floor_us)], 2))
+    marks = [(float(n), us, "c4" if selected is not None and n == selected + 1 else "c3") for n, us in points]
+    marks = marks if len(marks) <= 400 else [marks[n] for n in svg.spaced_indices(len(marks), 400)]
+    chart = svg.draw_line_chart("Latency of every correct attempt", series, "attempt", "µs, logarithmic", log=True, dots=marks)
+    if chart is None:
         return None
-    names = svg.legend([*((line.class_, line.name) for line in lines), ("fill f3", "correct attempts"), ("fill f4", "the chosen one")])
-    return Chart("Latency", f"Times: {formatting.clock_label(metrics.clocks(tried.attempts))}.", drawn, names)
+    names = svg.draw_legend(
+        [*((line.css_class, line.name) for line in series), ("fill f3", "correct attempts"), ("fill f4", "selected attempt")]
+    )
+    return Chart("Latency", f"Times: {formatting.clock_label(metrics.clock_names(result.attempts))}.", chart, names)
 
 
-def table(tried: Tried, starts: Sequence[int | None], chosen: int | None, page: int, state: dict[str, str], links: Links) -> Markup:
-    """The attempts, the newest first, a page at a time."""
-    pages = -(-len(tried.attempts) // ROWS)
+def render_attempt_table(
+    result: TaskResult, parents: Sequence[int | None], selected: int | None, page: int, state: dict[str, str], links: Links
+) -> Markup:
+    """The attempts, newest first, one page at a time."""
+    pages = -(-len(result.attempts) // ROWS_PER_PAGE)
     page = min(page or 1, max(1, pages))
-    numbers = range(len(tried.attempts) - 1, -1, -1)[(page - 1) * ROWS : page * ROWS]
-    below = lineage.children_of(starts)
-    rows = [(n, tried.attempts[n], verdict(tried.attempts[n]), starts[n], len(below.get(n, ()))) for n in numbers]
-    return part("attempts.html.j2", links, rows=rows, chosen=chosen, state=state, page=page, pages=pages, tried=tried)
+    numbers = range(len(result.attempts) - 1, -1, -1)[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
+    children = lineage.children_by_parent(parents)
+    rows = [(n, result.attempts[n], outcome_line(result.attempts[n]), parents[n], len(children.get(n, ()))) for n in numbers]
+    return render_part("attempts.html.j2", links, rows=rows, selected=selected, state=state, page=page, pages=pages, result=result)
 
 
-def detail(shelf: Shelf, followed: Followed, tried: Tried, chosen: int, starts: Sequence[int | None], links: Links) -> Markup:
-    """One attempt: gates, profile, what was shown, asked, answered and written."""
-    attempt = tried.attempts[chosen]
-    bank = shelf.bank_of(followed)
-    shown = [(ref, links.to("item", bank=bank, id=ref.id) if bank else "") for ref in attempt.shown_items]
-    again = tried.finals.get(attempt.id)
-    files = [Text(name, *cut(body)) for name, body in sorted(attempt.candidate.files.items())]
-    return part(
+def render_attempt(
+    run_index: RunIndex, run_tail: RunTail, result: TaskResult, selected: int, parents: Sequence[int | None], links: Links
+) -> Markup:
+    """One attempt: gates, profile, context, prompt, reply and kernel."""
+    attempt = result.attempts[selected]
+    bank = run_index.bank_key(run_tail)
+    shown_items = [(ref, links.url_for("item", bank=bank, id=ref.id) if bank else "") for ref in attempt.shown_items]
+    reevaluation = result.reevaluations.get(attempt.id)
+    files = [TextBlock(name, *truncate(body)) for name, body in sorted(attempt.candidate.files.items())]
+    return render_part(
         "attempt.html.j2",
         links,
-        key=followed.key,
-        tried=tried,
-        number=chosen,
+        key=run_tail.key,
+        result=result,
+        number=selected,
         attempt=attempt,
-        verdict=verdict(attempt),
-        start=starts[chosen],
-        below=lineage.children_of(starts).get(chosen, []),
-        shown=shown,
-        again=again,
-        is_best=attempt is tried.best,
-        texts=texts(followed, attempt),
+        outcome_text=outcome_line(attempt),
+        parent=parents[selected],
+        children=lineage.children_by_parent(parents).get(selected, []),
+        shown_items=shown_items,
+        reevaluation=reevaluation,
+        is_best=attempt is result.best,
+        texts=read_texts(run_tail, attempt),
         files=files,
-        roof=roofline.roofline(tried.task, tried, attempt.outcome),
-        stand=roofline.standing(tried, attempt.outcome),
+        roofline_image=roofline.draw_roofline(result.task, result, attempt.outcome),
+        time_bars=roofline.draw_time_bars(result, attempt.outcome),
         interval=attempt.outcome.speedup_interval("incumbent"),
     )
 
 
-def difference(tried: Tried, chosen: int, other: int | None, links: Links) -> Markup:
-    """The chosen kernel against another; None: it was drafted from nothing."""
-    old = tried.attempts[other].candidate.files if other is not None else {}
-    found = diff.compared(old, tried.attempts[chosen].candidate.files) if other is not None else []
-    return part("diff.html.j2", links, found=found, number=chosen, other=other)
+def render_diff(result: TaskResult, selected: int, other: int | None, links: Links) -> Markup:
+    """The diff of the selected kernel with another one; without another, a note."""
+    old = result.attempts[other].candidate.files if other is not None else {}
+    diffs = diff.diff_files(old, result.attempts[selected].candidate.files) if other is not None else []
+    return render_part("diff.html.j2", links, diffs=diffs, number=selected, other=other)
 
 
-def cut(body: str) -> tuple[str, int]:
-    return body[:MOST_TEXT], max(0, len(body) - MOST_TEXT)
+def truncate(body: str) -> tuple[str, int]:
+    """The first `MAX_TEXT_CHARS` characters, and the number of characters left out."""
+    return body[:MAX_TEXT_CHARS], max(0, len(body) - MAX_TEXT_CHARS)
 
 
-def texts(followed: Followed, attempt: Attempt) -> list[Text]:
-    """Prompts and replies as they were kept, in the order of their names."""
-    folder = inside(followed.folder / "artifacts", attempt.id)
+def read_texts(run_tail: RunTail, attempt: Attempt) -> list[TextBlock]:
+    """Stored prompts and replies of an attempt, ordered by name."""
+    folder = resolve_inside(run_tail.folder / "artifacts", attempt.id)
     try:
         names = sorted(path.name for path in folder.iterdir() if path.suffix == ".md") if folder and folder.is_dir() else []
     except OSError:
         names = []
     order = sorted(names, key=lambda name: (name.partition(".")[0], not name.endswith(".prompt.md")))
-    return [Text(name, *cut(body)) for name in order if (body := followed.text(attempt.id, name)) is not None]
+    return [TextBlock(name, *truncate(body)) for name in order if (body := run_tail.read_artifact(attempt.id, name)) is not None]

@@ -1,4 +1,4 @@
-"""What the cases of the ascendc cards must compute, by the name in their heading: from the inputs, the outputs' first elements."""
+"""Expected results of the examples in the ascendc cards, by the name in their heading: the first elements of the outputs."""
 
 from __future__ import annotations
 

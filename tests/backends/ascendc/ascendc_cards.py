@@ -1,4 +1,4 @@
-"""What each card of the ascendc backend claims, as code: cases in `cards/*.cpp`, wrapped into operators and run on the twin."""
+"""Runs the claims of the ascendc cards on the simulator: cases in `cards/*.cpp`, wrapped into operators."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
-from evokernel.memory.seed_cards import seeds
+from evokernel.memory.seed_cards import load_seed_cards
 
 FOLDER = Path(__file__).parent / "cards"
-CARDS = {item.id.removeprefix("ascendc/"): item for item in seeds("ascendc")}
+CARDS = {item.id.removeprefix("ascendc/"): item for item in load_seed_cards("ascendc")}
 FRAGMENTS = {
     name: found[0] for name, item in CARDS.items() if (found := re.findall(r"^```cpp\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE))
 }
@@ -224,7 +224,7 @@ def child(workdir: Path) -> None:
             kernel.bind(Arguments(tuple(arrays[0]), tuple(scalars), tuple(arrays[1])))()
         except CandidateError as error:
             _, code, _, text = error.detail.split("\t")
-        cycles = 0.0 if code else json.loads(kernel.twin.twin_report())["cycles"]
+        cycles = 0.0 if code else json.loads(kernel.simulator.simulator_report())["cycles"]
         found.append(Ran(code, text, outputs, cycles))
     (workdir / "ran.pickle").write_bytes(pickle.dumps(found))
 

@@ -1,4 +1,4 @@
-"""Small kernels with one thing wrong each, from `mutants/`: many of them in one library, because compiling takes longest.
+"""Small kernels with one error each, from `mutants/`, many of them in one library because compilation takes longest.
 
 Run as a program it is the process that calls them: the library's folder, a level and the calls on stdin, what became of each on stdout.
 """
@@ -41,11 +41,11 @@ class Mutant:
     at: str | None = None
     """The line that is named, or "" for none; where nothing is said, the first that was changed."""
     then: str = ""
-    """What ends a run in which the broken rule is only noted."""
+    """The violation that ends a run in which this rule is only noted."""
     blocks: int = BLOCKS
     inputs: tuple[str, ...] = ("x", "y")
     function: str = ""
-    """Of a bind: what is called, where that is not the function in it."""
+    """Name of the called function of a binding, if it is not the function in it."""
 
     def text(self) -> str:
         """The base with the change."""
@@ -71,7 +71,7 @@ class Result:
     addresses: str
     text: str
     notes: tuple[str, ...]
-    """Codes of the rules that were noted; remarks are none."""
+    """Codes of noted violations, without remarks."""
     remarks: tuple[str, ...] = ()
 
 
@@ -175,21 +175,21 @@ def build(files: dict[str, str], workdir: Path, bind: str = "") -> None:
     project = Project(
         op="KernelCustom",
         entry="kernel_custom",
-        parameters=parameters,
+        parameter_count=parameters,
         files=files,
-        kernel=KERNEL,
-        hosts=(HOST,),
-        header="tiling.h",
-        tiling="optiling::KernelCustomTilingData",
+        kernel_file=KERNEL,
+        host_files=(HOST,),
+        tiling_header="tiling.h",
+        tiling_struct="optiling::KernelCustomTilingData",
         dtypes={"X": "float", "Y": "float", "OUT": "float"},
-        bind=bind,
+        bind_source=bind,
     )
     with quick_builds():
         compile_project(project, workdir)
 
 
 def called(workdir: Path, level: str, calls: Sequence[dict[str, Any]]) -> list[Result]:
-    """What becomes of these calls, in a process of their own."""
+    """Run these calls in a separate process; returns their results."""
     order = json.dumps({"workdir": str(workdir), "level": level, "calls": calls})
     done = subprocess.run([sys.executable, __file__], input=order, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, f"{done.stdout[-500:]}\n{done.stderr[-2000:]}"
@@ -200,16 +200,16 @@ def serve() -> None:
     """The process that calls them."""
     import numpy as np
 
-    from evokernel.backends.ascendc.chips import chip
-    from evokernel.backends.ascendc.loader import AscendcKernel, open_twin
+    from evokernel.backends.ascendc.chips import find_chip
+    from evokernel.backends.ascendc.loader import AscendcKernel, preload_simulator
     from evokernel.core.errors import CandidateError
     from evokernel.core.protocols import Arguments, Array
 
     order = json.loads(sys.stdin.read())
     workdir = Path(order["workdir"])
-    open_twin(workdir / "libtwin.so")
+    preload_simulator(workdir / "libsimulator.so")
     (workdir / "plan.json").write_text("{}")
-    kernel = AscendcKernel(workdir, "libtwin.so", "operator.so", order["level"], chip("910B2").as_lines(), 15)
+    kernel = AscendcKernel(workdir, "libsimulator.so", "operator.so", order["level"], find_chip("910B2").runtime_config_text(), 15)
     for call in order["calls"]:
         shapes = call.get("shapes", {})
         arrays = [Array(name, "float32", np.full(shapes.get(name, SHAPE), 2.5, np.float32)) for name in call["inputs"]]
@@ -221,7 +221,7 @@ def serve() -> None:
             kernel.bind(Arguments(tuple(arrays), scalars, (out,)))()
         except CandidateError as error:
             said = error.detail.split("\t")[1:]
-        noted = [] if said[0] else [note[0] for note in json.loads(kernel.twin.twin_report())["notes"]]
+        noted = [] if said[0] else [note[0] for note in json.loads(kernel.simulator.simulator_report())["notes"]]
         sys.stdout.write(json.dumps([*said, [code for code in noted if code[0] == "E"], [code for code in noted if code[0] == "W"]]) + "\n")
         sys.stdout.flush()
 

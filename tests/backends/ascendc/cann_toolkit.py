@@ -1,4 +1,4 @@
-"""A fake CANN toolkit for tests: a folder that ASCEND_HOME_PATH names, a copy of `fake_cann`, its tools before all others on PATH."""
+"""A fake CANN toolkit for tests: a copy of `fake_cann` that ASCEND_HOME_PATH names, with its tools first in PATH."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evokernel.backends.ascendc.build import build as build_twin
+from evokernel.backends.ascendc.build import build as build_simulator
 from evokernel.backends.ascendc.cann import detect
-from evokernel.backends.ascendc.project import read
+from evokernel.backends.ascendc.project import parse_project
 from evokernel.core import paths
 from evokernel.core.protocols import Arguments, Array
 from evokernel.core.records import ScalarArgument, Signature, Tensor
@@ -39,11 +39,11 @@ ADDING = Signature(
     scalars=(ScalarArgument(name="alpha", kind="float", value=0.5),),
     outputs=(Tensor(name="out", **VECTOR),),
 )
-"""Of the operator in cann_add.asc."""
+"""Signature of the operator in cann_add.asc."""
 
 
 class Toolkit:
-    """A home of its own, and how its tools are to behave."""
+    """A fake toolkit in its own folder, with the modes of its tools."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.home = home
@@ -55,22 +55,22 @@ class Toolkit:
     def modes(self, **modes: str) -> None:
         (self.home / "modes.json").write_text(json.dumps({name.replace("_", "-"): mode for name, mode in modes.items()}))
 
-    def with_a_card(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The runtime's libraries, compiled; and the twin, which does the card's work, compiled before anything is jailed."""
+    def add_npu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Compile the runtime's libraries, and the simulator, which does the work of the NPU, before any tool runs in the sandbox."""
         (self.home / "lib64").mkdir()
         for source, name in (("acl.cpp", "libascendcl.so"), ("tensors.cpp", "libnnopbase.so")):
             command = ["g++", "-std=c++17", "-shared", "-fPIC", str(FAKE / "native" / source), "-o", str(self.home / "lib64" / name)]
             subprocess.run(command, check=True)
-        build_twin(read({"kernel.asc": (FAKE.parent / "cann_add.asc").read_text()}, ADDING), self.home / "warm")
+        build_simulator(parse_project({"kernel.asc": (FAKE.parent / "cann_add.asc").read_text()}, ADDING), self.home / "warm")
         (self.home / "cache.txt").write_text(str(paths.cache_folder()))
-        monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(self.home / "lib64"), *seen_by_the_build()]))
+        monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join([str(self.home / "lib64"), *build_readable_paths()]))
 
-    def found(self) -> detect.Found:
-        return detect.look(os.environ, ())
+    def detect(self) -> detect.Installation:
+        return detect.inspect_environment(os.environ, ())
 
 
-def seen_by_the_build() -> list[str]:
-    """Folders that the twin is compiled into, for a variable whose folders the jail shows: each may lead elsewhere."""
+def build_readable_paths() -> list[str]:
+    """Folders of the compiled simulator, for a path variable whose folders the sandbox makes readable."""
     return [str(place) for place in (paths.cache_folder(), paths.cache_folder() / "ascendc", paths.cache_folder() / "headers")]
 
 

@@ -1,4 +1,4 @@
-"""Calls operators and bound functions of a built library, in a process of its own: calls as JSON on stdin, what came of each on stdout."""
+"""Calls operators and bound functions of a built library in a separate process: calls as JSON on stdin, results on stdout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evokernel.backends.ascendc.loader import Argument, listed, number, open_twin, tensor
+from evokernel.backends.ascendc.loader import Argument, argument_array, preload_simulator, scalar_argument, tensor_argument
 from evokernel.core.protocols import Array
 
 POISON = -12345.0
@@ -28,38 +28,38 @@ def argument(given: Any, kept: list[np.ndarray]) -> Argument:
                 made.dims[place] = size
             return made
         kept.append(np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape))
-        return tensor(Array("x", dtype, kept[-1]))
-    return number(type(given).__name__, given)
+        return tensor_argument(Array("x", dtype, kept[-1]))
+    return scalar_argument(type(given).__name__, given)
 
 
 def output(shape: list[int], dtype: str, kept: list[np.ndarray]) -> Argument:
     kept.append(np.full(shape, POISON, dtype))
-    return tensor(Array("y", dtype, kept[-1]))
+    return tensor_argument(Array("y", dtype, kept[-1]))
 
 
-def called(twin: ctypes.CDLL, call: dict[str, Any]) -> dict[str, Any]:
+def run_call(simulator: ctypes.CDLL, call: dict[str, Any]) -> dict[str, Any]:
     kept: list[np.ndarray] = []
-    given = listed([argument(one, kept) for one in call["given"]])
-    outputs = listed([output(*one, kept) for one in call["outputs"]])
+    given = argument_array([argument(one, kept) for one in call["given"]])
+    outputs = argument_array([output(*one, kept) for one in call["outputs"]])
     sizes = len(call["given"]), len(call["outputs"])
     if "function" in call:
-        failed = twin.twin_call(call["function"].encode(), given, sizes[0], outputs, sizes[1])
+        failed = simulator.simulator_call(call["function"].encode(), given, sizes[0], outputs, sizes[1])
     else:
-        attributes = listed([argument(one, kept) for one in call["attributes"]])
-        failed = twin.twin_run(call["op"].encode(), given, sizes[0], attributes, len(call["attributes"]), outputs, sizes[1])
-    code, _, text = (twin.twin_error().decode() + "\t\t").split("\t")[:3] if failed else ("", "", "")
+        attributes = argument_array([argument(one, kept) for one in call["attributes"]])
+        failed = simulator.simulator_run(call["op"].encode(), given, sizes[0], attributes, len(call["attributes"]), outputs, sizes[1])
+    code, _, text = (simulator.simulator_error().decode() + "\t\t").split("\t")[:3] if failed else ("", "", "")
     results = [array.astype(float).ravel().tolist() for array in kept[len(kept) - sizes[1] :]]
-    return {"code": code, "text": text, "results": results, "report": json.loads(twin.twin_report() or b"[]")}
+    return {"code": code, "text": text, "results": results, "report": json.loads(simulator.simulator_report() or b"[]")}
 
 
 def main() -> None:
     folder, level = Path(sys.argv[1]), int(sys.argv[2])
-    open_twin(folder / "libtwin.so")
-    twin = ctypes.CDLL(str(folder / "libtwin.so"), mode=ctypes.RTLD_GLOBAL)
-    twin.twin_error.restype = twin.twin_report.restype = ctypes.c_char_p
-    twin.twin_level(level)
+    preload_simulator(folder / "libsimulator.so")
+    simulator = ctypes.CDLL(str(folder / "libsimulator.so"), mode=ctypes.RTLD_GLOBAL)
+    simulator.simulator_error.restype = simulator.simulator_report.restype = ctypes.c_char_p
+    simulator.simulator_level(level)
     ctypes.CDLL(str(folder / "operator.so"))
-    json.dump([called(twin, call) for call in json.load(sys.stdin)], sys.stdout)
+    json.dump([run_call(simulator, call) for call in json.load(sys.stdin)], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Kernels of tests/backends/ascendc/library_api on the twin: compiled once per run, called with arrays."""
+"""Compiles the kernels of tests/backends/ascendc/library_api once per run and calls them with arrays."""
 
 from __future__ import annotations
 
@@ -12,28 +12,36 @@ from pathlib import Path
 
 import numpy as np
 
-from evokernel.backends.ascendc.build import TWIN, runtime_library
-from evokernel.backends.native.toolchain import find
+from evokernel.backends.ascendc.build import SIMULATOR_FOLDER, ensure_runtime_library
+from evokernel.backends.native.toolchain import find_compiler
 
 HERE = Path(__file__).parent / "library_api"
 MIX, CUBE, MEETS = 1, 2, 4
-OPTIONS = ("-std=c++17", "-fPIC", "-w", "-O0", "-DTWIN_KERNEL_TU", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}")
+OPTIONS = (
+    "-std=c++17",
+    "-fPIC",
+    "-w",
+    "-O0",
+    "-DSIMULATOR_KERNEL_TU",
+    f"-I{SIMULATOR_FOLDER / 'include'}",
+    f"-I{SIMULATOR_FOLDER / 'runtime'}",
+)
 
 
 class Broken(Exception):
-    """The twin stopped a kernel."""
+    """The simulator stopped a kernel."""
 
-    def __init__(self, told: str) -> None:
-        self.code, _, self.message = told.split("\t", 2)
+    def __init__(self, error: str) -> None:
+        self.code, _, self.message = error.split("\t", 2)
         super().__init__(f"{self.code}: {self.message}")
 
 
 @lru_cache
 def library() -> ctypes.CDLL:
-    """All kernels of the folder, linked to the twin."""
-    compiler = find("")
+    """All kernels of the folder, linked to the simulator."""
+    compiler = find_compiler("")
     assert compiler, "no C++ compiler"
-    runtime = runtime_library(compiler)
+    runtime = ensure_runtime_library(compiler)
     folder = Path(tempfile.mkdtemp(prefix="library_api"))
 
     def one(source: Path) -> str:

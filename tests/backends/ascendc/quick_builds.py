@@ -1,4 +1,4 @@
-"""Kernels compiled without optimisation, in half the time: what breaks a rule does not depend on it."""
+"""Compiles kernels without optimisation in half the time; rule violations do not depend on it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +10,6 @@ def quick_builds() -> Iterator[None]:
     """While this lasts, in this process."""
     from evokernel.backends.ascendc import build
 
-    plain = tuple(option for option in build.KERNEL if option not in build.OPTIMISED)
-    with patch.object(build, "KERNEL", (*plain, "-O0")):
+    plain = tuple(option for option in build.KERNEL_FLAGS if option not in build.OPTIMIZE_FLAGS)
+    with patch.object(build, "KERNEL_FLAGS", (*plain, "-O0")):
         yield

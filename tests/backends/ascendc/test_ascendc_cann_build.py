@@ -1,4 +1,4 @@
-"""From a project to an installed operator, with tools that fail in every way they can."""
+"""Builds and installs an operator project, also with tools that fail."""
 
 import json
 import os
@@ -11,9 +11,9 @@ import pytest
 from cann_toolkit import DESCRIPTION, Toolkit
 
 from evokernel.backends.ascendc.cann import generate, package, quick_compile, tools
-from evokernel.backends.ascendc.cann.call import BUILT
-from evokernel.backends.ascendc.cann.detect import CARD, TOOLCHAIN, Found
-from evokernel.backends.ascendc.cann.pipeline import Cann
+from evokernel.backends.ascendc.cann.call import BUILD_RECORD
+from evokernel.backends.ascendc.cann.detect import NPU, TOOLCHAIN, Installation
+from evokernel.backends.ascendc.cann.pipeline import CannPipeline
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 FILES = {"tiling.h": "// tiling", "op_host.cpp": '#include "tiling.h"', "op_kernel.cpp": "// kernel", "op_kernel/more.h": "// more"}
@@ -23,14 +23,14 @@ def project(**changes):
     fields = {
         "op": "KernelCustom",
         "entry": "kernel_custom",
-        "parameters": 5,
+        "parameter_count": 5,
         "files": FILES,
-        "kernel": "op_kernel.cpp",
-        "hosts": ("op_host.cpp",),
-        "header": "tiling.h",
-        "tiling": "optiling::KernelCustomTilingData",
+        "kernel_file": "op_kernel.cpp",
+        "host_files": ("op_host.cpp",),
+        "tiling_header": "tiling.h",
+        "tiling_struct": "optiling::KernelCustomTilingData",
         "dtypes": {"X": "float"},
-        "bind": "",
+        "bind_source": "",
     }
     return SimpleNamespace(**fields | changes)
 
@@ -49,8 +49,8 @@ def workdir(tmp_path):
     return folder
 
 
-def cann(toolkit, level=CARD, timeout_s=60.0):
-    return Cann(toolkit.found()._replace(level=level), "Ascend910B2", 0, timeout_s)
+def cann(toolkit, level=NPU, timeout_s=60.0):
+    return CannPipeline(toolkit.detect()._replace(level=level), "Ascend910B2", 0, timeout_s)
 
 
 def build(toolkit, workdir, made=None, **options):
@@ -61,11 +61,11 @@ def called(workdir, tool):
     return json.loads((workdir / f"{tool}.called.json").read_text())
 
 
-def test_built_and_installed(toolkit, workdir, monkeypatch):
+def test_project_is_built_and_installed(toolkit, workdir, monkeypatch):
     monkeypatch.setenv("ASCEND_CUSTOM_OPP_PATH", "/stale/vendors/customize")
     monkeypatch.setenv("SECRET_TOKEN", "mine")
     build(toolkit, workdir)
-    built = json.loads((workdir / BUILT).read_text())
+    built = json.loads((workdir / BUILD_RECORD).read_text())
     assert built["op"] == "KernelCustom"
     assert os.path.isfile(built["library"])
     assert built["library"].startswith(str(workdir / "opp" / "vendors" / "evokernel_"))
@@ -80,7 +80,7 @@ def test_built_and_installed(toolkit, workdir, monkeypatch):
     assert "-f" not in arguments
 
 
-def test_the_tree(toolkit, workdir):
+def test_generated_project_has_candidate_files(toolkit, workdir):
     build(toolkit, workdir)
     tree = workdir / "KernelCustom"
     assert (tree / "op_host" / "kernel_custom.cpp").read_text() == FILES["op_host.cpp"]
@@ -91,20 +91,20 @@ def test_the_tree(toolkit, workdir):
     assert (tree / "op_host" / "CMakeLists.txt").exists()
     variables = json.loads((tree / "CMakePresets.json").read_text())["configurePresets"][0]["cacheVariables"]
     assert variables["ASCEND_CANN_PACKAGE_PATH"]["value"] == str(toolkit.home)
-    assert variables["vendor_name"]["value"] == generate.vendor(project())
+    assert variables["vendor_name"]["value"] == generate.unique_vendor_name(project())
     assert variables["ASCEND_COMPUTE_UNIT"]["value"] == "ascend910b"
 
 
-def test_packages_have_names_of_their_own():
+def test_vendor_names_are_unique_per_candidate():
     other = project(files=FILES | {"op_kernel.cpp": "// another kernel"})
-    assert generate.vendor(project()) != generate.vendor(other)
-    assert generate.vendor(project()) == generate.vendor(project())
+    assert generate.unique_vendor_name(project()) != generate.unique_vendor_name(other)
+    assert generate.unique_vendor_name(project()) == generate.unique_vendor_name(project())
 
 
-def test_several_host_files_and_folders():
+def test_layout_of_several_host_files_and_folders():
     files = {"op_host/a_tiling.cpp": "a", "op_host/b_def.cpp": "b", "op_kernel/k.cpp": "k", "op_kernel/k.h": "h"}
-    made = project(files=files, kernel="op_kernel/k.cpp", hosts=("op_host/a_tiling.cpp", "op_host/b_def.cpp"))
-    assert generate.places(made) == {
+    made = project(files=files, kernel_file="op_kernel/k.cpp", host_files=("op_host/a_tiling.cpp", "op_host/b_def.cpp"))
+    assert generate.file_layout(made) == {
         "op_host/kernel_custom.cpp": "op_host/a_tiling.cpp",
         "op_host/b_def.cpp": "op_host/b_def.cpp",
         "op_kernel/kernel_custom.cpp": "op_kernel/k.cpp",
@@ -112,9 +112,9 @@ def test_several_host_files_and_folders():
     }
 
 
-def test_a_folder_that_exists(toolkit, workdir):
+def test_existing_project_folder_is_refused(toolkit, workdir):
     (workdir / "KernelCustom").mkdir()
-    with pytest.raises(InfraError, match="a folder of its own"):
+    with pytest.raises(InfraError, match="needs a separate folder"):
         build(toolkit, workdir)
 
 
@@ -122,25 +122,25 @@ def test_a_folder_that_exists(toolkit, workdir):
     ("modes", "error", "words"),
     [
         ({"msopgen": "fail:op-name"}, CandidateError, "PascalCase"),
-        ({"msopgen": "silent"}, CandidateError, "without a word"),
+        ({"msopgen": "silent"}, CandidateError, "without a message"),
         ({"msopgen": "killed"}, InfraError, "killed"),
         ({"msopgen": "nothing"}, InfraError, "no build.sh"),
         ({"msopgen": "no-presets"}, InfraError, "CMakePresets.json"),
         ({"build": "fail:kernel-undeclared"}, CandidateError, "op_kernel.cpp:31:14"),
         ({"build": "fail:no-tbe"}, UserError, "set_env.sh"),
-        ({"build": "silent"}, CandidateError, "without a word"),
-        ({"build": "killed"}, CandidateError, "killed from outside"),
+        ({"build": "silent"}, CandidateError, "without a message"),
+        ({"build": "killed"}, CandidateError, "another process killed"),
         ({"build": "quiet-failure"}, CandidateError, "op_kernel.cpp:3:1: error: use of undeclared"),
-        ({"build": "no-run"}, InfraError, "no .run at all"),
+        ({"build": "no-run"}, InfraError, "no .run file"),
         ({"build": "other-run"}, InfraError, "customize.run"),
         ({"build": "installer-fails"}, InfraError, "unpacked"),
         ({"build": "installer-empty"}, InfraError, "no libcust_opapi.so"),
         ({"bisheng": "fail:kernel-host-call"}, CandidateError, "op_kernel.cpp:9:12"),
-        ({"bisheng": "killed"}, CandidateError, "killed from outside"),
+        ({"bisheng": "killed"}, CandidateError, "another process killed"),
     ],
     ids=lambda value: "-".join(f"{k}-{v}" for k, v in value.items()) if isinstance(value, dict) else "",
 )
-def test_a_tool_that_fails(modes, error, words, toolkit, workdir):
+def test_failing_tool_raises_matching_error(modes, error, words, toolkit, workdir):
     toolkit.modes(**{"bisheng": "stub", "build": "stub"} | modes)
     with pytest.raises(error) as caught:
         build(toolkit, workdir)
@@ -156,7 +156,7 @@ def is_alive(pid):
         return False
 
 
-def test_a_build_that_hangs_takes_its_children_along(toolkit, workdir):
+def test_timeout_kills_build_with_its_children(toolkit, workdir):
     toolkit.modes(bisheng="stub", build="hang")
     began = time.monotonic()
     with pytest.raises(CandidateError) as caught:
@@ -183,11 +183,11 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("on_card", [False, True], ids=["building", "measured"])
-def test_nobody_leaves_the_group(on_card, workdir):
-    """A grandchild that begins a session of its own goes with the rest."""
+@pytest.mark.parametrize("uses_npu", [False, True], ids=["building", "measured"])
+def test_detached_grandchild_is_killed(uses_npu, workdir):
+    """A grandchild in a new session is killed with the others."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(workdir)}
-    done = tools.run([sys.executable, "-c", DETACHED], workdir, environment, 2.0, on_card=on_card)
+    done = tools.run_tool([sys.executable, "-c", DETACHED], workdir, environment, 2.0, uses_npu=uses_npu)
     assert done.timed_out
     detached = int((workdir / "detached.pid").read_text())
     deadline = time.monotonic() + 5
@@ -206,74 +206,74 @@ def test_nobody_leaves_the_group(on_card, workdir):
         ("cat /etc/shadow", 1),
     ],
 )
-def test_what_a_build_may_do(script, code, workdir):
+def test_build_sandbox_allows_required_operations(script, code, workdir):
     environment = {"PATH": os.environ["PATH"], "HOME": str(workdir)}
-    done = tools.run(["/bin/bash", "-c", script], workdir, environment, 20.0)
+    done = tools.run_tool(["/bin/bash", "-c", script], workdir, environment, 20.0)
     assert done.code == code, done.text
 
 
-def test_an_interpreter_behind_a_script(workdir, tmp_path):
-    """As version managers put it on the path: the script and what it reads are out of the jail's reach."""
+def test_real_interpreter_behind_a_script_is_found(workdir, tmp_path):
+    """Version managers put a script on PATH; the sandbox cannot read the script and its files."""
     (tmp_path / "manager").write_text(f'exec {sys.executable} "$@"')
     shim = tmp_path / "shims" / "python3"
     shim.parent.mkdir()
     shim.write_text(f"#!/bin/sh\n. {tmp_path}/manager\n")
     shim.chmod(0o755)
     environment = {"PATH": f"{shim.parent}:/usr/bin:/bin", "HOME": str(workdir)}
-    done = tools.run(["/bin/sh", "-c", "python3 -c 'import json; print(7)'"], workdir, environment, 20.0)
+    done = tools.run_tool(["/bin/sh", "-c", "python3 -c 'import json; print(7)'"], workdir, environment, 20.0)
     assert (done.code, done.text) == (0, "7\n")
 
 
-def test_a_generator_that_hangs(toolkit, workdir, monkeypatch):
-    monkeypatch.setattr(generate, "GENERATE_S", 1.0)
+def test_hanging_msopgen_times_out(toolkit, workdir, monkeypatch):
+    monkeypatch.setattr(generate, "GENERATE_TIMEOUT_S", 1.0)
     toolkit.modes(bisheng="stub", msopgen="hang")
     with pytest.raises(InfraError, match="msopgen did not finish"):
         build(toolkit, workdir)
 
 
-def test_a_tool_that_is_gone(toolkit, workdir):
-    found = toolkit.found()
-    gone = found._replace(level=CARD, tools=found.tools | {"msopgen": str(workdir / "msopgen")})
-    with pytest.raises(InfraError, match="cannot start"):
-        Cann(gone, "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
+def test_missing_tool_raises_infra_error(toolkit, workdir):
+    found = toolkit.detect()
+    gone = found._replace(level=NPU, tools=found.tools | {"msopgen": str(workdir / "msopgen")})
+    with pytest.raises(InfraError, match=r"(?i)cannot start"):
+        CannPipeline(gone, "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
 
 
-def test_a_binding_of_its_own(toolkit, workdir):
-    with pytest.raises(UserError, match="toolchain=twin"):
-        build(toolkit, workdir, project(bind="PYBIND11_MODULE"))
+def test_project_with_binding_is_refused_on_the_npu(toolkit, workdir):
+    with pytest.raises(UserError, match="toolchain=simulator"):
+        build(toolkit, workdir, project(bind_source="PYBIND11_MODULE"))
 
 
-def test_no_toolkit_at_all():
+def test_pipeline_without_toolkit_is_refused():
     with pytest.raises(UserError, match="install it"):
-        Cann(Found("none", None, {}, {}, "install it"), "Ascend910B2")
+        CannPipeline(Installation("none", None, {}, {}, "install it"), "Ascend910B2")
 
 
-@pytest.mark.parametrize(("level", "packaged"), [(TOOLCHAIN, False), (CARD, True)])
-def test_without_a_card_the_kernel_is_only_compiled(level, packaged, toolkit, workdir):
+@pytest.mark.parametrize(("level", "packaged"), [(TOOLCHAIN, False), (NPU, True)])
+def test_without_an_npu_the_kernel_is_only_compiled(level, packaged, toolkit, workdir):
     build(toolkit, workdir, level=level)
-    assert (workdir / BUILT).exists() == packaged
-    words = called(workdir / quick_compile.FOLDER, "bisheng")["arguments"]
+    assert (workdir / BUILD_RECORD).exists() == packaged
+    words = called(workdir / quick_compile.BUILD_FOLDER, "bisheng")["arguments"]
     assert {"--npu-arch=dav-2201", "-xasc", "-std=c++17"} <= set(words)
 
 
 @pytest.mark.parametrize("bisheng", ["old", None])
 def test_an_older_toolkit_builds_the_package(bisheng, toolkit, workdir):
     toolkit.modes(bisheng="old", build="stub")
-    found = toolkit.found()._replace(level=TOOLCHAIN)
+    found = toolkit.detect()._replace(level=TOOLCHAIN)
     tools = found.tools if bisheng else found.tools | {"bisheng": None}
-    Cann(found._replace(tools=tools), "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
-    assert (workdir / BUILT).exists()
+    CannPipeline(found._replace(tools=tools), "Ascend910B2").build(project(), json.dumps([DESCRIPTION]), workdir)
+    assert (workdir / BUILD_RECORD).exists()
 
 
 def test_a_build_cannot_write_elsewhere(toolkit, workdir, tmp_path):
     (tmp_path / "outside").mkdir()
-    done = tools.run(["/bin/bash", "-c", f"echo x > {tmp_path}/outside/file"], workdir, {"PATH": os.environ["PATH"]}, 20)
+    done = tools.run_tool(["/bin/bash", "-c", f"echo x > {tmp_path}/outside/file"], workdir, {"PATH": os.environ["PATH"]}, 20)
     from evokernel.sandbox import layers
 
-    assert (done.code != 0) == ("landlock" in layers.holding())
+    assert (done.code != 0) == ("landlock" in layers.get_active_layers())
 
 
-def test_the_installer_wants_no_answers(toolkit, workdir):
+def test_installer_runs_without_input(toolkit, workdir):
     """The installer is only ever called with its own folder, so nothing goes into the toolkit."""
     build(toolkit, workdir)
     installer = next((workdir / "KernelCustom" / "build_out").glob(package.INSTALLER))

@@ -1,4 +1,4 @@
-"""Tables of the profiler are read by column name, whichever version wrote them."""
+"""Profiler tables of all versions are read by column name."""
 
 import sys
 
@@ -27,8 +27,8 @@ def written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("operator", ["KernelCustom", "kernel_custom"])
 @pytest.mark.parametrize("mode", ["", "na", "extra", "order", "newer", "two-ops", "summary", "details"])
-def test_every_version(mode, operator, written):
-    found = profiler.read(written(mode), operator)
+def test_tables_of_every_version_are_read(mode, operator, written):
+    found = profiler.read_profile(written(mode), operator)
     assert found.duration_us == (12.0, 10.0, 30.0)
     assert found.us == 12.0
     assert found.block_dim == 8
@@ -46,31 +46,31 @@ def test_every_version(mode, operator, written):
     assert found.figures.get("aiv_mte2_active_bw(GB/s)") == (41.5 if mode == "newer" else None)
 
 
-def test_no_table(tmp_path):
+def test_missing_table_is_an_infra_error(tmp_path):
     with pytest.raises(InfraError, match="no table"):
-        profiler.read(tmp_path, "KernelCustom")
+        profiler.read_profile(tmp_path, "KernelCustom")
 
 
-def test_other_tables_only(tmp_path):
+def test_unknown_tables_are_an_infra_error(tmp_path):
     (tmp_path / "Memory.csv").write_text("block_id\n0\n")
     with pytest.raises(InfraError, match=r"only Memory\.csv"):
-        profiler.read(tmp_path, "KernelCustom")
+        profiler.read_profile(tmp_path, "KernelCustom")
 
 
-def test_another_operator_only(written):
+def test_missing_operator_is_an_infra_error(written):
     with pytest.raises(InfraError, match=r"no launch of Kernel, only of KernelCustom_9f2c_0"):
-        profiler.read(written(""), "Kernel")
+        profiler.read_profile(written(""), "Kernel")
 
 
-def test_no_duration(tmp_path):
+def test_missing_duration_is_an_infra_error(tmp_path):
     (tmp_path / "OpBasicInfo.csv").write_text("Op Name,Task Duration(us),Block Dim\nKernelCustom,N/A,8\n")
     with pytest.raises(InfraError, match="no duration"):
-        profiler.read(tmp_path, "KernelCustom")
+        profiler.read_profile(tmp_path, "KernelCustom")
 
 
-def test_broken_rows_do_no_harm(tmp_path):
+def test_malformed_rows_are_ignored(tmp_path):
     text = "Op Name,Task Duration(us),Block Dim\n\nKernelCustom,5.5\nKernelCustom,inf,8\nKernelCustom,7.5,8,9,10\n"
     (tmp_path / "opbasicinfo.CSV").write_text(text)
-    found = profiler.read(tmp_path, "KernelCustom")
+    found = profiler.read_profile(tmp_path, "KernelCustom")
     assert found.duration_us == (5.5, 7.5)
     assert found.block_dim is None

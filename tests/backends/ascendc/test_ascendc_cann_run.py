@@ -1,4 +1,4 @@
-"""An installed operator, called in processes of its own and measured by the profiler; the card is a fake one on the CPU."""
+"""Calls an installed operator in separate processes and measures it with the profiler, on a fake NPU."""
 
 import json
 import os
@@ -11,18 +11,18 @@ import pytest
 from cann_toolkit import FAKE, Toolkit, pair
 
 from evokernel.backends.ascendc.cann import call, simulate
-from evokernel.backends.ascendc.cann.call import BUILT
-from evokernel.backends.ascendc.cann.detect import CARD
-from evokernel.backends.ascendc.cann.environment import Installed, for_running
-from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, Cann
+from evokernel.backends.ascendc.cann.call import BUILD_RECORD
+from evokernel.backends.ascendc.cann.detect import NPU
+from evokernel.backends.ascendc.cann.environment import InstalledPackage, run_environment
+from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, CannPipeline
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
-ALONE = """
+PROCESS_SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from cann_toolkit import pair
-from evokernel.backends.ascendc.cann.call import load
+from evokernel.backends.ascendc.cann.call import load_operator
 from evokernel.core.errors import CandidateError, InfraError
 {body}
 """
@@ -47,15 +47,15 @@ def toolkit(tmp_path, monkeypatch, libraries):
     return made
 
 
-def installed(toolkit, workdir):
+def install_operator(toolkit, workdir):
     """What a build leaves, without building."""
-    vendor = Installed(workdir / "opp" / "vendors" / "mine")
+    vendor = InstalledPackage(workdir / "opp" / "vendors" / "mine")
     vendor.library.parent.mkdir(parents=True)
     shutil.copy(toolkit.home / "lib64" / "libcust_opapi.so", vendor.library)
-    variables = for_running(workdir, toolkit.home, vendor, 0)
+    variables = run_environment(workdir, toolkit.home, vendor, 0)
     built = {"op": "KernelCustom", "library": str(vendor.library), "home": str(toolkit.home), "variables": variables}
-    (workdir / BUILT).write_text(json.dumps(built))
-    return Cann(toolkit.found()._replace(level=CARD), "Ascend910B2")
+    (workdir / BUILD_RECORD).write_text(json.dumps(built))
+    return CannPipeline(toolkit.detect()._replace(level=NPU), "Ascend910B2")
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def with_alpha(value):
     return pair()._replace(scalars=(("alpha", "float", value),))
 
 
-def test_values(toolkit, workdir):
+def test_operator_computes_expected_values(toolkit, workdir):
     arguments = pair()
-    installed(toolkit, workdir).run(workdir, arguments)
+    install_operator(toolkit, workdir).run_operator(workdir, arguments)
     x, y = (tensor.data for tensor in arguments.inputs)
     out = arguments.outputs[0].data
     assert np.array_equal(out[1:], (x + 0.5 * y)[1:])
-    assert np.isnan(out[0])  # what a kernel does not write comes back as it was
+    assert np.isnan(out[0])  # elements that the kernel does not write keep their value
 
 
 @pytest.mark.parametrize(
@@ -87,27 +87,27 @@ def test_values(toolkit, workdir):
         (1004, "crash", ""),
     ],
 )
-def test_an_operator_that_fails(alpha, reason, words, toolkit, workdir):
-    cann = installed(toolkit, workdir)
-    for attempt in (lambda: cann.run(workdir, with_alpha(alpha)), lambda: cann.timed(workdir, with_alpha(alpha))):
+def test_failing_operator_has_matching_reason(alpha, reason, words, toolkit, workdir):
+    cann = install_operator(toolkit, workdir)
+    for attempt in (lambda: cann.run_operator(workdir, with_alpha(alpha)), lambda: cann.time_operator(workdir, with_alpha(alpha))):
         with pytest.raises(CandidateError) as caught:
             attempt()
         assert caught.value.reason == reason
         assert words in caught.value.detail
 
 
-def test_an_earlier_answer_is_not_believed(toolkit, workdir):
-    cann = installed(toolkit, workdir)
-    cann.run(workdir, pair())
-    cann.timed(workdir, pair())
-    for again in (cann.run, cann.timed):
+def test_answer_of_an_earlier_run_is_ignored(toolkit, workdir):
+    cann = install_operator(toolkit, workdir)
+    cann.run_operator(workdir, pair())
+    cann.time_operator(workdir, pair())
+    for again in (cann.run_operator, cann.time_operator):
         with pytest.raises(CandidateError) as caught:
             again(workdir, with_alpha(1004))
         assert caught.value.reason == "crash"
 
 
-def test_measured(toolkit, workdir):
-    found = installed(toolkit, workdir).timed(workdir, pair())
+def test_profiler_measures_launches(toolkit, workdir):
+    found = install_operator(toolkit, workdir).time_operator(workdir, pair())
     assert found.duration_us == (13.5,)  # the first launch warms up
     assert found.block_dim == 8
     assert found.figures["aiv_vec_ratio"] == 0.5
@@ -117,37 +117,37 @@ def test_measured(toolkit, workdir):
 
 
 @pytest.mark.parametrize(("tool", "first"), [("msprof", "op"), ("msopprof", "--output")])
-def test_both_names_of_the_profiler(tool, first, toolkit, workdir):
-    cann = installed(toolkit, workdir)
+def test_both_profiler_commands_work(tool, first, toolkit, workdir):
+    cann = install_operator(toolkit, workdir)
     others = {name: None for name in ("msprof", "msopprof") if name != tool}
-    Cann(cann.found._replace(tools=cann.found.tools | others), "Ascend910B2").timed(workdir, pair())
+    CannPipeline(cann.installation._replace(tools=cann.installation.tools | others), "Ascend910B2").time_operator(workdir, pair())
     assert json.loads((workdir / "msprof.called.json").read_text())["arguments"][0].startswith(first)
 
 
-def test_no_profiler(toolkit, workdir):
-    cann = installed(toolkit, workdir)
-    cann.found.tools.update(msprof=None, msopprof=None)
+def test_missing_profiler_is_a_user_error(toolkit, workdir):
+    cann = install_operator(toolkit, workdir)
+    cann.installation.tools.update(msprof=None, msopprof=None)
     with pytest.raises(UserError, match="msprof"):
-        cann.timed(workdir, pair())
+        cann.time_operator(workdir, pair())
 
 
-def test_a_profiler_that_leaves_nothing(toolkit, workdir):
+def test_profiler_without_output_is_an_infra_error(toolkit, workdir):
     toolkit.modes(msprof="empty")
     with pytest.raises(InfraError, match="no table"):
-        installed(toolkit, workdir).timed(workdir, pair())
+        install_operator(toolkit, workdir).time_operator(workdir, pair())
 
 
-def test_a_run_that_hangs(toolkit, workdir, monkeypatch):
+def test_hanging_run_times_out(toolkit, workdir, monkeypatch):
     toolkit.modes(msprof="hang")
-    monkeypatch.setattr("evokernel.backends.ascendc.cann.pipeline.RUN_S", 1.0)
+    monkeypatch.setattr("evokernel.backends.ascendc.cann.pipeline.RUN_TIMEOUT_S", 1.0)
     with pytest.raises(CandidateError) as caught:
-        installed(toolkit, workdir).timed(workdir, pair())
+        install_operator(toolkit, workdir).time_operator(workdir, pair())
     assert caught.value.reason == "timeout"
 
 
-def alone(toolkit, body):
-    """Runs a few lines in a process of their own."""
-    code = ALONE.format(tests=str(FAKE.parent), body=body)
+def run_in_process(toolkit, body):
+    """Run a few lines in a separate process."""
+    code = PROCESS_SCRIPT.format(tests=str(FAKE.parent), body=body)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(toolkit.home / "lib64")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -158,90 +158,90 @@ def test_a_second_operator_of_the_same_type_is_refused(toolkit, tmp_path):
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         folder.mkdir()
-        installed(toolkit, folder)
+        install_operator(toolkit, folder)
     body = f"""
-first = load(Path({str(folders[0])!r}))
-load(Path({str(folders[0])!r}))
+first = load_operator(Path({str(folders[0])!r}))
+load_operator(Path({str(folders[0])!r}))
 try:
-    load(Path({str(folders[1])!r}))
+    load_operator(Path({str(folders[1])!r}))
 except InfraError as error:
     print(error)
 """
-    assert "one process per candidate" in alone(toolkit, body)
+    assert "one process per candidate" in run_in_process(toolkit, body)
 
 
-def test_in_the_judges_child(toolkit, workdir):
-    """`load` and `bind` alone, as the judge's child uses them; inputs that change between calls are seen."""
-    installed(toolkit, workdir)
+def test_operator_runs_in_the_candidate_process(toolkit, workdir):
+    """Uses only `load_operator` and `bind`, as the candidate process does; changed inputs are used in the next call."""
+    install_operator(toolkit, workdir)
     body = f"""
 arguments = pair(4)
-run = load(Path({str(workdir)!r})).bind(arguments)
+run = load_operator(Path({str(workdir)!r})).bind(arguments)
 run()
 arguments.inputs[0].data[...] = 7
 run()
 print(arguments.outputs[0].data.tolist())
 """
-    assert alone(toolkit, body).strip() == "[nan, 8.0, 8.0, 8.0]"
+    assert run_in_process(toolkit, body).strip() == "[nan, 8.0, 8.0, 8.0]"
 
 
-def test_after_an_error_on_a_core_nothing_is_run(toolkit, workdir):
-    installed(toolkit, workdir)
+def test_process_refuses_calls_after_an_error_on_a_core(toolkit, workdir):
+    install_operator(toolkit, workdir)
     body = f"""
-kernel = load(Path({str(workdir)!r}))
+kernel = load_operator(Path({str(workdir)!r}))
 for alpha in (1003.0, 0.5):
     try:
         kernel.bind(pair()._replace(scalars=(("alpha", "float", alpha),)))()
     except (CandidateError, InfraError) as error:
         print(type(error).__name__)
 """
-    assert alone(toolkit, body).split() == ["CandidateError", "InfraError"]
+    assert run_in_process(toolkit, body).split() == ["CandidateError", "InfraError"]
 
 
-def test_a_package_without_the_operator(toolkit, workdir):
-    installed(toolkit, workdir)
-    built = json.loads((workdir / BUILT).read_text())
-    (workdir / BUILT).write_text(json.dumps(built | {"op": "OtherCustom"}))
+def test_package_without_the_operator_is_refused(toolkit, workdir):
+    install_operator(toolkit, workdir)
+    built = json.loads((workdir / BUILD_RECORD).read_text())
+    (workdir / BUILD_RECORD).write_text(json.dumps(built | {"op": "OtherCustom"}))
     body = f"""
 try:
-    load(Path({str(workdir)!r}))
+    load_operator(Path({str(workdir)!r}))
 except CandidateError as error:
     print(error.reason, error.detail)
 """
-    assert alone(toolkit, body).startswith("symbol the package has no operator of the type OtherCustom")
+    assert run_in_process(toolkit, body).startswith("symbol the package has no operator of type OtherCustom")
 
 
-def test_no_runtime(toolkit, workdir):
-    installed(toolkit, workdir)
+def test_missing_runtime_is_an_infra_error(toolkit, workdir):
+    install_operator(toolkit, workdir)
     shutil.rmtree(toolkit.home / "lib64")
     body = f"""
 try:
-    load(Path({str(workdir)!r}))
+    load_operator(Path({str(workdir)!r}))
 except InfraError as error:
     print(error)
 """
-    assert "set_env.sh" in alone(toolkit, body)
+    assert "set_env.sh" in run_in_process(toolkit, body)
 
 
-def test_the_simulators_trace(tmp_path, monkeypatch):
+def test_trace_of_cann_simulator_is_read(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(FAKE))
     import tables
 
     (tmp_path / "OPPROF_1").mkdir()
     tables.write_trace(tmp_path / "OPPROF_1" / "simulator")
     sys.modules.pop("tables")
-    found = simulate.read(tmp_path, 2)
+    found = simulate.read_trace(tmp_path, 2)
     assert found.duration_us == (3.5,)
     assert found.figures == {"vector_cycles": 150.0}
     assert found.frequency is None
 
 
 @pytest.mark.parametrize("text", [None, "no json", "[]", '{"other": 1}', '[{"ph": "X", "ts": "?"}]'])
-def test_no_trace(text, tmp_path):
+def test_missing_trace_is_an_infra_error(text, tmp_path):
     if text is not None:
         (tmp_path / "trace.json").write_text(text)
     with pytest.raises(InfraError, match=r"trace\.json"):
-        simulate.read(tmp_path, 2)
+        simulate.read_trace(tmp_path, 2)
 
 
-def test_nothing_is_loaded_here():
-    assert call.LOADED == {}
+def test_verifier_process_loads_no_runtime():
+    assert call.LOADED_OPERATORS == {}

@@ -1,4 +1,4 @@
-"""Without a card: kernels that a program of ours launches, in the toolkit's CPU debug mode and on its simulator."""
+"""Runs kernels without an NPU: in the toolkit's CPU debug mode and on its simulator."""
 
 import os
 import struct
@@ -9,9 +9,9 @@ import pytest
 from cann_toolkit import FAKE, Toolkit, pair
 
 from evokernel.backends.ascendc.cann import simulate
-from evokernel.backends.ascendc.cann.environment import for_building
-from evokernel.backends.ascendc.cann.quick_compile import FOLDER, Tiled
-from evokernel.backends.ascendc.project import read
+from evokernel.backends.ascendc.cann.environment import build_environment
+from evokernel.backends.ascendc.cann.quick_compile import BUILD_FOLDER, TilingResult
+from evokernel.backends.ascendc.project import parse_project
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 
@@ -33,13 +33,13 @@ SIGNATURE = Signature(
     scalars=(ScalarArgument(name="alpha", kind="float", value=0.5),),
     outputs=(Tensor(name="out", dtype="float32", shape=(64,)),),
 )
-TILED = Tiled(block_dim=4, key=7, workspace_bytes=4096, data=struct.pack("<If", 16, 0.5))
+TILED = TilingResult(block_dim=4, key=7, workspace_bytes=4096, data=struct.pack("<If", 16, 0.5))
 SOC = "Ascend910B1"
 
 
 def project(kernel=KERNEL):
     text = (FAKE.parent / "cann_add.asc").read_text()
-    return read({"kernel.asc": text[: text.index("// file: op_kernel.cpp")] + kernel}, SIGNATURE)
+    return parse_project({"kernel.asc": text[: text.index("// file: op_kernel.cpp")] + kernel}, SIGNATURE)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("libraries")
     native = FAKE / "native"
     subprocess.run(["g++", "-std=c++17", "-shared", "-fPIC", str(native / "acl.cpp"), "-o", str(folder / "libascendcl.so")], check=True)
-    for name in simulate.MODELS:
+    for name in simulate.CPU_DEBUG_LIBRARIES:
         subprocess.run(["g++", "-shared", "-fPIC", "-x", "c++", "/dev/null", "-o", str(folder / f"lib{name}.so")], check=True)
     return folder
 
@@ -58,8 +58,8 @@ def toolkit(tmp_path, monkeypatch, libraries):
     made.modes(bisheng="plain")
     (made.home / "lib64").mkdir()
     os.link(libraries / "libascendcl.so", made.home / "lib64" / "libascendcl.so")
-    for name in simulate.MODELS:
-        os.link(libraries / f"lib{name}.so", made.home / simulate.LIBRARY / f"lib{name}.so")
+    for name in simulate.CPU_DEBUG_LIBRARIES:
+        os.link(libraries / f"lib{name}.so", made.home / simulate.CPU_DEBUG_FOLDER / f"lib{name}.so")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(made.home / "lib64"))
     return made
 
@@ -71,8 +71,8 @@ def run(toolkit, tmp_path):
     workdir.mkdir()
 
     def run(how, kernel=KERNEL, timeout_s=60.0, **tools):
-        arguments, found = pair(), toolkit.found()
-        variables = for_building(workdir, toolkit.home)
+        arguments, found = pair(), toolkit.detect()
+        variables = build_environment(workdir, toolkit.home)
         found = found._replace(tools=found.tools | tools)
         return how(project(kernel), found, SOC, arguments, TILED, workdir, variables, timeout_s), arguments
 
@@ -83,57 +83,57 @@ def expected(arguments):
     return arguments.inputs[0].data + np.float32(0.5) * arguments.inputs[1].data
 
 
-def test_debug_mode(run):
-    _, arguments = run(simulate.debugged)
+def test_cpu_debug_mode_computes_values(run):
+    _, arguments = run(simulate.run_cpu_debug)
     assert np.array_equal(arguments.outputs[0].data, expected(arguments))
 
 
 @pytest.mark.parametrize("tools", [{}, {"msopprof": None}], ids=["msopprof", "msprof"])
-def test_simulator(tools, run, tmp_path):
-    measured, arguments = run(simulate.timed, **tools)
+def test_cann_simulator_times_kernel(tools, run, tmp_path):
+    measured, arguments = run(simulate.time_on_simulator, **tools)
     assert np.array_equal(arguments.outputs[0].data, expected(arguments))
     assert measured.duration_us == (3.5,)
     assert measured.block_dim == 4
 
 
-@pytest.mark.parametrize("how", [simulate.debugged, simulate.timed])
-def test_a_kernel_that_does_not_compile(how, run):
+@pytest.mark.parametrize("how", [simulate.run_cpu_debug, simulate.time_on_simulator])
+def test_kernel_that_does_not_compile_is_reported(how, run):
     with pytest.raises(CandidateError) as caught:
         run(how, KERNEL.replace("told.alpha *", "told.beta *"))
     assert caught.value.reason == "compile_error"
     assert "op_kernel.cpp:8:" in caught.value.detail
 
 
-@pytest.mark.parametrize("how", [simulate.debugged, simulate.timed])
-def test_a_kernel_that_dies(how, run):
+@pytest.mark.parametrize("how", [simulate.run_cpu_debug, simulate.time_on_simulator])
+def test_crashing_kernel_is_reported(how, run):
     with pytest.raises(CandidateError) as caught:
         run(how, KERNEL.replace("GET_TILING_DATA(told, tiling);", "GET_TILING_DATA(told, tiling); __builtin_trap();"))
     assert caught.value.reason == "crash"
 
 
-@pytest.mark.parametrize("how", [simulate.debugged, pytest.param(simulate.timed, marks=pytest.mark.slow)])
-def test_a_kernel_that_never_ends(how, run):
+@pytest.mark.parametrize("how", [simulate.run_cpu_debug, pytest.param(simulate.time_on_simulator, marks=pytest.mark.slow)])
+def test_endless_kernel_times_out(how, run):
     with pytest.raises(CandidateError) as caught:
         run(how, KERNEL.replace("++i)", "i += 0)").replace("const uint32_t at", 'asm volatile(""); const uint32_t at'), timeout_s=5.0)
     assert caught.value.reason == "timeout"
 
 
-def test_no_debug_mode(run, toolkit):
-    (toolkit.home / simulate.LIBRARY).rename(toolkit.home / "gone")
+def test_missing_debug_mode_is_a_user_error(run, toolkit):
+    (toolkit.home / simulate.CPU_DEBUG_FOLDER).rename(toolkit.home / "gone")
     with pytest.raises(UserError, match="CPU debug mode"):
-        run(simulate.debugged)
+        run(simulate.run_cpu_debug)
 
 
-def test_no_simulator(run, toolkit):
+def test_missing_simulator_is_a_user_error(run, toolkit):
     with pytest.raises(UserError, match="no simulator"):
-        run(simulate.timed, msprof=None, msopprof=None)
+        run(simulate.time_on_simulator, msprof=None, msopprof=None)
     toolkit.modes(bisheng="old")
-    with pytest.raises(UserError, match="toolchain=twin"):
-        run(simulate.timed)
+    with pytest.raises(UserError, match="toolchain=simulator"):
+        run(simulate.time_on_simulator)
 
 
-def test_the_simulators_libraries_come_first(run, toolkit, tmp_path):
-    run(simulate.timed)
-    called = (tmp_path / "work" / FOLDER / "msprof.called.json").read_text()
+def test_simulator_libraries_come_first(run, toolkit, tmp_path):
+    run(simulate.time_on_simulator)
+    called = (tmp_path / "work" / BUILD_FOLDER / "msprof.called.json").read_text()
     assert f'"LD_LIBRARY_PATH": "{toolkit.home}/tools/simulator/{SOC}/lib:' in called
     assert f"--soc-version={SOC}" in called

@@ -1,4 +1,4 @@
-"""The host side of the twin: definitions, tiling and binds, each rule broken once by an operator or function of its own."""
+"""The host side of the simulator: definitions, tiling and bindings; a separate operator or function violates each rule."""
 
 import json
 import subprocess
@@ -9,13 +9,13 @@ import pytest
 
 from evokernel.backends.ascendc.build import build
 from evokernel.backends.ascendc.project import Project
-from evokernel.backends.native.toolchain import missing
+from evokernel.backends.native.toolchain import missing_compiler_message
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "host_side"
 POISON = -12345.0
 X, Y = [[4, 3], "float32"], [[8], "float32"]
-pytestmark = pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
+pytestmark = pytest.mark.skipif(missing_compiler_message("") is not None, reason=missing_compiler_message("") or "")
 
 
 def run(op, given=(X,), attributes=(), outputs=(Y,)):
@@ -77,36 +77,36 @@ BROKEN = {
     "unknown": ("E-OP-NAME", "MissingCustom"),
     "other chip": ("E-OP-SOC", 'AddConfig("ascend910b")'),
     "no tiling": ("E-TILING-FAIL", "SetTiling"),
-    "inputs": ("E-OP-ARGS", "2 inputs, its OpDef has 1 (x)"),
-    "attributes": ("E-OP-ARGS", "0 attributes, its OpDef has 3 (count, scale, flag)"),
+    "inputs": ("E-OP-ARGS", "2 inputs, but its OpDef has 1 (x)"),
+    "attributes": ("E-OP-ARGS", "0 attributes, but its OpDef has 3 (count, scale, flag)"),
     "required attribute": ("E-OP-ARGS", "'count'"),
     "attribute of another kind": ("E-OP-ARGS", "'count' of CopyCustom is an int"),
     "absent input": ("E-OP-ARGS", "'x' of PlainCustom is required"),
-    "outputs": ("E-OP-ARGS", "2 outputs, its OpDef has 1 (y)"),
-    "type": ("E-OP-DTYPE", "DT_INT32, its OpDef allows DT_FLOAT, DT_FLOAT16 (aclnn 161002)"),
+    "outputs": ("E-OP-ARGS", "2 outputs, but its OpDef has 1 (y)"),
+    "type": ("E-OP-DTYPE", "DT_INT32, but its OpDef allows DT_FLOAT, DT_FLOAT16 (aclnn 161002)"),
     "types": ("E-OP-DTYPE", "x DT_FLOAT, y DT_FLOAT16"),
     "fails": ("E-TILING-FAIL", "aclnn 561002"),
     "no blocks": ("E-TILING-BLOCKS", "does not call SetBlockDim"),
     "many blocks": ("E-TILING-BLOCKS", "SetBlockDim(65536)"),
     "no size": ("E-TILING-SIZE", "does not call SetDataSize"),
-    "odd size": ("E-TILING-SIZE", "SetDataSize(12), and CopyTilingData has 40 bytes"),
-    "overflow": ("E-TILING-SIZE", "40 bytes into 8"),
-    "null": ("E-TILING-NULL", "GetInputShape(3) answered null, as there are 1 inputs"),
-    "dimension": ("E-TILING-DIM", "GetDim(4) of a shape with 2 dimensions"),
-    "kernel": ("E-KERNEL-ARGS", "takes 4 parameters, and needs 5: inputs 2 (x, bias), outputs 1 (y)"),
+    "odd size": ("E-TILING-SIZE", "SetDataSize(12), but CopyTilingData has 40 bytes"),
+    "overflow": ("E-TILING-SIZE", "40 bytes do not fit into 8"),
+    "null": ("E-TILING-NULL", "GetInputShape(3) returned null, because the index is out of range (inputs: 1)"),
+    "dimension": ("E-TILING-DIM", "GetDim(4) is outside a shape with 2 dimensions"),
+    "kernel": ("E-KERNEL-ARGS", "has 4 parameters, but needs 5: inputs 2 (x, bias), outputs 1 (y)"),
     "too few arguments": ("E-BIND-ARGS", "copy_custom(Tensor, int, float, Tensor?) is called with 1 arguments"),
-    "argument of another kind": ("E-BIND-ARGS", "takes int, and is given a float"),
+    "argument of another kind": ("E-BIND-ARGS", "takes int, but gets a float"),
     "check": ("E-BIND-CHECK", "x must be 2D, has 1"),
     "no function": ("E-BIND-ARGS", "the model calls 'missing'"),
     "float attribute": ("E-BIND-TYPE", "'scale' of CopyCustom is a float: aclnn takes a double"),
-    "too few operands": ("E-OP-ARGS", "passes 2 arguments; its OpDef has inputs 1 (x), attributes 3"),
+    "too few operands": ("E-OP-ARGS", "passes 2 arguments, but its OpDef has inputs 1 (x), attributes 3"),
     "transposed": ("E-BIND-LAYOUT", "not contiguous"),
     "on the cpu": ("E-BIND-DEVICE", "on the CPU"),
-    "wrong shape": ("E-BIND-RESULT", "Float [3, 3], and must be Float [8]"),
-    "wrong type": ("E-BIND-RESULT", "Half [8], and must be Float [8]"),
+    "wrong shape": ("E-BIND-RESULT", "Float [3, 3], but must be Float [8]"),
+    "wrong type": ("E-BIND-RESULT", "Half [8], but must be Float [8]"),
     "to the cpu": ("E-BIND-CPU", "10000 elements"),
     "raises": ("E-HOST-RAISED", "out of luck"),
-    "two of one": ("E-BIND-RESULT", "returns 2 tensors, and must return 1"),
+    "two of one": ("E-BIND-RESULT", "returns 2 tensors, but must return 1"),
 }
 
 
@@ -135,36 +135,36 @@ def strict(library):
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_rule_is_told(strict, name):
+def test_violation_is_reported_with_code_and_text(strict, name):
     code, text = BROKEN[name]
     assert (strict[name]["code"], text in strict[name]["text"]) == (code, True), strict[name]
 
 
-def test_every_code_has_its_words():
+def test_every_code_has_a_rule():
     import tomllib
 
     known = tomllib.loads((HERE.parents[2] / "src/evokernel/backends/ascendc/rules.toml").read_text())
     assert {code for code, _ in BROKEN.values()} <= set(known)
 
 
-def test_what_is_not_broken_works(strict):
+def test_valid_calls_succeed(strict):
     assert {name for name, answer in strict.items() if not answer["code"]} == set(CALLS) - set(BROKEN)
 
 
-def test_the_kernel_sees_what_the_host_set(strict):
+def test_kernel_reads_tiling_values_of_the_host(strict):
     assert strict["works"]["results"] == [[4, 0.5, 7, 9, 3, 48, -1, 40]]
     assert strict["defaults"]["results"] == [[4, 1.5, 7, 9, 3, 48, 1, 40]]
     assert strict["parsed"]["results"][0][1] == 24
 
 
-def test_the_launch_is_as_the_tiling_function_decided(strict):
+def test_launch_follows_the_tiling_function(strict):
     report = strict["works"]["report"]
     launched = report[-1] if isinstance(report, list) else report
     assert (launched["op"], launched["block_dim"], launched["tiling_key"], launched["workspace"]) == ("CopyCustom", 2, 5, 4096)
     assert launched["bytes"] == [48, 32]
 
 
-def test_a_bind_passes_arguments_and_defaults(strict):
+def test_binding_passes_arguments_and_defaults(strict):
     [given], [default] = strict["bind"]["results"], strict["bind's defaults"]["results"]
     assert [given[0], given[1], given[6]] == [4, 0.5, -1]
     assert [default[0], default[1], default[6]] == [4, 0.25, 1]
@@ -173,19 +173,19 @@ def test_a_bind_passes_arguments_and_defaults(strict):
     assert strict["two"]["results"] == [[0.0] * 8, [1.0] * 8]
 
 
-def test_what_a_bind_leaves_out_stays_poisoned(strict):
+def test_unwritten_binding_results_stay_poisoned(strict):
     assert strict["unwritten"]["results"] == [[POISON] * 8]
 
 
-def test_views_are_those_of_torch(strict):
+def test_views_equal_torch_views(strict):
     # arange(12) as [4, 3]: transposed and flat 0 3 6 9 1 4 7 10 2 ..., from the second on, then [2, 2, 2] transposed
     flat = [3, 6, 9, 1, 4, 7, 10, 2]
     expected = [flat[4 * c + 2 * b + a] for a in range(2) for b in range(2) for c in range(2)]
     assert strict["views"]["results"] == [expected]
 
 
-def test_silicon_does_not_look_at_types(library):
-    """What only a strict judge refuses goes on at the level of the hardware."""
+def test_hardware_level_does_not_check_types(library):
+    """Violations that only the strict level refuses continue at the hardware level."""
     lenient = answers(library, 1)
     assert lenient["float attribute"]["code"] == ""
     assert lenient["wrong shape"]["code"] == "E-BIND-RESULT"

@@ -1,4 +1,4 @@
-"""The ascendc backend's cards and rules hold on the twin: what they show computes what it should, what they warn of breaks as they say."""
+"""Checks the ascendc cards and rules on the simulator: examples compute the right values, and warnings name real violations."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sampling import one_in
 
 from evokernel.backends.ascendc import profile
-from evokernel.backends.ascendc.api_names import meant
-from evokernel.backends.ascendc.build import LANGUAGE, TWIN
-from evokernel.backends.ascendc.chips import chip
-from evokernel.backends.native.toolchain import find
+from evokernel.backends.ascendc.api_names import suggest_names
+from evokernel.backends.ascendc.build import LANGUAGE_FLAGS, SIMULATOR_FOLDER
+from evokernel.backends.ascendc.chips import find_chip
+from evokernel.backends.native.toolchain import find_compiler
 from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 
@@ -73,7 +73,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.mark.parametrize(("group", "case"), EVERY)
-def test_case(ran, group: str, case: cards.Case) -> None:
+def test_card_example_computes_expected_values(ran, group: str, case: cards.Case) -> None:
     found = ran(group)[case.number]
     if case.kind == "breaks":
         assert found.code == case.what, found.text
@@ -94,7 +94,7 @@ def faster() -> list[object]:
 
 
 @pytest.mark.parametrize(("card", "better", "other", "ratio"), faster())
-def test_what_a_card_calls_faster_is(ran, card: str, better: str, other: str, ratio: float) -> None:
+def test_faster_variant_of_a_card_is_faster(ran, card: str, better: str, other: str, ratio: float) -> None:
     prices = {}
     for group, chosen in GROUPS:
         wanted = [case for case in chosen if case.kind == "timed" and case.what in (better, other)]
@@ -103,22 +103,29 @@ def test_what_a_card_calls_faster_is(ran, card: str, better: str, other: str, ra
     assert prices[other] > ratio * prices[better], prices
 
 
-def test_what_the_cards_call_impossible_does_not_compile(tmp_path: Path) -> None:
-    compiler = find("")
+def test_code_that_cards_call_invalid_does_not_compile(tmp_path: Path) -> None:
+    compiler = find_compiler("")
     assert compiler
     (tmp_path / "refused.cpp").write_text(cards.refusals())
-    options = [*LANGUAGE[:-1], "-fmax-errors=0", "-fsyntax-only", "-DTWIN_KERNEL_TU", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}"]
+    options = [
+        *LANGUAGE_FLAGS[:-1],
+        "-fmax-errors=0",
+        "-fsyntax-only",
+        "-DSIMULATOR_KERNEL_TU",
+        f"-I{SIMULATOR_FOLDER / 'include'}",
+        f"-I{SIMULATOR_FOLDER / 'runtime'}",
+    ]
     done = subprocess.run([compiler, *options, "refused.cpp"], cwd=tmp_path, capture_output=True, text=True)
     for case in REFUSED:
         said = [line for line in done.stderr.splitlines() if re.match(rf"case{case.number}:\d+:\d+: error", line)]
         assert any(case.what in line for line in said), f"{case.name} compiles, or is refused otherwise: {said}"
 
 
-def test_invented_names_are_all_tried_and_explained() -> None:
+def test_all_invented_names_are_explained() -> None:
     text = cards.CARDS["invented-names"].text
     left = {name for row in re.findall(r"^\| (.*?) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert left == {case.what for case in REFUSED if case.card == "invented-names"}
-    assert all(meant(f"kernel.cpp:1:1: error: '{name}' was not declared in this scope") for name in left - {"DataCopyPad"})
+    assert all(suggest_names(f"kernel.cpp:1:1: error: '{name}' was not declared in this scope") for name in left - {"DataCopyPad"})
 
 
 def skeleton(edit: tuple[str, str] = ("", "")) -> str:
@@ -131,7 +138,7 @@ def one_input(n: int) -> cards.Job:
     return {"x": cards.given(n)["x"]}, {}, {"out": np.full(n, 1e30, "float32")}
 
 
-def test_the_skeleton_serves_all_sizes(tmp_path: Path) -> None:
+def test_skeleton_works_at_all_sizes(tmp_path: Path) -> None:
     jobs = [one_input(n) for n in (1, 7, 129, 6145, 500_003)]
     cards.build(skeleton(), cards.task_of(*jobs[0]), tmp_path)
     for job, found in zip(jobs, cards.run(tmp_path, jobs), strict=True):
@@ -140,14 +147,14 @@ def test_the_skeleton_serves_all_sizes(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ("it has 3 parameters, not 4", "GM_ADDR workspace, ", ""),
+    ("with 3 parameters, not 4", "GM_ADDR workspace, ", ""),
     ("E-OP-DTYPE", 'Input("x").ParamType(REQUIRED).DataType({ge::DT_FLOAT})', 'Input("x").ParamType(REQUIRED).DataType({ge::DT_FLOAT16})'),
     ("E-OP-SOC", '.AddConfig("ascend910b")', ""),
 ]
 
 
 @pytest.mark.parametrize(("code", "old", "new"), one_in(3, WRONG))
-def test_a_spoilt_skeleton_breaks_the_rule_its_card_names(tmp_path: Path, code: str, old: str, new: str) -> None:
+def test_broken_skeleton_violates_the_rule_of_its_card(tmp_path: Path, code: str, old: str, new: str) -> None:
     assert code in cards.outcome(skeleton((old, new)), one_input(100), tmp_path).code
 
 
@@ -160,7 +167,7 @@ BOUND = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "old", "new"), BOUND)
-def test_bindings_are_as_the_cards_say(tmp_path: Path, code: str, old: str, new: str) -> None:
+def test_cards_about_bindings_are_correct(tmp_path: Path, code: str, old: str, new: str) -> None:
     bind, model = (cards.FOLDER / "bind.cpp").read_text(), (cards.FOLDER / "model.py").read_text()
     job = one_input(100)
     found = cards.outcome(cards.six_parts(bind.replace(old, new), model), job, tmp_path, "kernel.txt")
@@ -170,7 +177,7 @@ def test_bindings_are_as_the_cards_say(tmp_path: Path, code: str, old: str, new:
 
 
 @pytest.mark.slow
-def test_the_host_side_is_as_the_cards_say(tmp_path: Path) -> None:
+def test_cards_about_host_code_are_correct(tmp_path: Path) -> None:
     x, out = np.zeros((3, 4, 5), "float32"), np.zeros(4, "float32")
     jobs = [({"x": x}, {"wrong": wrong, "eps": 0.25}, {"y": out.copy()}) for wrong in range(5)]
     cards.build(cards.filled("host.asc"), cards.task_of(*jobs[0]), tmp_path)
@@ -181,7 +188,7 @@ def test_the_host_side_is_as_the_cards_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_products_are_as_the_cards_say(tmp_path: Path) -> None:
+def test_cards_about_matmul_are_correct(tmp_path: Path) -> None:
     random = np.random.default_rng(cards.SEED)
     a, b = random.standard_normal((300, 70)).astype("float32"), random.standard_normal((70, 200)).astype("float32")
     jobs = [({"a": a, "b": b}, {"split": split}, {"c": np.full((300, 200), 1e30, "float32")}) for split in range(4)]
@@ -194,7 +201,7 @@ def test_products_are_as_the_cards_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_library_calls_on_rows_are_as_the_cards_say(tmp_path: Path) -> None:
+def test_cards_about_row_functions_are_correct(tmp_path: Path) -> None:
     x = np.random.default_rng(cards.SEED).standard_normal((12, 40)).astype("float32")
     found = cards.outcome(cards.filled("library.asc"), ({"x": x}, {}, {"soft": np.zeros_like(x), "norm": np.zeros_like(x)}), tmp_path)
     assert not found.code, f"{found.code} {found.text}"
@@ -204,7 +211,7 @@ def test_library_calls_on_rows_are_as_the_cards_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("card", sorted(cards.CARDS))
-def test_every_card_is_held_to_what_it_says(card: str) -> None:
+def test_every_card_has_a_test(card: str) -> None:
     """Whatever rule a card names is broken by a case of that card; whatever fragment it has is compiled."""
     own = [case for case in (*VECTOR, *MEETING, *REFUSED) if case.card == card]
     assert own or card in PROJECTS or card in ADVICE
@@ -218,7 +225,7 @@ def test_every_card_is_held_to_what_it_says(card: str) -> None:
         assert card in PROJECTS or any(case.kind in ("works", "timed") for case in own)
 
 
-def test_every_answer_is_asked_for() -> None:
+def test_every_expected_answer_is_used() -> None:
     asked = {case.what for case in (*VECTOR, *MEETING) if case.kind == "works"}
     assert asked == ANSWERS.keys()
     priced = {case.what for case in VECTOR if case.kind == "timed"}
@@ -226,13 +233,13 @@ def test_every_answer_is_asked_for() -> None:
 
 
 def test_bottlenecks_are_words_of_the_diagnosis() -> None:
-    words = {*profile.WORDS.values(), "latency", "overhead"}
+    words = {*profile.BOTTLENECK_BY_PIPE.values(), "latency", "overhead"}
     assert {item.bottleneck for item in cards.CARDS.values()} - {""} <= words
     assert set(re.findall(r"^\| `(\w+)` \|", cards.CARDS["diagnosis-words"].text, re.MULTILINE)) == words
 
 
-def test_figures_are_those_of_the_chip() -> None:
-    b1, b4 = chip("910B1"), chip("910B4")
+def test_figures_in_cards_match_the_chip() -> None:
+    b1, b4 = find_chip("910B1"), find_chip("910B4")
     cycles = dict(re.findall(r"(\d+) KiB (?:takes about )?(\d{3})\b", cards.CARDS["copy-size"].text))
     assert cycles == {"1": "235", "4": "291", "16": "404", "32": "712"}
     table = dict(zip(b1.copy_kib, b1.copy_cycles, strict=True))
@@ -247,7 +254,7 @@ def test_figures_are_those_of_the_chip() -> None:
         assert f"{b1.vector_start:g} cycles" in cards.CARDS[card].text
 
 
-def test_rules_are_rendered_and_name_what_there_is() -> None:
+def test_rules_render_with_existing_names() -> None:
     tensor = Tensor(name="x", dtype="float32", shape=(4, 8))
     weight, out = (tensor.model_copy(update={"name": name}) for name in ("weight", "out"))
     signature = Signature(

@@ -1,4 +1,4 @@
-"""The twin's library functions, Matmul, cube and flags between cores, each held against numpy."""
+"""Compares the simulator's library functions, Matmul, cube and cross-core flags with numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from library_kernels import Broken, cycles, launch
 
-from evokernel.backends.ascendc.build import TWIN
+from evokernel.backends.ascendc.build import SIMULATOR_FOLDER
 
 ROOM = 20 * 1024
 SOURCES = ("library.h", "activation.h", "mathematics.h", "softmax.h", "normalise.h", "reductions.h", "arrange.h", "quantise.h")
@@ -97,7 +97,7 @@ SOME_FORMS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_in_all_its_forms(name):
+def test_all_overloads_of_a_library_function(name):
     f, low, high = FUNCTIONS[name]
     x = RNG.uniform(low, high, 512).astype(np.float32)
     wanted = f(x.astype(np.float64))
@@ -185,7 +185,7 @@ def test_softmax_in_two_pieces_is_softmax():
     np.testing.assert_allclose(whole, e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-7)
 
 
-def test_what_softmax_is_made_of():
+def test_parts_of_softmax():
     rows, width = 4, 32
     x, grad = numbers(rows, width), numbers(rows, width)
     shape = (rows, width, width)
@@ -280,7 +280,7 @@ def test_reductions_and_running_sums():
     np.testing.assert_allclose(last.view(np.float32)[:stride], y.sum(0), rtol=1e-4, atol=1e-5)
 
 
-def test_what_moves_and_chooses():
+def test_data_movement_and_selection():
     rows, stride = 4, 32
     x = numbers(rows, stride)
     column, row = numbers(rows, 1), numbers(1, stride)
@@ -301,7 +301,7 @@ def test_what_moves_and_chooses():
     np.testing.assert_array_equal(thin, x[:, :29])
 
 
-def test_the_largest_of_each_row_and_where_they_were():
+def test_topk_values_and_indices():
     x = numbers(3, 64)
     for mode, order in ((0, np.argsort(-x[:, :50], 1)), (1, np.argsort(x[:, :50], 1))):
         values, indices, _ = on_rows("largest", x, shape=(3, 64, 50), mode=mode, more=(5, 0))
@@ -309,7 +309,7 @@ def test_the_largest_of_each_row_and_where_they_were():
         np.testing.assert_array_equal(matrix(values, 3, 8, 5), np.take_along_axis(x, order[:, :5], 1))
 
 
-def test_quantising_and_back():
+def test_quantisation_round_trip():
     x = numbers(2, 32) * 40
     got = on_rows("quantise", x, shape=(2, 32, 32), scalar=1.5)[0].view(np.int8)[:64].reshape(2, 32)
     np.testing.assert_array_equal(got, np.clip(np.rint(x * np.float32(1.5) + 3), -128, 127).astype(np.int8))
@@ -329,14 +329,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kernel", BROKEN)
-def test_a_broken_rule_is_named(kernel):
+def test_violation_is_named(kernel):
     code, first, scratch = BROKEN[kernel]
     with pytest.raises(Broken) as caught:
         on_rows(kernel, numbers(1, 64), shape=(1, 64, 64), more=(first, 0), scratch=scratch)
     assert caught.value.code == code
 
 
-def test_rows_must_start_at_whole_blocks():
+def test_rows_must_start_at_complete_blocks():
     with pytest.raises(Broken, match="E-LIB-ALIGN"):
         on_rows("soft_max", numbers(2, 30), shape=(2, 30, 30))
     with pytest.raises(Broken, match="E-LIB-ALIGN"):
@@ -353,9 +353,9 @@ def test_a_longer_vector_and_a_harder_function_take_longer():
     assert took["Tanh", 1024] < took["Tanh", 4096]
 
 
-def test_every_broken_rule_of_the_library_is_explained():
-    rules = tomllib.loads((TWIN.parent / "rules.toml").read_text())
-    texts = [(TWIN / "runtime" / name).read_text() for name in SOURCES]
+def test_every_library_rule_has_an_explanation():
+    rules = tomllib.loads((SIMULATOR_FOLDER.parent / "rules.toml").read_text())
+    texts = [(SIMULATOR_FOLDER / "runtime" / name).read_text() for name in SOURCES]
     used = {code for text in texts for code in re.findall(r'"(E-[A-Z0-9-]+)"', text)}
     assert {"E-LIB-TMP", "E-CROSS-FLAG"} <= used
     assert not used - rules.keys()

@@ -1,4 +1,4 @@
-"""Operators on lists of tensors, and what else published projects do: tiling in classes, launches of their own, operands left out."""
+"""Operators on lists of tensors, and other features of published projects: tiling classes, own launches, omitted operands."""
 
 import json
 import subprocess
@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from evokernel.backends.ascendc.build import build
-from evokernel.backends.ascendc.project import Project, read
-from evokernel.backends.native.toolchain import missing
+from evokernel.backends.ascendc.project import Project, parse_project
+from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.records import Signature, Tensor
 
 HERE = Path(__file__).parent
 FILES = {f"op_{part}/{name}": (HERE / "host_lists" / name).read_text() for part, name in
          (("host", "operator.cpp"), ("host", "tiling.h"), ("kernel", "kernel.cpp"))}  # fmt: skip
 SHAPES = ([4, 3], [5], [2, 1, 2])
-pytestmark = pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
+pytestmark = pytest.mark.skipif(missing_compiler_message("") is not None, reason=missing_compiler_message("") or "")
 
 
 def project() -> Project:
     tensors = tuple(Tensor(name=f"t{n}", dtype="float32", shape=tuple(shape)) for n, shape in enumerate(SHAPES))
-    return read(FILES, Signature(inputs=tensors, outputs=tensors))
+    return parse_project(FILES, Signature(inputs=tensors, outputs=tensors))
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +45,12 @@ def scaled(shape: list[int], factor: float) -> list[float]:
     return (np.arange(np.prod(shape)) * factor + len(shape)).tolist()
 
 
-def test_the_kernel_sees_the_tiling_alone():
+def test_kernel_sees_only_the_tiling_structs():
     made = project()
-    assert made.header == "op_host/tiling_structs.h"
-    assert "TILING_DATA_FIELD_DEF_ARR(uint8_t, (2 * 4), spare)" in made.files[made.header]
-    assert "std::" not in made.files[made.header]
-    assert "other" not in made.files[made.header]
+    assert made.tiling_header == "op_host/tiling_structs.h"
+    assert "TILING_DATA_FIELD_DEF_ARR(uint8_t, (2 * 4), spare)" in made.files[made.tiling_header]
+    assert "std::" not in made.files[made.tiling_header]
+    assert "other" not in made.files[made.tiling_header]
 
 
 def test_lists_of_tensors(answers):
@@ -60,10 +60,10 @@ def test_lists_of_tensors(answers):
     assert not answers["lists"]["report"]["raw_pointers"]
 
 
-def test_what_is_optional_may_be_left_out(answers):
+def test_optional_operands_may_be_omitted(answers):
     assert answers["one"]["results"] == [scaled(SHAPES[0], 2)]
     assert answers["negated"]["results"] == [scaled(SHAPES[0], -2)]
 
 
-def test_lists_are_equally_long(answers):
+def test_lists_must_have_equal_lengths(answers):
     assert answers["uneven"]["code"] == "E-OP-DYNAMIC"

@@ -1,4 +1,4 @@
-"""The twin's Matmul, the cube's own instructions and flags between cores, held against numpy."""
+"""Compares the simulator's Matmul, cube instructions and cross-core flags with numpy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from library_kernels import CUBE, MEETS, MIX, Broken, cycles, launch
 
 RNG = np.random.default_rng(11)
 FIELDS = 50
-"""Of TCubeTiling, all int32."""
+"""Fields of TCubeTiling, all int32."""
 
 
 def tiling(m: int, n: int, k: int, single: tuple[int, int], base: tuple[int, int] = (32, 32), bias: int = 0, order: int = 0) -> bytes:
@@ -86,7 +86,7 @@ def test_atomic_products_add_up():
 @pytest.mark.parametrize(
     "kernel", ["product_strips", "product_local", "product_batch", "product_parts", "product_workspace", "product_scaled"]
 )
-def test_other_ways_in_and_out(kernel):
+def test_other_operand_positions(kernel):
     m, n, k = 48, 32, 64
     a, b = numbers(m, k, dtype=np.float16), numbers(k, n, dtype=np.float16)
     wanted = a.astype(np.float32) @ b.astype(np.float32)
@@ -115,7 +115,7 @@ def test_a_larger_product_takes_longer_and_two_vector_cores_share_a_cube():
     assert cycles() > 1.5 * apart, "two that ask wait for each other"
 
 
-def test_what_matmul_must_know():
+def test_matmul_violations_are_reported():
     a, b, bias = numbers(32, 16), numbers(16, 32), numbers(32)
     shape = struct.pack("<4i", 0, 0, 1, 0)
     with pytest.raises(Broken, match="E-MM-BIAS"):
@@ -135,7 +135,7 @@ def on_cube(kernel: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: int 
 
 
 @pytest.mark.parametrize("size", [(16, 16, 16), (37, 50, 45), (64, 128, 100)])
-def test_the_cubes_own_instructions(size):
+def test_cube_instructions(size):
     m, n, k = size
     a, b = numbers(m, k, dtype=np.float16), numbers(k, n, dtype=np.float16)
     wanted = a.astype(np.float32) @ b.astype(np.float32)
@@ -155,7 +155,7 @@ def test_the_cubes_own_instructions(size):
     np.testing.assert_array_equal(exact, small.astype(np.int32) @ other.astype(np.int32))
 
 
-def test_the_cube_needs_flags_and_types_that_fit():
+def test_cube_violations_are_reported():
     a, b = numbers(32, 32, dtype=np.float16), numbers(32, 32, dtype=np.float16)
     with pytest.raises(Broken, match="E-RACE"):
         on_cube("multiply_half", a, b, np.zeros((32, 32), np.float32), mode=1)
@@ -165,7 +165,7 @@ def test_the_cube_needs_flags_and_types_that_fit():
         on_cube("multiply_half", numbers(256, 200, dtype=np.float16), numbers(200, 256, dtype=np.float16), np.zeros((256, 256), np.float32))
 
 
-def test_a_convolution_by_pictures():
+def test_convolution_with_load3d():
     x, w = numbers(16, 6, 7, dtype=np.float16), numbers(16, 16, 3, 3, dtype=np.float16)
     wide = np.pad(x.astype(np.float32), ((0, 0), (1, 1), (1, 1)))
     wanted = np.zeros((16, 6, 7), np.float32)
@@ -179,7 +179,7 @@ def test_a_convolution_by_pictures():
     np.testing.assert_allclose(out.T.reshape(16, 6, 7), wanted, rtol=1e-3, atol=1e-2)
 
 
-def test_cube_and_vector_cores_hand_over_by_flags():
+def test_cube_and_vector_cores_synchronize_with_flags():
     first, second = np.zeros(64, np.float32), np.zeros(128, np.float32)
     launch("handover", [first, second], struct.pack("<4i", 0, 0, 0, 0), blocks=4, flags=MIX | CUBE | MEETS)
     np.testing.assert_array_equal(first[::16], [1, 2, 3, 4])
@@ -189,7 +189,7 @@ def test_cube_and_vector_cores_hand_over_by_flags():
         launch("handover", [first, second], struct.pack("<4i", 0, 0, 0, 1), blocks=4, flags=MIX | CUBE | MEETS)
 
 
-def test_blocks_pass_marks_turns_and_flags_on():
+def test_blocks_synchronize_with_signals_turns_and_flags():
     marks = np.zeros(4096, np.int32)
     for mode in (0, 1):
         sums = np.zeros(96, np.float32)

@@ -1,4 +1,4 @@
-"""Candidates in their three forms: what is read off them, and what is said about those that cannot be read."""
+"""Parsing of candidates in their three formats, and the messages for invalid ones."""
 
 import re
 from dataclasses import replace
@@ -8,9 +8,9 @@ import pytest
 
 from evokernel.backends import ascendc
 from evokernel.backends.ascendc import source_parser
-from evokernel.backends.ascendc.bindings import Bound, Parameter, bound_functions
-from evokernel.backends.ascendc.model_call import Call, model_call, passed_in_order
-from evokernel.backends.ascendc.project import read
+from evokernel.backends.ascendc.bindings import BoundFunction, Parameter, parse_bound_functions
+from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
+from evokernel.backends.ascendc.project import parse_project
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 
@@ -26,13 +26,13 @@ SIGNATURE = Signature(
 )
 
 
-def refused(files, signature=SIGNATURE):
+def parse_error_of(files, signature=SIGNATURE):
     with pytest.raises(CandidateError) as caught:
-        read(files, signature)
+        parse_project(files, signature)
     return caught.value.reason, caught.value.detail
 
 
-def ours(old="", new=""):
+def single_file_with(old="", new=""):
     assert old in OURS
     return {"kernel.asc": OURS.replace(old, new)}
 
@@ -40,29 +40,31 @@ def ours(old="", new=""):
 # ---- one file in three parts
 
 
-def test_three_parts():
-    project = read({"kernel.asc": OURS}, SIGNATURE)
-    assert (project.op, project.entry, project.parameters) == ("KernelCustom", "kernel_custom", 6)
+def test_single_file_has_three_parts():
+    project = parse_project({"kernel.asc": OURS}, SIGNATURE)
+    assert (project.op, project.entry, project.parameter_count) == ("KernelCustom", "kernel_custom", 6)
     assert list(project.files) == ["tiling.h", "op_host.cpp", "op_kernel.cpp"]
-    assert (project.kernel, project.hosts, project.header) == ("op_kernel.cpp", ("op_host.cpp",), "tiling.h")
-    assert project.tiling == "optiling::KernelCustomTilingData"
+    assert (project.kernel_file, project.host_files, project.tiling_header) == ("op_kernel.cpp", ("op_host.cpp",), "tiling.h")
+    assert project.tiling_struct == "optiling::KernelCustomTilingData"
     assert project.dtypes == {"X": "float", "SCALE": "float", "SHIFT": "float", "OUT": "float"}
-    assert (project.bind, project.function, project.call) == ("", "", ())
+    assert (project.bind_source, project.bound_function, project.call_arguments) == ("", "", ())
     assert "".join(re.findall(r"// file: .*\n", OURS)) == "// file: tiling.h\n// file: op_host.cpp\n// file: op_kernel.cpp\n"
     assert sum(map(len, project.files.values())) == len(re.sub(r"// file: .*\n", "", OURS))
 
 
-def test_a_header_the_kernel_includes_is_not_shown_to_it_twice():
-    project = read(ours('#include "kernel_operator.h"', '#include "kernel_operator.h"\n#include "tiling.h"'), SIGNATURE)
-    assert project.header == ""
+def test_included_tiling_header_is_not_added_again():
+    project = parse_project(
+        single_file_with('#include "kernel_operator.h"', '#include "kernel_operator.h"\n#include "tiling.h"'), SIGNATURE
+    )
+    assert project.tiling_header == ""
 
 
 def test_a_tiling_class_in_the_host_source_reaches_the_kernel():
-    found = read(ours(), SIGNATURE).files
+    found = parse_project(single_file_with(), SIGNATURE).files
     moved = found["op_host.cpp"].replace('#include "tiling.h"', '#include "register/tilingdata_base.h"\n' + found["tiling.h"])
     text = f"// file: tiling.h\n// nothing\n// file: op_host.cpp\n{moved}// file: op_kernel.cpp\n{found['op_kernel.cpp']}"
-    project = read({"kernel.asc": text}, SIGNATURE)
-    assert project.header == "tiling_structs.h"
+    project = parse_project({"kernel.asc": text}, SIGNATURE)
+    assert project.tiling_header == "tiling_structs.h"
     assert "BEGIN_TILING_DATA_DEF(KernelCustomTilingData)" in project.files["tiling_structs.h"]
     assert "namespace optiling {" in project.files["tiling_structs.h"]
 
@@ -73,13 +75,13 @@ def test_a_tiling_class_in_the_host_source_reaches_the_kernel():
         ({}, "no file"),
         ({"kernel.asc": " \n"}, "is empty"),
         ({"kernel.asc": "int main() {}"}, "tiling.h, op_host.cpp, op_kernel.cpp missing"),
-        (ours("// file: op_host.cpp", ""), "op_host.cpp missing"),
-        (ours("// file: op_host.cpp", "// file: tiling.h"), "two parts are called tiling.h"),
-        (ours("// file: tiling.h", "// file: ../tiling.h"), "../tiling.h is no name"),
+        (single_file_with("// file: op_host.cpp", ""), "op_host.cpp missing"),
+        (single_file_with("// file: op_host.cpp", "// file: tiling.h"), "two parts have the name tiling.h"),
+        (single_file_with("// file: tiling.h", "// file: ../tiling.h"), "../tiling.h is not a valid name"),
     ],
 )
-def test_no_code(files, said):
-    reason, detail = refused(files)
+def test_missing_parts_are_refused(files, said):
+    reason, detail = parse_error_of(files)
     assert (reason, said in detail) == ("no_code", True), detail
     assert "`// file: tiling.h`, `// file: op_host.cpp`, `// file: op_kernel.cpp`" in detail
     assert "\n" not in detail
@@ -89,21 +91,21 @@ def test_no_code(files, said):
     ("old", "new", "said"),
     [
         ("OP_ADD(KernelCustom)", "OP_ADD(Other)", "OP_ADD names Other"),
-        ("OP_ADD(KernelCustom);", "", "OP_ADD names nothing"),
-        ("OP_ADD(KernelCustom);", "// OP_ADD(KernelCustom);", "OP_ADD names nothing"),
-        ("void kernel_custom(", "void other(", "it has other"),
+        ("OP_ADD(KernelCustom);", "", "OP_ADD names no operator"),
+        ("OP_ADD(KernelCustom);", "// OP_ADD(KernelCustom);", "OP_ADD names no operator"),
+        ("void kernel_custom(", "void other(", "The file defines other instead."),
         ("GM_ADDR shift, ", "", "parameters, not 6"),
-        ('extern "C" __global__', "__global__", 'it lacks extern "C"'),
+        ('extern "C" __global__', "__global__", 'The definition lacks extern "C".'),
         ("__global__ __aicore__ void", "__aicore__ void", "no function with __global__"),
     ],
 )
-def test_the_names_follow_from_the_signature(old, new, said):
-    reason, detail = refused(ours(old, new))
+def test_wrong_names_and_parameters_are_refused(old, new, said):
+    reason, detail = parse_error_of(single_file_with(old, new))
     assert (reason, said in detail) == ("symbol", True), detail
 
 
-def test_the_right_declaration_is_shown():
-    _, detail = refused(ours("void kernel_custom(", "void other("))
+def test_error_shows_the_expected_declaration():
+    _, detail = parse_error_of(single_file_with("void kernel_custom(", "void other("))
     assert "void kernel_custom(GM_ADDR x, GM_ADDR scale, GM_ADDR shift, GM_ADDR out, GM_ADDR workspace, GM_ADDR tiling)" in detail
 
 
@@ -130,7 +132,7 @@ def test_the_right_declaration_is_shown():
     ],
 )
 def test_kernels_are_found(text, found):
-    assert [tuple(entry) for entry in source_parser.entries(text)] == found
+    assert [tuple(entry) for entry in source_parser.find_kernel_entries(text)] == found
 
 
 @pytest.mark.parametrize(
@@ -142,25 +144,27 @@ def test_kernels_are_found(text, found):
         ("TopKV3", "top_kv3"),
     ],
 )
-def test_the_kernel_is_called_after_the_operator(operator, name):
-    assert source_parser.snake(operator) == name
+def test_kernel_name_follows_from_the_operator(operator, name):
+    assert source_parser.to_snake_case(operator) == name
 
 
 def test_tiling_classes_are_found_in_their_namespaces():
     text = "namespace a { namespace b { struct X {}; REGISTER_TILING_DATA_CLASS(One, OneData) } REGISTER_TILING_DATA_CLASS(Two, TwoData) }"
-    assert source_parser.tiling_class([text], "One") == "a::b::OneData"
-    assert source_parser.tiling_class([text], "Two") == "a::TwoData"
-    assert source_parser.tiling_class([text], "Three") == "a::b::OneData"
-    assert source_parser.tiling_class(["REGISTER_TILING_DEFAULT(Plain);"], "Three") == "Plain"
-    assert source_parser.tiling_class(["// REGISTER_TILING_DATA_CLASS(One, OneData)"], "One") == ""
+    assert source_parser.find_tiling_class([text], "One") == "a::b::OneData"
+    assert source_parser.find_tiling_class([text], "Two") == "a::TwoData"
+    assert source_parser.find_tiling_class([text], "Three") == "a::b::OneData"
+    assert source_parser.find_tiling_class(["REGISTER_TILING_DEFAULT(Plain);"], "Three") == "Plain"
+    assert source_parser.find_tiling_class(["// REGISTER_TILING_DATA_CLASS(One, OneData)"], "One") == ""
 
 
-def test_types_are_those_of_the_column_that_fits():
+def test_types_come_from_the_matching_column():
     def with_types(dtype):
         tensors = tuple(tensor.model_copy(update={"dtype": dtype}) for tensor in SIGNATURE.params)
         changed = {"params": tensors, "inputs": (SIGNATURE.inputs[0].model_copy(update={"dtype": dtype}),)}
         signature = SIGNATURE.model_copy(update=changed | {"outputs": (SIGNATURE.outputs[0].model_copy(update={"dtype": dtype}),)})
-        return read(ours("DataType({ge::DT_FLOAT})", "DataType({ge::DT_FLOAT16, ge::DT_FLOAT, ge::DT_BF16})"), signature).dtypes["OUT"]
+        return parse_project(
+            single_file_with("DataType({ge::DT_FLOAT})", "DataType({ge::DT_FLOAT16, ge::DT_FLOAT, ge::DT_BF16})"), signature
+        ).dtypes["OUT"]
 
     assert [with_types(dtype) for dtype in ("float16", "float32", "bfloat16", "int32")] == ["half", "float", "bfloat16_t", "half"]
 
@@ -168,78 +172,84 @@ def test_types_are_those_of_the_column_that_fits():
 # ---- folders
 
 
-def test_a_folder_says_what_is_what():
-    project = read(FOLDER, SIGNATURE)
-    assert (project.op, project.entry, project.parameters) == ("GatedScaleCustom", "gated_scale_custom", 6)
-    assert project.kernel == "op_kernel/gated_scale_custom.cpp"
-    assert project.hosts == ("op_host/gated_scale_custom.cpp",)
-    assert project.header == "op_host/gated_scale_custom_tiling.h"
-    assert project.tiling.startswith("optiling::")
+def test_roles_of_files_in_a_folder_are_recognised():
+    project = parse_project(FOLDER, SIGNATURE)
+    assert (project.op, project.entry, project.parameter_count) == ("GatedScaleCustom", "gated_scale_custom", 6)
+    assert project.kernel_file == "op_kernel/gated_scale_custom.cpp"
+    assert project.host_files == ("op_host/gated_scale_custom.cpp",)
+    assert project.tiling_header == "op_host/gated_scale_custom_tiling.h"
+    assert project.tiling_struct.startswith("optiling::")
 
 
-def test_of_several_kernels_the_operators_own_is_taken():
+def test_matching_kernel_is_selected_of_several():
     more = FOLDER | {"op_kernel/a_first.cpp": 'extern "C" __global__ __aicore__ void a_first(GM_ADDR a) {}'}
-    assert read(more, SIGNATURE).entry == "gated_scale_custom"
+    assert parse_project(more, SIGNATURE).entry == "gated_scale_custom"
 
 
-def test_definition_tiling_and_shapes_may_be_files_of_their_own():
+def test_definition_tiling_and_shapes_may_be_separate_files():
     host = FOLDER["op_host/gated_scale_custom.cpp"]
     at = host.index("namespace ops")
     parts = {"op_host/gated_def.cpp": '#include "register/op_def_registry.h"\n' + host[at:], "op_host/gated_tiling.cpp": host[:at]}
-    project = read({name: text for name, text in FOLDER.items() if name != "op_host/gated_scale_custom.cpp"} | parts, SIGNATURE)
-    assert project.hosts == ("op_host/gated_def.cpp", "op_host/gated_tiling.cpp")
+    project = parse_project({name: text for name, text in FOLDER.items() if name != "op_host/gated_scale_custom.cpp"} | parts, SIGNATURE)
+    assert project.host_files == ("op_host/gated_def.cpp", "op_host/gated_tiling.cpp")
 
 
-def test_functions_that_call_operators_on_the_device_are_left_out():
+def test_launcher_sources_are_ignored():
     more = FOLDER | {"op_host/aclnn_gated.cpp": '#include "opdev/op_log.h"\nvoid f(gert::TilingContext*);\n'}
-    assert read(more, SIGNATURE).hosts == read(FOLDER, SIGNATURE).hosts
+    assert parse_project(more, SIGNATURE).host_files == parse_project(FOLDER, SIGNATURE).host_files
 
 
-def test_a_folder_that_lacks_a_side():
+def test_folder_without_kernel_or_operator_is_refused():
     kernel = {name: text for name, text in FOLDER.items() if name.startswith("op_kernel")}
     host = {name: text for name, text in FOLDER.items() if name.startswith("op_host")}
-    assert refused(kernel) == ("no_code", "no operator: a host file must define a class with OpDef and name it in OP_ADD")
-    assert refused(host)[0] == "no_code"
+    assert parse_error_of(kernel) == (
+        "no_code",
+        "no file has an operator: define a class derived from OpDef in a host file and pass it to OP_ADD",
+    )
+    assert parse_error_of(host)[0] == "no_code"
     renamed = {name: text.replace("void gated_scale_custom(", "void gated(") for name, text in FOLDER.items()}
-    assert refused(renamed) == ("symbol", "the kernel of GatedScaleCustom must be called gated_scale_custom; there is gated")
+    assert parse_error_of(renamed) == (
+        "symbol",
+        "the kernel function of GatedScaleCustom must have the name gated_scale_custom; the files define gated",
+    )
 
 
 # ---- six parts
 
 
-def test_six_parts():
-    project = read({"kernel.txt": SIX}, SIGNATURE)
-    assert project.bind
-    assert project.function in bound_functions(project.bind)
-    assert project.call[:3] == (("tensor", 0), ("tensor", 1), ("tensor", 2))
-    assert source_parser.snake(project.op) == project.entry
+def test_six_parts_are_parsed():
+    project = parse_project({"kernel.txt": SIX}, SIGNATURE)
+    assert project.bind_source
+    assert project.bound_function in parse_bound_functions(project.bind_source)
+    assert project.call_arguments[:3] == (("tensor", 0), ("tensor", 1), ("tensor", 2))
+    assert source_parser.to_snake_case(project.op) == project.entry
 
 
-def test_the_fence_is_optional_and_other_names_are_left_alone():
-    plain = read({"kernel.txt": SIX}, SIGNATURE)
-    assert read({"any.txt": f"Here it is.\n```python\n{SIX}\nnotes = open('x')\n```\nDone."}, SIGNATURE) == plain
-    assert read({"any.txt": f"```py\n{SIX}"}, SIGNATURE) == plain
+def test_code_fence_is_optional_and_other_names_are_ignored():
+    plain = parse_project({"kernel.txt": SIX}, SIGNATURE)
+    assert parse_project({"any.txt": f"Here it is.\n```python\n{SIX}\nnotes = open('x')\n```\nDone."}, SIGNATURE) == plain
+    assert parse_project({"any.txt": f"```py\n{SIX}"}, SIGNATURE) == plain
 
 
-def test_nothing_of_the_text_is_run(tmp_path):
+def test_text_is_not_executed(tmp_path):
     evil = SIX + f"\nopen({str(tmp_path / 'was-run')!r}, 'w')\n"
-    read({"kernel.txt": evil}, SIGNATURE)
+    parse_project({"kernel.txt": evil}, SIGNATURE)
     assert not (tmp_path / "was-run").exists()
-    reason, detail = refused({"kernel.txt": re.sub(r"model_src\s*=", "model_src = __import__('os').name +", SIX)})
-    assert (reason, "nothing in the text is run" in detail) == ("no_code", True)
+    reason, detail = parse_error_of({"kernel.txt": re.sub(r"model_src\s*=", "model_src = __import__('os').name +", SIX)})
+    assert (reason, "because the text is not executed" in detail) == ("no_code", True)
 
 
-def test_parts_that_are_missing_are_named():
-    reason, detail = refused({"kernel.txt": SIX.replace("kernel_src", "kernel_text").replace("python_bind_src", "bind")})
+def test_missing_parts_of_six_are_named():
+    reason, detail = parse_error_of({"kernel.txt": SIX.replace("kernel_src", "kernel_text").replace("python_bind_src", "bind")})
     assert (reason, "lacks kernel_src, python_bind_src" in detail) == ("no_code", True)
-    assert refused({"kernel.txt": "not Python at all ("})[0] == "no_code"
+    assert parse_error_of({"kernel.txt": "not Python at all ("})[0] == "no_code"
 
 
-def test_an_evaluation_in_place_of_a_model_calls_with_everything_in_order():
+def test_evaluation_source_calls_with_positional_arguments():
     text = re.sub(r"model_src\s*=.*", "eval_src = 'pass'\n", SIX, flags=re.DOTALL)
     signature = SIGNATURE.model_copy(update={"inputs": (*SIGNATURE.inputs, *SIGNATURE.params), "params": ()})
-    project = read({"kernel.txt": text}, signature)
-    assert project.call[:3] == (("tensor", 0), ("tensor", 1), ("tensor", 2))
+    project = parse_project({"kernel.txt": text}, signature)
+    assert project.call_arguments[:3] == (("tensor", 0), ("tensor", 1), ("tensor", 2))
 
 
 BIND = """
@@ -262,21 +272,21 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         (("bias", "conv_weight", "norm_weight"), ("x", "weight", "gamma", "bias"), [0, 1, 2, 3]),
     ],
 )
-def test_what_the_module_holds_is_passed_by_name_where_all_names_fit(held, asked, order):
+def test_module_tensors_are_passed_by_name_if_all_names_match(held, asked, order):
     tensor = SIGNATURE.params[0]
     params = tuple(tensor.model_copy(update={"name": name}) for name in held)
     signature = SIGNATURE.model_copy(update={"inputs": SIGNATURE.inputs[:1], "params": params, "scalars": ()})
-    bound = Bound("run", tuple(Parameter("tensor", False, name) for name in asked))
-    assert [index for _, index in passed_in_order(bound, signature)] == order
+    bound = BoundFunction("run", tuple(Parameter("tensor", False, name) for name in asked))
+    assert [index for _, index in positional_arguments(bound, signature)] == order
 
 
-def test_bound_functions_are_read():
-    found = bound_functions(BIND)
+def test_bound_functions_are_parsed():
+    found = parse_bound_functions(BIND)
     assert [parameter.kind for parameter in found["fn"].parameters] == ["tensor", "tensor", "int", "float", "bool"]
     assert found["fn"].parameters[1] == Parameter("tensor", True, "bias")
     assert [parameter.kind for parameter in found["other"].parameters] == ["tensor", "ints"]
     assert [parameter.kind for parameter in found["third"].parameters] == ["tensor", "float"]
-    assert bound_functions("int x;") == {}
+    assert parse_bound_functions("int x;") == {}
 
 
 CALLED = Signature(
@@ -334,8 +344,8 @@ class ModelNew(torch.nn.Module):
         (model(CAREFUL, "self.ops = custom_ops_lib", "x, b"), (("tensor", 0), ("tensor", 1), ("int", 1), ("float", 2.0), ("bool", True))),
     ],
 )
-def test_a_models_call_is_read(text, passed):
-    assert model_call(text, bound_functions(BIND), CALLED) == Call("fn", passed)
+def test_model_call_is_parsed(text, passed):
+    assert parse_model_call(text, parse_bound_functions(BIND), CALLED) == OperatorCall("fn", passed)
 
 
 @pytest.mark.parametrize(
@@ -349,45 +359,48 @@ def test_a_models_call_is_read(text, passed):
         ("if torch.rand(1) > 0:\n    return custom_ops_lib.fn(*inputs)\nreturn custom_ops_lib.fn(*inputs)", "if torch.rand(1) > 0:"),
     ],
 )
-def test_a_model_that_does_more_is_refused(forward, line):
+def test_model_with_other_computation_is_refused(forward, line):
     with pytest.raises(CandidateError) as caught:
-        model_call(model(forward), bound_functions(BIND), CALLED)
-    assert (caught.value.reason, caught.value.detail) == ("unsupported", f"model_src does more than call the operator: {line}")
+        parse_model_call(model(forward), parse_bound_functions(BIND), CALLED)
+    assert (caught.value.reason, caught.value.detail) == (
+        "unsupported",
+        f"forward in model_src may only call the operator; move this into the kernel: {line}",
+    )
 
 
-def test_calls_that_cannot_fit():
-    functions = bound_functions(BIND)
+def test_calls_with_wrong_arguments_are_refused():
+    functions = parse_bound_functions(BIND)
     cases = {
-        "missing, and the bind defines fn": model("return custom_ops_lib.missing(*inputs)"),
-        "takes 1 tensors, and forward is given 2": model("return custom_ops_lib.third(*inputs)"),
+        "missing, but the binding defines only fn": model("return custom_ops_lib.missing(*inputs)"),
+        "takes 1 tensors, but forward has 2": model("return custom_ops_lib.third(*inputs)"),
     }
     for said, text in cases.items():
         with pytest.raises(CandidateError) as caught:
-            model_call(text, functions, CALLED)
+            parse_model_call(text, functions, CALLED)
         assert (caught.value.reason, said in caught.value.detail) == ("symbol", True), caught.value.detail
-    with pytest.raises(CandidateError, match="no call of the operator"):
-        model_call(model("pass"), functions, CALLED)
+    with pytest.raises(CandidateError, match="does not return a call of the operator"):
+        parse_model_call(model("pass"), functions, CALLED)
 
 
-def test_an_optional_tensor_that_is_not_there_is_absent():
+def test_missing_optional_tensor_is_absent():
     one = CALLED.model_copy(update={"inputs": CALLED.inputs[:1], "params": ()})
-    found = model_call(model("return custom_ops_lib.fn(*inputs)"), bound_functions(BIND), one)
-    assert found.passed[:2] == (("tensor", 0), ("absent",))
+    found = parse_model_call(model("return custom_ops_lib.fn(*inputs)"), parse_bound_functions(BIND), one)
+    assert found.arguments[:2] == (("tensor", 0), ("absent",))
 
 
 @pytest.mark.timeout(20)
-def test_looking_ends_whatever_the_text():
+def test_parsing_ends_on_hostile_input():
     chain = 'this->Input("x")' + ".a((" * 20000
     kernel = "__global__ " * 2000 + "a " * 20000
-    assert source_parser.definition([chain]).inputs == (source_parser.Tensor("x", ()),)
-    assert source_parser.entries(kernel) == []
+    assert source_parser.parse_op_definition([chain]).inputs == (source_parser.OpDefTensor("x", ()),)
+    assert source_parser.find_kernel_entries(kernel) == []
     deep = model("return custom_ops_lib.fn(x" + ".contiguous()" * 20000 + ")", arguments="x")
     with pytest.raises(CandidateError):
-        model_call(deep, bound_functions(BIND), CALLED)
-    assert refused({"kernel.txt": "a = " + "(" * 5000})[0] == "no_code"
+        parse_model_call(deep, parse_bound_functions(BIND), CALLED)
+    assert parse_error_of({"kernel.txt": "a = " + "(" * 5000})[0] == "no_code"
 
 
-def test_projects_are_values():
-    project = read({"kernel.asc": OURS}, SIGNATURE)
-    assert project == read({"kernel.asc": OURS}, SIGNATURE)
+def test_projects_compare_by_value():
+    project = parse_project({"kernel.asc": OURS}, SIGNATURE)
+    assert project == parse_project({"kernel.asc": OURS}, SIGNATURE)
     assert project != replace(project, op="Other")

@@ -1,4 +1,4 @@
-"""Every rule of the twin breaks where it should and only there, and is told with its line, what happened, the rule and what helps."""
+"""Every rule of the simulator is violated exactly where expected, and reported with line, event, rule and hint."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,19 +11,19 @@ from ascendc_mutants import Group, Mutant, Result, called, mutants
 from sampling import one_in
 
 from evokernel.backends.ascendc.build import build as compile_project
-from evokernel.backends.ascendc.diagnostics import rules, told, where
-from evokernel.backends.native.toolchain import missing
+from evokernel.backends.ascendc.diagnostics import explain_simulator_error, load_rules, locate_line
+from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify.reasons import REASONS
 
 HOME = plugin_folder("backend", "ascendc")
 FILES = ("kernel", "library", "host", "bind")
 HARMLESS, LEVELS = ("allowed", "notes"), ("strict", "hardware")
 CODE = re.compile(r'"(E-[A-Z0-9-]+)')
-needs_compiler = pytest.mark.skipif(missing("") is not None, reason=missing("") or "")
+needs_compiler = pytest.mark.skipif(missing_compiler_message("") is not None, reason=missing_compiler_message("") or "")
 
 
 def bases(name: str) -> list[str]:
@@ -36,21 +36,21 @@ BASES = [(name, base) for name in FILES for base in bases(name)]
 
 @cache
 def sources() -> str:
-    return "".join(path.read_text() for path in sorted((HOME / "twin").rglob("*")) if path.suffix in (".h", ".hpp", ".cpp"))
+    return "".join(path.read_text() for path in sorted((HOME / "simulator").rglob("*")) if path.suffix in (".h", ".hpp", ".cpp"))
 
 
 def test_every_code_has_a_rule_and_a_mutant():
-    raised, written = set(CODE.findall(sources())), set(rules())
+    raised, written = set(CODE.findall(sources())), set(load_rules())
     covered = {mutant.code for name in FILES for mutant in mutants(name)}
-    assert not raised - written, "raised by the twin and not in rules.toml"
+    assert not raised - written, "raised by the simulator and not in rules.toml"
     assert not written - raised, "in rules.toml and never raised: delete them"
     assert not raised - covered, "without a mutant that breaks them"
     assert sum(len(mutants(name)) for name in FILES) >= 40
 
 
-@pytest.mark.parametrize("code", rules())
-def test_a_rule_says_what_helps(code):
-    rule = rules()[code]
+@pytest.mark.parametrize("code", load_rules())
+def test_every_rule_has_a_hint(code):
+    rule = load_rules()[code]
     assert set(rule) == {"reason", "rule", "hint"}
     assert rule["reason"] in REASONS
     assert all(len(rule[part]) >= 10 and rule[part].endswith((".", ";", "}")) for part in ("rule", "hint"))
@@ -88,7 +88,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
 
 @needs_compiler
 @pytest.mark.parametrize(("name", "base"), one_in(2, BASES, lambda one: one[1]))
-def test_mutants_break_their_rule_and_no_other(name: str, base: str, ran: Callable[[str], Ran]):
+def test_mutants_violate_exactly_their_rule(name: str, base: str, ran: Callable[[str], Ran]):
     group, workdir, found_at = ran(base)
     for level in LEVELS:
         first = found_at[level][0]
@@ -96,7 +96,7 @@ def test_mutants_break_their_rule_and_no_other(name: str, base: str, ran: Callab
     wrong = []
     for index, mutant, found in ran(base).of(name, "strict"):
         noted = found_at["hardware"][index + 1]
-        place = where(workdir, {group.file: group.source}, found.addresses)
+        place = locate_line(workdir, {group.file: group.source}, found.addresses)
         line = group.line(index)
         if found.code != mutant.code:
             wrong.append(f"{mutant.code} ({mutant.new}): {found.code or 'nothing'} {found.text}")
@@ -111,16 +111,16 @@ def test_mutants_break_their_rule_and_no_other(name: str, base: str, ran: Callab
 
 @needs_compiler
 @pytest.mark.parametrize("base", bases("allowed"))
-def test_what_is_close_to_a_broken_rule_breaks_none(base: str, ran: Callable[[str], Ran]):
+def test_valid_variants_violate_no_rule(base: str, ran: Callable[[str], Ran]):
     for level in LEVELS:
         for _, mutant, found in ran(base).of("allowed", level):
-            assert mutant.code in rules()
+            assert mutant.code in load_rules()
             assert (found.code, found.text, found.notes) == ("", "", ()), mutant.new
 
 
 @needs_compiler
 @pytest.mark.parametrize("base", bases("notes"))
-def test_what_is_worth_knowing_is_noted_and_breaks_no_rule(base: str, ran: Callable[[str], Ran]):
+def test_notes_are_recorded_without_violation(base: str, ran: Callable[[str], Ran]):
     for level in LEVELS:
         unchanged = ran(base).found[level][0]
         for _, mutant, found in ran(base).of("notes", level):
@@ -136,9 +136,9 @@ GOOD = [path for path in sorted((HOME / "samples").iterdir()) if path.name.start
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("sample", one_in(4, GOOD, lambda path: path.name))
-def test_good_samples_break_no_rule(sample: Path, tmp_path: Path):
-    backend = make_plugin("backend", "ascendc", toolchain="twin")
-    task = load(str(HOME / "samples" / "task.py"))[0]
+def test_good_samples_violate_no_rule(sample: Path, tmp_path: Path):
+    backend = make_plugin("backend", "ascendc", toolchain="simulator")
+    task = load_tasks(str(HOME / "samples" / "task.py"))[0]
     files = {str(file.relative_to(sample)): file.read_text() for file in sample.rglob("*") if file.is_file()}
     project = backend.project(task, Candidate(backend="ascendc", files=files))
     compile_project(project, tmp_path)
@@ -161,14 +161,16 @@ def is_noted(code: str) -> bool:
 
 
 @needs_compiler
-def test_a_broken_rule_is_told_in_words(ran):
+def test_violation_message_has_line_rule_and_hint(ran):
     group, workdir, found = ran(mutants("kernel")[0].base)
     result = found["strict"][1]
-    error = told(workdir, {group.file: group.source}, CandidateError("raised", f"twin\t{result.code}\t{result.addresses}\t{result.text}"))
+    error = explain_simulator_error(
+        workdir, {group.file: group.source}, CandidateError("raised", f"simulator\t{result.code}\t{result.addresses}\t{result.text}")
+    )
     assert error.reason == "local_memory"
     first, rule, hint = error.detail.splitlines()
     assert first.startswith(
-        f"E-UB-FULL at op_kernel.cpp line {group.line(0)} `pipe.InitBuffer(xQueue, 2, 100 * 1024);`: InitBuffer: 2 x 102400 bytes"
+        f"E-UB-FULL at op_kernel.cpp line {group.line(0)} `pipe.InitBuffer(xQueue, 2, 100 * 1024);`: InitBuffer: with 2 x 102400 bytes"
     )
     assert rule.startswith("Rule: ")
     assert hint.startswith("Hint: ")

@@ -1,4 +1,4 @@
-"""Vector instructions of the twin against numpy: values, tails, masks, strides, and the rules they enforce."""
+"""Vector instructions of the simulator against numpy: values, tails, masks, strides, and the rules they enforce."""
 
 import tomllib
 
@@ -104,13 +104,13 @@ def test_bits_and_shifts(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.run("shift_right_round", [i], [128], "int32", 128), (i >> 4) + ((i >> 3) & 1))
 
 
-def test_forms_can_be_passed_on(bench: Bench) -> None:
+def test_overloads_work_through_templates(bench: Bench) -> None:
     a, b = numbers(64, "float32"), numbers(64, "float32", 1)
     np.testing.assert_allclose(bench.run("passed_on", [a, b], [64], "float32", 64), np.maximum(a / b, 0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_operators_on_whole_tensors(bench: Bench, dtype: str) -> None:
+def test_operators_on_complete_tensors(bench: Bench, dtype: str) -> None:
     a, b = numbers(256, dtype), numbers(256, dtype, 1)
     for number, wanted in enumerate((a + b, a - b, a * b, a / b)):
         got = bench.run(f"operators:{dtype}", [a, b], [200, number], dtype, 256)
@@ -128,7 +128,7 @@ def test_operators_on_whole_tensors(bench: Bench, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("strides", [(1, 1, 1, 8, 8, 8), (1, 2, 1, 8, 16, 0), (2, 1, 1, 16, 8, 8)])
 @pytest.mark.parametrize(("mask", "repeats"), [(64, 3), (33, 2), (1, 5)])
-def test_masked_forms(bench: Bench, dtype: str, strides: tuple[int, ...], mask: int, repeats: int) -> None:
+def test_masked_overloads(bench: Bench, dtype: str, strides: tuple[int, ...], mask: int, repeats: int) -> None:
     a, b = numbers(4096, dtype), numbers(4096, dtype, 1)
     lanes = np.arange(width(dtype)) < mask
     to, one, other = (elements(dtype, lanes, repeats, strides[i], strides[i + 3]) for i in range(3))
@@ -208,7 +208,7 @@ HALVES = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.51, 3.0, 1e6, -1e6,
 @pytest.mark.parametrize(
     ("source", "target"), [("f32", "i32"), ("f32", "i16"), ("f32", "i64"), ("f32", "f32"), ("f16", "i32"), ("f16", "i8"), ("f16", "u8")]
 )
-def test_casts_to_whole_numbers(bench: Bench, mode: int, source: str, target: str) -> None:
+def test_casts_to_integers(bench: Bench, mode: int, source: str, target: str) -> None:
     types = {"f32": "float32", "f16": "float16", "i32": "int32", "i16": "int16", "i64": "int64", "i8": "int8", "u8": "uint8"}
     x = np.resize(np.clip(HALVES, -60000, 60000).astype(types[source]), 48)
     wanted = ROUNDED[mode](x.astype("float64"))
@@ -270,7 +270,7 @@ def test_casts_that_keep_the_value(bench: Bench, case: str, source: str, target:
     np.testing.assert_array_equal(bench.run(case, [x], [300, NONE], target, 300), x.astype(target))
 
 
-def test_casts_between_whole_numbers_and_of_long_ones(bench: Bench) -> None:
+def test_casts_between_integers_and_of_int64(bench: Bench) -> None:
     x = np.array([5, -7, 40000, -40000, 2**31 - 1] * 4, "int32")
     np.testing.assert_array_equal(bench.run("cast_i32_i16", [x], [20, NONE], "int16", 20), np.clip(x, -32768, 32767))
     y = np.array([5, -7, 2**40, -(2**40), 2**24 + 1] * 4, "int64")
@@ -283,7 +283,7 @@ def test_casts_between_whole_numbers_and_of_long_ones(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.run("cast_bf16_f32", [b], [64, NONE], "float32", 64), brain(b))
 
 
-def test_four_bits(bench: Bench) -> None:
+def test_int4_casts(bench: Bench) -> None:
     x = whole(64, "float16", -12, 12)
     packed = bench.run("cast_f16_i4", [x], [64, NONE], "uint8", 32)
     values = np.stack([packed & 15, packed >> 4], 1).ravel().astype("int8")
@@ -345,7 +345,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("case", "dtypes", "values", "code"), BROKEN)
-def test_rules(bench: Bench, case: str, dtypes: list[str], values: list[int], code: str) -> None:
+def test_vector_violations_are_reported(bench: Bench, case: str, dtypes: list[str], values: list[int], code: str) -> None:
     inputs = [np.zeros(24 * 1024 // np.dtype(dtype).itemsize, dtype) for dtype in dtypes]
     assert bench.breaks(case, inputs, values) == code
 
@@ -368,8 +368,8 @@ def test_uninitialised_lanes_are_noticed(bench: Bench) -> None:
     assert bench.breaks("sum:float32", [short], [64]) == "E-UNINIT"
 
 
-def test_every_rule_here_has_its_words() -> None:
-    rules = tomllib.loads((build.TWIN.parent / "rules.toml").read_text())
+def test_every_vector_rule_has_an_explanation() -> None:
+    rules = tomllib.loads((build.SIMULATOR_FOLDER.parent / "rules.toml").read_text())
     for code in {case[3] for case in BROKEN} - {""} | {
         "E-GATHER-OFFSET",
         "E-UNINIT",
@@ -381,7 +381,7 @@ def test_every_rule_here_has_its_words() -> None:
         assert rules[code].keys() == {"reason", "rule", "hint"}, code
 
 
-def test_cycles(bench: Bench) -> None:
+def test_cycles_of_vector_instructions(bench: Bench) -> None:
     """Huawei's cycles per repeat of 256 bytes, on top of what any instruction costs."""
     x, y, offsets = numbers(640, "float32"), numbers(640, "float32", 1), np.zeros(640, "uint32")
 

@@ -1,4 +1,4 @@
-"""Vector instructions of the twin that cross lanes, against numpy: reductions, comparisons, gathers, sorts, transpositions."""
+"""Vector instructions of the simulator that cross lanes, against numpy: reductions, comparisons, gathers, sorts, transpositions."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_reductions_of_all(bench: Bench, dtype: str, count: int) -> None:
         assert not alone.view(index)[1]
 
 
-def test_the_first_of_equals_is_found(bench: Bench) -> None:
+def test_reduce_max_returns_first_of_equal_elements(bench: Bench) -> None:
     x = np.zeros(300, "float32")
     x[[70, 200]] = 9
     assert bench.run("maximum:float32", [x], [300, 1], "uint32", 2)[1] == 70
@@ -173,7 +173,7 @@ def test_gather_by_mask_and_by_block(bench: Bench) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("pattern", range(1, 8))
-def test_keeping_by_pattern(bench: Bench, dtype: str, pattern: int) -> None:
+def test_gather_mask_by_pattern(bench: Bench, dtype: str, pattern: int) -> None:
     w = width(dtype)
     x = numbers(w * 4, dtype)
     steps = {1: (0, 2), 2: (1, 2), 3: (0, 4), 4: (1, 4), 5: (2, 4), 6: (3, 4), 7: (0, 1)}
@@ -188,7 +188,7 @@ def test_keeping_by_pattern(bench: Bench, dtype: str, pattern: int) -> None:
     np.testing.assert_array_equal(got.view(dtype)[: part.size], part)
 
 
-def test_keeping_by_bits(bench: Bench) -> None:
+def test_gather_mask_by_bits(bench: Bench) -> None:
     x, bits = numbers(640, "float32"), whole(32, "uint32", 0, 2**32)
     flags = np.unpackbits(bits.view("uint8"), bitorder="little").astype(bool)
     got = bench.run("keep_bits", [x, bits], [1, 500, 1, 0], "uint8", 24 * 1024)
@@ -262,7 +262,7 @@ def test_transpositions(bench: Bench) -> None:
     )
 
 
-def test_blocks_turned(bench: Bench) -> None:
+def test_transposed_blocks(bench: Bench) -> None:
     x = numbers(256, "float16").reshape(16, 16)
     np.testing.assert_array_equal(bench.run("blocks16", [x], [1], "float16", (16, 16)), x.T)
     y = numbers(128, "float32").reshape(16, 8)
@@ -290,7 +290,7 @@ def test_global_memory(bench: Bench) -> None:
     assert (filled[:, 5:] == -1).all()
 
 
-def test_what_fills_a_row_when_nobody_says(bench):
+def test_default_fill_value_of_data_copy_pad(bench):
     x = np.arange(1, 1025, dtype=np.float32)
     first = bench.run("pad_nothing", [x], [5, 0, 0], "float32", (2, 8))
     np.testing.assert_array_equal(first[:, :5], x[:10].reshape(2, 5))

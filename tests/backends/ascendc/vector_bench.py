@@ -1,4 +1,4 @@
-"""A bench for single vector instructions of the twin: compiles the cases of vector_api/ once, and runs one by name on numpy arrays."""
+"""Runs single vector instructions of the simulator: compiles the cases of vector_api/ once and runs one by name on numpy arrays."""
 
 import ctypes
 import hashlib
@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from evokernel.backends.ascendc import build
-from evokernel.backends.native.toolchain import find
+from evokernel.backends.native.toolchain import find_compiler
 
 HERE = Path(__file__).parent / "vector_api"
-RUNTIME = build.TWIN / "runtime"
+RUNTIME = build.SIMULATOR_FOLDER / "runtime"
 SOURCES = [*sorted(HERE.glob("*.cpp")), RUNTIME / "core.cpp", RUNTIME / "diagnose.cpp", RUNTIME / "traffic.cpp", RUNTIME / "writers.cpp"]
 FAST, HARDWARE, STRICT = range(3)
 SLOT = 24 * 1024
@@ -33,9 +33,9 @@ class RuleBroken(AssertionError):
         super().__init__(said)
 
 
-def compiled() -> Path:
+def compile_cases() -> Path:
     """The cases as a library, made once for the files as they are."""
-    compiler = find("")
+    compiler = find_compiler("")
     if not compiler:
         pytest.skip("no C++ compiler")
     digest = hashlib.sha256()
@@ -50,7 +50,7 @@ def compiled() -> Path:
 
         def one(source: Path) -> str:
             made = f"{making}/{source.stem}.o"
-            options = ["-std=c++17", "-O0", "-fPIC", f"-I{build.TWIN / 'include'}", f"-I{RUNTIME}"]
+            options = ["-std=c++17", "-O0", "-fPIC", f"-I{build.SIMULATOR_FOLDER / 'include'}", f"-I{RUNTIME}"]
             subprocess.run([compiler, *options, "-c", str(source), "-o", made], check=True)
             return made
 
@@ -65,7 +65,7 @@ class Bench:
     """Runs cases: inputs go into local memory one slot after the other, the output is what its slot holds then."""
 
     def __init__(self) -> None:
-        self.library = ctypes.CDLL(str(compiled()))
+        self.library = ctypes.CDLL(str(compile_cases()))
         self.library.bench_said.restype = ctypes.c_char_p
         self.library.bench_vector_cycles.restype = ctypes.c_double
 

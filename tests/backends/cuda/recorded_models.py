@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from evokernel.backends.cuda.model import record
-from evokernel.backends.cuda.record import unloadable
+from evokernel.backends.cuda.record import explain_load_error
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import CallShape
 
@@ -21,7 +21,7 @@ from evokernel.core.protocols import CallShape
 def tell(folder: Path, call: CallShape) -> dict:
     try:
         (folder / "programs").mkdir(exist_ok=True)
-        record.record(folder, {"bench": call}, folder / "programs")
+        record.record_model(folder, {"bench": call}, folder / "programs")
     except CandidateError as error:
         return {"reason": error.reason, "detail": error.detail}
     except RuntimeError as error:
@@ -55,12 +55,12 @@ def imported(name: str, path: Path):
     try:
         return Plain(path)
     except OSError as error:
-        raise unloadable(error) from error
+        raise explain_load_error(error) from error
 
 
 def main() -> None:
     if (Path(sys.argv[1]) / "plain").exists():
-        record.imported = imported
+        record.import_extension = imported
     folder, call = Path(sys.argv[1]), CallShape(*json.loads(sys.argv[2]))
     tensors = ([(name, kind, tuple(shape)) for name, kind, shape in part] for part in (call.inputs, call.outputs))
     call = CallShape(next(tensors), call.scalars, next(tensors))

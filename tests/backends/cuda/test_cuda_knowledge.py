@@ -13,19 +13,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sampling import one_in
 
 from evokernel.backends.cuda.abi import HEADERS
-from evokernel.backends.cuda.build import MISSING, find
-from evokernel.backends.gpu.program import MOST_SCRATCH, MOST_THREADS
+from evokernel.backends.cuda.build import MISSING, find_nvcc
+from evokernel.backends.gpu.program import MAX_SCRATCH, MAX_THREADS
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job, ScalarArgument, Signature, Task, Tensor, Work
-from evokernel.memory.seed_cards import seeds
-from evokernel.policies.retrieval import occurs
+from evokernel.memory.seed_cards import load_seed_cards
+from evokernel.policies.retrieval import contains_identifier
 from evokernel.tasks.family import FAMILIES
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 from evokernel.verify.reasons import REASONS
 
 HERE = plugin_folder("backend", "cuda")
-CARDS = {item.id.removeprefix("cuda/"): item for item in seeds("cuda")}
+CARDS = {item.id.removeprefix("cuda/"): item for item in load_seed_cards("cuda")}
 BLOCKS = {name: "".join(re.findall(r"^```cuda\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE)) for name, item in CARDS.items()}
 SHOWN = sorted(name for name, block in BLOCKS.items() if block)
 KERNELS = [name for name in SHOWN if 'extern "C" void kernel' in BLOCKS[name]]
@@ -33,7 +33,7 @@ FILES = 16
 """All fragments are compiled in so many files."""
 TIMEOUT_S = 240
 
-needs_nvcc = pytest.mark.skipif(find("") is None, reason=MISSING)
+needs_nvcc = pytest.mark.skipif(find_nvcc("") is None, reason=MISSING)
 
 
 def as_one_file(cards: list[str]) -> str:
@@ -60,7 +60,7 @@ def make_task() -> Task:
     return Task(id="t/t", family="elementwise", source="", signature=signature, work=Work(flops=1, bytes=1), sizes={"bench": {}})
 
 
-def test_there_are_enough_cards_of_both_kinds() -> None:
+def test_there_are_enough_api_and_practice_cards() -> None:
     kinds = Counter(item.kind for item in CARDS.values())
     assert kinds["api"] >= 18
     assert kinds["practice"] >= 26
@@ -68,7 +68,7 @@ def test_there_are_enough_cards_of_both_kinds() -> None:
     assert set(kinds) == {"api", "practice"}
 
 
-def test_every_bottleneck_and_every_family_has_practice() -> None:
+def test_every_bottleneck_and_family_has_a_practice_card() -> None:
     practice = [item for item in CARDS.values() if item.kind == "practice"]
     answered = Counter(item.bottleneck for item in practice)
     assert set(answered) <= {"memory", "compute", "latency", "overhead", ""}
@@ -77,22 +77,22 @@ def test_every_bottleneck_and_every_family_has_practice() -> None:
     assert all(not item.bottleneck for item in CARDS.values() if item.kind == "api")
 
 
-def test_names_that_stand_in_every_kernel_call_no_card() -> None:
+def test_common_names_retrieve_no_card() -> None:
     named = {name for item in CARDS.values() for name in item.apis}
     code = [BLOCKS[name] for name in KERNELS]
-    assert not {name for name in named if sum(occurs(name, text) for text in code) > 0.7 * len(code)}
+    assert not {name for name in named if sum(contains_identifier(name, text) for text in code) > 0.7 * len(code)}
 
 
 @pytest.mark.parametrize("card", SHOWN)
-def test_what_a_card_shows_passes_the_screen(card: str) -> None:
+def test_card_code_passes_the_screen(card: str) -> None:
     candidate = Candidate(backend="cuda", files={"kernel.cu": BLOCKS[card]})
     assert list(make_plugin("backend", "cuda").screen(make_task(), candidate, Path())) == []
 
 
 @needs_nvcc
 @pytest.mark.parametrize("number", one_in(FILES, range(FILES)))
-def test_what_cards_show_compiles(number: int, tmp_path: Path) -> None:
-    compiler = find("")
+def test_card_code_compiles(number: int, tmp_path: Path) -> None:
+    compiler = find_nvcc("")
     assert compiler
     (tmp_path / "cards.cu").write_text(as_one_file(SHOWN[number::FILES]))
     flags = ["-std=c++17", "-arch=sm_90", "-w", "-c", "-Xcompiler", "-fPIC"]
@@ -102,16 +102,16 @@ def test_what_cards_show_compiles(number: int, tmp_path: Path) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[:3000]
 
 
-def test_every_complete_kernel_is_checked_below() -> None:
+def test_every_complete_kernel_of_a_card_is_checked() -> None:
     assert cuda_card_tasks.CARDS == KERNELS
 
 
 @needs_nvcc
 @pytest.mark.slow
 @pytest.mark.parametrize("card", KERNELS)
-def test_a_complete_kernel_computes_what_it_says(card: str, tmp_path: Path) -> None:
+def test_card_kernel_computes_its_operator(card: str, tmp_path: Path) -> None:
     """As far as the machine goes: without a GPU it is compiled and its launches are recorded."""
-    task = load(cuda_card_tasks.task(card, tmp_path))[0]
+    task = load_tasks(cuda_card_tasks.task(card, tmp_path))[0]
     candidate = Candidate(backend="cuda", files={"kernel.cu": BLOCKS[card]})
     outcome = verify(Job(backend="cuda", task=task, candidate=candidate, timeout_s=60, clock="synthetic"))
     if make_plugin("backend", "cuda").device.name:
@@ -123,10 +123,10 @@ def test_a_complete_kernel_computes_what_it_says(card: str, tmp_path: Path) -> N
 
 def rendered(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cuda").entry(task))
+    return environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cuda").entry_point(task))
 
 
-def test_the_rules_say_what_the_backend_does() -> None:
+def test_rules_describe_the_backend() -> None:
     text = rendered(make_task())
     assert all(f"<{header}>" in text for header in HEADERS)
     assert make_plugin("backend", "cuda").file in text
@@ -136,7 +136,7 @@ def test_the_rules_say_what_the_backend_does() -> None:
     assert len(text) <= 4500
 
 
-def test_the_rules_fit_the_task() -> None:
+def test_rules_fit_the_task() -> None:
     task = make_task()
     bare = Signature(inputs=task.signature.inputs, outputs=(*task.signature.outputs, *task.signature.outputs))
     text = rendered(task.model_copy(update={"signature": bare}))
@@ -145,12 +145,12 @@ def test_the_rules_fit_the_task() -> None:
     assert "never overlap the outputs." in text
 
 
-def test_the_failures_explained_are_those_the_judge_knows() -> None:
+def test_explained_failures_are_reasons_of_the_verifier() -> None:
     explained = re.findall(r"^\| `(\w+)`", CARDS["what-is-checked"].text, re.MULTILINE)
     assert len(explained) >= 10
     assert set(explained) <= set(REASONS)
 
 
-def test_limits_on_cards_are_those_of_the_judge() -> None:
-    assert f"At most {MOST_SCRATCH} pieces per call" in CARDS["scratch-memory"].text
-    assert f"{MOST_THREADS:,} in all" in CARDS["launch-limits"].text
+def test_card_limits_match_the_verifier() -> None:
+    assert f"At most {MAX_SCRATCH} pieces per call" in CARDS["scratch-memory"].text
+    assert f"{MAX_THREADS:,} in all" in CARDS["launch-limits"].text

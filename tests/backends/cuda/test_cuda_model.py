@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from evokernel.backends.cuda.build import find
+from evokernel.backends.cuda.build import find_nvcc
 from evokernel.backends.cuda.model import build as building
 from evokernel.backends.cuda.model import record
-from evokernel.backends.cuda.model.build import FLAG, build, extension
+from evokernel.backends.cuda.model.build import FLAG, build_model, parse_extension
 from evokernel.backends.cuda.record import RECORDER
-from evokernel.backends.gpu.program import Copy, Fill, Launch, program, refuse_impossible
-from evokernel.cli.kernel_files import written_in
+from evokernel.backends.gpu.program import Copy, Fill, Launch, parse_program, validate_program
+from evokernel.cli.kernel_files import detect_backend
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 
-pytestmark = pytest.mark.skipif(find("") is None, reason="no nvcc")
+pytestmark = pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
 REFERENCE = """
 import torch
 import torch.nn as nn
@@ -112,7 +112,7 @@ RIGHT = "return made.scaled(weight.cuda(), weight, by), made.scaled(x.contiguous
 def task(tmp_path_factory):
     path = tmp_path_factory.mktemp("tasks") / "both.py"
     path.write_text(REFERENCE)
-    return load(str(path))[0]
+    return load_tasks(str(path))[0]
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +128,15 @@ def built(task, tmp_path_factory) -> Path:
 
     folder = tmp_path_factory.mktemp("built")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(building, "compiled", compiled)
-        build(
-            str(find("")), "sm_90", {}, task, Candidate(backend="cuda", files={"kernel.py": EXTENSION + MODEL.format(RIGHT)}), folder, 120
+        patched.setattr(building, "compile_extension", compiled)
+        build_model(
+            str(find_nvcc("")),
+            "sm_90",
+            {},
+            task,
+            Candidate(backend="cuda", files={"kernel.py": EXTENSION + MODEL.format(RIGHT)}),
+            folder,
+            120,
         )
     return folder
 
@@ -171,12 +177,12 @@ def recorded(task, built):
 def steps(found):
     assert "program" in found, found
     (made,) = json.loads(found["program"]).values()
-    made = program(made)
-    refuse_impossible(made)
+    made = parse_program(made)
+    validate_program(made)
     return made
 
 
-def test_what_is_launched_is_written_down(recorded):
+def test_launches_are_recorded(recorded):
     made = steps(recorded["right"])
     assert made.tensors == (8 * 64 * 4, 64 * 64 * 4, 64 * 4, 64 * 64 * 4, 8 * 64 * 4), "x, weight, bias; both outputs"
     assert made.scratch == made.constants == ()
@@ -188,30 +194,30 @@ def test_what_is_launched_is_written_down(recorded):
     assert "scale" in first.function
 
 
-def test_what_a_model_brings_along_is_kept_with_its_contents(recorded):
+def test_constant_tensors_are_recorded_with_their_contents(recorded):
     made = steps(recorded["brought"])
     assert [len(data) for data in made.constants] == [256]
     assert made.constants[0][4:8] == b"\0\0\x80\x3f", "the second element is 1.0"
     assert [pointer.tensor for pointer in made.steps[0].pointers] == [1, 5, 3], "after inputs and outputs"
 
 
-def test_a_models_tensors_are_the_references_by_name_or_values():
+def test_model_tensors_match_the_reference_by_name_or_value():
     ones, zeros, drawn = torch.ones(4), torch.zeros(4), torch.rand(4)
     held = {"bn.weight": ones, "bn.bias": zeros, "bn.running_mean": zeros, "bn.running_var": ones, "fc.weight": drawn}
-    known = [record.Held(name, tensor, tensor) for name, tensor in held.items()]
+    known = [record.ReferenceTensor(name, tensor, tensor) for name, tensor in held.items()]
 
     def named(name: str, tensor: torch.Tensor) -> str | None:
-        found = record.the_same(name, tensor, known)
+        found = record.match_reference_tensor(name, tensor, known)
         return found and found.name
 
     assert [named(name.partition(".")[2], tensor) for name, tensor in held.items()] == [*list(held)[:4], "fc.weight"]
     assert named("fc.weight", ones) == "fc.weight", "its whole name, though it was drawn otherwise"
     assert named("w", drawn) == "fc.weight", "its values, though it has another name"
     assert named("scale", torch.full((4,), 2.0)) is named("weight", torch.ones(5)) is None
-    assert record.the_same("weight", drawn + 1e-6, known[-1:]).name == "fc.weight", "almost its values"
+    assert record.match_reference_tensor("weight", drawn + 1e-6, known[-1:]).name == "fc.weight", "almost its values"
 
 
-def test_setting_and_copying_whole_tensors(recorded):
+def test_filling_and_copying_complete_tensors(recorded):
     fill, launch, copy, _ = steps(recorded["zeros"]).steps
     assert isinstance(fill, Fill)
     assert isinstance(launch, Launch)
@@ -223,7 +229,7 @@ def test_setting_and_copying_whole_tensors(recorded):
     assert (ones.value, ones.width, ones.tensor) == (0x3F800000, 4, 4)
 
 
-def test_views_and_what_is_returned_as_it_came(recorded):
+def test_views_and_returned_inputs_are_recorded(recorded):
     first, second = steps(recorded["view"]).steps
     assert next(pointer.offset for pointer in second.pointers) == 2 * 64 * 4
     assert [pointer.tensor for pointer in first.pointers] == [1, 1, 3]
@@ -245,21 +251,21 @@ def test_views_and_what_is_returned_as_it_came(recorded):
         ("nothing", "no_code", "launches no kernel"),
         ("shape", "mismatch", "the reference"),
         ("copied", "forbidden", "not contiguous"),
-        ("transposed", "unsupported", "not whole"),
+        ("transposed", "unsupported", "not contiguous"),
         ("another", "forbidden", "other extensions"),
     ],
 )
-def test_what_a_model_may_not_do(recorded, name, reason, said):
+def test_forbidden_model_code_is_refused(recorded, name, reason, said):
     assert recorded[name].get("reason") == reason, recorded[name]
     assert said in recorded[name]["detail"]
 
 
-def test_errors_of_the_extension_are_its_own(recorded):
+def test_extension_errors_are_reported(recorded):
     assert "x must be on the device" in recorded["host"]["raised"]
 
 
 @pytest.mark.slow
-def test_without_a_gpu_it_is_recorded_and_not_run(task):
+def test_model_is_recorded_but_not_run_without_a_gpu(task):
     """The whole way, with PyTorch's headers, which take a minute."""
     outcome = verify(job(task, EXTENSION + MODEL.format(RIGHT)))
     assert [gate.gate for gate in outcome.gates] == ["screen", "build", "check"]
@@ -269,15 +275,15 @@ def test_without_a_gpu_it_is_recorded_and_not_run(task):
 @pytest.mark.parametrize(
     ("text", "reason", "said"),
     [
-        ("import torch\n", "symbol", "no class ModelNew"),
+        ("import torch\n", "symbol", "defines no class ModelNew"),
         (MODEL.format(RIGHT).replace("class", "import torch\nimport torch.nn as nn\nclass"), "no_code", "no kernels compiled"),
-        pytest.param("class ModelNew:\n    pass\n", "symbol", "no class ModelNew(nn.Module)", marks=pytest.mark.slow),
+        pytest.param("class ModelNew:\n    pass\n", "symbol", "defines no class ModelNew(nn.Module)", marks=pytest.mark.slow),
         pytest.param("import nowhere\nclass ModelNew: pass\n", "trace_error", "No module named 'nowhere'", marks=pytest.mark.slow),
         ("from torch.utils.cpp_extension import load\nload('x', ['x.cu'])\nclass ModelNew: pass\n", "unsupported", "load_inline"),
         ("open('/etc/passwd').read()\nclass ModelNew: pass\n", "trace_error", "PermissionError"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told(task, text, reason, said):
+def test_file_errors_are_explained(task, text, reason, said):
     outcome = verify(job(task, text))
     assert outcome.failure.reason == reason, outcome.failure
     assert said in outcome.failure.detail
@@ -287,29 +293,29 @@ def job(task, text: str) -> Job:
     return Job(backend="cuda", settings={"device": "never"}, task=task, candidate=Candidate(backend="cuda", files={"kernel.py": text}))
 
 
-def test_an_extension_that_does_not_mean_well():
+def test_hostile_extension_descriptions_are_refused():
     given = {"name": "a", "cpp": "", "cuda": "", "functions": None, "flags": []}
-    assert extension(given).name == "a"
+    assert parse_extension(given).name == "a"
     for other in ({"name": "a; rm -rf /"}, {"functions": ['f", x']}, {"name": "../a"}, {"cuda": "x" * (2 << 20)}):
         with pytest.raises(CandidateError):
-            extension(given | other)
+            parse_extension(given | other)
 
 
 @pytest.mark.parametrize("flag", ["-O3", "--use_fast_math", "-use_fast_math", "--maxrregcount=64", "-Xptxas=-O3", "-DN=4", "--fmad=true"])
-def test_options_for_kernels_are_passed_on(flag):
+def test_kernel_compiler_options_are_kept(flag):
     assert FLAG.fullmatch(flag)
 
 
 @pytest.mark.parametrize(
     "flag", ["-lcublas", "-ccbin=/tmp/x", "-I/root", "-o", "-include", "-arch=sm_70", "-Xcompiler=-fplugin=x", "@file"]
 )
-def test_options_for_anything_else_are_not(flag):
+def test_other_compiler_options_are_dropped(flag):
     assert not FLAG.fullmatch(flag)
 
 
-def test_a_file_is_known_by_what_it_defines(tmp_path):
+def test_backend_recognises_a_model_file(tmp_path):
     path = tmp_path / "solution.py"
     path.write_text(EXTENSION + MODEL.format(RIGHT))
-    assert written_in(path) == "cuda"
+    assert detect_backend(path) == "cuda"
     path.write_text("def kernel(x):\n    return x\n")
-    assert written_in(path) != "cuda"
+    assert detect_backend(path) != "cuda"

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.app.factory import working_backend
-from evokernel.backends.cuda.build import find, plain
-from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Symbol, read, refuse_impossible
+from evokernel.app.factory import require_backend
+from evokernel.backends.cuda.build import find_nvcc, normalize_messages
+from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, SymbolCopy, read_programs, validate_program
 from evokernel.core.config import resolve_config
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import gates
 from evokernel.verify.trial import Trial
 
 HOME = plugin_folder("backend", "cuda") / "samples"
-pytestmark = pytest.mark.skipif(find("") is None, reason="no nvcc")
+pytestmark = pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
 TEXT = """
 template <int N> __global__ void twice(const float* x, float* y, int64_t n, float by) {
   extern __shared__ float t[];
@@ -45,15 +45,15 @@ def never():
 
 
 def recorded(backend, text: str, workdir: Path) -> dict:
-    task = load("starter/gelu")[0]
+    task = load_tasks("starter/gelu")[0]
     job = Job(backend="cuda", settings={"device": "never"}, task=task, candidate=Candidate(backend="cuda", files={"kernel.cu": text}))
     with Trial(job, backend, workdir) as trial:
-        gates.screen(trial)
-        gates.build(trial)
-        return read(workdir / "programs" / FILE)
+        gates.screen_candidate(trial)
+        gates.build_candidate(trial)
+        return read_programs(workdir / "programs" / FILE)
 
 
-def test_what_is_launched_is_written_down(never, tmp_path):
+def test_launches_are_recorded(never, tmp_path):
     found = recorded(never, TEXT, tmp_path)
     assert len(found) == len(set(found)) >= 3, "one for every size"
     program = next(one for one in found.values() if one.tensors == (512 * 1024 * 4,) * 2)
@@ -69,7 +69,7 @@ def test_what_is_launched_is_written_down(never, tmp_path):
     assert list((tmp_path / "programs").glob("*.image"))
 
 
-def test_two_sizes_side_by_side_are_no_pointer(never, tmp_path):
+def test_adjacent_sizes_are_not_taken_for_a_pointer(never, tmp_path):
     head = """
 struct Sizes { int whole[31][2]; float real[128][2]; };
 __global__ void sizes(float* y, const Sizes given) { y[0] = given.whole[threadIdx.x][1] + given.real[threadIdx.x][1]; }"""
@@ -100,14 +100,14 @@ SET = "cudaMemsetAsync(out, 0, 4 * n, stream);"
         ),
     ],
 )
-def test_what_a_launch_function_may_not_do(never, tmp_path, old, new, reason, words):
+def test_forbidden_launch_code_is_refused(never, tmp_path, old, new, reason, words):
     with pytest.raises(CandidateError) as caught:
         recorded(never, TEXT.replace(old, new), tmp_path)
     assert caught.value.reason == reason
     assert words in caught.value.detail or reason == "crash"
 
 
-def test_tensor_maps_and_copies_from_the_host_are_written_down(never, tmp_path):
+def test_tensor_maps_and_host_copies_are_recorded(never, tmp_path):
     head = "#include <cuda.h>\n__constant__ float kept[2];\n"
     head += "__global__ void tiles(const __grid_constant__ CUtensorMap map, float* y) { *y = kept[0]; }"
     body = """
@@ -124,10 +124,10 @@ def test_tensor_maps_and_copies_from_the_host_are_written_down(never, tmp_path):
 }"""
     found = recorded(never, head + TEXT[: TEXT.index("  int cores")] + body, tmp_path)
     program = next(one for one in found.values() if one.tensors == (512 * 1024 * 4,) * 2)
-    refuse_impossible(program)
+    validate_program(program)
     first, second, third, launch = program.steps
     assert program.constants == (b"\0\0\0\x40",) * 2
-    assert isinstance(first, Symbol)
+    assert isinstance(first, SymbolCopy)
     assert first.name == second.name == "kept"
     assert (first.offset, first.source, second.offset, second.source) == (4, 2, 0, 0)
     assert third == Copy(1, 0, 3, 0, 4)
@@ -135,22 +135,22 @@ def test_tensor_maps_and_copies_from_the_host_are_written_down(never, tmp_path):
     assert (made.sizes, made.strides, made.box, made.steps, made.swizzle) == ((1024, 512), (4096,), (64, 8), (1, 1), 3)
     assert [(one.at - made.at, one.tensor) for one in launch.pointers] == [(128, 1)], "right after the map"
     beyond = launch._replace(maps=(made._replace(sizes=(1024, 513)),))
-    with pytest.raises(CandidateError, match="outside of every tensor"):
-        refuse_impossible(program._replace(steps=(beyond,)))
+    with pytest.raises(CandidateError, match="outside all tensors"):
+        validate_program(program._replace(steps=(beyond,)))
 
 
-def test_messages_of_nvcc_in_the_form_of_other_compilers():
+def test_nvcc_messages_are_normalized():
     text = 'kernel.cu(12): error: identifier "foo" is undefined\nkernel.cu(3): warning #177-D: unused\n'
-    assert plain(text).startswith('kernel.cu:12: error: identifier "foo" is undefined')
+    assert normalize_messages(text).startswith('kernel.cu:12: error: identifier "foo" is undefined')
 
 
-def test_a_run_needs_a_gpu():
+def test_run_requires_a_gpu():
     config = resolve_config(None, (), base={"backend": {"name": "cuda", "device": "never"}})
-    with pytest.raises(UserError, match="compiles one"):
-        working_backend(config)
+    with pytest.raises(UserError, match="can compile a kernel"):
+        require_backend(config)
 
 
-def test_doctor_says_what_is_done_without_a_gpu(never):
-    [gpu] = list(never.equipment())
-    assert not gpu.found
-    assert "compiled and recorded, not run" in gpu.detail
+def test_doctor_describes_the_mode_without_a_gpu(never):
+    [gpu] = list(never.optional_tools())
+    assert not gpu.is_available
+    assert "compiled and recorded but not run" in gpu.detail

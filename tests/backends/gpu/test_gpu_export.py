@@ -7,24 +7,24 @@ import sys
 import pytest
 import torch
 
-from evokernel.backends.cuda.build import find
+from evokernel.backends.cuda.build import find_nvcc
 from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import Candidate
-from evokernel.reports.export import template, wrapper
-from evokernel.tasks.loader import load
+from evokernel.reports.export import find_wrapper, render_template
+from evokernel.tasks.loader import load_tasks
 
 
 def exported(backend: str, file: str, text: str, into) -> None:
-    task = load(str(plugin_folder("backend", backend) / "samples" / "task.py"))[0]
+    task = load_tasks(str(plugin_folder("backend", backend) / "samples" / "task.py"))[0]
     candidate = Candidate(backend=backend, files={file: text})
-    test = template("test_kernel.py.j2", task=task)
+    test = render_template("test_kernel.py.j2", task=task)
     into.mkdir()
-    made = wrapper(backend)(task, candidate, {})
+    made = find_wrapper(backend)(task, candidate, {})
     for name, content in {"reference.py": task.source, "test_kernel.py": test, **candidate.files, **made}.items():
         (into / name).write_text(content)
 
 
-def test_a_triton_kernels_own_test_passes_and_can_fail(tmp_path):
+def test_exported_triton_test_passes_and_can_fail(tmp_path):
     pytest.importorskip("triton")
     good = (plugin_folder("backend", "triton") / "samples" / "good" / "kernel.py").read_text()
     exported("triton", "kernel.py", good, tmp_path / "good")
@@ -35,12 +35,12 @@ def test_a_triton_kernels_own_test_passes_and_can_fail(tmp_path):
     assert "PASSED good/test_kernel.py::test_kernel_matches_the_reference[0]" in done.stdout
 
 
-@pytest.mark.skipif(find("") is None, reason="no nvcc")
-def test_a_cuda_kernel_is_built_and_called_with_its_arguments_in_order(tmp_path, monkeypatch):
+@pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
+def test_exported_cuda_kernel_gets_its_arguments_in_order(tmp_path, monkeypatch):
     """As far as there is no GPU: the library is built and loaded, and the call is seen instead of made."""
     good = (plugin_folder("backend", "cuda") / "samples" / "good" / "kernel.cu").read_text()
     exported("cuda", "kernel.cu", good, tmp_path / "good")
-    monkeypatch.setenv("CUDACXX", str(find("")))
+    monkeypatch.setenv("CUDACXX", str(find_nvcc("")))
     spec = importlib.util.spec_from_file_location("exported_model", tmp_path / "good" / "model_new.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -6,24 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, key, read, refuse_impossible, written
+from evokernel.backends.gpu.program import (
+    FILE,
+    Copy,
+    Fill,
+    Launch,
+    Pointer,
+    Program,
+    format_programs,
+    program_key,
+    read_programs,
+    validate_program,
+)
 from evokernel.core.errors import CandidateError
 
 LAUNCH = Launch("kernel.image", "add", (4, 1, 1), (256, 1, 1), 0, bytes(24), (Pointer(0, 0, 0), Pointer(8, 1, 16)))
 PROGRAM = Program((64, 64), 1, (128,), (LAUNCH, Fill(1, 0, 0, 64), Copy(1, 0, 0, 0, 32)))
 
 
-def test_written_and_read_again(tmp_path: Path):
-    (tmp_path / FILE).write_text(written({"small": PROGRAM}))
-    assert read(tmp_path / FILE) == {"small": PROGRAM}
-    refuse_impossible(PROGRAM)
+def test_programs_survive_a_round_trip(tmp_path: Path):
+    (tmp_path / FILE).write_text(format_programs({"small": PROGRAM}))
+    assert read_programs(tmp_path / FILE) == {"small": PROGRAM}
+    validate_program(PROGRAM)
 
 
-def test_what_a_candidate_brought_along_is_written_too(tmp_path: Path):
+def test_constants_survive_a_round_trip(tmp_path: Path):
     made = PROGRAM._replace(constants=(b"\0\1\2\3", b""), steps=(*PROGRAM.steps, Copy(2, 0, 3, 0, 4), Fill(2, 4, 0xFF80, 8, 2)))
-    (tmp_path / FILE).write_text(written({"small": made}))
-    assert read(tmp_path / FILE) == {"small": made}
-    refuse_impossible(made)
+    (tmp_path / FILE).write_text(format_programs({"small": made}))
+    assert read_programs(tmp_path / FILE) == {"small": made}
+    validate_program(made)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +50,12 @@ def test_what_a_candidate_brought_along_is_written_too(tmp_path: Path):
         lambda found: found.__setitem__("steps", "launch"),
     ],
 )
-def test_what_was_changed_is_refused(change, tmp_path: Path):
-    found = json.loads(written({"small": PROGRAM}))
+def test_modified_recordings_are_refused(change, tmp_path: Path):
+    found = json.loads(format_programs({"small": PROGRAM}))
     change(found["small"])
     (tmp_path / FILE).write_text(json.dumps(found))
     with pytest.raises(CandidateError) as caught:
-        read(tmp_path / FILE)
+        read_programs(tmp_path / FILE)
     assert caught.value.reason == "forbidden"
 
 
@@ -67,24 +78,32 @@ def test_what_was_changed_is_refused(change, tmp_path: Path):
         (Copy(1, 0, 0, 60, 32), "out_of_bounds"),
     ],
 )
-def test_what_no_device_takes(step, reason):
+def test_impossible_launches_are_refused(step, reason):
     with pytest.raises(CandidateError) as caught:
-        refuse_impossible(PROGRAM._replace(steps=(step,)))
+        validate_program(PROGRAM._replace(steps=(step,)))
     assert caught.value.reason == reason
 
 
-def test_too_many_launches(tmp_path: Path):
-    (tmp_path / FILE).write_text(written({"small": PROGRAM._replace(steps=(LAUNCH,) * 10_001)}))
+def test_too_many_launches_are_refused(tmp_path: Path):
+    (tmp_path / FILE).write_text(format_programs({"small": PROGRAM._replace(steps=(LAUNCH,) * 10_001)}))
     with pytest.raises(CandidateError) as caught:
-        read(tmp_path / FILE)
+        read_programs(tmp_path / FILE)
     assert caught.value.reason == "memory"
 
 
-def test_a_key_tells_shapes_types_and_numbers_apart():
-    one = key([("float32", (4, 5))], [("int", 3)])
-    assert one == key([("float32", [4, 5])], [("int", 3.0)])
+def test_program_key_distinguishes_shapes_types_and_scalars():
+    one = program_key([("float32", (4, 5))], [("int", 3)])
+    assert one == program_key([("float32", [4, 5])], [("int", 3.0)])
     assert (
-        len({one, key([("float16", (4, 5))], [("int", 3)]), key([("float32", (5, 4))], [("int", 3)]), key([("float32", (4, 5))], [])}) == 4
+        len(
+            {
+                one,
+                program_key([("float16", (4, 5))], [("int", 3)]),
+                program_key([("float32", (5, 4))], [("int", 3)]),
+                program_key([("float32", (4, 5))], []),
+            }
+        )
+        == 4
     )
 
 
@@ -108,16 +127,16 @@ class Memory:
         ctypes.memmove(target, bytes(self.data[place : place + count]), count)
 
 
-def test_guards_see_what_is_written_beside_a_tensor():
-    from evokernel.backends.gpu.replay import Room
+def test_guards_detect_writes_next_to_a_tensor():
+    from evokernel.backends.gpu.replay import GuardedBuffer
 
     memory = Memory(bytearray(1 << 16))
-    room = Room(memory, 1000)
+    room = GuardedBuffer(memory, 1000)
     assert room.place % 256 == 0
     memory.data[room.place : room.place + 1000] = bytes(1000)
-    assert room.is_untouched()
+    assert room.is_guard_intact()
     memory.data[room.place + 1000] ^= 1
-    assert not room.is_untouched()
+    assert not room.is_guard_intact()
     room.guard()
     memory.data[room.place - 1] ^= 1
-    assert not room.is_untouched()
+    assert not room.is_guard_intact()

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evokernel.backends.cuda.build import find
+from evokernel.backends.cuda.build import find_nvcc
 from evokernel.backends.gpu import driver
-from evokernel.backends.gpu.cubin import functions
-from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Symbol, TensorMap, written
-from evokernel.backends.gpu.replay import ReplayedKernel, key_of
+from evokernel.backends.gpu.cubin import read_kernels
+from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, SymbolCopy, TensorMap, format_programs
+from evokernel.backends.gpu.replay import ReplayedKernel, program_key_of
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import Arguments, Array
 
-pytestmark = pytest.mark.skipif(find("") is None or shutil.which("gcc") is None, reason="no nvcc, or no C compiler")
+pytestmark = pytest.mark.skipif(find_nvcc("") is None or shutil.which("gcc") is None, reason="no nvcc, or no C compiler")
 DEVICE = """#include <cuda.h>
 __global__ void scaled(const float* x, const float* w, float* y, long n, float by) { y[0] = x[0] * w[0] * by * n; }
 __global__ void tiles(const __grid_constant__ CUtensorMap map, float* y) { y[0] = ((const float*)&map)[0]; }
@@ -29,7 +29,7 @@ MAP = TensorMap(0, 7, 0, 0, 0, 3, 0, 0, (N,), (), (N,), (1,))
 def device_code(tmp_path_factory) -> bytes:
     folder = tmp_path_factory.mktemp("code")
     (folder / "kernel.cu").write_text(DEVICE)
-    subprocess.run([str(find("")), "-arch=sm_90a", "-cubin", "kernel.cu", "-o", "kernel.cubin"], cwd=folder, check=True)
+    subprocess.run([str(find_nvcc("")), "-arch=sm_90a", "-cubin", "kernel.cu", "-o", "kernel.cubin"], cwd=folder, check=True)
     return (folder / "kernel.cubin").read_bytes()
 
 
@@ -50,7 +50,7 @@ def play(device_code, library, tmp_path, monkeypatch):
 
     def run(*steps, scratch=(), constants=()) -> np.ndarray:
         made = Program((4 * N, 4 * N), 1, tuple(scratch), steps, tuple(constants))
-        (tmp_path / FILE).write_text(written({key_of(arguments): made}))
+        (tmp_path / FILE).write_text(format_programs({program_key_of(arguments): made}))
         call = ReplayedKernel(tmp_path).bind(arguments)
         call()
         first = out.copy()
@@ -64,7 +64,7 @@ def play(device_code, library, tmp_path, monkeypatch):
 
 @pytest.fixture
 def launch(device_code):
-    known = {("scaled" if "scaled" in name else "tiles"): function for name, function in functions(device_code).items()}
+    known = {("scaled" if "scaled" in name else "tiles"): function for name, function in read_kernels(device_code).items()}
 
     def made(name: str, values: dict[int, bytes] | None = None, pointers: dict[int, int] | None = None, **more) -> Launch:
         places = [parameter.offset for parameter in known[name].parameters]
@@ -82,16 +82,16 @@ def scaled(launch, weight: int, count: int = N, by: float = 2.0) -> Launch:
     return launch("scaled", {3: struct.pack("<q", count), 4: struct.pack("<f", by)}, {0: 0, 1: weight, 2: 1})
 
 
-def test_arguments_constants_and_variables(play, launch):
+def test_arguments_constants_and_variables_reach_the_driver(play, launch):
     three, five = struct.pack("<f", 3.0), struct.pack("<f", 5.0)
-    found = play(Symbol("kernel0.image", "kept", 0, 3, 0, 4), scaled(launch, 2), constants=(three, five))
+    found = play(SymbolCopy("kernel0.image", "kept", 0, 3, 0, 4), scaled(launch, 2), constants=(three, five))
     np.testing.assert_array_equal(found, np.arange(N) * 6.0 + 5.0)
 
 
-def test_scratch_is_poisoned_set_and_copied(play, launch):
+def test_scratch_is_poisoned_filled_and_copied(play, launch):
     steps = (
         Fill(2, 0, 0x40400000, 4, 4),
-        Symbol("kernel0.image", "kept", 0, 3, 0, 4),
+        SymbolCopy("kernel0.image", "kept", 0, 3, 0, 4),
         scaled(launch, 2, count=8),
         Fill(1, 32, 0, 16),
         Copy(1, 48, 0, 0, 16),
@@ -102,9 +102,9 @@ def test_scratch_is_poisoned_set_and_copied(play, launch):
     np.testing.assert_array_equal(halves.view(np.float16), np.ones(2 * N))
 
 
-def test_tensor_maps_are_made_by_the_driver(play, launch):
+def test_driver_encodes_tensor_maps(play, launch):
     np.testing.assert_array_equal(play(launch("tiles", pointers={1: 1}, maps=(MAP,))), np.arange(N) + 3.0)
-    with pytest.raises(CandidateError, match="does not take a tensor map"):
+    with pytest.raises(CandidateError, match="refuses a tensor map"):
         play(launch("tiles", pointers={1: 1}, maps=(MAP._replace(box=(512,)),)))
 
 
@@ -113,11 +113,11 @@ def test_tensor_maps_are_made_by_the_driver(play, launch):
     [
         (lambda launch: scaled(launch, 2, count=N + 4), "out_of_bounds"),
         (lambda launch: scaled(launch, 0), "inputs"),
-        (lambda launch: Symbol("kernel0.image", "kept", 61, 2, 0, 4), "out_of_bounds"),
+        (lambda launch: SymbolCopy("kernel0.image", "kept", 61, 2, 0, 4), "out_of_bounds"),
         (lambda launch: scaled(launch, 2)._replace(arguments=bytes(16), pointers=()), "forbidden"),
     ],
 )
-def test_what_goes_too_far_is_found(play, launch, step, reason):
+def test_out_of_bounds_writes_are_detected(play, launch, step, reason):
     with pytest.raises(CandidateError) as caught:
         play(step(launch), constants=(bytes(4),))
     assert caught.value.reason == reason

@@ -1,4 +1,4 @@
-"""What the kernels on the pallas backend's cards must compute: inputs of given sizes, and the answer in double precision."""
+"""Test cases for the kernels on the pallas cards: inputs of given sizes, and the expected result in double precision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _empty = False
 
 @contextmanager
 def shapes_only() -> Iterator[None]:
-    """Inside it, inputs have shapes but no contents: large ones cost nothing."""
+    """A context in which inputs are zeros, so that large ones are cheap to create."""
     global _empty
     _empty = True
     try:
@@ -28,7 +28,7 @@ def shapes_only() -> Iterator[None]:
 
 
 class Case(NamedTuple):
-    """`ragged` sizes are run, `bench` sizes are compiled."""
+    """The test runs `ragged` sizes and compiles `bench` sizes."""
 
     inputs: Callable[..., list[Any]]
     answer: Callable[..., Any]
@@ -49,7 +49,7 @@ def index(limit: int, *shape: int) -> np.ndarray:
     return np.zeros(shape, np.int32) if _empty else RANDOM.integers(0, limit, size=shape).astype(np.int32)
 
 
-def torched(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+def in_float64(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """A PyTorch function in double precision, on arrays."""
 
     def answer(*arrays: Any) -> Any:
@@ -69,7 +69,7 @@ def recurrence(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return np.asarray(torched(lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])(q, k, v))
+    return np.asarray(in_float64(lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])(q, k, v))
 
 
 def sharpen(x: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ def sharpen(x: np.ndarray) -> np.ndarray:
     return np.asarray(y)
 
 
-def decayed(x: np.ndarray, decay: float) -> np.ndarray:
+def decaying_sum(x: np.ndarray, decay: float) -> np.ndarray:
     """Eight sums, each over every eighth tile of 8 rows of a block of 2048 rows."""
     padded = np.pad(x.astype(float), ((0, -len(x) % 2048), (0, 0))).reshape(-1, 32, 8, 8, x.shape[1])
     weights = decay ** np.arange(31, -1, -1)
@@ -103,7 +103,7 @@ def spread(rows: int, cols: int) -> np.ndarray:
     return np.asarray(x, np.float32)
 
 
-def quantised(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def quantise_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scale = np.ldexp(1.0, np.frexp(np.abs(x).max(1))[1] - 7)
     return np.clip(np.round(x / scale[:, None]), -127, 127).astype(np.int8), scale
 
@@ -162,44 +162,46 @@ CASES: dict[str, Case] = {
     "matmul-float32": Case(lambda m, k, n: [normal(m, k), normal(k, n)], product, (131, 77, 260), (256, 512, 256)),
     "linear-epilogue": Case(
         lambda m, k, n: [normal(m, k), normal(n, k), normal(n)],
-        torched(lambda x, w, b: F.gelu(F.linear(x, w, b))),
+        in_float64(lambda x, w, b: F.gelu(F.linear(x, w, b))),
         (131, 33, 259),
         (128, 128, 256),
     ),
     "batched-matmul": Case(lambda b, m, k, n: [normal(b, m, k), normal(b, k, n)], product, (9, 13, 33, 7), (16, 32, 128, 32)),
-    "softmax-rows": Case(lambda r, c: [4 * normal(r, c)], torched(lambda x: x.softmax(1)), (131, 77), (2048, 4096)),
-    "softmax-long-rows": Case(lambda r, c: [4 * normal(r, c)], torched(lambda x: x.softmax(1)), (67, 4500), (64, 4096)),
+    "softmax-rows": Case(lambda r, c: [4 * normal(r, c)], in_float64(lambda x: x.softmax(1)), (131, 77), (2048, 4096)),
+    "softmax-long-rows": Case(lambda r, c: [4 * normal(r, c)], in_float64(lambda x: x.softmax(1)), (67, 4500), (64, 4096)),
     "layernorm-rows": Case(
         lambda r, c: [normal(r, c) * 2 + 9, normal(c), normal(c)],
-        torched(lambda x, w, b: F.layer_norm(x, x.shape[1:], w, b)),
+        in_float64(lambda x, w, b: F.layer_norm(x, x.shape[1:], w, b)),
         (131, 77),
         (2048, 4096),
     ),
     "rmsnorm-rows": Case(
         lambda r, c: [normal(r, c), normal(c), 1e-5],
-        torched(lambda x, w, e: x * (x.square().mean(1, keepdim=True) + e).rsqrt() * w),
+        in_float64(lambda x, w, e: x * (x.square().mean(1, keepdim=True) + e).rsqrt() * w),
         (259, 77),
         (512, 256),
     ),
     "groupnorm-blocks": Case(
         lambda n, c, h, w, g: [normal(n, c, h, w) + 3, normal(c), normal(c), g],
-        torched(lambda x, w, b, g: F.group_norm(x, g, w, b)),
+        in_float64(lambda x, w, b, g: F.group_norm(x, g, w, b)),
         (2, 6, 5, 7, 3),
         (2, 8, 16, 128, 2),
     ),
     "row-sums": Case(lambda r, c: [normal(r, c)], lambda x: x.astype(float).sum(1), (1300, 77), (4096, 256)),
     "column-sums": Case(lambda r, c: [normal(r, c)], lambda x: x.astype(float).sum(0), (700, 77), (1024, 256)),
-    "reduce-to-one-number": Case(lambda r, c: [normal(r, c), normal(r, c)], torched(lambda a, b: F.mse_loss(a, b)), (300, 77), (512, 256)),
+    "reduce-to-one-number": Case(
+        lambda r, c: [normal(r, c), normal(r, c)], in_float64(lambda a, b: F.mse_loss(a, b)), (300, 77), (512, 256)
+    ),
     "edge-blocks": Case(lambda m, k, n: [normal(m, k), normal(k, n)], product, (13, 600, 45), (64, 512, 128)),
     "convolution-columns": Case(
         lambda n, c, h, w, o, k: [normal(n, c, h, w), normal(o, c, k, k), normal(o)],
-        torched(lambda x, w, b: F.conv2d(x, w, b, padding=w.shape[2] // 2)),
+        in_float64(lambda x, w, b: F.conv2d(x, w, b, padding=w.shape[2] // 2)),
         (2, 5, 7, 9, 6, 3),
         (1, 8, 12, 14, 8, 3),
     ),
     "pooling-windows": Case(
         lambda n, c, h, w, k, s, p: [normal(n, c, h, w), k, s, p],
-        torched(lambda x, k, s, p: F.max_pool2d(x, k, s, p)),
+        in_float64(lambda x, k, s, p: F.max_pool2d(x, k, s, p)),
         (2, 3, 9, 12, 3, 2, 1),
         (2, 64, 16, 16, 3, 2, 1),
     ),
@@ -209,11 +211,11 @@ CASES: dict[str, Case] = {
     "top-k-rows": Case(lambda r, c, k: [index(99, r, c).astype(np.float32), k], largest, (131, 77, 5), (512, 1024, 8)),
     "resize-products": Case(
         lambda n, c, h, w, height, width: [normal(n, c, h, w), height, width],
-        torched(lambda x, height, width: F.interpolate(x, (height, width), mode="bilinear")),
+        in_float64(lambda x, height, width: F.interpolate(x, (height, width), mode="bilinear")),
         (3, 5, 13, 17, 30, 11),
         (2, 32, 48, 64, 84, 100),
     ),
-    "quantise-rows": Case(lambda r, c: [spread(r, c)], quantised, (131, 77), (4096, 2048)),
+    "quantise-rows": Case(lambda r, c: [spread(r, c)], quantise_rows, (131, 77), (4096, 2048)),
     "optimiser-step": Case(
         lambda r, c: [normal(r, c), normal(r, c), normal(r, c), 0.1 + np.abs(normal(r, c)), 10, 0.1, 0.9, 0.95, 0.1, 1e-8],
         adamw,
@@ -225,28 +227,28 @@ CASES: dict[str, Case] = {
     "attention-online": Case(
         lambda q, k, d, e: [normal(q, d), normal(k, d), normal(k, e)], attention, (257, 600, 16, 9), (1024, 1024, 64, 64)
     ),
-    "cross-entropy": Case(lambda r, c: [3 * normal(r, c), index(c, r)], torched(F.cross_entropy), (131, 77), (256, 512)),
-    "gelu-forms": Case(lambda r, c: [3 * normal(r, c)], torched(F.silu), (259, 77), (512, 256)),
+    "cross-entropy": Case(lambda r, c: [3 * normal(r, c), index(c, r)], in_float64(F.cross_entropy), (131, 77), (256, 512)),
+    "gelu-forms": Case(lambda r, c: [3 * normal(r, c)], in_float64(F.silu), (259, 77), (512, 256)),
     "fuse-passes": Case(
         lambda r, c: [normal(r, c), normal(r, c), normal(c)],
-        torched(lambda x, y, w: F.relu(F.layer_norm(x + y, w.shape) * w)),
+        in_float64(lambda x, y, w: F.relu(F.layer_norm(x + y, w.shape) * w)),
         (131, 77),
         (256, 512),
     ),
     "two-passes-one-kernel": Case(
-        lambda r, c: [normal(r, c) * 2 + 9], torched(lambda x: F.batch_norm(x, None, None, training=True)), (300, 77), (512, 256)
+        lambda r, c: [normal(r, c) * 2 + 9], in_float64(lambda x: F.batch_norm(x, None, None, training=True)), (300, 77), (512, 256)
     ),
     "double-buffering": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (300, 77), (2048, 512)),
     "live-values": Case(lambda r, c: [normal(r, c)], sharpen, (130, 77), (256, 256)),
-    "independent-rows": Case(lambda r, c: [normal(r, c), 0.5], decayed, (2100, 33), (8192, 128)),
+    "independent-rows": Case(lambda r, c: [normal(r, c), 0.5], decaying_sum, (2100, 33), (8192, 128)),
     "shifts-on-leading-axes": Case(
         lambda t, r, c: [normal(t, r, c)], lambda x: sum((k + 1.0) * x[k : len(x) - 8 + k] for k in range(9)), (13, 5, 33), (40, 8, 256)
     ),
     "functions-before-broadcast": Case(
-        lambda r, c: [normal(r, c), normal(c)], torched(lambda x, d: x * (-F.softplus(d)).exp()), (300, 77), (512, 256)
+        lambda r, c: [normal(r, c), normal(c)], in_float64(lambda x, d: x * (-F.softplus(d)).exp()), (300, 77), (512, 256)
     ),
-    "function-costs": Case(lambda r, c: [normal(r, c)], torched(lambda x: F.normalize(x)), (300, 77), (256, 256)),
-    "bfloat16-elementwise": Case(lambda r, c: [half(r, c)], torched(lambda x: F.gelu(x, approximate="tanh")), (131, 77), (1024, 1024)),
+    "function-costs": Case(lambda r, c: [normal(r, c)], in_float64(lambda x: F.normalize(x)), (300, 77), (256, 256)),
+    "bfloat16-elementwise": Case(lambda r, c: [half(r, c)], in_float64(lambda x: F.gelu(x, approximate="tanh")), (131, 77), (1024, 1024)),
     "pad-or-mask": Case(lambda r, c: [normal(r, c)], lambda x: x.max(1), (259, 700), (256, 1024)),
     "small-operators": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (37, 77), (512, 512)),
     "transposed-storage": Case(lambda r, c: [normal(r, c)], lambda x: np.tanh(x.astype(float)), (40, 9), (1024, 1000)),

@@ -1,4 +1,4 @@
-"""The times on the pallas backend's cards: which kernel, how changed, at which sizes, and where the card says it."""
+"""The times on the pallas cards: the kernel, its edits, the sizes, and the text of the cards that states the time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """`card`'s kernel with `edits` made to its text takes `us` microseconds on v5e; `says` are the cards' words for it."""
+    """The kernel of `card` with `edits` in its text takes `us` microseconds on v5e; `says` maps cards to the text that states it."""
 
     card: str
     edits: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Kernels for the tests of interpret mode: right ones, and one for every kind of bug it must find."""
+"""Kernels for the tests of interpret mode: correct ones, and one for every kind of bug that it must detect."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def shape(*size: int, dtype: Any = FLOAT) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(size, dtype)
 
 
-def traced(function: Callable[..., Any], *types: Any) -> Any:
-    """As the candidate's child traces it: abstractly, for a TPU."""
+def trace_for_tpu(function: Callable[..., Any], *types: Any) -> Any:
+    """Traces a function for a TPU with shapes only, as the candidate process does."""
     device = jax.sharding.AbstractDevice(device_kind="TPU v5 lite", num_cores=1, platform="tpu")
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((1,), ("x",), abstract_device=device)):
         return jax.make_jaxpr(function)(*types)
@@ -35,11 +35,11 @@ def rows(block: int, width: int) -> pl.BlockSpec:
     return pl.BlockSpec((block, width), lambda i: (i, 0))
 
 
-def fixed(*block: int) -> pl.BlockSpec:
+def fixed_block(*block: int) -> pl.BlockSpec:
     return pl.BlockSpec(block, lambda *_: (0,) * len(block))
 
 
-# Right ones.
+# Correct kernels.
 
 
 def softmax(x: Any, block: int = 16) -> Any:
@@ -53,7 +53,7 @@ def softmax(x: Any, block: int = 16) -> Any:
 
 
 def over_its_input(x: Any) -> Any:
-    """The second kernel writes where its input lies, whose last block is not whole."""
+    """The second kernel overwrites its input, whose last block is incomplete."""
 
     def body(x: Any, o: Any) -> None:
         o[...] = x[...] * 2
@@ -112,13 +112,13 @@ def convolution(x: Any, w: Any) -> Any:
     padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
     spec = pl.BlockSpec((None, height + 2, width + 2, channels), lambda i: (i, 0, 0, 0))
     out = pl.BlockSpec((None, height, width, w.shape[3]), lambda i: (i, 0, 0, 0))
-    return pl.pallas_call(body, out_shape=shape(n, height, width, w.shape[3]), grid=(n,), in_specs=[spec, fixed(*w.shape)], out_specs=out)(
-        padded, w
-    )
+    return pl.pallas_call(
+        body, out_shape=shape(n, height, width, w.shape[3]), grid=(n,), in_specs=[spec, fixed_block(*w.shape)], out_specs=out
+    )(padded, w)
 
 
 def two_buffers(x: Any, block: int = 64) -> Any:
-    """Transfers by hand: the next block is on its way while this one is worked on."""
+    """Explicit transfers: the next block is copied while the current one is processed."""
     steps, width = x.shape[0] // block, x.shape[1]
 
     def body(x: Any, o: Any, inside: Any, outside: Any, arrived: Any, left: Any) -> None:
@@ -156,7 +156,7 @@ def two_buffers(x: Any, block: int = 64) -> Any:
     return pl.pallas_call(body, out_shape=shape(*x.shape), in_specs=[ANY], out_specs=ANY, scratch_shapes=buffers + semaphores)(x)
 
 
-def pipelined(x: Any, y: Any, block: int = 64) -> Any:
+def inner_pipeline(x: Any, y: Any, block: int = 64) -> Any:
     def inner(x: Any, y: Any, o: Any) -> None:
         o[...] = x[...] + y[...]
 
@@ -191,7 +191,9 @@ def uninitialised_total(x: Any) -> Any:
             o[...] = total[...]
 
     spec, total = rows(128, 128), [pltpu.VMEM((128, 128), FLOAT)]
-    return pl.pallas_call(body, out_shape=shape(128, 128), grid=(4,), in_specs=[spec], out_specs=fixed(128, 128), scratch_shapes=total)(x)
+    return pl.pallas_call(
+        body, out_shape=shape(128, 128), grid=(4,), in_specs=[spec], out_specs=fixed_block(128, 128), scratch_shapes=total
+    )(x)
 
 
 BUFFER = [pltpu.VMEM((128, 128), FLOAT), pltpu.SemaphoreType.DMA]
@@ -233,7 +235,7 @@ def read_outside(x: Any) -> Any:
     def body(x: Any, o: Any) -> None:
         o[...] = x[pl.ds(pl.program_id(0) * 64 + 8, 64), :]
 
-    return pl.pallas_call(body, out_shape=shape(128, 128), grid=(2,), in_specs=[fixed(128, 128)], out_specs=rows(64, 128))(x)
+    return pl.pallas_call(body, out_shape=shape(128, 128), grid=(2,), in_specs=[fixed_block(128, 128)], out_specs=rows(64, 128))(x)
 
 
 def write_outside(x: Any) -> Any:
@@ -241,7 +243,7 @@ def write_outside(x: Any) -> Any:
         o[...] = x[...]
         o[pl.ds(pl.program_id(0) * 8 + 124, 8), :] = x[:8, :]
 
-    return pl.pallas_call(body, out_shape=shape(128, 128), grid=(1,), in_specs=[fixed(128, 128)], out_specs=fixed(128, 128))(x)
+    return pl.pallas_call(body, out_shape=shape(128, 128), grid=(1,), in_specs=[fixed_block(128, 128)], out_specs=fixed_block(128, 128))(x)
 
 
 def block_outside(x: Any) -> Any:
@@ -269,7 +271,7 @@ def padding_summed(x: Any) -> Any:
 
         o[...] += x[...].reshape(16, 8, 128).sum(0)
 
-    return pl.pallas_call(body, out_shape=shape(8, 128), grid=(2,), in_specs=[rows(128, 128)], out_specs=fixed(8, 128))(x)
+    return pl.pallas_call(body, out_shape=shape(8, 128), grid=(2,), in_specs=[rows(128, 128)], out_specs=fixed_block(8, 128))(x)
 
 
 def total_shared(x: Any) -> Any:
@@ -284,9 +286,9 @@ def total_shared(x: Any) -> Any:
 
     settings = pltpu.CompilerParams(dimension_semantics=("parallel",))
     spec = rows(128, 128)
-    return pl.pallas_call(body, out_shape=shape(128, 128), grid=(4,), in_specs=[spec], out_specs=fixed(128, 128), compiler_params=settings)(
-        x
-    )
+    return pl.pallas_call(
+        body, out_shape=shape(128, 128), grid=(4,), in_specs=[spec], out_specs=fixed_block(128, 128), compiler_params=settings
+    )(x)
 
 
 def block_revisited(x: Any) -> Any:
@@ -302,7 +304,7 @@ def block_revisited(x: Any) -> Any:
 
 
 def odd_block(x: Any) -> Any:
-    """Right in interpret mode; the compiler refuses the shape of the block."""
+    """Correct in interpret mode; the compiler rejects the shape of the block."""
 
     def body(x: Any, o: Any) -> None:
         o[...] = x[...] * 2
@@ -352,12 +354,12 @@ def waits_for_ever(x: Any) -> Any:
 
 
 def negative_index(x: Any) -> Any:
-    """numpy would take row -1 for the last one."""
+    """numpy would interpret row -1 as the last row."""
 
     def body(x: Any, o: Any) -> None:
         o[0, :] = x[pl.program_id(0) - 1, :]
 
-    return pl.pallas_call(body, out_shape=shape(1, 128), grid=(1,), in_specs=[fixed(8, 128)], out_specs=fixed(1, 128))(x)
+    return pl.pallas_call(body, out_shape=shape(1, 128), grid=(1,), in_specs=[fixed_block(8, 128)], out_specs=fixed_block(1, 128))(x)
 
 
 def race_then_good(x: Any) -> Any:
@@ -365,7 +367,7 @@ def race_then_good(x: Any) -> Any:
     return odd_block(jnp.pad(jax.jit(read_before_wait)(x), ((0, 0), (0, 2)))[:100])
 
 
-def strided(x: Any) -> Any:
+def strided_access(x: Any) -> Any:
     def body(x: Any, o: Any) -> None:
         o[pl.ds(0, 8, stride=2), :] = x[pl.ds(1, 8, stride=2), :]
         o[pl.ds(1, 8, stride=2), :] = x[pl.ds(0, 8, stride=2), :]
@@ -373,7 +375,7 @@ def strided(x: Any) -> Any:
     return pl.pallas_call(body, out_shape=shape(16, 128))(x)
 
 
-def chained(x: Any, y: Any) -> Any:
+def two_kernels(x: Any, y: Any) -> Any:
     """Two kernels, one of them nested, and layout around them."""
     return jax.jit(softmax)(matmul(x, y, precision=jax.lax.Precision.HIGHEST).T)
 

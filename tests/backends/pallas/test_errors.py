@@ -1,4 +1,4 @@
-"""Every message of jax and of the TPU compiler that was collected gets its reason, and says what to do in few words."""
+"""Every recorded message of jax and of the TPU compiler maps to its reason and a short hint."""
 
 import json
 import re
@@ -7,16 +7,16 @@ from pathlib import Path
 import error_kernels
 import jax
 import pytest
-from error_kernels import KERNELS, refusal
+from error_kernels import KERNELS, lower_kernel
 
-from evokernel.backends.pallas import compiler, program
-from evokernel.backends.pallas.chips import chip
-from evokernel.backends.pallas.errors import LIMIT, clean, explain, patterns
-from evokernel.backends.pallas.lower import lower, target
-from evokernel.backends.pallas.trace import explained
+from evokernel.backends.pallas import compiler, program_codec
+from evokernel.backends.pallas.chips import get_chip
+from evokernel.backends.pallas.errors import MAX_CHARS, clean_message, explain_message, load_patterns
+from evokernel.backends.pallas.lower import lower_program, target_chip
+from evokernel.backends.pallas.trace import explain_exception
 from evokernel.verify.reasons import REASONS
 
-COLLECTED = json.loads(Path(__file__).with_name("errors.json").read_text())
+RECORDED = json.loads(Path(__file__).with_name("errors.json").read_text())
 EXPECTED = {
     "block_shape": """block_not_8_128 block_1d_small rank_mismatch index_map_arity index_map_rank block_spec_order specs_count
         wrong_argument_count semantics_count""",
@@ -31,21 +31,21 @@ EXPECTED = {
         old_compiler_params program_id_outside item_assignment reference_as_array unknown_option""",
 }
 REASON = {name: reason for reason, names in EXPECTED.items() for name in names.split()}
-OF_THE_COMPILER = [name for name, found in COLLECTED.items() if not found["kind"]]
+COMPILER_ERRORS = [name for name, error in RECORDED.items() if not error["kind"]]
 
 
-def test_the_collection_is_whole():
-    assert set(KERNELS) == set(COLLECTED) == set(REASON)
-    assert len(OF_THE_COMPILER) == 14
-    assert all(found["message"] or found["kind"] == "AssertionError" for found in COLLECTED.values())
+def test_every_error_kernel_has_a_recorded_message():
+    assert set(KERNELS) == set(RECORDED) == set(REASON)
+    assert len(COMPILER_ERRORS) == 14
+    assert all(error["message"] or error["kind"] == "AssertionError" for error in RECORDED.values())
 
 
-@pytest.mark.parametrize("name", COLLECTED)
+@pytest.mark.parametrize("name", RECORDED)
 def test_every_message_has_its_reason(name):
-    found = explain(COLLECTED[name]["message"], COLLECTED[name]["kind"])
-    assert found.reason == REASON[name]
-    assert len(found.detail) <= LIMIT
-    assert name == "name_error" or "\nHint: " in found.detail
+    error = explain_message(RECORDED[name]["message"], RECORDED[name]["kind"])
+    assert error.reason == REASON[name]
+    assert len(error.detail) <= MAX_CHARS
+    assert name == "name_error" or "\nHint: " in error.detail
     for noise in (
         "http",
         "file an issue",
@@ -58,49 +58,48 @@ def test_every_message_has_its_reason(name):
         "\n\n",
         "= 0x",
     ):
-        assert noise not in found.detail
+        assert noise not in error.detail
 
 
-def anonymous(text):
+def remove_line_numbers(text):
     return re.sub(r"(\.py[:_]|frame_id=)\d+(:\d+)?", r"\1", text)
 
 
-@pytest.mark.parametrize("name", [name for name in COLLECTED if name not in OF_THE_COMPILER])
-def test_jax_still_says_so(name):
-    kind, message, _ = refusal(name, chip("v5e"))
-    assert (kind, anonymous(message.strip())) == (COLLECTED[name]["kind"], anonymous(COLLECTED[name]["message"]))
+@pytest.mark.parametrize("name", [name for name in RECORDED if name not in COMPILER_ERRORS])
+def test_jax_still_gives_the_recorded_message(name):
+    kind, message, _ = lower_kernel(name, get_chip("v5e"))
+    assert (kind, remove_line_numbers(message.strip())) == (RECORDED[name]["kind"], remove_line_numbers(RECORDED[name]["message"]))
 
 
 @pytest.mark.parametrize("name", ["int8_add", "scoped_vmem_16m", "unaligned_dma_lanes"])
-def test_the_compiler_still_says_so(name, tmp_path):
-    if missing := compiler.missing():
-        pytest.skip(missing)
-    _, _, program = refusal(name, chip("v5e"))
-    with pytest.raises(compiler.Refused) as error:
+def test_compiler_still_gives_the_recorded_message(name, tmp_path):
+    if reason := compiler.unavailable_reason():
+        pytest.skip(reason)
+    _, _, program = lower_kernel(name, get_chip("v5e"))
+    with pytest.raises(compiler.CompileError) as error:
         compiler.compile_program(program, "v5e:1x1", tmp_path)
-    assert anonymous(str(error.value).strip()) == anonymous(COLLECTED[name]["message"])
+    assert remove_line_numbers(str(error.value).strip()) == remove_line_numbers(RECORDED[name]["message"])
 
 
-def test_the_candidates_line_is_kept():
-    """Whatever form the compiler gives it in."""
-    for name in OF_THE_COMPILER:
-        assert re.search(r"\bat error_kernels\.py:\d+", explain(COLLECTED[name]["message"]).detail), name
+def test_candidates_line_is_preserved_in_every_format():
+    for name in COMPILER_ERRORS:
+        assert re.search(r"\bat error_kernels\.py:\d+", explain_message(RECORDED[name]["message"]).detail), name
 
 
 @pytest.mark.parametrize(("name", "words"), [("conv_inside", "conv_general_dilated"), ("scatter", ".at[0].set"), ("hbm_load", "x[...]")])
-def test_the_line_is_told_when_jax_itself_refuses_an_operation(name, words):
+def test_lowering_error_of_jax_names_the_line(name, words):
     function, types = KERNELS[name]
-    with target(chip("v5e")):
-        closed = program.decode(program.encode(jax.make_jaxpr(function)(*types)))
+    with target_chip(get_chip("v5e")):
+        closed = program_codec.decode(program_codec.encode(jax.make_jaxpr(function)(*types)))
     with pytest.raises((NotImplementedError, ValueError)) as error:
-        lower(closed, chip("v5e"))
-    where = re.match(r"error_kernels\.py:(\d+): ", explained(error.value).detail)
+        lower_program(closed, get_chip("v5e"))
+    where = re.match(r"error_kernels\.py:(\d+): ", explain_exception(error.value).detail)
     assert where
     assert words in Path(str(error_kernels.__file__)).read_text().splitlines()[int(where[1]) - 1]
 
 
-def test_a_dump_is_cut_to_what_helps():
-    text = explain(COLLECTED["dynamic_lane_slice"]["message"]).detail.splitlines()
+def test_mlir_dump_is_shortened_to_location_and_operation():
+    text = explain_message(RECORDED["dynamic_lane_slice"]["message"]).detail.splitlines()
     assert text[0].startswith("Mosaic failed to compile TPU kernel: E2003: ")
     assert text[0].endswith("cannot statically prove that index in dimension 1 is a multiple of 128")
     assert re.fullmatch(r"at error_kernels\.py:\d+", text[1])
@@ -109,9 +108,9 @@ def test_a_dump_is_cut_to_what_helps():
     assert len(text) == 4
 
 
-def test_sizes_are_readable():
-    assert "Allocation of 256 MiB would exceed memory of 128 MiB" in explain(COLLECTED["vmem_oom_blocks"]["message"]).detail
-    assert "size 48.00M and limit 16.00M" in explain(COLLECTED["scoped_vmem_16m"]["message"]).detail
+def test_sizes_are_shown_in_mebibytes():
+    assert "Allocation of 256 MiB would exceed memory of 128 MiB" in explain_message(RECORDED["vmem_oom_blocks"]["message"]).detail
+    assert "size 48.00M and limit 16.00M" in explain_message(RECORDED["scoped_vmem_16m"]["message"]).detail
 
 
 INTERPRETED = [
@@ -123,8 +122,8 @@ INTERPRETED = [
 
 
 @pytest.mark.parametrize(("message", "reason"), INTERPRETED)
-def test_messages_of_the_interpreter(message, reason):
-    assert explain(message).reason == reason
+def test_messages_of_interpret_mode(message, reason):
+    assert explain_message(message).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_messages_of_the_interpreter(message, reason):
     [
         ("name 'lax' is not defined", "NameError", "trace_error"),
         ("invalid syntax (kernel.py, line 3)", "SyntaxError", "trace_error"),
-        ("this size is unsupported", "ValueError", "trace_error"),  # the candidate's own words
+        ("this size is unsupported", "ValueError", "trace_error"),  # a message of the candidate
         ("No module named 'triton'", "ModuleNotFoundError", "trace_error"),
         ("something new", "MosaicError", "compile_error"),
         ("something new", "", "compile_error"),
@@ -141,36 +140,36 @@ def test_messages_of_the_interpreter(message, reason):
         ("", "", "compile_error"),
     ],
 )
-def test_messages_nobody_collected(message, kind, reason):
-    assert explain(message, kind).reason == reason
-    assert explain(message, kind).detail
+def test_unknown_messages_get_a_general_reason(message, kind, reason):
+    assert explain_message(message, kind).reason == reason
+    assert explain_message(message, kind).detail
 
 
-def test_the_caller_may_know_better():
-    assert explain("something new", "ValueError", otherwise="compile_error").reason == "compile_error"
-    assert explain("Out of bound slice: start=4", "ValueError", otherwise="compile_error").reason == "out_of_bounds"
+def test_default_reason_applies_if_no_pattern_matches():
+    assert explain_message("something new", "ValueError", default_reason="compile_error").reason == "compile_error"
+    assert explain_message("Out of bound slice: start=4", "ValueError", default_reason="compile_error").reason == "out_of_bounds"
 
 
-def test_internal_frames_and_paths_go():
-    text = clean(
+def test_internal_frames_and_paths_are_removed():
+    text = clean_message(
         "Traceback (most recent call last):\n"
         '  File "/home/me/venv/lib/python3.11/site-packages/jax/_src/core.py", line 10, in bind\n'
         "    return self.impl(x)\n"
-        '  File "/tmp/judge/kernel.py", line 14, in kernel\n'
+        '  File "/tmp/verifier/kernel.py", line 14, in kernel\n'
         "    return x + y\n"
         "ValueError: bad \x1b[31mvalue\x00 in /home/me/thing/other.py:3, see https://example.org/a/b for more details.\n"
     )
     assert text == "at kernel.py:14\nValueError: bad  [31mvalue  in other.py:3, see"
 
 
-def test_long_messages_are_cut_and_the_hint_stays():
-    detail = explain("Invalid shape for `swap`. " + "very long " * 1000).detail
-    assert len(detail) == LIMIT
-    assert "…\nHint: the value stored" in detail
+def test_long_messages_are_truncated_before_the_hint():
+    detail = explain_message("Invalid shape for `swap`. " + "very long " * 1000).detail
+    assert len(detail) == MAX_CHARS
+    assert "…\nHint: the stored value" in detail
 
 
-def test_reasons_are_known_and_hints_are_single_lines():
-    for pattern in patterns():
+def test_patterns_have_known_reasons_and_single_line_hints():
+    for pattern in load_patterns():
         assert pattern.reason in REASONS
         assert pattern.hint
         assert "\n" not in pattern.hint

@@ -1,4 +1,4 @@
-"""What is said when a part of the compiler is missing, and how it is fetched: with the machine's own pip and apt, into one folder."""
+"""Messages about missing parts of the compiler, and their installation with pip and apt into one folder."""
 
 import logging
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.backends.pallas import compiler, driver, emulator, install, libtpu
+from evokernel.backends.pallas import compiler, compiler_process, emulator, install, libtpu
 from evokernel.core import paths
 from evokernel.core.errors import InfraError, UserError
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A machine of another kind, with no tools, an empty path, and nothing fetched yet."""
+    """A machine that is not x86-64, without tools, with an empty path, before any download."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("EVOKERNEL_TOOLS", str(tmp_path / "tools"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -32,7 +32,7 @@ def machine(tmp_path, monkeypatch):
 
 
 def tool(machine: Path, name: str, script: str, folder: str = "bin") -> Path:
-    """A program that does what the script says."""
+    """Installs a shell script as a program."""
     path = machine / folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -44,41 +44,41 @@ def box64(version: str) -> str:
     return f"echo 'Box64 arm64 v{version} nogit with Dynarec'"
 
 
-def fetched(machine: Path) -> None:
-    """As if the library had been fetched."""
-    libtpu.private().parent.mkdir(parents=True)
-    libtpu.private().write_text("a library")
+def create_library(machine: Path) -> None:
+    """Creates the file that the download of libtpu would create."""
+    libtpu.downloaded_path().parent.mkdir(parents=True)
+    libtpu.downloaded_path().write_text("a library")
 
 
 def test_every_missing_part_is_named_with_its_fix(machine, monkeypatch):
-    assert compiler.missing() == f"libtpu {libtpu.VERSION} is not installed: {libtpu.INSTALL}"
-    fetched(machine)
-    assert "no emulator" in compiler.missing()
-    assert compiler.missing().endswith(libtpu.INSTALL)
+    assert compiler.unavailable_reason() == f"libtpu {libtpu.VERSION} is not installed: {libtpu.INSTALL_COMMAND}"
+    create_library(machine)
+    assert "none is installed" in compiler.unavailable_reason()
+    assert compiler.unavailable_reason().endswith(libtpu.INSTALL_COMMAND)
     tool(machine, "box64", box64("0.4.3"))
-    monkeypatch.setattr(driver.importlib.util, "find_spec", lambda name: None)
-    assert compiler.missing() == "no C compiler for x86-64 programs: pip install 'evokernel[pallas]'"
+    monkeypatch.setattr(compiler_process.importlib.util, "find_spec", lambda name: None)
+    assert compiler.unavailable_reason() == "no C compiler for x86-64 programs is installed: pip install 'evokernel[pallas]'"
     tool(machine, "x86_64-linux-gnu-gcc", "")
-    assert compiler.missing() is None
+    assert compiler.unavailable_reason() is None
     monkeypatch.setattr(compiler, "PACKAGES", ("jax", "no-such-package"))
-    assert compiler.missing() == "no-such-package is not installed: pip install 'evokernel[pallas]'"
+    assert compiler.unavailable_reason() == "no-such-package is not installed: pip install 'evokernel[pallas]'"
     with pytest.raises(InfraError, match="no-such-package is not installed"):
         compiler.compile_program(b"", "v5e:1x1", machine)
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "Linux only" in compiler.missing()
+    assert "requires Linux" in compiler.unavailable_reason()
 
 
-def test_where_libtpu_was_made_for_nothing_is_fetched(machine, monkeypatch, caplog):
+def test_x86_64_machine_downloads_nothing(machine, monkeypatch, caplog):
     monkeypatch.setattr(libtpu.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(libtpu.util, "find_spec", lambda name: None)
-    assert emulator.find() is emulator.NATIVE
-    assert compiler.missing() == f"libtpu {libtpu.VERSION} is not installed: pip install 'evokernel[pallas]'"
+    assert emulator.find_emulator() is emulator.NATIVE
+    assert compiler.unavailable_reason() == f"libtpu {libtpu.VERSION} is not installed: pip install 'evokernel[pallas]'"
     assert install.main() == 2
     assert not (machine / "tools").exists()
 
 
 @pytest.mark.parametrize(("version", "fits"), [(libtpu.VERSION, True), ("0.0.1", False)])
-def test_the_package_is_taken_if_it_is_the_pinned_one(machine, monkeypatch, version, fits):
+def test_installed_package_is_used_only_in_the_pinned_version(machine, monkeypatch, version, fits):
     monkeypatch.setattr(libtpu.platform, "machine", lambda: "x86_64")
     for name, text in (
         ("libtpu/__init__.py", ""),
@@ -88,43 +88,43 @@ def test_the_package_is_taken_if_it_is_the_pinned_one(machine, monkeypatch, vers
         (machine / name).parent.mkdir(exist_ok=True)
         (machine / name).write_text(f"Name: libtpu\n{text}" if text else "")
     monkeypatch.syspath_prepend(machine)
-    assert libtpu.find() == (machine / "libtpu" / "libtpu.so" if fits else None)
+    assert libtpu.find_library() == (machine / "libtpu" / "libtpu.so" if fits else None)
 
 
-def test_an_emulator_must_be_new_enough(machine):
+def test_emulator_must_be_new_enough(machine):
     tool(machine, "box64", box64("0.3.4"))
-    assert emulator.find() is None
+    assert emulator.find_emulator() is None
     tool(machine, "usr/bin/box64", box64("0.4.4"), folder="tools/box64")
-    found = emulator.find()
-    assert (found.name, found.version, found.lacks_access) == ("box64", "0.4.4", False)
+    result = emulator.find_emulator()
+    assert (result.name, result.version, result.lacks_faccessat) == ("box64", "0.4.4", False)
     emulator.box64_version.cache_clear()
     tool(machine, "box64", box64("0.4.3"))
-    found = emulator.find()
-    assert (found.command, found.lacks_access) == ((str(machine / "bin" / "box64"),), True)
+    result = emulator.find_emulator()
+    assert (result.command, result.lacks_faccessat) == ((str(machine / "bin" / "box64"),), True)
     tool(machine, "box64", "exit 1")
     emulator.box64_version.cache_clear()
-    assert emulator.find().version == "0.4.4"
+    assert emulator.find_emulator().version == "0.4.4"
 
 
-def test_qemu_is_taken_last_and_with_a_word(machine):
+def test_qemu_is_the_last_choice_and_has_a_note(machine):
     tool(machine, "qemu-x86_64", "")
-    assert emulator.find() is None, "it needs a C library, too"
+    assert emulator.find_emulator() is None, "qemu also needs a C library"
     (machine / "sysroot").mkdir()
-    found = emulator.find()
-    assert found.command == (str(machine / "bin" / "qemu-x86_64"), "-L", str(machine / "sysroot"))
-    assert "slower" in found.note
+    result = emulator.find_emulator()
+    assert result.command == (str(machine / "bin" / "qemu-x86_64"), "-L", str(machine / "sysroot"))
+    assert "slower" in result.note
     tool(machine, "box64", box64("0.4.3"))
-    assert emulator.find().name == "box64"
+    assert emulator.find_emulator().name == "box64"
 
 
-def test_our_own_copy_runs_with_its_own_c_library(machine):
-    assert emulator.private() == []
+def test_downloaded_box64_runs_with_its_c_library(machine):
+    assert emulator.box64_command() == []
     program = tool(machine, "usr/bin/box64", box64("0.4.3"), folder="tools/box64")
     loader = tool(machine, "usr/lib/some-linux-gnu/ld-linux-some.so.1", "", folder="tools/box64")
-    assert emulator.private() == [str(loader), "--library-path", str(loader.parent), str(program)]
+    assert emulator.box64_command() == [str(loader), "--library-path", str(loader.parent), str(program)]
 
 
-def test_sources_of_both_kinds_with_our_suite(tmp_path):
+def test_apt_sources_of_both_formats_use_our_suite(tmp_path):
     parts = tmp_path / "sources.list.d"
     parts.mkdir()
     (tmp_path / "sources.list").write_text(
@@ -138,27 +138,27 @@ def test_sources_of_both_kinds_with_our_suite(tmp_path):
         "Types: deb\nEnabled: no\nURIs: http://off/debian\nSuites: s\n"
     )
     (parts / "b.list").write_text("deb http://three/debian bookworm main\ndeb http://other/tool stable main\n")
-    assert list(install.sources(tmp_path)) == [
+    assert list(install.debian_sources(tmp_path)) == [
         "deb [signed-by=/keys/one.gpg] http://one/debian testing main",
         "deb http://three/debian testing main",
         "deb [signed-by=/keys/two.gpg] https://two/debian/ testing main",
     ]
-    assert list(install.sources(tmp_path / "nowhere")) == []
+    assert list(install.debian_sources(tmp_path / "nowhere")) == []
 
 
-def with_apt(machine: Path, monkeypatch, apt: str) -> None:
-    """A Debian machine whose apt does what the script says."""
+def make_debian(machine: Path, monkeypatch, apt: str) -> None:
+    """Turns the machine into a Debian machine whose apt-get is the script."""
     monkeypatch.setenv("PATH", f"{machine / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setattr(install, "SOURCES", machine / "etc")
+    monkeypatch.setattr(install, "APT_FOLDER", machine / "etc")
     (machine / "etc").mkdir()
     (machine / "etc" / "sources.list").write_text("deb http://archive/debian bookworm main\n")
     tool(machine, "apt-get", apt)
     tool(machine, "dpkg-deb", 'mkdir -p "$3/usr/bin" && cp "$2" "$3/usr/bin/$(basename "$2" .deb)"')
 
 
-def test_box64_is_fetched_with_a_private_apt(machine, monkeypatch):
+def test_box64_is_downloaded_with_isolated_apt_settings(machine, monkeypatch):
     record = machine / "record"
-    with_apt(
+    make_debian(
         machine,
         monkeypatch,
         f'echo "$@" >> {record}\ncase "$*" in\n  *update) cp sources.list {machine}/sources ;;\n'
@@ -166,35 +166,35 @@ def test_box64_is_fetched_with_a_private_apt(machine, monkeypatch):
     )
     tool(machine, "payload", box64("0.4.3"), folder="")
     install.install_box64()
-    assert emulator.find().command == (str(machine / "tools" / "box64" / "usr" / "bin" / "box64"),)
+    assert emulator.find_emulator().command == (str(machine / "tools" / "box64" / "usr" / "bin" / "box64"),)
     update, download = record.read_text().splitlines()
     assert update.endswith(" update")
     assert download.endswith(" download box64 libc6 libgcc-s1")
     assert (machine / "sources").read_text() == "deb http://archive/debian testing main\n"
     for line in (update, download):
         for setting in ("Dir::State", "Dir::State::status", "Dir::Cache", "Dir::Etc::sourcelist"):
-            assert f" {setting}={machine / 'tools'}/" in line, "nothing of the system is touched"
+            assert f" {setting}={machine / 'tools'}/" in line, "apt writes only below the tools folder"
     assert [path.name for path in (machine / "tools").iterdir()] == ["box64"]
 
 
-def test_box64_that_cannot_be_fetched(machine, monkeypatch, caplog):
+def test_failed_download_of_box64_names_the_fix(machine, monkeypatch, caplog):
     with caplog.at_level(logging.INFO, logger="evokernel"):
         assert install.main() == 2
     assert "install box64 0.4.3 or newer" in caplog.messages[-1]
-    with_apt(machine, monkeypatch, "echo noise >&2; echo 'E: The repository is not signed.' >&2; exit 100")
-    with pytest.raises(InfraError, match=r"apt-get update: E: The repository is not signed\.; or install box64"):
+    make_debian(machine, monkeypatch, "echo noise >&2; echo 'E: The repository is not signed.' >&2; exit 100")
+    with pytest.raises(InfraError, match=r"apt-get update failed: E: The repository is not signed\.. Fix this, or install box64"):
         install.install_box64()
     tool(machine, "apt-get", 'case "$*" in *update) ;; *) cp ../../payload box64.deb ;; esac')
     tool(machine, "payload", box64("0.4.0"), folder="")
     with pytest.raises(UserError, match="too old"):
         install.install_box64()
     (machine / "etc" / "sources.list").write_text("deb http://archive/other bookworm main\n")
-    with pytest.raises(UserError, match="no Debian archive"):
+    with pytest.raises(UserError, match="lists no Debian archive"):
         install.install_box64()
 
 
-def wheel(folder: Path) -> None:
-    """A package like libtpu's, only smaller."""
+def create_wheel(folder: Path) -> None:
+    """Creates a small wheel with the structure of libtpu's."""
     folder.mkdir()
     info = f"libtpu-{libtpu.VERSION}.dist-info"
     with zipfile.ZipFile(folder / f"libtpu-{libtpu.VERSION}-cp311-cp311-manylinux_2_31_x86_64.whl", "w") as file:
@@ -205,32 +205,32 @@ def wheel(folder: Path) -> None:
         file.writestr(f"{info}/RECORD", "")
 
 
-def test_libtpu_is_taken_out_of_its_wheel(machine, monkeypatch):
+def test_libtpu_is_extracted_from_its_wheel(machine, monkeypatch):
     pytest.importorskip("pip")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(machine / "wheels"))
-    wheel(machine / "wheels")
+    create_wheel(machine / "wheels")
     install.install_libtpu()
-    assert libtpu.find() == libtpu.private()
-    assert libtpu.private().read_bytes() == b"the library"
-    assert [path.name for path in libtpu.private().parent.iterdir()] == ["libtpu.so"]
-    libtpu.private().unlink()
+    assert libtpu.find_library() == libtpu.downloaded_path()
+    assert libtpu.downloaded_path().read_bytes() == b"the library"
+    assert [path.name for path in libtpu.downloaded_path().parent.iterdir()] == ["libtpu.so"]
+    libtpu.downloaded_path().unlink()
     shutil.rmtree(machine / "wheels")
     with pytest.raises(InfraError, match=r"pip cannot download libtpu: .*No matching distribution"):
         install.install_libtpu()
-    assert list(libtpu.private().parent.iterdir()) == []
+    assert list(libtpu.downloaded_path().parent.iterdir()) == []
 
 
-@pytest.mark.skipif(compiler.missing() is not None, reason=compiler.missing() or "")
-def test_a_second_time_there_is_nothing_to_do(monkeypatch, caplog):
+@pytest.mark.skipif(compiler.unavailable_reason() is not None, reason=compiler.unavailable_reason() or "")
+def test_second_installation_does_nothing(monkeypatch, caplog):
     for name in ("install_box64", "install_libtpu"):
-        monkeypatch.setattr(install, name, lambda: pytest.fail("it is there already"))
+        monkeypatch.setattr(install, name, lambda: pytest.fail("it is already installed"))
     with caplog.at_level(logging.INFO, logger="evokernel"):
         assert install.main() == 0
     assert caplog.messages[-1].startswith("the TPU compiler is ready: jax ")
 
 
-def test_versions_are_the_pinned_ones():
+def test_versions_match_pyproject_and_constraints():
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["pallas"]
     pins = dict(one.split(";")[0].split("==") for one in extra)
     assert pins["libtpu"] == libtpu.VERSION
@@ -238,7 +238,7 @@ def test_versions_are_the_pinned_ones():
     assert [one for one in extra if one not in constraints] == []
 
 
-def test_where_tools_are_kept(monkeypatch):
+def test_tools_folder_follows_the_environment(monkeypatch):
     monkeypatch.setenv("EVOKERNEL_TOOLS", "~/tools")
     assert paths.tools_folder() == Path.home() / "tools"
     monkeypatch.delenv("EVOKERNEL_TOOLS")
@@ -246,8 +246,8 @@ def test_where_tools_are_kept(monkeypatch):
     assert paths.tools_folder() == Path("/a/tools")
 
 
-def test_a_driver_that_does_not_compile(machine, monkeypatch):
-    tool(machine, "x86_64-linux-gnu-gcc", "echo 'driver.c:1: error: no headers' >&2; exit 1")
-    with pytest.raises(InfraError, match=r"cannot compile the driver: .*no headers"):
-        driver.build()
+def test_failed_build_of_the_compiler_process_is_reported(machine, monkeypatch):
+    tool(machine, "x86_64-linux-gnu-gcc", "echo 'compiler_process.c:1: error: no headers' >&2; exit 1")
+    with pytest.raises(InfraError, match=r"cannot build compiler_process.c: .*no headers"):
+        compiler_process.build_executable()
     assert list((machine / "tools").iterdir()) == []

@@ -1,4 +1,4 @@
-"""What the pallas backend's cards say compiles or is refused and no kernel on them shows, by small programs of our own."""
+"""Claims of the pallas cards about supported and refused constructs that no kernel on a card shows, tested with small programs."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from evokernel.backends.pallas import compiler
-from evokernel.backends.pallas.lower import lower, target
-from evokernel.memory.seed_cards import seeds
+from evokernel.backends.pallas.lower import lower_program, target_chip
+from evokernel.memory.seed_cards import load_seed_cards
 
-CARDS = {item.id.removeprefix("pallas/"): item.text for item in seeds("pallas")}
+CARDS = {item.id.removeprefix("pallas/"): item.text for item in load_seed_cards("pallas")}
 HIGHEST = jax.lax.Precision.HIGHEST
-needs_compiler = pytest.mark.skipif(compiler.missing() is not None, reason=str(compiler.missing()))
+needs_compiler = pytest.mark.skipif(compiler.unavailable_reason() is not None, reason=str(compiler.unavailable_reason()))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_compiler_is_left() -> Any:
+def end_compiler_process() -> Any:
     yield
-    compiler.close()
+    compiler.shut_down()
 
 
-def whole(operation: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> Any:
+def trace_operation(operation: Callable[..., Any], *arguments: jax.ShapeDtypeStruct) -> Any:
     """The traced program of a kernel without a grid."""
     result = jax.eval_shape(operation, *arguments)
 
     def body(*refs: Any) -> None:
         refs[-1][...] = operation(*(ref[...] for ref in refs[:-1]))
 
-    with target(card_tools.V5E):
+    with target_chip(card_tools.V5E):
         return jax.make_jaxpr(lambda *arrays: pl.pallas_call(body, out_shape=result)(*arrays))(*arguments)
 
 
-def blocked(shape: tuple[int, ...], block: tuple[int | None, ...]) -> Any:
+def trace_blocked_copy(shape: tuple[int, ...], block: tuple[int | None, ...]) -> Any:
     """The traced program of a copy in blocks."""
     grid = tuple(pl.cdiv(size, step or 1) for size, step in zip(shape, block, strict=True))
     spec, array = pl.BlockSpec(block, lambda *indices: indices), jax.ShapeDtypeStruct(shape, jnp.float32)
@@ -50,86 +50,89 @@ def blocked(shape: tuple[int, ...], block: tuple[int | None, ...]) -> Any:
     def body(x_ref: Any, out_ref: Any) -> None:
         out_ref[...] = x_ref[...]
 
-    with target(card_tools.V5E):
+    with target_chip(card_tools.V5E):
         return jax.make_jaxpr(lambda x: pl.pallas_call(body, out_shape=array, grid=grid, in_specs=[spec], out_specs=spec)(x))(array)
 
 
-def compiles(closed: Any, folder: Path) -> None:
-    compiler.compile_program(lower(closed, card_tools.V5E), card_tools.V5E.topology, folder)
+def compile_for_v5e(closed: Any, folder: Path) -> None:
+    compiler.compile_program(lower_program(closed, card_tools.V5E), card_tools.V5E.topology, folder)
 
 
 def fragment(card: str) -> str:
     return str(re.findall(r"^```python\n(.*?)^```", CARDS[card], re.DOTALL | re.MULTILINE)[0])
 
 
-def of(dtype: str, *shape: int) -> jax.ShapeDtypeStruct:
+def array_type(dtype: str, *shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def table(column: int) -> list[tuple[tuple[int, ...], tuple[int | None, ...]]]:
-    """Array and block of every example in a column of the card's table."""
-    found = []
+def table_examples(column: int) -> list[tuple[tuple[int, ...], tuple[int | None, ...]]]:
+    """Array and block of every example in one column of the table on the card."""
+    examples = []
     for cells in re.findall(r"^\| \[([\d, ]+)\] \| (.*?) \| (.*?) \|$", CARDS["block-shape-rule"], re.MULTILINE):
         shape = tuple(map(int, cells[0].split(",")))
-        found += [
+        examples += [
             (shape, tuple(None if size == "None" else int(size) for size in block.split(", ")))
             for block in re.findall(r"\((.*?)\)", cells[column])
         ]
-    return found
+    return examples
 
 
-@pytest.mark.parametrize(("shape", "block"), table(1), ids=str)
-def test_blocks_called_allowed_are(shape: tuple[int, ...], block: tuple[int | None, ...]) -> None:
-    lower(blocked(shape, block), card_tools.V5E)
+@pytest.mark.parametrize(("shape", "block"), table_examples(1), ids=str)
+def test_allowed_blocks_are_lowered(shape: tuple[int, ...], block: tuple[int | None, ...]) -> None:
+    lower_program(trace_blocked_copy(shape, block), card_tools.V5E)
 
 
-@pytest.mark.parametrize(("shape", "block"), table(2), ids=str)
-def test_blocks_called_refused_are(shape: tuple[int, ...], block: tuple[int | None, ...]) -> None:
+@pytest.mark.parametrize(("shape", "block"), table_examples(2), ids=str)
+def test_refused_blocks_are_rejected(shape: tuple[int, ...], block: tuple[int | None, ...]) -> None:
     with pytest.raises(ValueError, match="divisible by 8 and 128"):
-        lower(blocked(shape, block), card_tools.V5E)
+        lower_program(trace_blocked_copy(shape, block), card_tools.V5E)
 
 
 @pytest.mark.parametrize(
     ("size", "block", "allowed"), [(5000, 1024, True), (5000, 3072, True), (5000, 256, True), (5000, 384, False), (5000, 64, False)]
 )
-def test_blocks_of_vectors(size: int, block: int, allowed: bool) -> None:
+def test_one_dimensional_blocks_follow_their_rule(size: int, block: int, allowed: bool) -> None:
     if allowed:
-        lower(blocked((size,), (block,)), card_tools.V5E)
+        lower_program(trace_blocked_copy((size,), (block,)), card_tools.V5E)
     else:
         with pytest.raises(ValueError, match="rank 1 block shapes"):
-            lower(blocked((size,), (block,)), card_tools.V5E)
+            lower_program(trace_blocked_copy((size,), (block,)), card_tools.V5E)
 
 
-FIT: dict[str, tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]] = {
-    "bfloat16 sum": (lambda x: x + x, [of("bfloat16", 32, 128)]),
-    "uint32 sum": (lambda x: x + x, [of("uint32", 32, 128)]),
-    "int16 sum": (lambda x: x + x, [of("int16", 32, 128)]),
-    "int8 through int32": (lambda x: (x.astype("int32") * 2).astype("int8"), [of("int8", 32, 128)]),
-    "int8 product": (lambda x, y: jnp.dot(x, y, preferred_element_type=jnp.int32), [of("int8", 128, 128), of("int8", 128, 128)]),
-    "float8 load": (lambda x: x.astype("float32"), [of("float8_e4m3fn", 32, 128)]),
-    "bool load": (lambda mask, x: jnp.where(mask, x, 0.0), [of("bool", 32, 128), of("float32", 32, 128)]),
-    "merged rows": (lambda x: x.reshape(56, 128), [of("float32", 8, 7, 128)]),
-    "wider rows": (lambda x: x.reshape(8, 128), [of("float32", 16, 64)]),
-    "narrower rows": (lambda x: x.reshape(8, 4, 32), [of("float32", 8, 128)]),
-    "a vector": (lambda x: x.reshape(1024), [of("float32", 8, 128)]),
-    "swapped axes": (lambda x: jnp.swapaxes(x, 0, 1), [of("bfloat16", 16, 16, 128)]),
+SUPPORTED: dict[str, tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]] = {
+    "bfloat16 sum": (lambda x: x + x, [array_type("bfloat16", 32, 128)]),
+    "uint32 sum": (lambda x: x + x, [array_type("uint32", 32, 128)]),
+    "int16 sum": (lambda x: x + x, [array_type("int16", 32, 128)]),
+    "int8 through int32": (lambda x: (x.astype("int32") * 2).astype("int8"), [array_type("int8", 32, 128)]),
+    "int8 product": (
+        lambda x, y: jnp.dot(x, y, preferred_element_type=jnp.int32),
+        [array_type("int8", 128, 128), array_type("int8", 128, 128)],
+    ),
+    "float8 load": (lambda x: x.astype("float32"), [array_type("float8_e4m3fn", 32, 128)]),
+    "bool load": (lambda mask, x: jnp.where(mask, x, 0.0), [array_type("bool", 32, 128), array_type("float32", 32, 128)]),
+    "merged rows": (lambda x: x.reshape(56, 128), [array_type("float32", 8, 7, 128)]),
+    "wider rows": (lambda x: x.reshape(8, 128), [array_type("float32", 16, 64)]),
+    "narrower rows": (lambda x: x.reshape(8, 4, 32), [array_type("float32", 8, 128)]),
+    "a vector": (lambda x: x.reshape(1024), [array_type("float32", 8, 128)]),
+    "swapped axes": (lambda x: jnp.swapaxes(x, 0, 1), [array_type("bfloat16", 16, 16, 128)]),
     "first dimensions contracted": (
         lambda x, y: jnp.einsum("km,kn->mn", x, y, precision=HIGHEST),
-        [of("float32", 64, 128), of("float32", 64, 128)],
+        [array_type("float32", 64, 128), array_type("float32", 64, 128)],
     ),
-    "roll by a traced shift": (lambda x, s: pltpu.roll(x, s[0, 0], 1), [of("float32", 8, 128), of("int32", 1, 1)]),
-    "repeated lanes": (lambda x: jnp.tile(x, (1, 2)), [of("float32", 8, 128)]),
+    "roll by a traced shift": (lambda x, s: pltpu.roll(x, s[0, 0], 1), [array_type("float32", 8, 128), array_type("int32", 1, 1)]),
+    "repeated lanes": (lambda x: jnp.tile(x, (1, 2)), [array_type("float32", 8, 128)]),
 }
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", FIT)
-def test_what_the_cards_call_possible_compiles(tmp_path: Path, name: str) -> None:
-    operation, arguments = FIT[name]
-    compiles(whole(operation, *arguments), tmp_path)
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_supported_operations_compile(tmp_path: Path, name: str) -> None:
+    operation, arguments = SUPPORTED[name]
+    compile_for_v5e(trace_operation(operation, *arguments), tmp_path)
 
 
-UNFIT: dict[str, tuple[str, Callable[..., Any], list[tuple[int, ...]], str]] = {
+UNSUPPORTED: dict[str, tuple[str, Callable[..., Any], list[tuple[int, ...]], str]] = {
     "two contracted dimensions": (
         "dot-general-forms",
         lambda x, y: jnp.einsum("ijk,jkl->il", x, y),
@@ -149,37 +152,37 @@ UNFIT: dict[str, tuple[str, Callable[..., Any], list[tuple[int, ...]], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", UNFIT)
-def test_what_the_cards_call_impossible_is_refused(name: str) -> None:
-    card, operation, shapes, words = UNFIT[name]
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_operations_are_rejected(name: str) -> None:
+    card, operation, shapes, message = UNSUPPORTED[name]
     assert card in CARDS
-    with pytest.raises(Exception, match=words):
-        lower(whole(operation, *(of("float32", *shape) for shape in shapes)), card_tools.V5E)
+    with pytest.raises(Exception, match=message):
+        lower_program(trace_operation(operation, *(array_type("float32", *shape) for shape in shapes)), card_tools.V5E)
 
 
-def test_three_buffers_are_refused() -> None:
-    words = "Only single (1) and double (2) buffering are supported"
-    assert words in CARDS["buffer-count"]
+def test_three_buffers_are_rejected() -> None:
+    message = "Only single (1) and double (2) buffering are supported"
+    assert message in CARDS["buffer-count"]
     source = fragment("buffer-count").replace("lambda i: (i, 0))", "lambda i: (i, 0), pipeline_mode=pl.Buffered(3))", 1)
-    with pytest.raises(Exception, match=re.escape(words)):
-        lower(card_tools.traced(source, [of("float32", 256, 128), of("float32", 128, 128)]), card_tools.V5E)
+    with pytest.raises(Exception, match=re.escape(message)):
+        lower_program(card_tools.trace(source, [array_type("float32", 256, 128), array_type("float32", 128, 128)]), card_tools.V5E)
 
 
 @needs_compiler
 def test_single_rows_of_bfloat16_cannot_be_gathered(tmp_path: Path) -> None:
     assert "a single-row slice is refused" in CARDS["gather-rows"]
     source = fragment("gather-rows")
-    with pytest.raises(compiler.Refused, match="is a multiple of 8"):
-        compiles(card_tools.traced(source, [of("int32", 256), of("bfloat16", 64, 128)]), tmp_path)
+    with pytest.raises(compiler.CompileError, match="is a multiple of 8"):
+        compile_for_v5e(card_tools.trace(source, [array_type("int32", 256), array_type("bfloat16", 64, 128)]), tmp_path)
 
 
-def test_the_default_precision_misses_the_tolerance() -> None:
+def test_default_precision_misses_the_tolerance() -> None:
     source = fragment("matmul-precision")
     a, b = card_cases.normal(32, 128), card_cases.normal(128, 32)
     want = a.astype(float) @ b.astype(float)
 
     def error(text: str) -> float:
-        (got,) = card_tools.run(card_tools.traced(text, [a, b]), [a, b])
+        (got,) = card_tools.run(card_tools.trace(text, [a, b]), [a, b])
         return float(np.sqrt(np.mean((got - want) ** 2) / np.mean(want**2)))
 
     assert error(source) < 2e-6

@@ -1,4 +1,4 @@
-"""Recorded schedules are priced: figures, doubts, faults and limits. How they were recorded: schedules/record.py."""
+"""Estimates of recorded schedules: figures, doubts, kernel errors and limits. schedules/record.py records them."""
 
 import gzip
 import json
@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evokernel.backends.pallas.chips import chip
-from evokernel.backends.pallas.schedule import ScheduleError, diagnose, estimate
+from evokernel.backends.pallas.chips import get_chip
+from evokernel.backends.pallas.schedule import ScheduleError, diagnose, estimate_schedule
 
 RECORDED = Path(__file__).parent / "schedules"
-V5E = chip("v5e")
+V5E = get_chip("v5e")
 
 
 @cache
@@ -30,14 +30,14 @@ def unpack(files, folder):
 
 
 @pytest.fixture
-def priced(tmp_path):
-    def price(name, chip=V5E, limit_s=20.0, **changed):
+def estimate_dump(tmp_path):
+    def estimate(name, chip=V5E, limit_s=20.0, **changes):
         files = dump(name)
-        for part, change in changed.items():
+        for part, change in changes.items():
             files = {file: change(text) if part in file else text for file, text in files.items()}
-        return estimate(unpack(files, tmp_path), chip, limit_s=limit_s)
+        return estimate_schedule(unpack(files, tmp_path), chip, limit_s=limit_s)
 
-    return price
+    return estimate
 
 
 @pytest.mark.parametrize(
@@ -53,100 +53,100 @@ def priced(tmp_path):
         ("xla_softmax", 37.639, 25.1658, 19, 13704, "hbm"),
     ],
 )
-def test_figures(priced, name, us, megabytes, transfers, vmem_kib, bottleneck):
-    found = priced(name)
-    assert found.us == pytest.approx(us, rel=1e-4)
-    assert found.hbm_bytes / 1e6 == pytest.approx(megabytes, rel=1e-4)
-    assert found.transfers == transfers
-    assert (found.vmem_bytes and found.vmem_bytes / 1024) == vmem_kib
-    assert diagnose(found).bottleneck == bottleneck
-    assert found.certified
-    assert not found.notes
-    assert not found.unwaited
+def test_estimated_figures(estimate_dump, name, us, megabytes, transfers, vmem_kib, bottleneck):
+    result = estimate_dump(name)
+    assert result.latency_us == pytest.approx(us, rel=1e-4)
+    assert result.hbm_bytes / 1e6 == pytest.approx(megabytes, rel=1e-4)
+    assert result.transfers == transfers
+    assert (result.vmem_bytes and result.vmem_bytes / 1024) == vmem_kib
+    assert diagnose(result).bottleneck == bottleneck
+    assert result.is_certified
+    assert not result.notes
+    assert not result.unwaited_transfers
 
 
-def test_units_are_shares_of_the_time(priced):
-    found = priced("matmul")
-    assert found.units["mxu"] == pytest.approx(0.2311, abs=1e-3)
-    assert found.units["vpu"] == pytest.approx(0.0471, abs=1e-3)
-    assert "eup" not in found.units
-    assert "eup" in priced("xla_gelu").units
-    assert found.cycles == pytest.approx(found.us * 1e-6 * V5E.clock_hz)
-    assert 0 < found.dma_wait < 1
+def test_unit_shares_are_fractions_of_the_time(estimate_dump):
+    result = estimate_dump("matmul")
+    assert result.unit_shares["mxu"] == pytest.approx(0.2311, abs=1e-3)
+    assert result.unit_shares["vpu"] == pytest.approx(0.0471, abs=1e-3)
+    assert "eup" not in result.unit_shares
+    assert "eup" in estimate_dump("xla_gelu").unit_shares
+    assert result.cycles == pytest.approx(result.latency_us * 1e-6 * V5E.clock_hz)
+    assert 0 < result.dma_wait_share < 1
 
 
-def test_a_matrix_product_takes_the_cycles_its_passes_take(priced):
+def test_matrix_product_occupies_the_mxu_for_its_passes(estimate_dump):
     """512³ in bfloat16 on four MXUs, 16 rows a pass."""
-    found = priced("matmul")
-    assert found.units["mxu"] * found.cycles == pytest.approx(512**3 / (128 * 128 * 4), rel=1e-6)
+    result = estimate_dump("matmul")
+    assert result.unit_shares["mxu"] * result.cycles == pytest.approx(512**3 / (128 * 128 * 4), rel=1e-6)
 
 
-def test_blocks_that_are_used_again_are_read_once_more_only_where_they_change(priced):
+def test_blocks_are_read_again_only_if_their_index_changes(estimate_dump):
     """Grid (i, j, k): x of 0.5 MB for each of two j, y of 0.5 MB for each of two i, the output once."""
-    assert priced("matmul").hbm_bytes == 2 * 2 * 512 * 512 * 2 + 512 * 512 * 2
+    assert estimate_dump("matmul").hbm_bytes == 2 * 2 * 512 * 512 * 2 + 512 * 512 * 2
 
 
-def test_a_copy_within_hbm_is_read_and_written(priced):
-    assert priced("between_hbm").hbm_bytes == 2 * 512 * 1024 * 4
+def test_copy_within_hbm_counts_read_and_write(estimate_dump):
+    assert estimate_dump("between_hbm").hbm_bytes == 2 * 512 * 1024 * 4
 
 
-def test_an_asynchronous_copy_shares_hbm_with_what_runs_beside_it(priced):
+def test_asynchronous_copy_shares_hbm_with_the_running_operation(estimate_dump):
     """The reduction reads 8.4 MB while the same amount is fetched for the next operation: 16.8 MB at the bandwidth."""
-    found = priced("xla_softmax")
-    by_name = {operation.name: operation for operation in found.operations}
+    result = estimate_dump("xla_softmax")
+    by_name = {operation.name: operation for operation in result.operations}
     assert by_name["copy-start"].hbm_bytes == 1024 * 2048 * 4
-    assert by_name["reduce_max.7"].us == pytest.approx(2 * 1024 * 2048 * 4 / (V5E.hbm_bytes_per_s * 0.9) * 1e6, rel=0.05)
-    alone = priced("xla_softmax", **{"TLP-hlo": lambda text: re.sub(r"^.*copy-(start|done)\(.*\n", "", text, flags=re.M)})
-    assert {o.name: o for o in alone.operations}["reduce_max.7"].us < 0.6 * by_name["reduce_max.7"].us
+    assert by_name["reduce_max.7"].latency_us == pytest.approx(2 * 1024 * 2048 * 4 / (V5E.hbm_bytes_per_s * 0.9) * 1e6, rel=0.05)
+    alone = estimate_dump("xla_softmax", **{"TLP-hlo": lambda text: re.sub(r"^.*copy-(start|done)\(.*\n", "", text, flags=re.M)})
+    assert {o.name: o for o in alone.operations}["reduce_max.7"].latency_us < 0.6 * by_name["reduce_max.7"].latency_us
 
 
 @pytest.mark.parametrize("name", ["unwaited", "underwaited"])
-def test_a_transfer_nobody_waits_for_is_a_fault(priced, name):
-    found = priced(name)
-    assert found.unwaited == 1
-    assert found.certified
-    assert "waited for" in " ".join(found.notes)
+def test_transfer_without_a_wait_is_reported(estimate_dump, name):
+    result = estimate_dump(name)
+    assert result.unwaited_transfers == 1
+    assert result.is_certified
+    assert "incomplete wait" in " ".join(result.notes)
 
 
-def test_indices_from_memory_are_taken_to_be_all_different(priced):
-    found = priced("gather")
-    assert found.certified
-    assert "all different" in found.notes[0]
-    assert found.hbm_bytes == pytest.approx(2 * 512 * 1024 * 4, rel=1e-3)
-    assert found.transfers == 64 + 64 + 1
+def test_indices_from_memory_are_assumed_to_differ(estimate_dump):
+    result = estimate_dump("gather")
+    assert result.is_certified
+    assert "all block indices read from memory differ" in result.notes[0]
+    assert result.hbm_bytes == pytest.approx(2 * 512 * 1024 * 4, rel=1e-3)
+    assert result.transfers == 64 + 64 + 1
 
 
-def test_data_that_decides_nothing_is_no_doubt_but_data_that_decides_is(priced):
-    assert priced("scaled").certified
-    found = priced("branching")
-    assert not found.certified
-    assert "decided by data" in found.notes[0]
+def test_only_data_dependent_control_flow_is_a_doubt(estimate_dump):
+    assert estimate_dump("scaled").is_certified
+    result = estimate_dump("branching")
+    assert not result.is_certified
+    assert "decided by data" in result.notes[0]
 
 
-def test_an_endless_program_is_stopped(priced):
-    begun = time.monotonic()
-    found = priced("endless", limit_s=0.3)
-    assert time.monotonic() - begun < 5
-    assert not found.certified
-    assert "limit of time" in found.notes[0]
-    assert found.unwaited == 0
+def test_endless_program_is_stopped(estimate_dump):
+    start = time.monotonic()
+    result = estimate_dump("endless", limit_s=0.3)
+    assert time.monotonic() - start < 5
+    assert not result.is_certified
+    assert "time limit" in result.notes[0]
+    assert result.unwaited_transfers == 0
 
 
-def test_pricing_is_repeatable(priced):
-    assert priced("xla_softmax") == priced("xla_softmax")
+def test_estimates_are_repeatable(estimate_dump):
+    assert estimate_dump("xla_softmax") == estimate_dump("xla_softmax")
 
 
-def test_other_chips_price_by_their_own_figures(priced):
-    assert priced("add", chip("v6e")).us < 0.7 * priced("add").us
+def test_other_chips_use_their_figures(estimate_dump):
+    assert estimate_dump("add", get_chip("v6e")).latency_us < 0.7 * estimate_dump("add").latency_us
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "words"),
+    ("part", "change", "note"),
     [
         ("final_bundles", lambda text: text.replace("scalar_lea.sflag", "mystery.op"), "decided by data"),
-        ("final_bundles", lambda text: text.replace("vsyncpa", "vsyncmystery"), "not understood: vsyncmystery"),
-        ("final_bundles", lambda text: re.sub(r"dma.hbm_to_vmem", "dma.mystery", text), "not understood: dma.mystery"),
-        ("final_bundles", lambda text: re.sub(r"Start region 86", "", text), "not dumped"),
+        ("final_bundles", lambda text: text.replace("vsyncpa", "vsyncmystery"), "unknown operations in the schedule: vsyncmystery"),
+        ("final_bundles", lambda text: re.sub(r"dma.hbm_to_vmem", "dma.mystery", text), "unknown operations in the schedule: dma.mystery"),
+        ("final_bundles", lambda text: re.sub(r"Start region 86", "", text), "missing in the dump"),
         ("TLP-hlo", lambda text: text.replace("%add.1 ", "%other.1 "), "other.1 (custom-call): no schedule was dumped"),
         (
             "final_bundles",
@@ -155,27 +155,27 @@ def test_other_chips_price_by_their_own_figures(priced):
         ),
     ],
 )
-def test_whatever_is_not_understood_is_a_doubt(priced, part, change, words):
-    found = priced("add", **{part: change})
-    assert not found.certified
-    assert words in " ".join(found.notes)
+def test_unknown_content_of_a_dump_is_a_doubt(estimate_dump, part, change, note):
+    result = estimate_dump("add", **{part: change})
+    assert not result.is_certified
+    assert note in " ".join(result.notes)
 
 
-def test_what_is_not_reported_is_not_made_up(tmp_path):
+def test_missing_reports_give_no_figures(tmp_path):
     files = {name: text for name, text in dump("add").items() if "vmem_report" not in name and "utilization" not in name}
-    found = estimate(unpack(files, tmp_path), V5E)
-    assert found.vmem_bytes is None
-    assert found.units == {}
-    assert found.us == pytest.approx(8.8588, rel=1e-4)
+    result = estimate_schedule(unpack(files, tmp_path), V5E)
+    assert result.vmem_bytes is None
+    assert result.unit_shares == {}
+    assert result.latency_us == pytest.approx(8.8588, rel=1e-4)
 
 
 @pytest.mark.parametrize("missing", ["TLP-hlo", ""])
-def test_a_folder_without_a_module_is_refused(tmp_path, missing):
+def test_folder_without_a_module_is_rejected(tmp_path, missing):
     files = {name: text for name, text in dump("add").items() if missing not in name}
     with pytest.raises(ScheduleError, match="no scheduled module"):
-        estimate(unpack(files, tmp_path), V5E)
+        estimate_schedule(unpack(files, tmp_path), V5E)
     with pytest.raises(ScheduleError):
-        estimate(tmp_path / "nowhere", V5E)
+        estimate_schedule(tmp_path / "nowhere", V5E)
 
 
 TOKENS = [
@@ -213,7 +213,7 @@ TOKENS = [
     where=st.sampled_from(["final_bundles", "utilization", "TLP-hlo", "vmem_report", "deduplication"]),
     edits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60), st.sampled_from(TOKENS)), min_size=1, max_size=8),
 )
-def test_a_damaged_dump_is_refused_or_priced_never_a_crash(tmp_path_factory, name, where, edits):
+def test_damaged_dump_is_rejected_or_estimated_without_a_crash(tmp_path_factory, name, where, edits):
     files = dict(dump(name))
     for file in [file for file in files if where in file]:
         for share, cut, token in edits:
@@ -221,8 +221,8 @@ def test_a_damaged_dump_is_refused_or_priced_never_a_crash(tmp_path_factory, nam
             files[file] = files[file][:at] + token + files[file][at + cut :]
     folder = tmp_path_factory.mktemp("damaged")
     try:
-        found = estimate(unpack(files, folder), V5E, limit_s=0.2)
+        result = estimate_schedule(unpack(files, folder), V5E, limit_s=0.2)
     except ScheduleError:
         return
-    assert found.us >= 0
-    assert diagnose(found).summary
+    assert result.latency_us >= 0
+    assert diagnose(result).summary

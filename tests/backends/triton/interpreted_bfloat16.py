@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from evokernel.backends.triton.bfloat16 import mend
+from evokernel.backends.triton.bfloat16 import patch_interpreter
 
 N = 16
 
@@ -49,8 +49,8 @@ def product(a, b, c, N: tl.constexpr):
 
 
 def main() -> None:
-    mend()
-    mend()  # a second time changes nothing
+    patch_interpreter()
+    patch_interpreter()  # a second time changes nothing
     torch.manual_seed(0)
     a, b = torch.randn(N).bfloat16(), torch.randn(N).bfloat16()
     wanted = {

@@ -19,14 +19,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sampling import one_in
 
 import evokernel
-from evokernel.memory.seed_cards import card
+from evokernel.memory.seed_cards import load_card
 from evokernel.tasks.family import FAMILIES
 from evokernel.verify.reasons import REASONS
 
 triton_card_cases = pytest.importorskip("triton_card_cases", reason="torch is not installed", exc_type=ImportError)
 
 HERE = Path(evokernel.__file__).parent / "backends" / "triton"
-CARDS = {path.stem: card(path, "triton") for path in sorted((HERE / "knowledge").glob("*.md"))}
+CARDS = {path.stem: load_card(path, "triton") for path in sorted((HERE / "knowledge").glob("*.md"))}
 BLOCKS = {name: re.findall(r"^```python\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE) for name, item in CARDS.items()}
 SHOWN = sorted(name for name, blocks in BLOCKS.items() if blocks)
 KERNELS = [name for name in SHOWN if re.search(r"^def kernel\(", BLOCKS[name][0], re.MULTILINE)]
@@ -62,14 +62,14 @@ def rendered(**sizes: int) -> str:
     return environment.get_template("rules.md").render(task=SimpleNamespace(signature=signature), entry="")
 
 
-def test_there_are_enough_cards_of_both_kinds() -> None:
+def test_there_are_enough_api_and_practice_cards() -> None:
     kinds = Counter(item.kind for item in CARDS.values())
     assert set(kinds) == {"api", "practice"}
     assert kinds.total() >= 44
     assert min(kinds.values()) >= 20
 
 
-def test_every_bottleneck_and_every_family_has_practice() -> None:
+def test_every_bottleneck_and_family_has_a_practice_card() -> None:
     practice = [item for item in CARDS.values() if item.kind == "practice"]
     assert {item.bottleneck for item in practice} == BOTTLENECKS
     assert {item.family for item in practice} >= {*FAMILIES} - {"sorting"}
@@ -77,36 +77,36 @@ def test_every_bottleneck_and_every_family_has_practice() -> None:
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_what_a_card_shows_is_python_with_imports_that_are_allowed(name: str) -> None:
+def test_card_code_uses_allowed_imports(name: str) -> None:
     tree = ast.parse(BLOCKS[name][0])
     found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert found <= IMPORTS
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
 
 
-def test_names_that_stand_in_every_kernel_call_no_card() -> None:
+def test_common_names_retrieve_no_card() -> None:
     named = {name for item in CARDS.values() for name in item.apis}
     everywhere = {name for name in named if sum(name in BLOCKS[card][0] for card in SHOWN) > 0.5 * len(SHOWN)}
     assert not everywhere
 
 
-def test_every_complete_kernel_has_its_answer() -> None:
+def test_every_complete_kernel_has_an_expected_result() -> None:
     assert sorted(triton_card_cases.CASES) == KERNELS
     assert len(KERNELS) >= 40
 
 
 @pytest.mark.parametrize("name", one_in(8, KERNELS))
-def test_a_complete_kernel_computes_what_it_says_at_ragged_sizes(interpreted: Callable[[str], list[str]], name: str) -> None:
+def test_card_kernel_computes_its_operator_at_ragged_sizes(interpreted: Callable[[str], list[str]], name: str) -> None:
     assert interpreted(name) == []
 
 
-def test_the_failures_explained_are_those_the_judge_knows() -> None:
+def test_explained_failures_are_reasons_of_the_verifier() -> None:
     explained = re.findall(r"^\| `(\w+)`", CARDS["what-is-checked"].text, re.MULTILINE)
     assert len(explained) >= 10
     assert set(explained) <= set(REASONS)
 
 
-def test_the_rules_fit_the_task() -> None:
+def test_rules_fit_the_task() -> None:
     text = rendered(inputs=1, params=1, scalars=1, outputs=1)
     assert "kernel.py" in text
     assert "parameters and buffers" in text

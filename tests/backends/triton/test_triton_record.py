@@ -4,11 +4,11 @@ import importlib.util
 
 import pytest
 
-from evokernel.backends.gpu.program import FILE, Fill, Launch, read
+from evokernel.backends.gpu.program import FILE, Fill, Launch, read_programs
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Task
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import gates, verify
 from evokernel.verify.trial import Trial
 
@@ -58,7 +58,7 @@ def task(tmp_path_factory):
     """Of few blocks: the interpreter runs them one after the other."""
     file = tmp_path_factory.mktemp("tasks") / "gelu.py"
     file.write_text(TASK)
-    return load(str(file))[0]
+    return load_tasks(str(file))[0]
 
 
 def job(task: Task, text: str) -> Job:
@@ -70,12 +70,12 @@ def job(task: Task, text: str) -> Job:
     )
 
 
-def test_launches_scratch_and_choices_are_written_down(task, tmp_path):
+def test_launches_scratch_and_configurations_are_recorded(task, tmp_path):
     asked = job(task, TEXT)
     with Trial(asked, make_plugin("backend", "triton", device="never"), tmp_path) as trial:
-        gates.screen(trial)
-        gates.build(trial)
-    found = read(tmp_path / "programs" / FILE)
+        gates.screen_candidate(trial)
+        gates.build_candidate(trial)
+    found = read_programs(tmp_path / "programs" / FILE)
     program = next(one for one in found.values() if one.tensors == (ROWS * COLUMNS * 4,) * 2)
     fill, first, second = program.steps
     assert program.scratch == (4 * (ROWS * COLUMNS + 4),)
@@ -84,12 +84,12 @@ def test_launches_scratch_and_choices_are_written_down(task, tmp_path):
     assert [(one.tensor, one.offset) for one in first.pointers[:2]] == [(0, 0), (2, 16)]
     assert [(one.tensor, one.offset) for one in second.pointers[:2]] == [(0, 0), (1, 0)]
     assert (first.grid, first.block) == ((ROWS * COLUMNS // 256, 1, 1), (128, 1, 1))
-    other = read(tmp_path / "programs" / "choice1.json")
+    other = read_programs(tmp_path / "programs" / "choice1.json")
     assert {one.steps[1].grid for one in other.values() if one.tensors == program.tensors} == {(ROWS * COLUMNS // 512, 1, 1)}
     assert len(list((tmp_path / "programs").glob("*.image"))) >= 2, "one for every configuration, and for sizes that divide evenly"
 
 
-def test_without_a_gpu_values_are_checked_and_nothing_is_timed(task):
+def test_values_are_checked_but_not_timed_without_a_gpu(task):
     outcome = verify(job(task, TEXT))
     assert outcome.feasible, outcome.failure
     assert [gate.gate for gate in outcome.gates] == ["screen", "build", "check"]
@@ -108,9 +108,9 @@ def test_without_a_gpu_values_are_checked_and_nothing_is_timed(task):
         ("def kernel(x, out):", "def launch(x, out):", "symbol", "def kernel"),
     ],
 )
-def test_what_is_refused(old, new, reason, words, task, tmp_path):
+def test_forbidden_code_is_refused(old, new, reason, words, task, tmp_path):
     with Trial(job(task, TEXT.replace(old, new)), make_plugin("backend", "triton", device="never"), tmp_path) as trial:
         with pytest.raises(CandidateError) as caught:
-            gates.screen(trial)
+            gates.screen_candidate(trial)
     assert caught.value.reason == reason
     assert words in caught.value.detail

@@ -1,4 +1,4 @@
-"""Becomes another program."""
+"""Replaces itself by another program."""
 
 import os
 

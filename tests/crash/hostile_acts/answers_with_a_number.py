@@ -1,4 +1,4 @@
-"""An answer in the right form, but not of the right type."""
+"""Sends a reply with the correct format and the wrong type."""
 
 import os
 import sys
@@ -7,5 +7,5 @@ import time
 frame = sys._getframe()
 while "nonce" not in frame.f_locals:
     frame = frame.f_back
-os.write(frame.f_locals["answers"].descriptor, f"failed {frame.f_locals['nonce']} 5\n".encode())
+os.write(frame.f_locals["channel"].descriptor, f"failed {frame.f_locals['nonce']} 5\n".encode())
 time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""An answer in the right form, but nested deeper than it can be read."""
+"""Sends a reply that is nested too deeply to parse."""
 
 import os
 import sys
@@ -7,5 +7,5 @@ import time
 frame = sys._getframe()
 while "nonce" not in frame.f_locals:
     frame = frame.f_back
-os.write(frame.f_locals["answers"].descriptor, f"failed {frame.f_locals['nonce']} {'[' * 15_000}\n".encode())
+os.write(frame.f_locals["channel"].descriptor, f"failed {frame.f_locals['nonce']} {'[' * 15_000}\n".encode())
 time.sleep(0.2)

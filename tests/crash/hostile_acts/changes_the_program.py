@@ -1,4 +1,4 @@
-"""A file of its own beside the judge's program, to be loaded next time."""
+"""Writes a file next to the verifier's program, to be loaded next time."""
 
 import os
 

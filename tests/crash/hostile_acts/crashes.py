@@ -1,4 +1,4 @@
-"""Writes to where nothing is."""
+"""Writes to an unmapped address."""
 
 import ctypes
 

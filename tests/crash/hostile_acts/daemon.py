@@ -1,4 +1,4 @@
-"""A grandchild in a session of its own, which no process group holds."""
+"""Starts a grandchild in a new session, outside every process group."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A daemon that ignores whatever can be ignored, and that does not die with its parent."""
+"""Starts a daemon that ignores all signals it can and does not die with its parent."""
 
 import os
 import signal

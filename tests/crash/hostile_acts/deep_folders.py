@@ -1,4 +1,4 @@
-"""Folders inside folders, deeper than a path or a recursion can go."""
+"""Creates nested folders, deeper than a path or a recursion allows."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Everything of the user's."""
+"""Deletes the user's files."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The run's folder and its bank."""
+"""Deletes the run folder and the memory bank."""
 
 import os
 import shutil

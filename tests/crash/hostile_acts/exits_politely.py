@@ -1,3 +1,3 @@
-"""Ends with the code of success, through everything that is told of it."""
+"""Exits with code 0 through the interpreter's normal shutdown."""
 
 raise SystemExit(0)

@@ -1,4 +1,4 @@
-"""Ends with the code of success."""
+"""Exits with code 0."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""An answer without an end."""
+"""Sends an endless reply."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Hundreds of megabytes of complaints."""
+"""Writes hundreds of megabytes to stderr."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Every process starts another, and so do those."""
+"""Starts processes that start further processes."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Memory that counts against no limit of this process."""
+"""Allocates memory that counts against no limit of this process."""
 
 import os
 

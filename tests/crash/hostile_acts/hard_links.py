@@ -1,4 +1,4 @@
-"""Another name for someone else's file."""
+"""Creates a hard link to another user's file."""
 
 import os
 

@@ -1,3 +1,3 @@
-"""Raises what is no Exception."""
+"""Raises a BaseException that is not an Exception."""
 
 raise KeyboardInterrupt

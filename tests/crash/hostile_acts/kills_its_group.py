@@ -1,4 +1,4 @@
-"""Dies as if someone else had killed it."""
+"""Kills its process group, as if it were killed from outside."""
 
 import os
 import signal

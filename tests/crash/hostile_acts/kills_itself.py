@@ -1,4 +1,4 @@
-"""Dies as if the system were short of memory."""
+"""Kills itself, as if the system were short of memory."""
 
 import os
 import signal

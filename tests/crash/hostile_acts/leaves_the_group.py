@@ -1,4 +1,4 @@
-"""Moves into a session of its own, where the judge's signal to the group does not reach."""
+"""Moves to a new session, which the verifier's signal to the group does not reach."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Links to what is not ours, for whoever follows them when cleaning up or reading."""
+"""Creates links to foreign files for processes that follow them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Waits for orders."""
+"""Opens a port and waits for connections."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""What is there to steal."""
+"""Lists the user's files."""
 
 import os
 

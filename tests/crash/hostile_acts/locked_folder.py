@@ -1,4 +1,4 @@
-"""A folder that cannot be entered cannot be removed by whoever gives up."""
+"""Creates a folder that cannot be entered, to prevent its removal."""
 
 import os
 

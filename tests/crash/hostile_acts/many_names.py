@@ -1,4 +1,4 @@
-"""Files without content use up what a disk has room to name."""
+"""Creates empty files to use up the inodes of a disk."""
 
 for number in range(20_000):
     open(f"name-{number}", "wb").close()

@@ -1,4 +1,4 @@
-"""Files in memory, which count as nobody's."""
+"""Creates files in memory, which count against no quota."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Takes memory until there is none, up to three gigabytes."""
+"""Allocates memory up to three gigabytes."""
 
 held = []
 for _ in range(48):

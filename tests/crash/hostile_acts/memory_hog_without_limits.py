@@ -1,4 +1,4 @@
-"""Takes its limits back first."""
+"""Tries to remove its limits, then allocates memory."""
 
 import resource
 

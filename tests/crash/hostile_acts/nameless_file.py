@@ -1,4 +1,4 @@
-"""A file that is on no list."""
+"""Writes to a file without a name."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Tells someone."""
+"""Sends data over the network."""
 
 import socket
 
@@ -12,7 +12,7 @@ def send(family, kind, address):
         line.send(b"hello")
 
 
-told = []
+sent = []
 for family, kind, address in (
     (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port())),
     (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", port())),
@@ -22,6 +22,6 @@ for family, kind, address in (
         send(family, kind, address)
     except OSError:
         continue
-    told.append(f"{family.name} {kind.name}")
-if told:
-    harm(f"someone was told over {', '.join(told)}")
+    sent.append(f"{family.name} {kind.name}")
+if sent:
+    harm(f"data was sent over {', '.join(sent)}")

@@ -1,4 +1,4 @@
-"""Calls that no kernel makes, each a way around the others."""
+"""Makes system calls that no kernel needs, each a way around the others."""
 
 import ctypes
 import os

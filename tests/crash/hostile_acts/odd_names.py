@@ -1,4 +1,4 @@
-"""Names that are no text, that are commands, that are longer than a line."""
+"""Creates names that are not text, that are commands, or that are longer than a line."""
 
 import os
 

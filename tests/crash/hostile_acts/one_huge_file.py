@@ -1,4 +1,4 @@
-"""Three hundred megabytes in one file."""
+"""Writes 300 MB to one file."""
 
 with open("huge", "wb", buffering=0) as file:
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""The system's own switches. They are only opened: nothing is written, whoever may."""
+"""Opens system control files, without writing to them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Changes whatever it finds loaded: comparison, clocks, the side of the judge that lives here."""
+"""Patches loaded functions in its process: comparison, clocks and the candidate process's own code."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 for module in [module for name, module in sys.modules.items() if name.startswith("evokernel.verify")]:
-    for name in ("swap", "bits_of", "view", "call"):
+    for name in ("apply_input_changes", "view_bits", "view_tensor", "parse_call_shape"):
         if hasattr(module, name):
             setattr(module, name, lambda *_: None)
 np.array_equal = np.allclose = lambda *_, **__: True

@@ -1,4 +1,4 @@
-"""Whoever opens a pipe without another end waits for ever."""
+"""Creates pipes and sockets, which block processes that open them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the user keeps to himself, by every name it has."""
+"""Reads the user's secret through every path that leads to it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Runs out of stack."""
+"""Exhausts the stack."""
 
 import sys
 

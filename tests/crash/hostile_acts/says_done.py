@@ -1,4 +1,4 @@
-"""Answers instead of working."""
+"""Writes a reply instead of computing."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Files where everyone's temporary files are."""
+"""Writes files to shared temporary folders."""
 
 import os
 

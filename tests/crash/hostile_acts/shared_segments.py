@@ -1,4 +1,4 @@
-"""Shared memory of the old kind outlives its process."""
+"""Creates System V shared memory, which outlives its process."""
 
 import ctypes
 

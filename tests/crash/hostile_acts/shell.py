@@ -1,4 +1,4 @@
-"""Has a shell leave something running."""
+"""Starts a background process through a shell."""
 
 import subprocess
 

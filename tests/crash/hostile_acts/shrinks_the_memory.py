@@ -1,4 +1,4 @@
-"""Cuts off the memory that the judge is looking at: reading it would kill the judge."""
+"""Truncates the shared memory: reading it would kill the verifier."""
 
 import os
 

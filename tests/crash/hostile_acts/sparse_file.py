@@ -1,4 +1,4 @@
-"""A file that says it is a terabyte."""
+"""Creates a sparse file of one terabyte."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Starts a program the quick way."""
+"""Starts a program with posix_spawn."""
 
 import os
 

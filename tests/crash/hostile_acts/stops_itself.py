@@ -1,4 +1,4 @@
-"""A stopped process handles nothing."""
+"""Stops itself, so that it handles no signal."""
 
 import os
 import signal

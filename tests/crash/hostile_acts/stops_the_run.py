@@ -1,4 +1,4 @@
-"""Raises what ends a run."""
+"""Raises the error that ends a run."""
 
 from evokernel.core.errors import StopRun
 

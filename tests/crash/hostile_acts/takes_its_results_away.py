@@ -1,4 +1,4 @@
-"""Says that it is through when the folder its results must be in is gone: the judge's error, were it not looked at closely."""
+"""Reports success after it removed the folder of its results, so that the verifier might fail."""
 
 import os
 import shutil
@@ -11,5 +11,5 @@ while "nonce" not in frame.f_locals:
 shutil.rmtree("trace", ignore_errors=True)
 if os.access(".", os.W_OK):
     open("trace", "w").close()
-frame.f_locals["answers"].say("done", frame.f_locals["nonce"], "0.1", "0.1")
+frame.f_locals["channel"].send("done", frame.f_locals["nonce"], "0.1", "0.1")
 time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""Asks whether it could rename or restart the machine: what it asks for makes no sense, which only those are told who may."""
+"""Tests whether it could rename or restart the machine, with arguments that have no effect."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""Thread after thread, none of which ends."""
+"""Starts threads that never end."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""A file that its owner cannot remove."""
+"""Creates a file that its owner cannot remove."""
 
 import array
 import fcntl

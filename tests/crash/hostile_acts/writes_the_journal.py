@@ -1,4 +1,4 @@
-"""A verdict of its own in the journal, and nonsense in the bank."""
+"""Writes a forged outcome to the journal, and garbage to the bank."""
 
 from hostile_tools import harm, place
 

@@ -1,4 +1,4 @@
-// Acts while it is loaded: a daemon, before anyone called it.
+// Starts a daemon while it is loaded.
 #include <cstdint>
 #include <cstdlib>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Removes what it can reach of the user's.
+// Deletes the user's files.
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Processes without the C library's knowledge.
+// Starts processes without the C library.
 #include <cstdint>
 #include <sys/syscall.h>
 #include <unistd.h>

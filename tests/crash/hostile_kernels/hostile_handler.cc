@@ -1,4 +1,4 @@
-// Handles its own faults and calls the result done.
+// Handles its own faults and returns as if it had succeeded.
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>

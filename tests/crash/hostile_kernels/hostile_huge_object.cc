@@ -1,2 +1,2 @@
-// A hundred megabytes of object from one line.
+// Builds an object of 100 MB from one line.
 asm(".data\n.fill 104857600, 1, 1\n");

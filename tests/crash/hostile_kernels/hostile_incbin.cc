@@ -1,4 +1,4 @@
-// The assembler puts a file into the object.
+// Lets the assembler include a file in the object.
 #include <cstdint>
 #include <unistd.h>
 asm(".data\n.globl found\nfound: .incbin \"@WHERE@/home/.keys/secret\"\n.byte 0\n");

@@ -1,2 +1,2 @@
-// The compiler shows the line it does not understand.
+// Lets the compiler quote a line of a secret file.
 #include "@WHERE@/home/.keys/secret"

@@ -1,4 +1,4 @@
-// Leaks by way of what it says when it dies.
+// Leaks a secret through its error output.
 #include <cstdint>
 #include <fcntl.h>
 #include <unistd.h>

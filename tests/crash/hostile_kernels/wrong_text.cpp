@@ -1,1 +1,1 @@
-extern "C" void kernel(this is no C++
+extern "C" void kernel(this is not C++

@@ -1,4 +1,4 @@
-"""Ascend C for 910B: the real CANN toolchain where it is, and a twin of the device on any machine with a C++ compiler."""
+"""Ascend C for the Ascend 910B: CANN and an NPU if the machine has them, otherwise a simulator that needs only a C++ compiler."""
 
 from evokernel.backends.ascendc.backend import AscendcBackend as plugin
 

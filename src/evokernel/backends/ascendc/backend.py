@@ -1,4 +1,4 @@
-"""The `ascendc` plug-in. Everything but `load` is imported when asked for, because the child loads this file for every candidate."""
+"""The `ascendc` plug-in. Imports are local to the methods, because the candidate process loads this file for every candidate."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import DeviceAccess, Kernel, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
-    from evokernel.backends.ascendc.cann.backend import Beside, OnCard
+    from evokernel.backends.ascendc.cann.backend import CompileCheckMode, NpuMode
     from evokernel.backends.ascendc.project import Project
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
-CLOCK = "estimate (twin)"
+CLOCK = "estimate (simulator)"
 LEVELS = ("strict", "hardware", "fast")
-TOOLCHAINS = ("auto", "twin", "cann")
+TOOLCHAINS = ("auto", "simulator", "cann")
 SIZES = ("small", "held_out", "bench")
 SIX_PARTS = ("kernel_src", "host_tiling_src")
 
 
-BUILD_S = 120.0
-PLAN, INSTALLED = "plan.json", "cann.json"
-"""How a candidate is called that was built for the twin, and what that marks its reports with; what CANN's build left."""
+BUILD_TIMEOUT_S = 120.0
+PLAN_FILE, CANN_FILE = "plan.json", "cann.json"
+"""Files in a build folder: the call and the report mark of a simulator build; the record of a CANN build."""
 
 
 class AscendcBackend:
-    """`chip` is what kernels are priced for: 910B1, 910B2, 910B3 or 910B4.
+    """Builds, runs and times Ascend C operators.
 
-    `level` says what becomes of a broken rule of the hardware: it fails the kernel ("strict"), silicon's behaviour is reproduced and noted
-    ("hardware"), or nobody looks ("fast"). `toolchain` is "twin" (our own, on any machine), "cann" (the real one) or "auto" (cann where
-    there is a card). `run_s` is what one launch on the twin may take before only some of its blocks are run, `build_timeout_s` what
-    compiling may take (120 s on the twin and 600 s with CANN, unless set), `compiler` the C++ compiler ("" for $CXX, else g++), `device`
-    the number of the card.
+    `chip` is the chip whose latency is estimated: 910B1, 910B2, 910B3 or 910B4.
+    `level` selects the effect of a violated hardware rule: "strict" fails the kernel, "hardware" reproduces the behaviour of the chip and
+    notes the violation, "fast" does not check. `toolchain` is "simulator" (on any machine), "cann" (CANN's tools) or "auto" (CANN if there
+    is an NPU). `run_s` is the time limit of one launch on the simulator; after it only some of the blocks run. `build_timeout_s` is the
+    time limit of compilation, by default 120 s for the simulator and 600 s for CANN. `compiler` is the C++ compiler ("" for $CXX, else
+    g++). `device` is the number of the NPU.
     """
 
     file = "kernel.asc"
@@ -53,148 +54,164 @@ class AscendcBackend:
         run_s: float = 15,
         device: int = 0,
     ) -> None:
-        for name, value, known in (("level", level, LEVELS), ("toolchain", toolchain, TOOLCHAINS)):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        for name, value, choices in (("level", level, LEVELS), ("toolchain", toolchain, TOOLCHAINS)):
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if not ((build_timeout_s is None or build_timeout_s > 0) and run_s > 0):
             raise ValueError("build_timeout_s and run_s must be above 0")
-        from evokernel.backends.ascendc.chips import chip as chip_called
+        from evokernel.backends.ascendc.chips import find_chip
 
-        self.chip, self.level, self.toolchain, self.compiler = chip_called(chip), level, toolchain, compiler
+        self.chip, self.level, self.toolchain, self.compiler = find_chip(chip), level, toolchain, compiler
         self.build_timeout_s, self.run_s, self.device = build_timeout_s, run_s, device
 
     @cached_property
-    def cann(self) -> OnCard | Beside | None:
-        """What of CANN is used; with the judge only: the child goes by what was built."""
-        if self.toolchain == "twin":
+    def cann_mode(self) -> NpuMode | CompileCheckMode | None:
+        """How CANN is used, if at all. Only the verifier reads this: the candidate process follows the files in the build folder."""
+        if self.toolchain == "simulator":
             return None
-        from evokernel.backends.ascendc.cann.backend import chosen
+        from evokernel.backends.ascendc.cann.backend import select_mode
 
-        return chosen(self.toolchain, self.chip, self.device, self.build_timeout_s, self.compiler)
-
-    @property
-    def card(self) -> OnCard | None:
-        """CANN, where kernels run on a card."""
-        return self.cann if self.cann is not None and self.cann.is_card else None
+        return select_mode(self.toolchain, self.chip, self.device, self.build_timeout_s, self.compiler)
 
     @property
-    def beside(self) -> Beside | None:
-        """CANN, where kernels run on the twin."""
-        return None if self.cann is None or self.cann.is_card else self.cann
+    def npu_mode(self) -> NpuMode | None:
+        """The mode in which kernels run on an NPU; None without one."""
+        return self.cann_mode if self.cann_mode is not None and self.cann_mode.is_npu else None
+
+    @property
+    def compile_check_mode(self) -> CompileCheckMode | None:
+        """The mode in which CANN only compiles and kernels run on the simulator; None otherwise."""
+        return None if self.cann_mode is None or self.cann_mode.is_npu else self.cann_mode
 
     @property
     def repeatable(self) -> bool:
-        """A card gives other times again."""
-        return self.card is None
+        """Whether a second timing gives the same result: an estimate does, an NPU does not."""
+        return self.npu_mode is None
 
     @staticmethod
     def recognises(path: Path) -> bool:
-        """Whether this is a project of another's form: six parts in one text, or folders of host and kernel."""
+        """Whether the path is a project in another format: MultiKernelBench's six parts in one text, or folders of host and kernel code."""
         if path.is_dir():
             return (path / "op_kernel").is_dir()
         return path.suffix == ".txt" and path.is_file() and all(part in path.read_text(errors="replace") for part in SIX_PARTS)
 
     def unavailable_reason(self) -> str | None:
-        from evokernel.backends.native.toolchain import missing
+        from evokernel.backends.native.toolchain import missing_compiler_message
 
-        if self.toolchain != "twin":
-            from evokernel.backends.ascendc.cann.backend import lacking
+        if self.toolchain != "simulator":
+            from evokernel.backends.ascendc.cann.backend import unavailable_reason
 
-            if why := lacking(self.toolchain, self.chip):
+            if why := unavailable_reason(self.toolchain, self.chip):
                 return why
-        return missing(self.compiler) if self.card is None else None
+        return missing_compiler_message(self.compiler) if self.npu_mode is None else None
 
     def versions(self) -> dict[str, str]:
-        from evokernel.backends.ascendc.build import contents
-        from evokernel.backends.native.toolchain import find, version
+        from evokernel.backends.ascendc.build import simulator_digest
+        from evokernel.backends.native.toolchain import compiler_version, find_compiler
 
-        if self.card:
-            return self.card.versions()
-        path = find(self.compiler)
-        twin = {"chip": self.chip.name, "toolchain": "twin", "twin": contents()[:12], "level": self.level}
-        return twin | ({"compiler": version(path)} if path else {}) | (self.beside.versions() if self.beside else {})
+        if self.npu_mode:
+            return self.npu_mode.versions()
+        path = find_compiler(self.compiler)
+        simulator = {"chip": self.chip.name, "toolchain": "simulator", "simulator": simulator_digest()[:12], "level": self.level}
+        return (
+            simulator
+            | ({"compiler": compiler_version(path)} if path else {})
+            | (self.compile_check_mode.versions() if self.compile_check_mode else {})
+        )
 
     def optional_tools(self) -> Iterable[OptionalTool]:
-        from evokernel.backends.ascendc.build import contents
-        from evokernel.backends.ascendc.cann.backend import equipment
+        from evokernel.backends.ascendc.build import simulator_digest
+        from evokernel.backends.ascendc.cann.backend import list_optional_tools
 
-        return equipment(contents()[:12])
+        return list_optional_tools(simulator_digest()[:12])
 
     def entry_point(self, task: Task) -> str:
-        from evokernel.backends.ascendc.entry import described
+        from evokernel.backends.ascendc.entry import describe_entry_point
 
-        return described(task.signature)
+        return describe_entry_point(task.signature)
 
-    def project(self, task: Task, candidate: Candidate) -> Project:
-        """The candidate as a project, whatever form it came in."""
-        from evokernel.backends.ascendc.project import read
+    def parse_project(self, task: Task, candidate: Candidate) -> Project:
+        """Parse the files of a candidate, in any supported format."""
+        from evokernel.backends.ascendc.project import parse_project
 
-        return read(candidate.files, task.signature)
+        return parse_project(candidate.files, task.signature)
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
-        """A project of another's form was written for one size."""
+        """A project in another format is written for one size only."""
         return SIZES if self.file in candidate.files else ("bench",)
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
-        from evokernel.backends.ascendc.screen import findings
+        from evokernel.backends.ascendc.screen import find_violations
 
-        project = self.project(task, candidate)
-        return findings(project.files | ({"bind.cpp": project.bind} if project.bind else {}), (*project.hosts, "bind.cpp"))
+        project = self.parse_project(task, candidate)
+        return find_violations(
+            project.files | ({"bind.cpp": project.bind_source} if project.bind_source else {}), (*project.host_files, "bind.cpp")
+        )
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
         from evokernel.backends.ascendc.build import build
 
-        project = self.project(task, candidate)
-        if self.card:
-            self.card.build(task, project, workdir)
+        project = self.parse_project(task, candidate)
+        if self.npu_mode:
+            self.npu_mode.build(task, project, workdir)
             return
-        if self.beside and self.toolchain == "cann":
-            self.beside.check(project, workdir)
-        build(project, workdir, self.compiler, self.build_timeout_s or BUILD_S)
-        written = {"op": project.op, "function": project.function, "call": project.call, "mark": secrets.token_hex(8)}
-        (workdir / PLAN).write_text(json.dumps(written))
-        if self.beside and self.toolchain == "auto":  # a second opinion: the twin's has the better hints
-            self.beside.check(project, workdir)
+        if self.compile_check_mode and self.toolchain == "cann":
+            self.compile_check_mode.check_compiles(project, workdir)
+        build(project, workdir, self.compiler, self.build_timeout_s or BUILD_TIMEOUT_S)
+        plan = {"op": project.op, "function": project.bound_function, "call": project.call_arguments, "mark": secrets.token_hex(8)}
+        (workdir / PLAN_FILE).write_text(json.dumps(plan))
+        if (
+            self.compile_check_mode and self.toolchain == "auto"
+        ):  # after the simulator's build, because its error messages have better hints
+            self.compile_check_mode.check_compiles(project, workdir)
 
     def access(self, workdir: Path) -> DeviceAccess | None:
-        return self.card.access(workdir) if self.card else None
+        return self.npu_mode.access(workdir) if self.npu_mode else None
 
     def preload(self, workdir: Path) -> None:
-        """In the child, before it is closed in. Nothing of a card's: a runtime that starts threads could not be closed in any more."""
-        from evokernel.backends.ascendc.loader import open_twin
+        """Load the simulator before the process enters the sandbox. CANN's runtime starts threads, which would prevent sandboxing."""
+        from evokernel.backends.ascendc.loader import preload_simulator
 
-        if (workdir / "libtwin.so").exists():
-            open_twin(workdir / "libtwin.so")
+        if (workdir / "libsimulator.so").exists():
+            preload_simulator(workdir / "libsimulator.so")
 
     def load(self, workdir: Path) -> Kernel:
-        if (workdir / INSTALLED).exists():
-            from evokernel.backends.ascendc.cann.call import load
+        if (workdir / CANN_FILE).exists():
+            from evokernel.backends.ascendc.cann.call import load_operator
 
-            return load(workdir)
+            return load_operator(workdir)
         from evokernel.backends.ascendc.loader import AscendcKernel
 
         try:
-            return AscendcKernel(workdir, "libtwin.so", "operator.so", self.level, self.chip.as_lines(), self.run_s)
+            return AscendcKernel(workdir, "libsimulator.so", "operator.so", self.level, self.chip.runtime_config_text(), self.run_s)
         except ValueError as error:
             raise InfraError(str(error)) from error
 
     def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        from evokernel.backends.ascendc.diagnostics import sources, told
+        from evokernel.backends.ascendc.diagnostics import explain_simulator_error, read_sources
 
-        return self.card.explain_failure(workdir, error) if self.card else told(workdir, sources(workdir), error)
+        return (
+            self.npu_mode.explain_failure(workdir, error)
+            if self.npu_mode
+            else explain_simulator_error(workdir, read_sources(workdir), error)
+        )
 
     def partial_run_note(self, workdir: Path, said: str) -> str:
-        from evokernel.backends.ascendc.simulator_report import reports
+        from evokernel.backends.ascendc.simulator_report import parse_reports
 
-        if self.card:
+        if self.npu_mode:
             return ""
-        found = reports(said, plan(workdir)["mark"])
-        return f"{found[-1].ran} of {found[-1].blocks} blocks were run" if found and found[-1].ran < found[-1].blocks else ""
+        launches = parse_reports(said, load_plan(workdir)["mark"])
+        return (
+            f"{launches[-1].blocks_run} of {launches[-1].blocks} blocks ran"
+            if launches and launches[-1].blocks_run < launches[-1].blocks
+            else ""
+        )
 
     def sanitizer(self) -> OptionalTool | None:
-        if self.card:
-            return OptionalTool("sanitizer", False, "nobody watches memory on a card; verify with backend.toolchain=twin, which does")
-        return None  # the twin looks for races, accesses out of bounds and memory that was never set, whenever a kernel is run
+        if self.npu_mode:
+            return OptionalTool("sanitizer", False, "the NPU has no memory checks; verify with backend.toolchain=simulator, which has them")
+        return None  # every run on the simulator checks for races, accesses out of bounds and uninitialized memory
 
     def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         return {}
@@ -203,24 +220,24 @@ class AscendcBackend:
         return None
 
     def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
-        from evokernel.backends.ascendc.baseline import baseline_us
-        from evokernel.backends.ascendc.profile import profile
-        from evokernel.backends.ascendc.simulator_report import at_size, reports
+        from evokernel.backends.ascendc.baseline import estimate_baseline
+        from evokernel.backends.ascendc.profile import profile_kernel
+        from evokernel.backends.ascendc.simulator_report import parse_reports, slowest_call_at_size
 
-        if self.card:
-            return self.card.estimate_latency(task, workdir)
-        if self.beside and (simulated := self.beside.estimate_latency(task, workdir)):
-            return simulated
+        if self.npu_mode:
+            return self.npu_mode.estimate_latency(task, workdir)
+        if self.compile_check_mode and (timing := self.compile_check_mode.estimate_latency(task, workdir)):
+            return timing
         tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
-        found = at_size(reports(said, plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
-        base = baseline_us(task, self.chip)
-        return TimingResult(CLOCK, (found.us,), {"torch": (base.us,)} if base.us else {}, profile(task, found, self.chip))
+        launch = slowest_call_at_size(parse_reports(said, load_plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
+        base = estimate_baseline(task, self.chip)
+        return TimingResult(CLOCK, (launch.us,), {"torch": (base.us,)} if base.us else {}, profile_kernel(task, launch, self.chip))
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None
 
 
-def plan(workdir: Path) -> dict[str, str]:
-    """As `build` left it."""
-    found: dict[str, str] = json.loads((workdir / PLAN).read_text())
-    return found
+def load_plan(workdir: Path) -> dict[str, str]:
+    """Read the plan that `build` wrote."""
+    plan: dict[str, str] = json.loads((workdir / PLAN_FILE).read_text())
+    return plan

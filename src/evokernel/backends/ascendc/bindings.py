@@ -1,11 +1,11 @@
-"""The functions that a bind offers to Python, read off its C++."""
+"""Parses the C++ source of a binding for the functions that it exports to Python."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from evokernel.backends.ascendc.source_parser import code, split
+from evokernel.backends.ascendc.source_parser import split_at_commas, strip_inactive_code
 
 MODULE = re.compile(r"\bPYBIND11_MODULE\s*\([^)]*\)\s*\{")
 DEFINED = re.compile(r'\.\s*def\s*\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|(\[[^\]]*\]\s*\(([^)]*)\)))')
@@ -28,34 +28,34 @@ class Parameter(NamedTuple):
     name: str = ""
 
 
-class Bound(NamedTuple):
-    """A function by the name Python knows."""
+class BoundFunction(NamedTuple):
+    """A bound function, by its Python name."""
 
     name: str
     parameters: tuple[Parameter, ...]
 
 
-def bound_functions(text: str) -> dict[str, Bound]:
-    """What PYBIND11_MODULE defines, by name."""
-    plain = code(text)
+def parse_bound_functions(text: str) -> dict[str, BoundFunction]:
+    """The functions that PYBIND11_MODULE defines, by name."""
+    plain = strip_inactive_code(text)
     module = MODULE.search(plain)
     if module is None:
         return {}
-    found = {}
+    functions = {}
     for match in DEFINED.finditer(plain, module.end()):
-        listed = match[4] if match[3] else declared(plain, match[2].rsplit("::", 1)[-1])
-        found[match[1]] = Bound(match[1], tuple(parameter(part) for part in split(listed)))
-    return found
+        parameter_list = match[4] if match[3] else parameter_list_of(plain, match[2].rsplit("::", 1)[-1])
+        functions[match[1]] = BoundFunction(match[1], tuple(parse_parameter(part) for part in split_at_commas(parameter_list)))
+    return functions
 
 
-def declared(plain: str, function: str) -> str:
-    """The parameter list of a function that the text defines."""
-    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*(?:const\s*)?\{{", plain)
+def parameter_list_of(source: str, function: str) -> str:
+    """The parameter list of a function defined in the source."""
+    match = re.search(rf"\b{re.escape(function)}\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)\s*(?:const\s*)?\{{", source)
     return match[1] if match else ""
 
 
-def parameter(text: str) -> Parameter:
-    """Its kind and its name, from how it is declared."""
+def parse_parameter(text: str) -> Parameter:
+    """Kind and name of a parameter, from its declaration."""
     kind = next((name for name, pattern in KINDS if pattern.search(text)), "other")
-    named = re.search(r"(\w+)\s*$", text.partition("=")[0])
-    return Parameter(kind, OPTIONAL.search(text) is not None, named[1] if named else "")
+    name_match = re.search(r"(\w+)\s*$", text.partition("=")[0])
+    return Parameter(kind, OPTIONAL.search(text) is not None, name_match[1] if name_match else "")

@@ -1,4 +1,4 @@
-"""An operator project to one library for the twin: host side and kernel are compiled apart, as with CANN, against headers of its names."""
+"""Compiles an operator project to a library for the simulator: host code and kernel separately, as with CANN, against the same headers."""
 
 from __future__ import annotations
 
@@ -14,89 +14,101 @@ from pathlib import Path
 
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import TYPES
-from evokernel.backends.ascendc.object_checks import check_kernel
+from evokernel.backends.ascendc.object_checks import check_kernel_object
 from evokernel.backends.ascendc.project import Project
-from evokernel.backends.ascendc.screen import check_expanded, check_object
-from evokernel.backends.native.diagnostics import refuse_failed
+from evokernel.backends.ascendc.screen import check_library_symbols, check_preprocessed
+from evokernel.backends.native.diagnostics import raise_for_failed_compile
 from evokernel.backends.native.screen import pastes_tokens
-from evokernel.backends.native.toolchain import compile, find, is_gcc, key_of, missing, precompiled, version_text
+from evokernel.backends.native.toolchain import (
+    cache_key,
+    compiler_version_text,
+    find_compiler,
+    is_gcc,
+    missing_compiler_message,
+    precompiled,
+    run_compiler,
+)
 from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 
 log = logging.getLogger(__name__)
-TWIN = Path(__file__).parent / "twin"
-LIBRARY, RUNTIME, SOURCES, BIND = "operator.so", "libtwin.so", "project", "bind.cpp"
-RUNTIME_S = 300.0
-LANGUAGE = ("-std=c++17", "-fPIC", "-w", "-fdiagnostics-color=never", "-fmax-errors=8")
-UNWINDING = ("-fnon-call-exceptions", "-fasynchronous-unwind-tables")
-"""An access to memory that is not there ends a kernel by an exception, thrown where it happened."""
-DIVISION = ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-trap-on-error")
-"""Some processors divide by zero without a word."""
-OPTIMISED = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
-PLACED = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping", "-fno-partial-inlining")
-"""Each broken rule has a line of its own: equal ends of two branches stay two. addr2line mistakes the files of DWARF 5."""
-KERNEL = (*LANGUAGE, *UNWINDING, *DIVISION, *OPTIMISED, *PLACED, "-DTWIN_KERNEL_TU")
-HOST = (*LANGUAGE, *UNWINDING, *DIVISION, *PLACED, "-O1")
-MIXED = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
-CUBE = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
-MEETING = re.compile(
+SIMULATOR_FOLDER = Path(__file__).parent / "simulator"
+OPERATOR_LIBRARY, RUNTIME_LIBRARY, SOURCE_FOLDER, BIND_FILE = "operator.so", "libsimulator.so", "project", "bind.cpp"
+RUNTIME_TIMEOUT_S = 300.0
+LANGUAGE_FLAGS = ("-std=c++17", "-fPIC", "-w", "-fdiagnostics-color=never", "-fmax-errors=8")
+UNWIND_FLAGS = ("-fnon-call-exceptions", "-fasynchronous-unwind-tables")
+"""An access to unmapped memory ends a kernel with an exception, thrown at the faulting instruction."""
+DIVIDE_TRAP_FLAGS = ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-trap-on-error")
+"""Some processors divide integers by zero without a trap."""
+OPTIMIZE_FLAGS = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
+LINE_INFO_FLAGS = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping", "-fno-partial-inlining")
+"""Each violation must map to one source line, so the compiler must not merge equal branches. addr2line misreads the files of DWARF 5."""
+KERNEL_FLAGS = (*LANGUAGE_FLAGS, *UNWIND_FLAGS, *DIVIDE_TRAP_FLAGS, *OPTIMIZE_FLAGS, *LINE_INFO_FLAGS, "-DSIMULATOR_KERNEL_TU")
+HOST_FLAGS = (*LANGUAGE_FLAGS, *UNWIND_FLAGS, *DIVIDE_TRAP_FLAGS, *LINE_INFO_FLAGS, "-O1")
+MIXED_KERNEL = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
+CUBE_KERNEL = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
+CROSS_CORE_SYNC = re.compile(
     r"\b(SyncAll|CrossCoreSetFlag|CrossCoreWaitFlag|IBSet|IBWait|ffts_cross_core_sync|wait_flag_dev|NotifyNextBlock|WaitPreBlock)\b"
 )
-DEFINITION = '#include "register/op_def_registry.h"\n'
-QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
-"""How CANN's own compiler lets `__aicore__` be written; no other does."""
+OP_DEF_INCLUDE = '#include "register/op_def_registry.h"\n'
+AICORE_QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
+"""CANN's compiler accepts this spelling of `__aicore__`; other compilers do not."""
 
 
-NUMBERED = {"DT_FLOAT": 0, "DT_FLOAT16": 1, "DT_INT8": 2, "DT_INT32": 3, "DT_UINT8": 4, "DT_INT16": 6, "DT_UINT16": 7, "DT_UINT32": 8}
-NUMBERED |= {"DT_INT64": 9, "DT_UINT64": 10, "DT_DOUBLE": 11, "DT_BOOL": 12, "DT_BF16": 27, "DT_INT4": 29}
-LAUNCH = re.compile(r"\b\w+(?:<[^<>;]*>)?\s*<<<[^;{}]*?>>>\s*\([^;{}]*\)(?=\s*;)")
-C_NAMES = """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh div erf erfc exp exp2 expm1 fabs fdim floor fma fmax
+DTYPE_NUMBERS = {"DT_FLOAT": 0, "DT_FLOAT16": 1, "DT_INT8": 2, "DT_INT32": 3, "DT_UINT8": 4, "DT_INT16": 6, "DT_UINT16": 7, "DT_UINT32": 8}
+DTYPE_NUMBERS |= {"DT_INT64": 9, "DT_UINT64": 10, "DT_DOUBLE": 11, "DT_BOOL": 12, "DT_BF16": 27, "DT_INT4": 29}
+KERNEL_LAUNCH = re.compile(r"\b\w+(?:<[^<>;]*>)?\s*<<<[^;{}]*?>>>\s*\([^;{}]*\)(?=\s*;)")
+C_LIBRARY_NAMES = """
+    abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh div erf erfc exp exp2 expm1 fabs fdim floor fma fmax
     fmin fmod frexp gamma hypot ilogb index ldexp ldiv lgamma log log10 log1p log2 logb lround modf nan nearbyint pow remainder rint
     round scalbn select signbit sin sinh sqrt tan tanh tgamma trunc y0 y1 j0 j1"""
-"""Operators that are called like functions which a standard header declares."""
+"""Operator names that collide with functions of the C library."""
 
 
 def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float = 120.0) -> None:
-    """Leaves the operator and the twin it runs on in `workdir`, or raises CandidateError with the compiler's first errors."""
-    path = find(compiler)
-    if path is None:
-        raise UserError(missing(compiler) or "no C++ compiler")
-    runtime = runtime_library(path)
-    root = workdir / SOURCES
+    """Write the operator library and the simulator library to `workdir`, or raise CandidateError with the compiler's first errors."""
+    compiler_path = find_compiler(compiler)
+    if compiler_path is None:
+        raise UserError(missing_compiler_message(compiler) or "no C++ compiler")
+    runtime = ensure_runtime_library(compiler_path)
+    root = workdir / SOURCE_FOLDER
     try:
         for name, text in project.files.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text if name in project.hosts else for_gcc(text, project.entry))
-        (workdir / "glue.cpp").write_text(glue(project))
-        if project.bind:
-            (root / BIND).write_text(project.bind)
-        shutil.copy(runtime, workdir / RUNTIME)
+            (root / name).write_text(text if name in project.host_files else rewrite_for_gcc(text, project.entry))
+        (workdir / "glue.cpp").write_text(glue_source(project))
+        if project.bind_source:
+            (root / BIND_FILE).write_text(project.bind_source)
+        shutil.copy(runtime, workdir / RUNTIME_LIBRARY)
     except OSError as error:
         raise InfraError(f"cannot write to {workdir}: {error}") from error
-    compile_all(path, project, workdir, timeout_s)
-    check_object(workdir / LIBRARY, workdir / RUNTIME)
+    compile_and_link(compiler_path, project, workdir, timeout_s)
+    check_library_symbols(workdir / OPERATOR_LIBRARY, workdir / RUNTIME_LIBRARY)
 
 
-def for_gcc(text: str, entry: str) -> str:
-    """A kernel's text without what only CANN's compiler takes; lines stay where they are. A launch in it is for programs that start the
-    kernel themselves: here nobody calls it. An entry that is called like a function of C's gets another name, its calls of C do not."""
-    plain = QUALIFIER.sub("", text)
-    while launch := LAUNCH.search(seen(plain)):
-        start, end = block(seen(plain), launch.start(), launch.end())
+def rewrite_for_gcc(text: str, entry: str) -> str:
+    """Remove the constructs of a kernel that only CANN's compiler accepts; line numbers do not change.
+
+    A `<<<...>>>` launch belongs to programs that start the kernel directly, so a trap replaces its block. A kernel function with the name
+    of a C library function gets another name.
+    """
+    plain = AICORE_QUALIFIER.sub("", text)
+    while launch := KERNEL_LAUNCH.search(strip_comments(plain)):
+        start, end = enclosing_block_span(strip_comments(plain), launch.start(), launch.end())
         plain = plain[:start] + " AscendC::Trap(); " + "\n" * plain.count("\n", start, end) + plain[end:]
-    if entry not in C_NAMES.split():
+    if entry not in C_LIBRARY_NAMES.split():
         return plain
-    return re.sub(rf"(\b__global__\b[^;{{}}()]*\s){entry}(\s*\()", rf"\g<1>{own_name(entry)}\g<2>", plain)
+    return re.sub(rf"(\b__global__\b[^;{{}}()]*\s){entry}(\s*\()", rf"\g<1>{exported_entry_name(entry)}\g<2>", plain)
 
 
-def seen(text: str) -> str:
-    """The text without its comments, every character where it was."""
-    plain = source_parser.code(text)
+def strip_comments(text: str) -> str:
+    """The text with comments blanked out; every character keeps its position."""
+    plain = source_parser.strip_inactive_code(text)
     return plain if len(plain) == len(text) else text
 
 
-def block(text: str, first: int, last: int) -> tuple[int, int]:
-    """What stands between the braces around a place, or the place itself where there are none."""
+def enclosing_block_span(text: str, first: int, last: int) -> tuple[int, int]:
+    """Start and end of the text between the braces around a position; the position itself if there are no braces."""
     depth, start, end = 0, first - 1, last
     while start >= 0 and (depth or text[start] != "{"):
         depth += (text[start] == "}") - (text[start] == "{")
@@ -107,142 +119,161 @@ def block(text: str, first: int, last: int) -> tuple[int, int]:
     return (start + 1, end) if start >= 0 and end < len(text) else (first, last)
 
 
-def own_name(entry: str) -> str:
-    """What the kernel's function is called in the library."""
-    return f"{entry}_kernel" if entry in C_NAMES.split() else entry
+def exported_entry_name(entry: str) -> str:
+    """Name of the kernel function in the library."""
+    return f"{entry}_kernel" if entry in C_LIBRARY_NAMES.split() else entry
 
 
-def compile_all(path: str, project: Project, workdir: Path, timeout_s: float) -> None:
-    """Every source by itself, two at a time, then one library."""
-    folders_of = sorted({str(Path(SOURCES, name).parent) for name in project.files})
-    places = [f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}", f"-I{SOURCES}", *(f"-I{folder}" for folder in folders_of)]
-    jobs = [(f"{SOURCES}/{project.kernel}", "kernel.o", kernel_options(path, project, places))]
-    for number, name in enumerate(project.hosts):
-        jobs.append((f"{SOURCES}/{name}", f"host{number}.o", host_options(path, project.files[name], places)))
-    jobs += [("glue.cpp", "glue.o", [*HOST, *places])]
-    jobs += [(f"{SOURCES}/{BIND}", "bind.o", [*HOST, *places])] if project.bind else []
-    texts = {f"{SOURCES}/{name}": text for name, text in project.files.items()} | {f"{SOURCES}/{BIND}": project.bind}
+def compile_and_link(path: str, project: Project, workdir: Path, timeout_s: float) -> None:
+    """Compile the sources, two at a time, and link one library."""
+    folders_of = sorted({str(Path(SOURCE_FOLDER, name).parent) for name in project.files})
+    places = [
+        f"-I{SIMULATOR_FOLDER / 'include'}",
+        f"-I{SIMULATOR_FOLDER / 'runtime'}",
+        f"-I{SOURCE_FOLDER}",
+        *(f"-I{folder}" for folder in folders_of),
+    ]
+    jobs = [(f"{SOURCE_FOLDER}/{project.kernel_file}", "kernel.o", kernel_options(path, project, places))]
+    for number, name in enumerate(project.host_files):
+        jobs.append((f"{SOURCE_FOLDER}/{name}", f"host{number}.o", host_options(path, project.files[name], places)))
+    jobs += [("glue.cpp", "glue.o", [*HOST_FLAGS, *places])]
+    jobs += [(f"{SOURCE_FOLDER}/{BIND_FILE}", "bind.o", [*HOST_FLAGS, *places])] if project.bind_source else []
+    texts = {f"{SOURCE_FOLDER}/{name}": text for name, text in project.files.items()} | {
+        f"{SOURCE_FOLDER}/{BIND_FILE}": project.bind_source
+    }
 
     is_pasted = any(pastes_tokens(text) for text in texts.values())
 
-    def one(job: tuple[str, str, list[str]]) -> None:
-        source, made, options = job
-        if is_pasted and source in texts:  # words that the text does not hold
-            compile(path, [*options, "-E", source, "-o", f"{made}.ii"], workdir, timeout_s, [TWIN])
-            check_expanded((workdir / f"{made}.ii").read_text(errors="replace") if (workdir / f"{made}.ii").exists() else "", texts)
-        done = compile(path, [*options, "-c", source, "-o", made], workdir, timeout_s, [TWIN])
+    def compile_source(job: tuple[str, str, list[str]]) -> None:
+        source, object_file, options = job
+        if is_pasted and source in texts:  # pasting can create names that the source text does not contain
+            run_compiler(path, [*options, "-E", source, "-o", f"{object_file}.ii"], workdir, timeout_s, [SIMULATOR_FOLDER])
+            check_preprocessed(
+                (workdir / f"{object_file}.ii").read_text(errors="replace") if (workdir / f"{object_file}.ii").exists() else "", texts
+            )
+        result = run_compiler(path, [*options, "-c", source, "-o", object_file], workdir, timeout_s, [SIMULATOR_FOLDER])
         try:
-            refuse_failed(done, workdir / made, texts, timeout_s)
+            raise_for_failed_compile(result, workdir / object_file, texts, timeout_s)
         except CandidateError as error:
-            raise explained(error, done.text) from error
+            raise add_name_hints(error, result.text) from error
 
     with ThreadPoolExecutor(2) as pool:
-        for _ in pool.map(one, jobs):
+        for _ in pool.map(compile_source, jobs):
             pass
-    check_kernel(workdir / jobs[0][1], [workdir / made for _, made, _ in jobs[1:]])
-    linked = ["-shared", "-o", LIBRARY, *(made for _, made, _ in jobs), "-Wl,-z,relro,-z,now,-z,noexecstack,-z,text"]
-    refuse_failed(compile(path, linked, workdir, timeout_s), workdir / LIBRARY, texts, timeout_s)
+    check_kernel_object(workdir / jobs[0][1], [workdir / object_file for _, object_file, _ in jobs[1:]])
+    link_command = [
+        "-shared",
+        "-o",
+        OPERATOR_LIBRARY,
+        *(object_file for _, object_file, _ in jobs),
+        "-Wl,-z,relro,-z,now,-z,noexecstack,-z,text",
+    ]
+    raise_for_failed_compile(run_compiler(path, link_command, workdir, timeout_s), workdir / OPERATOR_LIBRARY, texts, timeout_s)
 
 
 def kernel_options(path: str, project: Project, places: Sequence[str]) -> list[str]:
-    """For the kernel: the API first, from a header that is compiled once per machine, then what CANN would show it of the tiling."""
-    base = precompiled(path, [*KERNEL, *places[:2]], '#include "kernel_operator.h"\n', [TWIN], contents())
-    found = [*KERNEL, *places, "-include", base or "kernel_operator.h"]
-    if project.header:
-        found += ["-include", f"{SOURCES}/{project.header}"]
-    if project.tiling:
-        found.append(f"-DTWIN_TILING_STRUCT={project.tiling}")
-    return found + told_types(project)
+    """Compiler options of the kernel: the precompiled API header, then the tiling header as CANN would include it."""
+    base = precompiled(path, [*KERNEL_FLAGS, *places[:2]], '#include "kernel_operator.h"\n', [SIMULATOR_FOLDER], simulator_digest())
+    options = [*KERNEL_FLAGS, *places, "-include", base or "kernel_operator.h"]
+    if project.tiling_header:
+        options += ["-include", f"{SOURCE_FOLDER}/{project.tiling_header}"]
+    if project.tiling_struct:
+        options.append(f"-DSIMULATOR_TILING_STRUCT={project.tiling_struct}")
+    return options + dtype_macros(project)
 
 
 def host_options(path: str, text: str, places: Sequence[str]) -> list[str]:
-    """For the host side: what it includes of the definition of operators comes precompiled; what it does not include stays unknown."""
-    base = precompiled(path, [*HOST, *places[:2]], DEFINITION, [TWIN], contents()) if DEFINITION.strip() in source_parser.code(text) else ""
-    return [*HOST, *places, *(["-include", base] if base else [])]
+    """Compiler options of host code. The operator definition header is precompiled, and added only if the source includes it."""
+    base = (
+        precompiled(path, [*HOST_FLAGS, *places[:2]], OP_DEF_INCLUDE, [SIMULATOR_FOLDER], simulator_digest())
+        if OP_DEF_INCLUDE.strip() in source_parser.strip_inactive_code(text)
+        else ""
+    )
+    return [*HOST_FLAGS, *places, *(["-include", base] if base else [])]
 
 
-def told_types(project: Project) -> list[str]:
-    """The element types and formats as CANN tells a kernel: as C++ types, and as numbers for its preprocessor where it asks."""
-    text = "\n".join(text for name, text in project.files.items() if name not in project.hosts)
-    found = [f"-DDTYPE_{name}={kind}" for name, kind in project.dtypes.items()]
+def dtype_macros(project: Project) -> list[str]:
+    """Macros with element types and formats, as CANN defines them: C++ types, and numbers if the source tests them in #if."""
+    text = "\n".join(text for name, text in project.files.items() if name not in project.host_files)
+    macros = [f"-DDTYPE_{name}={kind}" for name, kind in project.dtypes.items()]
     if "ORIG_DTYPE_" in text:
-        called = {kind: code for code, kind in TYPES.values()}
-        found += [f"-D{name}={number}" for name, number in NUMBERED.items()]
-        found += [f"-DORIG_DTYPE_{name}={called[kind]}" for name, kind in project.dtypes.items()]
+        dt_names = {kind: code for code, kind in TYPES.values()}
+        macros += [f"-D{name}={number}" for name, number in DTYPE_NUMBERS.items()]
+        macros += [f"-DORIG_DTYPE_{name}={dt_names[kind]}" for name, kind in project.dtypes.items()]
     if re.search(r"\b(?:ORIG_)?FORMAT_", text):
-        found += ["-DFORMAT_ND=2", *(f"-D{word}_{name}=FORMAT_ND" for name in project.dtypes for word in ("FORMAT", "ORIG_FORMAT"))]
-    return found
+        macros += ["-DFORMAT_ND=2", *(f"-D{word}_{name}=FORMAT_ND" for name in project.dtypes for word in ("FORMAT", "ORIG_FORMAT"))]
+    return macros
 
 
-def glue(project: Project) -> str:
-    """What tells the twin where the kernel is, and what it needs to be run."""
-    kernel = "\n".join(text for name, text in project.files.items() if name not in project.hosts)
-    number = project.parameters
-    passed = ", ".join(f"static_cast<unsigned char*>(a[{i}])" for i in range(number))
-    is_mix, on_cube = bool(MIXED.search(kernel)), bool(CUBE.search(kernel))
-    meets, entry = bool(MEETING.search(kernel)), own_name(project.entry)
+def glue_source(project: Project) -> str:
+    """C++ source that registers the kernel function and its properties with the simulator."""
+    kernel = "\n".join(text for name, text in project.files.items() if name not in project.host_files)
+    number = project.parameter_count
+    arguments = ", ".join(f"static_cast<unsigned char*>(a[{i}])" for i in range(number))
+    is_mix, on_cube = bool(MIXED_KERNEL.search(kernel)), bool(CUBE_KERNEL.search(kernel))
+    meets, entry = bool(CROSS_CORE_SYNC.search(kernel)), exported_entry_name(project.entry)
     return "\n".join(
         [
             '#include "entry.h"',
             f'extern "C" void {entry}({", ".join(["unsigned char*"] * number)});',
-            f"static void call(void** a) {{ {entry}({passed}); }}",
-            f"static const bool known = (twin::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}}}, true);",
+            f"static void call(void** a) {{ {entry}({arguments}); }}",
+            f"static const bool registered = (simulator::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}}}, true);",
             "",
         ]
     )
 
 
 @lru_cache
-def contents() -> str:
-    """Stands for every file of the twin."""
+def simulator_digest() -> str:
+    """SHA-256 of all files of the simulator."""
     digest = hashlib.sha256()
-    for file in sorted(path for path in TWIN.rglob("*") if path.is_file()):
-        digest.update(f"{file.relative_to(TWIN)}\0".encode() + file.read_bytes())
+    for file in sorted(path for path in SIMULATOR_FOLDER.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(SIMULATOR_FOLDER)}\0".encode() + file.read_bytes())
     return digest.hexdigest()
 
 
-def runtime_library(path: str) -> Path:
-    """The twin's own library, compiled once per machine."""
-    folder = paths.cache_folder() / "ascendc" / key_of(contents(), version_text(path))
-    made = folder / RUNTIME
-    if made.exists():
-        return made
+def ensure_runtime_library(path: str) -> Path:
+    """Path of the simulator library, which is compiled once per machine."""
+    folder = paths.cache_folder() / "ascendc" / cache_key(simulator_digest(), compiler_version_text(path))
+    library = folder / RUNTIME_LIBRARY
+    if library.exists():
+        return library
     try:
-        with paths.hold_lock(folder / "lock"):  # for whoever comes while another compiles it
-            if not made.exists():
-                log.warning("the twin of the device is compiled, once on this machine: some 20 s")
+        with paths.hold_lock(folder / "lock"):  # another process may be compiling it
+            if not library.exists():
+                log.warning("compiling the Ascend C simulator, once on this machine: about 20 s")
                 with tempfile.TemporaryDirectory(dir=folder) as building:
                     compile_runtime(path, Path(building))
-                    (Path(building) / RUNTIME).replace(made)
+                    (Path(building) / RUNTIME_LIBRARY).replace(library)
     except OSError as error:
         raise InfraError(f"cannot write to {folder}: {error}") from error
-    return made
+    return library
 
 
 def compile_runtime(path: str, workdir: Path) -> None:
-    """Its sources two at a time, then the library."""
-    options = [*LANGUAGE, *UNWINDING, "-O2", f"-I{TWIN / 'include'}", f"-I{TWIN / 'runtime'}"]
-    sources = sorted((TWIN / "runtime").glob("*.cpp"), key=lambda source: -source.stat().st_size)
+    """Compile the sources of the simulator, two at a time, and link the library."""
+    options = [*LANGUAGE_FLAGS, *UNWIND_FLAGS, "-O2", f"-I{SIMULATOR_FOLDER / 'include'}", f"-I{SIMULATOR_FOLDER / 'runtime'}"]
+    sources = sorted((SIMULATOR_FOLDER / "runtime").glob("*.cpp"), key=lambda source: -source.stat().st_size)
 
-    def one(arguments: Sequence[str]) -> None:
-        done = compile(path, [*options, *arguments], workdir, RUNTIME_S, [TWIN])
-        if done.code:
-            raise InfraError(f"the twin does not compile with {path}: {done.text[-800:]}")
+    def run_step(arguments: Sequence[str]) -> None:
+        result = run_compiler(path, [*options, *arguments], workdir, RUNTIME_TIMEOUT_S, [SIMULATOR_FOLDER])
+        if result.code:
+            raise InfraError(f"The simulator does not compile with {path}: {result.text[-800:]}")
 
     with ThreadPoolExecutor(2) as pool:
-        for _ in pool.map(one, [["-c", str(source), "-o", f"{source.stem}.o"] for source in sources]):
+        for _ in pool.map(run_step, [["-c", str(source), "-o", f"{source.stem}.o"] for source in sources]):
             pass
-    one(["-shared", *(f"{source.stem}.o" for source in sources), "-o", RUNTIME, "-ldl"])
+    run_step(["-shared", *(f"{source.stem}.o" for source in sources), "-o", RUNTIME_LIBRARY, "-ldl"])
 
 
-def explained(error: CandidateError, text: str) -> CandidateError:
-    """A compiler's error with the name that was meant, where there is none of that name."""
-    from evokernel.backends.ascendc.api_names import meant
+def add_name_hints(error: CandidateError, text: str) -> CandidateError:
+    """Add the existing API names to a compiler error about unknown names."""
+    from evokernel.backends.ascendc.api_names import suggest_names
 
-    more = meant(text)
+    more = suggest_names(text)
     return CandidateError(error.reason, "\n".join([error.detail, *more])) if more else error
 
 
-def can_compile(path: str) -> bool:
-    """Whether headers are precompiled with this compiler: without, every candidate takes seconds longer."""
+def can_precompile_headers(path: str) -> bool:
+    """Whether this compiler can precompile headers. Without that, every candidate takes seconds longer."""
     return is_gcc(path)

@@ -1,4 +1,4 @@
-"""What a candidate must define: the operator's definition and the kernel's declaration, as they follow from the signature."""
+"""Describes what a candidate must define: the kernel declaration and the operator definition of a signature."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ TYPES = {
     "uint8": ("DT_UINT8", "uint8_t"),
     "bool": ("DT_BOOL", "bool"),
 }
-"""By dtype: what the definition calls it, and what the kernel does."""
+"""By dtype: its name in the OpDef and its C++ type in the kernel."""
 
 
-def described(signature: Signature) -> str:
-    """Shown to whoever writes a candidate."""
-    given = (*signature.inputs, *signature.params)
-    parts = [declaration(signature), "", f"// op_host.cpp: class {OP} : public OpDef has, in this order,"]
-    parts += [f'//   Input("{t.name}") {TYPES[t.dtype][0]}{noted(t)}' for t in given]
+def describe_entry_point(signature: Signature) -> str:
+    """The declarations of a candidate, as the prompt shows them."""
+    tensors = (*signature.inputs, *signature.params)
+    parts = [kernel_declaration(signature), "", f"// op_host.cpp: class {OP} : public OpDef declares, in this order:"]
+    parts += [f'//   Input("{t.name}") {TYPES[t.dtype][0]}{shape_note(t)}' for t in tensors]
     parts += [f'//   Attr("{s.name}").{ATTRIBUTES[s.kind]}(), {s.value:g} at bench size' for s in signature.scalars]
-    parts += [f'//   Output("{t.name}") {TYPES[t.dtype][0]}{noted(t)}' for t in signature.outputs]
+    parts += [f'//   Output("{t.name}") {TYPES[t.dtype][0]}{shape_note(t)}' for t in signature.outputs]
     return "\n".join(parts)
 
 
-def declaration(signature: Signature) -> str:
-    """The kernel's own."""
+def kernel_declaration(signature: Signature) -> str:
+    """The C++ declaration of the kernel function."""
     names = [t.name for t in (*signature.inputs, *signature.params, *signature.outputs)]
     return f'extern "C" __global__ __aicore__ void {ENTRY}({", ".join(f"GM_ADDR {name}" for name in [*names, "workspace", "tiling"])})'
 
 
-def noted(tensor: Tensor) -> str:
-    """What a tensor is at the size that is timed."""
+def shape_note(tensor: Tensor) -> str:
+    """The shape of a tensor at bench size."""
     return f", [{', '.join(map(str, tensor.shape))}] at bench size" if tensor.shape else ", one element"

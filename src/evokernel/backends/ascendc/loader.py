@@ -1,4 +1,4 @@
-"""Runs a built operator on the twin, through ctypes. In the child, next to the candidate."""
+"""Runs a built operator on the simulator through ctypes, in the candidate process."""
 
 from __future__ import annotations
 
@@ -16,91 +16,100 @@ if TYPE_CHECKING:
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 LEVELS = ("fast", "hardware", "strict")
 ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN = range(5)
-MOST_AXES = 8
+MAX_AXES = 8
 
 
 class Argument(ctypes.Structure):
-    """As `operator.cpp` has it."""
+    """The C struct `SimulatorArgument` of `bind.h`."""
 
     _fields_ = (
         ("kind", ctypes.c_int32),
         ("dtype", ctypes.c_int32),
         ("rank", ctypes.c_int32),
         ("pad", ctypes.c_int32),
-        ("dims", ctypes.c_int64 * MOST_AXES),
+        ("dims", ctypes.c_int64 * MAX_AXES),
         ("data", ctypes.c_void_p),
         ("integer", ctypes.c_int64),
         ("number", ctypes.c_double),
     )
 
 
-def open_twin(library: Path) -> None:
-    """Before the process is closed in: the twin handles signals, and needs what only then can be asked for."""
-    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL).twin_open()
+def preload_simulator(library: Path) -> None:
+    """Load the library and install its signal handlers. Call this before the process enters the sandbox, which forbids both."""
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL).simulator_open()
 
 
 class AscendcKernel:
-    """An operator and the twin it runs on."""
+    """An operator library, loaded together with the simulator."""
 
     def __init__(self, workdir: Path, runtime: str, library: str, level: str, chip: str, run_s: float) -> None:
-        self.twin = ctypes.CDLL(str(workdir / runtime), mode=ctypes.RTLD_GLOBAL)
-        self.twin.twin_error.restype = self.twin.twin_report.restype = ctypes.c_char_p
-        self.twin.twin_level(LEVELS.index(level))
-        self.twin.twin_budget(ctypes.c_double(run_s))
-        if unknown := self.twin.twin_configure(chip.encode()):
-            raise ValueError(f"the twin does not know {unknown} of the chip's settings")
+        self.simulator = ctypes.CDLL(str(workdir / runtime), mode=ctypes.RTLD_GLOBAL)
+        self.simulator.simulator_error.restype = self.simulator.simulator_report.restype = ctypes.c_char_p
+        self.simulator.simulator_level(LEVELS.index(level))
+        self.simulator.simulator_budget(ctypes.c_double(run_s))
+        if unknown_count := self.simulator.simulator_configure(chip.encode()):
+            raise ValueError(f"The simulator does not know {unknown_count} of the chip's settings")
         try:
             self.operator = ctypes.CDLL(str(workdir / library))
         except OSError as error:
-            raise CandidateError("symbol", f"the built operator cannot be loaded: {str(error).replace(str(workdir) + '/', '')}") from error
+            raise CandidateError(
+                "symbol", f"the compiled operator cannot be loaded: {str(error).replace(str(workdir) + '/', '')}"
+            ) from error
         self.plan = json.loads((workdir / "plan.json").read_text())
-        self.twin.twin_mark(self.plan.get("mark", "").encode())
-        self.kept: list[object] = []
+        self.simulator.simulator_mark(self.plan.get("mark", "").encode())
+        self.keep_alive: list[object] = []
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
-        """Everything is converted here, once."""
-        tensors = [tensor(array) for array in arguments.inputs]
-        numbers = [number(kind, value) for _, kind, value in arguments.scalars]
-        outputs = listed([tensor(array) for array in arguments.outputs])
-        self.kept += [arguments, outputs]
+        """Convert the arguments once; the returned function runs the operator on them."""
+        tensors = [tensor_argument(array) for array in arguments.inputs]
+        numbers = [scalar_argument(kind, value) for _, kind, value in arguments.scalars]
+        outputs = argument_array([tensor_argument(array) for array in arguments.outputs])
+        self.keep_alive += [arguments, outputs]
         count = len(arguments.outputs)
         if self.plan["function"]:
-            passed = listed([chosen(one, tensors, numbers) for one in self.plan["call"]])
+            call_arguments = argument_array([bound_argument(one, tensors, numbers) for one in self.plan["call"]])
             function = self.plan["function"].encode()
-            return lambda: self.judge(self.twin.twin_call(function, passed, len(passed), outputs, count))
-        given, attributes, name = listed(tensors), listed(numbers), self.plan["op"].encode()
-        return lambda: self.judge(self.twin.twin_run(name, given, len(tensors), attributes, len(numbers), outputs, count))
+            return lambda: self.raise_for_error(
+                self.simulator.simulator_call(function, call_arguments, len(call_arguments), outputs, count)
+            )
+        inputs, attributes, name = argument_array(tensors), argument_array(numbers), self.plan["op"].encode()
+        return lambda: self.raise_for_error(
+            self.simulator.simulator_run(name, inputs, len(tensors), attributes, len(numbers), outputs, count)
+        )
 
-    def judge(self, failed: int) -> None:
-        """A broken rule ends the call."""
+    def raise_for_error(self, failed: int) -> None:
+        """Raise the simulator's error of a failed call."""
         if failed:
-            code, addresses, text = (self.twin.twin_error().decode(errors="replace") + "\t\t").split("\t")[:3]
-            raise CandidateError("raised", "\t".join(["twin", code, addresses, text]))
+            code, addresses, text = (self.simulator.simulator_error().decode(errors="replace") + "\t\t").split("\t")[:3]
+            raise CandidateError("raised", "\t".join(["simulator", code, addresses, text]))
 
 
-def listed(arguments: Sequence[Argument]) -> Any:
-    """An array of C; never one without elements."""
+def argument_array(arguments: Sequence[Argument]) -> Any:
+    """A C array with at least one element."""
     return (Argument * max(1, len(arguments)))(*arguments)
 
 
-def tensor(array: Array) -> Argument:
-    """A tensor where it lies."""
-    if array.data.ndim > MOST_AXES:
-        raise CandidateError("unsupported", f"{array.name} has more than {MOST_AXES} axes")
-    made = Argument(kind=TENSOR, dtype=DTYPES.index(array.dtype), rank=array.data.ndim, data=array.data.ctypes.data)
+def tensor_argument(array: Array) -> Argument:
+    """A tensor argument that refers to the array's memory."""
+    if array.data.ndim > MAX_AXES:
+        raise CandidateError("unsupported", f"{array.name} has more than {MAX_AXES} axes, which the simulator does not support")
+    argument = Argument(kind=TENSOR, dtype=DTYPES.index(array.dtype), rank=array.data.ndim, data=array.data.ctypes.data)
     for axis, size in enumerate(array.data.shape):
-        made.dims[axis] = size
-    return made
+        argument.dims[axis] = size
+    return argument
 
 
-def number(kind: str, value: float) -> Argument:
-    """A scalar of the signature."""
+def scalar_argument(kind: str, value: float) -> Argument:
+    """A scalar argument of the signature."""
     return Argument(kind={"int": INTEGER, "float": NUMBER, "bool": BOOLEAN}[kind], integer=int(value), number=float(value))
 
 
-def chosen(wanted: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
-    """An argument of a bound function: `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]`, `["absent"]`."""
-    kind, *rest = wanted
+def bound_argument(specification: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
+    """Resolve an argument of a bound function.
+
+    Specifications are `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]` and `["absent"]`.
+    """
+    kind, *rest = specification
     if kind in ("tensor", "number"):
         return (tensors if kind == "tensor" else numbers)[int(rest[0])]
-    return number(kind, rest[0]) if rest else Argument(kind=ABSENT)
+    return scalar_argument(kind, rest[0]) if rest else Argument(kind=ABSENT)

@@ -1,4 +1,4 @@
-"""How a model calls its operator: the forward of ModelNew is read, never run. Whatever it does besides that call is refused."""
+"""Reads how `ModelNew.forward` calls its operator, without running it. Any other computation in forward is refused."""
 
 from __future__ import annotations
 
@@ -8,301 +8,309 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from evokernel.core.errors import CandidateError
-from evokernel.reference.names import identifier
+from evokernel.reference.names import to_identifier
 
 if TYPE_CHECKING:
-    from evokernel.backends.ascendc.bindings import Bound
-    from evokernel.backends.ascendc.project import Passed
+    from evokernel.backends.ascendc.bindings import BoundFunction
+    from evokernel.backends.ascendc.project import CallArgument
     from evokernel.core.records import Signature
 
 MODULE = "custom_ops_lib"
-HARMLESS = {"contiguous", "to", "npu", "float", "half", "detach", "clone", "cuda", "data", "requires_grad_", "type"}
+IDENTITY_METHODS = {"contiguous", "to", "npu", "float", "half", "detach", "clone", "cuda", "data", "requires_grad_", "type"}
 CASTS = {"float", "int", "bool"}
-CONTEXTS = {"no_grad", "inference_mode"}
+NO_GRAD_CONTEXTS = {"no_grad", "inference_mode"}
 
 
-class Call(NamedTuple):
-    """A bound function and what it is given."""
+class OperatorCall(NamedTuple):
+    """A bound function and its arguments."""
 
     function: str
-    passed: tuple[Passed, ...]
+    arguments: tuple[CallArgument, ...]
 
 
-class Everything(NamedTuple):
-    """All that forward is given, as `*inputs` has it."""
+class AllArguments(NamedTuple):
+    """All arguments of forward, such as `*inputs`."""
 
 
-class Library(NamedTuple):
-    """The module of bound functions."""
+class BindingModule(NamedTuple):
+    """The Python module of the bound functions."""
 
 
-class Function(NamedTuple):
-    """One of them."""
+class BindingFunction(NamedTuple):
+    """One function of that module."""
 
     name: str
 
 
-class Attribute(NamedTuple):
-    """Something of `self` that was not set to a number: a tensor that the module holds, or a module on the way to one."""
+class SelfAttribute(NamedTuple):
+    """An attribute of `self` that is not a number: a tensor of the module, or a submodule."""
 
     path: str
 
 
-class Value(NamedTuple):
-    """An argument as the judge passes it."""
+class ArgumentValue(NamedTuple):
+    """An argument in the form that the verifier passes."""
 
-    passed: Passed
-
-
-Known = Everything | Library | Function | Attribute | Value | Call | str
-"""A plain string is one of the model's own."""
+    argument: CallArgument
 
 
-def model_call(text: str, functions: Mapping[str, Bound], signature: Signature) -> Call:
-    """The call in ModelNew's forward."""
+SymbolValue = AllArguments | BindingModule | BindingFunction | SelfAttribute | ArgumentValue | OperatorCall | str
+"""The value of a name or expression; a plain string is a string of the model."""
+
+
+def parse_model_call(text: str, functions: Mapping[str, BoundFunction], signature: Signature) -> OperatorCall:
+    """Find the operator call in the forward of ModelNew."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise CandidateError("no_code", f"model_src is no Python: {error}") from error
+        raise CandidateError("no_code", f"model_src is not valid Python: {error}") from error
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None)
     methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)} if model else {}
     if "forward" not in methods:
-        raise CandidateError("no_code", "model_src must define class ModelNew(torch.nn.Module) with a forward")
+        raise CandidateError("no_code", "model_src must define class ModelNew(torch.nn.Module) with a forward method")
     try:
-        return Reader(text, functions, signature).read(tree, methods.get("__init__"), methods["forward"])
+        return ModelReader(text, functions, signature).find_operator_call(tree, methods.get("__init__"), methods["forward"])
     except RecursionError as error:
-        raise CandidateError("unsupported", "model_src is nested too deeply to be read") from error
+        raise CandidateError(
+            "unsupported", "model_src is nested too deeply to parse: write a plain call of the operator in forward"
+        ) from error
 
 
-def passed_in_order(bound: Bound, signature: Signature) -> tuple[Passed, ...]:
-    """What `function(*inputs)` passes: tensors to the parameters that are tensors, numbers to those that are numbers.
+def positional_arguments(bound: BoundFunction, signature: Signature) -> tuple[CallArgument, ...]:
+    """The arguments of `function(*inputs)`: tensors for tensor parameters, numbers for number parameters.
 
-    Where it also takes what the module holds, that comes after what forward is given: by name where all names fit, else in order.
+    If the function also takes tensors of the module, they follow the arguments of forward: by name if all names match, else in order.
     """
-    asked = [parameter for parameter in bound.parameters if parameter.kind == "tensor"]
-    required = sum(not parameter.is_optional for parameter in asked)
+    tensor_parameters = [parameter for parameter in bound.parameters if parameter.kind == "tensor"]
+    required_count = sum(not parameter.is_optional for parameter in tensor_parameters)
     order = list(range(len(signature.inputs)))
-    if len(order) < required <= len(order) + len(signature.params):
-        order += by_name([parameter.name for parameter in asked[len(order) :]], signature)
-    if not required <= len(order) <= len(asked):
-        raise CandidateError("symbol", f"{bound.name} of the bind takes {len(asked)} tensors, and forward is given {len(order)}")
+    if len(order) < required_count <= len(order) + len(signature.params):
+        order += match_params_by_name([parameter.name for parameter in tensor_parameters[len(order) :]], signature)
+    if not required_count <= len(order) <= len(tensor_parameters):
+        raise CandidateError("symbol", f"{bound.name} in the binding takes {len(tensor_parameters)} tensors, but forward has {len(order)}")
     tensors, numbers = iter(order), iter(range(len(signature.scalars)))
-    passed: list[Passed] = []
+    arguments: list[CallArgument] = []
     for parameter in bound.parameters:
         index = next(tensors if parameter.kind == "tensor" else numbers, None)
         if index is None and not parameter.is_optional:
-            raise CandidateError("symbol", f"{bound.name} of the bind takes more numbers than the {len(signature.scalars)} there are")
-        passed.append(("absent",) if index is None else ("tensor" if parameter.kind == "tensor" else "number", index))
-    return tuple(passed)
+            raise CandidateError(
+                "symbol", f"{bound.name} in the binding takes more numbers than the {len(signature.scalars)} of the signature"
+            )
+        arguments.append(("absent",) if index is None else ("tensor" if parameter.kind == "tensor" else "number", index))
+    return tuple(arguments)
 
 
-def by_name(asked: Sequence[str], signature: Signature) -> list[int]:
-    """The parameters of a signature in the order they are asked for: `bias_opt` is `bias`, or else the only one like `conv_bias`."""
-    left = {tensor.name: len(signature.inputs) + index for index, tensor in enumerate(signature.params)}
-    wanted = [name if name in left else re.sub(r"_(?:opt|optional|tensor)$", "", name) for name in asked]
-    found = {name: left.pop(name) for name in wanted if name in left}
-    for name in wanted:
-        if name not in found and len(like := [one for one in left if one.endswith(f"_{name}")]) == 1:
-            found[name] = left.pop(like[0])
-    if left or len(found) != len(wanted):
+def match_params_by_name(names: Sequence[str], signature: Signature) -> list[int]:
+    """Indices of the signature's parameters for these names: `bias_opt` matches `bias`, or else the only one like `conv_bias`."""
+    unmatched = {tensor.name: len(signature.inputs) + index for index, tensor in enumerate(signature.params)}
+    plain_names = [name if name in unmatched else re.sub(r"_(?:opt|optional|tensor)$", "", name) for name in names]
+    indices = {name: unmatched.pop(name) for name in plain_names if name in unmatched}
+    for name in plain_names:
+        if name not in indices and len(like := [one for one in unmatched if one.endswith(f"_{name}")]) == 1:
+            indices[name] = unmatched.pop(like[0])
+    if unmatched or len(indices) != len(plain_names):
         return list(range(len(signature.inputs), len(signature.inputs) + len(signature.params)))
-    return [found[name] for name in wanted]
+    return [indices[name] for name in plain_names]
 
 
-def is_idle(statement: ast.stmt) -> bool:
-    """A docstring, or something that computes nothing."""
+def is_no_op(statement: ast.stmt) -> bool:
+    """Whether a statement is a docstring or computes nothing."""
     return isinstance(statement, ast.Assert | ast.Pass) or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
 
 
-class Reader:
-    """Follows names through the model's text."""
+class ModelReader:
+    """Tracks the values of names through the source of a model."""
 
-    def __init__(self, text: str, functions: Mapping[str, Bound], signature: Signature) -> None:
+    def __init__(self, text: str, functions: Mapping[str, BoundFunction], signature: Signature) -> None:
         self.text, self.functions, self.signature = text, functions, signature
         self.tensors = {tensor.name: index for index, tensor in enumerate((*signature.inputs, *signature.params))}
         self.numbers = {number.name: index for index, number in enumerate(signature.scalars)}
-        self.globals: dict[str, Known] = {}
-        self.held: dict[str, Known] = {}
+        self.globals: dict[str, SymbolValue] = {}
+        self.self_values: dict[str, SymbolValue] = {}
 
-    def read(self, tree: ast.Module, init: ast.FunctionDef | None, forward: ast.FunctionDef) -> Call:
+    def find_operator_call(self, tree: ast.Module, init: ast.FunctionDef | None, forward: ast.FunctionDef) -> OperatorCall:
         for statement in tree.body:
-            self.note_global(statement)
+            self.record_global(statement)
         if init is not None:
-            self.note_held(init)
-        names = dict(self.globals) | self.given(forward)
-        found = self.run(forward.body, names)
-        if found is None:
-            raise CandidateError("unsupported", "forward of model_src returns no call of the operator")
-        return found
+            self.record_self_values(init)
+        names = dict(self.globals) | self.bind_parameters(forward)
+        call = self.find_returned_call(forward.body, names)
+        if call is None:
+            raise CandidateError(
+                "unsupported", "forward in model_src does not return a call of the operator: return the result of the bound function"
+            )
+        return call
 
-    def note_global(self, statement: ast.stmt) -> None:
-        """Imports of the bound functions, and constants."""
+    def record_global(self, statement: ast.stmt) -> None:
+        """Record an import of bound functions, or a constant."""
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 if alias.name == MODULE:
-                    self.globals[alias.asname or alias.name] = Library()
+                    self.globals[alias.asname or alias.name] = BindingModule()
         elif isinstance(statement, ast.ImportFrom) and statement.module == MODULE:
             for alias in statement.names:
-                self.globals[alias.asname or alias.name] = Function(alias.name)
+                self.globals[alias.asname or alias.name] = BindingFunction(alias.name)
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
-            value = self.value(statement.value, self.globals)
+            value = self.evaluate(statement.value, self.globals)
             if value is not None:
                 self.globals[statement.targets[0].id] = value
 
-    def note_held(self, init: ast.FunctionDef) -> None:
-        """Numbers that `self` keeps; everything else is looked up by its path when it is used."""
-        names = dict(self.globals) | self.given(init, numbers_only=True)
+    def record_self_values(self, init: ast.FunctionDef) -> None:
+        """Record numbers stored in `self`; other attributes are resolved by path at their use."""
+        names = dict(self.globals) | self.bind_parameters(init, numbers_only=True)
         for node in ast.walk(init):
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 target = node.targets[0]
                 if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-                    value = self.value(node.value, names)
-                    if value is not None and not isinstance(value, Attribute):
-                        self.held[target.attr] = value
+                    value = self.evaluate(node.value, names)
+                    if value is not None and not isinstance(value, SelfAttribute):
+                        self.self_values[target.attr] = value
 
-    def given(self, function: ast.FunctionDef, numbers_only: bool = False) -> dict[str, Known]:
-        """A function's parameters: by name where the signature has it, else in order, tensors first."""
+    def bind_parameters(self, function: ast.FunctionDef, numbers_only: bool = False) -> dict[str, SymbolValue]:
+        """Values of a function's parameters: by name if the signature has it, else in order, tensors first."""
         arguments = function.args
-        named = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)][1:]
-        defaults = dict(zip(reversed(named), reversed(arguments.defaults)))
-        known = {name: identifier(name) for name in named}
-        taken = {own for own in known.values() if own in self.tensors or own in self.numbers}
-        inputs = [tensor.name for tensor in self.signature.inputs if tensor.name not in taken]
-        scalars = [number.name for number in self.signature.scalars if number.name not in taken]
-        left = [] if numbers_only else [*inputs, *scalars]
-        found: dict[str, Known] = {}
-        for name in named:
-            own = known[name] if known[name] in taken else left.pop(0) if left else ""
+        parameter_names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)][1:]
+        defaults = dict(zip(reversed(parameter_names), reversed(arguments.defaults)))
+        identifiers = {name: to_identifier(name) for name in parameter_names}
+        matched_names = {own for own in identifiers.values() if own in self.tensors or own in self.numbers}
+        inputs = [tensor.name for tensor in self.signature.inputs if tensor.name not in matched_names]
+        scalars = [number.name for number in self.signature.scalars if number.name not in matched_names]
+        remaining = [] if numbers_only else [*inputs, *scalars]
+        values: dict[str, SymbolValue] = {}
+        for name in parameter_names:
+            own = identifiers[name] if identifiers[name] in matched_names else remaining.pop(0) if remaining else ""
             if own in self.tensors and not numbers_only:
-                found[name] = Value(("tensor", self.tensors[own]))
+                values[name] = ArgumentValue(("tensor", self.tensors[own]))
             elif own in self.numbers:
-                found[name] = Value(("number", self.numbers[own]))
-            elif name in defaults and (value := self.value(defaults[name], {})) is not None:
-                found[name] = value
+                values[name] = ArgumentValue(("number", self.numbers[own]))
+            elif name in defaults and (value := self.evaluate(defaults[name], {})) is not None:
+                values[name] = value
         if arguments.vararg is not None and not numbers_only:
-            found[arguments.vararg.arg] = Everything()
-        return found
+            values[arguments.vararg.arg] = AllArguments()
+        return values
 
-    def run(self, body: Sequence[ast.stmt], names: dict[str, Known]) -> Call | None:
-        """The call that a body returns; None when it goes on behind it."""
+    def find_returned_call(self, body: Sequence[ast.stmt], names: dict[str, SymbolValue]) -> OperatorCall | None:
+        """The call that a body returns; None if it returns nothing."""
         for statement in body:
-            if is_idle(statement):
+            if is_no_op(statement):
                 continue
             if isinstance(statement, ast.With) and all(self.is_context(item.context_expr) for item in statement.items):
-                if (found := self.run(statement.body, names)) is not None:
-                    return found
+                if (call := self.find_returned_call(statement.body, names)) is not None:
+                    return call
             elif isinstance(statement, ast.If) and not statement.orelse:
-                self.unchanged(statement, names)
+                self.require_unchanged_names(statement, names)
             elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
-                value = self.value(statement.value, names)
+                value = self.evaluate(statement.value, names)
                 if value is None:
-                    raise self.too_much(statement)
+                    raise self.unsupported_statement(statement)
                 names[statement.targets[0].id] = value
             elif isinstance(statement, ast.Return) and statement.value is not None:
-                value = self.value(statement.value, names)
-                if not isinstance(value, Call):
-                    raise self.too_much(statement)
+                value = self.evaluate(statement.value, names)
+                if not isinstance(value, OperatorCall):
+                    raise self.unsupported_statement(statement)
                 return value
             else:
-                raise self.too_much(statement)
+                raise self.unsupported_statement(statement)
         return None
 
-    def unchanged(self, statement: ast.If, names: dict[str, Known]) -> None:
-        """A condition is harmless when what it leads to leaves every name what it was: `if not x.is_contiguous(): x = x.contiguous()`."""
+    def require_unchanged_names(self, statement: ast.If, names: dict[str, SymbolValue]) -> None:
+        """Refuse a conditional that changes a value. `if not x.is_contiguous(): x = x.contiguous()` changes none."""
         after = dict(names)
         if all(isinstance(inner, ast.Raise) for inner in statement.body):
             return
-        if self.run(statement.body, after) is not None or after != names:
-            raise self.too_much(statement)
+        if self.find_returned_call(statement.body, after) is not None or after != names:
+            raise self.unsupported_statement(statement)
 
     @staticmethod
     def is_context(node: ast.expr) -> bool:
-        called = node.func if isinstance(node, ast.Call) else node
-        return isinstance(called, ast.Attribute) and called.attr in CONTEXTS
+        target = node.func if isinstance(node, ast.Call) else node
+        return isinstance(target, ast.Attribute) and target.attr in NO_GRAD_CONTEXTS
 
-    def too_much(self, node: ast.stmt | ast.expr) -> CandidateError:
+    def unsupported_statement(self, node: ast.stmt | ast.expr) -> CandidateError:
         line = (ast.get_source_segment(self.text, node) or "").strip().splitlines()
-        return CandidateError("unsupported", f"model_src does more than call the operator: {line[0] if line else 'forward'}")
+        return CandidateError(
+            "unsupported", f"forward in model_src may only call the operator; move this into the kernel: {line[0] if line else 'forward'}"
+        )
 
-    def value(self, node: ast.expr, names: Mapping[str, Known]) -> Known | None:
-        """What an expression stands for; None for what is not understood."""
+    def evaluate(self, node: ast.expr, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
+        """The value of an expression; None if it is not supported."""
         if isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)):
-            return self.constant(node)
+            return self.evaluate_constant(node)
         if isinstance(node, ast.Name):
-            return names.get(node.id, Attribute("self") if node.id == "self" else None)
+            return names.get(node.id, SelfAttribute("self") if node.id == "self" else None)
         if isinstance(node, ast.Attribute):
-            return self.attribute(node, names)
+            return self.evaluate_attribute(node, names)
         if isinstance(node, ast.Call):
-            return self.call(node, names)
+            return self.evaluate_call(node, names)
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
-            return self.every(node, names)
+            return self.evaluate_comprehension(node, names)
         return None
 
     @staticmethod
-    def constant(node: ast.expr) -> Known | None:
+    def evaluate_constant(node: ast.expr) -> SymbolValue | None:
         try:
             value = ast.literal_eval(node)
         except ValueError:
             return None
         if value is None:
-            return Value(("absent",))
+            return ArgumentValue(("absent",))
         if isinstance(value, bool | int | float):
-            return Value((type(value).__name__, value))
+            return ArgumentValue((type(value).__name__, value))
         return value if isinstance(value, str) else None
 
-    def attribute(self, node: ast.Attribute, names: Mapping[str, Known]) -> Known | None:
-        owner = self.value(node.value, names)
-        if isinstance(owner, Library):
-            return Function(node.attr)
-        if isinstance(owner, Attribute):
-            return self.of_self(f"{owner.path}.{node.attr}".removeprefix("self."))
+    def evaluate_attribute(self, node: ast.Attribute, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
+        owner = self.evaluate(node.value, names)
+        if isinstance(owner, BindingModule):
+            return BindingFunction(node.attr)
+        if isinstance(owner, SelfAttribute):
+            return self.resolve_self_attribute(f"{owner.path}.{node.attr}".removeprefix("self."))
         if ast.unparse(node).startswith("torch.ops."):
-            return Function(node.attr)
-        return owner if node.attr in HARMLESS and isinstance(owner, Value) else None
+            return BindingFunction(node.attr)
+        return owner if node.attr in IDENTITY_METHODS and isinstance(owner, ArgumentValue) else None
 
-    def of_self(self, path: str) -> Known:
-        """A number that `self` keeps, a tensor under the name the signature gives it, or the way to one."""
-        if path in self.held:
-            return self.held[path]
-        index = self.tensors.get(identifier(path))
-        return Attribute(f"self.{path}") if index is None else Value(("tensor", index))
+    def resolve_self_attribute(self, path: str) -> SymbolValue:
+        """A number stored in `self`, a tensor by its name in the signature, or a submodule."""
+        if path in self.self_values:
+            return self.self_values[path]
+        index = self.tensors.get(to_identifier(path))
+        return SelfAttribute(f"self.{path}") if index is None else ArgumentValue(("tensor", index))
 
-    def every(self, node: ast.ListComp | ast.GeneratorExp, names: Mapping[str, Known]) -> Known | None:
-        """All of what forward is given, each made contiguous or the like."""
+    def evaluate_comprehension(self, node: ast.ListComp | ast.GeneratorExp, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
+        """A comprehension over all arguments of forward that applies an identity method such as `contiguous`."""
         [first, *more] = node.generators
-        if more or first.ifs or not isinstance(first.target, ast.Name) or not isinstance(self.value(first.iter, names), Everything):
+        if more or first.ifs or not isinstance(first.target, ast.Name) or not isinstance(self.evaluate(first.iter, names), AllArguments):
             return None
-        each = Value(("each",))
-        return Everything() if self.value(node.elt, {**names, first.target.id: each}) == each else None
+        each = ArgumentValue(("each",))
+        return AllArguments() if self.evaluate(node.elt, {**names, first.target.id: each}) == each else None
 
-    def call(self, node: ast.Call, names: Mapping[str, Known]) -> Known | None:
+    def evaluate_call(self, node: ast.Call, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
-            library, name = (self.value(argument, names) for argument in node.args[:2])
-            return Function(name) if isinstance(library, Library) and isinstance(name, str) else None
+            library, name = (self.evaluate(argument, names) for argument in node.args[:2])
+            return BindingFunction(name) if isinstance(library, BindingModule) and isinstance(name, str) else None
         if isinstance(node.func, ast.Name) and node.func.id in CASTS | {"list", "tuple"} and len(node.args) == 1:
-            return self.value(node.args[0], names)
-        function = self.value(node.func, names) if not self.is_wrapper(node.func) else None
-        if isinstance(function, Function):
-            return self.bound_call(node, function.name, names)
-        if self.is_wrapper(node.func) and isinstance(node.func, ast.Attribute):
-            inner = self.value(node.func.value, names)
-            return inner if isinstance(inner, Value | Call) else None
+            return self.evaluate(node.args[0], names)
+        function = self.evaluate(node.func, names) if not self.is_identity_method(node.func) else None
+        if isinstance(function, BindingFunction):
+            return self.parse_bound_call(node, function.name, names)
+        if self.is_identity_method(node.func) and isinstance(node.func, ast.Attribute):
+            inner = self.evaluate(node.func.value, names)
+            return inner if isinstance(inner, ArgumentValue | OperatorCall) else None
         return None
 
     @staticmethod
-    def is_wrapper(node: ast.expr) -> bool:
-        return isinstance(node, ast.Attribute) and node.attr in HARMLESS
+    def is_identity_method(node: ast.expr) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr in IDENTITY_METHODS
 
-    def bound_call(self, node: ast.Call, name: str, names: Mapping[str, Known]) -> Call:
+    def parse_bound_call(self, node: ast.Call, name: str, names: Mapping[str, SymbolValue]) -> OperatorCall:
         bound = self.functions.get(name)
         if bound is None:
-            raise CandidateError("symbol", f"model_src calls {name}, and the bind defines {', '.join(self.functions)}")
-        passed: list[Passed] = []
+            raise CandidateError("symbol", f"model_src calls {name}, but the binding defines only {', '.join(self.functions)}")
+        arguments: list[CallArgument] = []
         for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
-            value = self.value(argument.value if isinstance(argument, ast.Starred) else argument, names)
-            if isinstance(argument, ast.Starred) and isinstance(value, Everything) and len(node.args) == 1:
-                return Call(name, passed_in_order(bound, self.signature))
-            if isinstance(argument, ast.Starred) or not isinstance(value, Value):
-                raise self.too_much(argument)
-            passed.append(value.passed)
-        return Call(name, tuple(passed))
+            value = self.evaluate(argument.value if isinstance(argument, ast.Starred) else argument, names)
+            if isinstance(argument, ast.Starred) and isinstance(value, AllArguments) and len(node.args) == 1:
+                return OperatorCall(name, positional_arguments(bound, self.signature))
+            if isinstance(argument, ast.Starred) or not isinstance(value, ArgumentValue):
+                raise self.unsupported_statement(argument)
+            arguments.append(value.argument)
+        return OperatorCall(name, tuple(arguments))

@@ -1,4 +1,4 @@
-"""MultiKernelBench's form: one text with six Python strings, read as literals. Nothing of it is run, not even the model's forward."""
+"""Parses the format of MultiKernelBench: one text with six Python string literals. No part of it is executed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evokernel.backends.ascendc import source_parser
-from evokernel.backends.ascendc.bindings import bound_functions
-from evokernel.backends.ascendc.model_call import Call, model_call, passed_in_order
+from evokernel.backends.ascendc.bindings import parse_bound_functions
+from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -26,56 +26,58 @@ JSON, TILING, HOST, KERNEL, BIND, MODEL = PARTS = (
     "model_src",
 )
 EVALUATION = "eval_src"
-"""Stands for the model in some texts: it times the bound function on what it makes itself."""
+"""Replaces the model in some texts: code that times the bound function on its own inputs."""
 FENCE = re.compile(r"^```[ \t]*(?:python|py)?[ \t]*\r?\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 INCLUDED = re.compile(r'#\s*include\s*"(\w+_tiling\.h)"')
 
 
-def read(text: str, signature: Signature) -> Project:
-    """The project in such a text."""
-    from evokernel.backends.ascendc.project import assembled, chosen
+def parse_project(text: str, signature: Signature) -> Project:
+    """Parse the project in a text of six parts."""
+    from evokernel.backends.ascendc.project import assemble_project, match_operator_and_kernel
 
-    found = parts(text)
-    op = described(found[JSON])
-    name = source_parser.snake(op)
-    included = INCLUDED.search(source_parser.code(found[HOST]))
-    header = f"op_host/{included[1] if included else f'{name}_tiling.h'}"
+    parts = extract_parts(text)
+    op = operator_type(parts[JSON])
+    name = source_parser.to_snake_case(op)
+    include = INCLUDED.search(source_parser.strip_inactive_code(parts[HOST]))
+    header = f"op_host/{include[1] if include else f'{name}_tiling.h'}"
     host, kernel = f"op_host/{name}.cpp", f"op_kernel/{name}.cpp"
-    operators = source_parser.operators(found[HOST])
+    operators = source_parser.find_operators(parts[HOST])
     if op not in operators:
-        raise CandidateError("symbol", f"{JSON} describes {op}, and OP_ADD in {HOST} names {', '.join(operators) or 'nothing'}")
-    entries = source_parser.entries(found[KERNEL])
+        raise CandidateError("symbol", f"{JSON} describes {op}, but OP_ADD in {HOST} names {', '.join(operators) or 'no operator'}")
+    entries = source_parser.find_kernel_entries(parts[KERNEL])
     if not entries:
         raise CandidateError("symbol", f'{KERNEL} must define extern "C" __global__ __aicore__ void {name}(GM_ADDR ...)')
-    _, _, entry = chosen([op], {kernel: entries})
-    files = {header: found[TILING], host: found[HOST], kernel: found[KERNEL]}
-    project = assembled(files, signature, kernel, (host,), op, entry)
-    call = called(found, name, signature)
-    return replace(project, bind=found[BIND], function=call.function, call=call.passed)
+    _, _, entry = match_operator_and_kernel([op], {kernel: entries})
+    files = {header: parts[TILING], host: parts[HOST], kernel: parts[KERNEL]}
+    project = assemble_project(files, signature, kernel, (host,), op, entry)
+    call = find_call(parts, name, signature)
+    return replace(project, bind_source=parts[BIND], bound_function=call.function, call_arguments=call.arguments)
 
 
-def parts(text: str) -> dict[str, str]:
-    """The strings by name. Other names are left alone."""
-    fenced = FENCE.search(text)
+def extract_parts(text: str) -> dict[str, str]:
+    """The six strings by name; other assignments are ignored."""
+    fence = FENCE.search(text)
     try:
-        body = ast.parse(fenced[1] if fenced else text).body
+        body = ast.parse(fence[1] if fence else text).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise CandidateError("no_code", f"the text must assign {', '.join(PARTS)} as Python strings; it is no Python: {error}") from error
-    found = {}
+        raise CandidateError(
+            "no_code", f"the text must assign {', '.join(PARTS)} as Python strings; it is not valid Python: {error}"
+        ) from error
+    parts = {}
     for statement in body:
-        names, value = targets(statement)
+        names, value = assignment_targets(statement)
         for name in names:
             if name in (*PARTS, EVALUATION) and value is not None:
-                found[name] = literal(name, value)
-    missing = [part for part in PARTS if not found.get(part, "").strip()]
-    if MODEL in missing and EVALUATION in found:
+                parts[name] = string_literal(name, value)
+    missing = [part for part in PARTS if not parts.get(part, "").strip()]
+    if MODEL in missing and EVALUATION in parts:
         missing.remove(MODEL)
     if missing:
         raise CandidateError("no_code", f"the text lacks {', '.join(missing)}; it must assign {', '.join(PARTS)} as Python strings")
-    return found
+    return parts
 
 
-def targets(statement: ast.stmt) -> tuple[list[str], ast.expr | None]:
+def assignment_targets(statement: ast.stmt) -> tuple[list[str], ast.expr | None]:
     """The names that a statement assigns, and what."""
     if isinstance(statement, ast.Assign):
         return [target.id for target in statement.targets if isinstance(target, ast.Name)], statement.value
@@ -84,36 +86,36 @@ def targets(statement: ast.stmt) -> tuple[list[str], ast.expr | None]:
     return [], None
 
 
-def literal(name: str, value: ast.expr) -> str:
+def string_literal(name: str, value: ast.expr) -> str:
     """A string that is written out."""
     try:
         text = ast.literal_eval(value)
     except (ValueError, TypeError, MemoryError, RecursionError):
         text = None
     if not isinstance(text, str):
-        raise CandidateError("no_code", f"{name} must be one string that is written out; nothing in the text is run")
+        raise CandidateError("no_code", f"{name} must be a single string literal, because the text is not executed")
     return text
 
 
-def described(text: str) -> str:
-    """The operator that the json describes."""
+def operator_type(text: str) -> str:
+    """The operator type in the JSON description."""
     try:
-        found = json.loads(text)
-        first = found[0] if isinstance(found, list) else found
+        description = json.loads(text)
+        first = description[0] if isinstance(description, list) else description
         op = first["op"]
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise CandidateError("no_code", f'{JSON} must be json with "op", "input_desc" and "output_desc": {error}') from error
+        raise CandidateError("no_code", f'{JSON} must be JSON with "op", "input_desc" and "output_desc": {error}') from error
     if not isinstance(op, str) or not re.fullmatch(r"[A-Z][A-Za-z0-9]*", op):
         raise CandidateError("no_code", f"{JSON} must name an operator such as AddCustom, not {op!r}")
     return op
 
 
-def called(found: dict[str, str], name: str, signature: Signature) -> Call:
-    """How the bound function is called."""
-    functions = bound_functions(found[BIND])
+def find_call(parts: dict[str, str], name: str, signature: Signature) -> OperatorCall:
+    """The call of the bound function."""
+    functions = parse_bound_functions(parts[BIND])
     if not functions:
-        raise CandidateError("symbol", f"{BIND} binds no function: PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def(...) }}")
-    if found.get(MODEL, "").strip():
-        return model_call(found[MODEL], functions, signature)
+        raise CandidateError("symbol", f"{BIND} binds no function: add PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def(...) }}")
+    if parts.get(MODEL, "").strip():
+        return parse_model_call(parts[MODEL], functions, signature)
     only = functions.get(name) or next(iter(functions.values()))
-    return Call(only.name, passed_in_order(only, signature))
+    return OperatorCall(only.name, positional_arguments(only, signature))

@@ -1,4 +1,4 @@
-"""What a compiled kernel may not be: a core has no variables that outlive a launch, and shares none with the host."""
+"""Checks a compiled kernel: it may have no global variables and no symbols of the host code."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.backends.native.elf import SYMBOL, WRITABLE, Object, read
-from evokernel.backends.native.object_checks import readable
+from evokernel.backends.native.elf import SYMBOL, WRITABLE, ElfObject, read_elf
+from evokernel.backends.native.object_checks import demangled_name
 from evokernel.core.errors import CandidateError
 
 SYMTAB, UNDEFINED, RESERVED = 2, 0, 0xFF00
-VARIABLES, LOCAL = (1, 6), 0
-CONSTANTS = (".data.rel.ro", ".tbss.ro")
-"""Sections that are only written while the library is loaded."""
-OURS = re.compile(r"4twin|^DW\.ref\.|^[$.]|^_ZStL8__ioinit$")
-"""The twin's, what the assembler names, and what <iostream> brings: a variable of the candidate has a name of its own."""
+VARIABLE_KINDS, LOCAL = (1, 6), 0
+CONSTANT_SECTIONS = (".data.rel.ro", ".tbss.ro")
+"""Sections that are written only while the library is loaded."""
+IGNORED_SYMBOLS = re.compile(r"9simulator|^DW\.ref\.|^[$.]|^_ZStL8__ioinit$")
+"""Symbols of the simulator, of the assembler and of <iostream>, which are not variables of the candidate."""
 
 
 class Symbol(NamedTuple):
@@ -26,56 +26,69 @@ class Symbol(NamedTuple):
     name: str
     kind: int
     binding: int
-    home: int
-    """Its section; 0 where another object has to define it."""
+    section: int
+    """Section number; 0 if another object must define it."""
 
 
-def check_kernel(kernel: Path, others: Sequence[Path]) -> None:
-    """Refuses variables of the kernel's own, and whatever it takes from the host side."""
-    built = read(kernel)
-    if built is None:
+def check_kernel_object(kernel: Path, others: Sequence[Path]) -> None:
+    """Refuse global variables of the kernel, and symbols that it takes from host code."""
+    kernel_elf = read_elf(kernel)
+    if kernel_elf is None:
         return
-    table = list(symbols(built))
-    if kept := [symbol.name for symbol in table if is_variable(built, symbol)]:
-        named = ", ".join(f"`{variable(name)}`" for name in kept[:3])
+    table = list(read_symbols(kernel_elf))
+    if variables := [symbol.name for symbol in table if is_writable_variable(kernel_elf, symbol)]:
+        names = ", ".join(f"`{variable_name(name)}`" for name in variables[:3])
         raise CandidateError(
-            "unsupported", f"the kernel keeps {named} outside its functions: a core has no such memory; make it const, or a member"
+            "unsupported",
+            f"the kernel has the global variable {names}, but a core has no such memory: make it const, or a member of the kernel class",
         )
-    wanted = {symbol.name for symbol in table if symbol.home == UNDEFINED}
+    undefined_names = {symbol.name for symbol in table if symbol.section == UNDEFINED}
     for other in others:
-        found = read(other)
-        shared = (
-            [symbol.name for symbol in symbols(found) if symbol.home and symbol.binding != LOCAL and symbol.name in wanted] if found else []
+        other_elf = read_elf(other)
+        host_symbols = (
+            [
+                symbol.name
+                for symbol in read_symbols(other_elf)
+                if symbol.section and symbol.binding != LOCAL and symbol.name in undefined_names
+            ]
+            if other_elf
+            else []
         )
-        if shared:
+        if host_symbols:
             raise CandidateError(
-                "forbidden", f"the kernel uses `{variable(shared[0])}` of the host side, which no core can reach: pass it as tiling data"
+                "forbidden",
+                f"the kernel uses `{variable_name(host_symbols[0])}` of the host code, which a core cannot access: pass it as tiling data",
             )
 
 
-def symbols(built: Object) -> Iterator[Symbol]:
-    """All of an object's own table."""
-    for section in (section for section in built.sections if section.kind == SYMTAB):
-        names = built.sections[section.link].offset
+def read_symbols(elf: ElfObject) -> Iterator[Symbol]:
+    """Yield the symbols of an object's symbol table."""
+    for section in (section for section in elf.sections if section.kind == SYMTAB):
+        names = elf.sections[section.link].offset
         for at in range(section.offset + SYMBOL.size, section.offset + section.size, SYMBOL.size):
-            name_at, info, _, home, _, _ = SYMBOL.unpack_from(built.data, at)
-            if name := built.text(names + name_at):
+            name_at, info, _, home, _, _ = SYMBOL.unpack_from(elf.data, at)
+            if name := elf.string_at(names + name_at):
                 yield Symbol(name, info & 15, info >> 4, home)
 
 
-def is_variable(built: Object, symbol: Symbol) -> bool:
-    """Whether it can be written after the library was loaded, and is not the twin's."""
-    if symbol.kind not in VARIABLES or symbol.home == UNDEFINED or symbol.home >= RESERVED or OURS.search(symbol.name):
+def is_writable_variable(elf: ElfObject, symbol: Symbol) -> bool:
+    """Whether a symbol is a variable of the candidate that can be written after loading."""
+    if (
+        symbol.kind not in VARIABLE_KINDS
+        or symbol.section == UNDEFINED
+        or symbol.section >= RESERVED
+        or IGNORED_SYMBOLS.search(symbol.name)
+    ):
         return False
-    section = built.sections[symbol.home]
-    (names,) = struct.unpack_from("<H", built.data, 62)
-    return bool(section.flags & WRITABLE) and not built.text(built.sections[names].offset + section.name).startswith(CONSTANTS)
+    section = elf.sections[symbol.section]
+    (names,) = struct.unpack_from("<H", elf.data, 62)
+    return bool(section.flags & WRITABLE) and not elf.string_at(elf.sections[names].offset + section.name).startswith(CONSTANT_SECTIONS)
 
 
-def variable(symbol: str) -> str:
-    """A variable's own name, which a mangled symbol ends with."""
+def variable_name(symbol: str) -> str:
+    """The plain name of a variable, which is the end of its mangled symbol."""
     plain = re.sub(r"E?(?:_\d+)?$", "", symbol)
     for match in re.finditer(r"\d+", plain):
         if len(plain) - match.end() == int(match[0]):
             return plain[match.end() :]
-    return readable(symbol)
+    return demangled_name(symbol)

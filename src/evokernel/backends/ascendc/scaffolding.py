@@ -1,20 +1,20 @@
-"""What an operator needs around it on the device, and what follows from its signature alone: msopgen's json, a bind, a PyTorch module."""
+"""Generates the files around an operator that follow from its signature: msopgen's JSON, a C++ binding, a PyTorch module."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.backends.ascendc.cann.description import description
+from evokernel.backends.ascendc.cann.description import operator_json
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.project import Project
     from evokernel.core.records import Signature
 
-TEMPLATES = Path(__file__).parent / "mechanical"
-BIND, MODEL = "op.cpp", "model_new.py"
-TYPES = {
+TEMPLATE_FOLDER = Path(__file__).parent / "scaffolding"
+BIND_FILE, MODEL_FILE = "op.cpp", "model_new.py"
+ATEN_TYPES = {
     "float32": "kFloat",
     "float16": "kHalf",
     "bfloat16": "kBFloat16",
@@ -26,35 +26,35 @@ TYPES = {
     "uint8": "kByte",
     "bool": "kBool",
 }
-NUMBERS = {"int": "int64_t", "float": "double", "bool": "bool"}
-"""As aclnn takes them: EXEC_NPU_CMD passes a number as the type it has."""
+SCALAR_TYPES = {"int": "int64_t", "float": "double", "bool": "bool"}
+"""Parameter types of aclnn: EXEC_NPU_CMD passes a number with its C++ type."""
 
 
-def files(project: Project, signature: Signature) -> dict[str, str]:
-    """All of it, by the file names that MultiKernelBench's build expects."""
+def scaffolding_files(project: Project, signature: Signature) -> dict[str, str]:
+    """All files, by the names that MultiKernelBench's build expects."""
     return {
-        f"{project.entry}.json": description(project, signature),
-        BIND: bind(project, signature),
-        MODEL: model(project, signature),
+        f"{project.entry}.json": operator_json(project, signature),
+        BIND_FILE: render_bind(project, signature),
+        MODEL_FILE: render_model(project, signature),
     }
 
 
-def bind(project: Project, signature: Signature) -> str:
-    """A C++ extension with one function. It takes the outputs' shapes as lists, so that it needs to know nothing of the operator."""
-    return rendered("op.cpp.j2", project, signature)
+def render_bind(project: Project, signature: Signature) -> str:
+    """Render a C++ extension with one function, which takes the shapes of the outputs as lists."""
+    return render_template("op.cpp.j2", project, signature)
 
 
-def model(project: Project, signature: Signature) -> str:
-    """A module that is the reference's `Model` with another forward: it asks the reference for shapes, and the operator for values."""
-    return rendered("model_new.py.j2", project, signature)
+def render_model(project: Project, signature: Signature) -> str:
+    """Render a subclass of the reference's `Model` whose forward takes shapes from the reference and values from the operator."""
+    return render_template("model_new.py.j2", project, signature)
 
 
-def rendered(name: str, project: Project, signature: Signature) -> str:
-    """A template of ours, filled; a value that is missing is an error."""
+def render_template(name: str, project: Project, signature: Signature) -> str:
+    """Render a template of this package; a missing value is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(TEMPLATE_FOLDER),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -69,8 +69,8 @@ def rendered(name: str, project: Project, signature: Signature) -> str:
             tensors=(*signature.inputs, *signature.params),
             numbers=signature.scalars,
             outputs=signature.outputs,
-            types=TYPES,
-            kinds=NUMBERS,
+            types=ATEN_TYPES,
+            kinds=SCALAR_TYPES,
         )
     except TemplateError as error:
-        raise UserError(f"{TEMPLATES / name}: {error.message}; correct the file") from error
+        raise UserError(f"{TEMPLATE_FOLDER / name}: {error.message}. Correct the template.") from error

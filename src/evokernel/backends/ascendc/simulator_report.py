@@ -1,6 +1,6 @@
-"""What the twin says about each launch: cycles, traffic and what kept the pipes busy.
+"""Parses the simulator's report of each launch: cycles, traffic and busy pipes.
 
-It comes from a process that ran a candidate, so it is read with suspicion.
+The report comes from the process that ran the candidate, so every field is validated.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any, NoReturn
 
 from evokernel.core.errors import CandidateError
 
-PREFIX = "twin-report "
+PREFIX = "simulator-report "
 PIPES = ("S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX")
 CUBE_ONLY, VECTOR_ONLY = ("M", "MTE1", "FIX"), ("V", "MTE3")
-MOST = 1e18
-"""No count of anything is larger."""
-Key = int
-"""No count: any 64 bits."""
-FEW_NOTES, SHOWN = 64, 120
-COUNTED = ("vec_instr", "mte_instr", "mte2_bytes", "mte3_bytes", "scalar_gm", "scalar_gm_miss", "scalar_ub", "macs")
-ADDED = ("workspace", "cycles", "us", "end", "launches", *COUNTED)
-"""What launches of one call add up to."""
+MAX_COUNT = 1e18
+"""Upper bound of every counter."""
+TilingKey = int
+"""A tiling key may have any 64 bits, so the bound of counters does not apply."""
+MAX_NOTES, QUOTED_CHARS = 64, 120
+COUNTERS = ("vec_instr", "mte_instr", "mte2_bytes", "mte3_bytes", "scalar_gm", "scalar_gm_miss", "scalar_ub", "macs")
+SUMMED_FIELDS = ("workspace", "cycles", "us", "end", "launches", *COUNTERS)
+"""Fields that are summed over the launches of one call."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """A rule that was broken or nearly so, where execution went on."""
+    """A violation, or near violation, after which execution continued."""
 
     code: str
     addresses: str
@@ -38,21 +38,21 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Report:
-    """One launch. Sums are over the blocks that were run, which may be a sample of all."""
+class LaunchReport:
+    """The report of one launch. Sums cover the executed blocks, which may be a sample of all blocks."""
 
     op: str
     block_dim: int
-    """As the tiling said."""
+    """Set by the tiling function."""
     blocks: int
-    """How many that makes on vector and cube cores together."""
-    ran: int
-    tiling_key: Key
+    """Number of blocks on vector and cube cores together."""
+    blocks_run: int
+    tiling_key: TilingKey
     workspace: int
     cycles: float
-    """From start to end: the slowest block of each wave."""
+    """From start to end: the sum of the slowest block of each wave."""
     us: float
-    """With the launch."""
+    """Including the launch overhead."""
     ub_peak: int
     vec_instr: int
     mte_instr: int
@@ -63,149 +63,154 @@ class Report:
     scalar_ub: int
     macs: int
     raw_pointers: bool
-    """Whether GM was reached in ways the twin cannot see."""
+    """Whether the kernel accessed GM through raw pointers, which the simulator cannot count."""
     busy: dict[str, float]
-    """Cycles each pipe worked, all blocks together."""
+    """Busy cycles of each pipe, summed over the blocks."""
     end: float
-    """Cycles all blocks together took."""
+    """Cycles of all blocks, summed."""
     notes: tuple[Note, ...]
     bytes: tuple[int, ...]
-    """Sizes of the tensors of the judge's call, in order."""
+    """Sizes of the tensors in the verifier's call, in order."""
     call: int
-    """Which of the judge's calls it is part of: a bind may launch several operators."""
+    """Number of the verifier's call: a binding may launch several operators in one call."""
     launches: int = 1
 
-    def share(self, pipe: str) -> float:
-        """Of the time of the blocks that have it, while the pipe worked; cube and vector blocks are taken to run equally long."""
+    def busy_share(self, pipe: str) -> float:
+        """Share of the block time in which the pipe was busy, assuming that cube and vector blocks run equally long."""
         cubes = self.block_dim / self.blocks if self.blocks > self.block_dim else 0.0
         having = cubes if pipe in CUBE_ONLY else 1 - cubes if pipe in VECTOR_ONLY else 1.0
         there = self.end * (having or 1.0)
         return min(1.0, self.busy.get(pipe, 0.0) / there) if there > 0 else 0.0
 
-    def whole(self, counted: float) -> float:
-        """A sum over the blocks that were run, for all of them."""
-        return counted * self.blocks / self.ran
+    def scale_to_all_blocks(self, counted: float) -> float:
+        """Extrapolate a sum over the executed blocks to all blocks."""
+        return counted * self.blocks / self.blocks_run
 
 
-def reports(said: str, mark: str = "") -> list[Report]:
-    """Those of all launches, in order; CandidateError when a line is not the twin's. `mark` is what only the twin was told."""
-    lines = [line.removeprefix(PREFIX).partition(" ") for line in said.splitlines() if line.startswith(PREFIX)]
-    if forged := [text for found, _, text in lines if found != mark]:
-        refuse(forged[0], "it was not written by the twin")
-    return [parsed(text) for _, _, text in lines]
+def parse_reports(stderr: str, mark: str = "") -> list[LaunchReport]:
+    """Parse the reports of all launches, in order. Raises CandidateError for a line without `mark`, which only the simulator knows."""
+    lines = [line.removeprefix(PREFIX).partition(" ") for line in stderr.splitlines() if line.startswith(PREFIX)]
+    if forged_lines := [text for line_mark, _, text in lines if line_mark != mark]:
+        refuse_report(forged_lines[0], "the line does not have the simulator's mark")
+    return [parse_report(text) for _, _, text in lines]
 
 
-def at_size(found: Iterable[Report], sizes: Sequence[int]) -> Report:
-    """The slowest of the calls whose tensors have these sizes, in whatever order, or some of them; all launches of a call count."""
-    calls: dict[int, list[Report]] = {}
-    for report in found:
+def slowest_call_at_size(launches: Iterable[LaunchReport], sizes: Sequence[int]) -> LaunchReport:
+    """The slowest call whose tensors have these sizes, or some of them, in any order. All launches of a call count."""
+    calls: dict[int, list[LaunchReport]] = {}
+    for report in launches:
         if Counter(report.bytes) <= Counter(sizes):
             calls.setdefault(report.call, []).append(report)
     if not calls:
-        raise CandidateError("unpriced", "no launch with the tensors of the bench size was reported, so there is nothing to price")
-    return max((together(launches) for launches in calls.values()), key=lambda report: report.us)
+        raise CandidateError(
+            "no_latency",
+            "the latency cannot be estimated, because no launch has the tensor sizes of `bench`: launch the kernel on the given tensors",
+        )
+    return max((merge_launches(launches) for launches in calls.values()), key=lambda report: report.us)
 
 
-def together(launches: Sequence[Report]) -> Report:
-    """Launches one after the other as one: blocks are those of the longest, all else adds up."""
+def merge_launches(launches: Sequence[LaunchReport]) -> LaunchReport:
+    """Combine sequential launches: block counts come from the longest launch, the other figures are summed."""
     longest = max(launches, key=lambda report: report.us)
-    added = {name: sum(getattr(report, name) for report in launches) for name in ADDED}
+    totals = {name: sum(getattr(report, name) for report in launches) for name in SUMMED_FIELDS}
     busy = {pipe: sum(report.busy.get(pipe, 0.0) for report in launches) for pipe in PIPES}
     notes = tuple(note for report in launches for note in report.notes)
     raw = any(report.raw_pointers for report in launches)
-    return replace(longest, **added, busy=busy, notes=notes, raw_pointers=raw) if len(launches) > 1 else longest
+    return replace(longest, **totals, busy=busy, notes=notes, raw_pointers=raw) if len(launches) > 1 else longest
 
 
-def parsed(text: str) -> Report:
-    """One line, without its prefix."""
+def parse_report(text: str) -> LaunchReport:
+    """Parse and validate one line without its prefix."""
     try:
-        row = json.loads(text, parse_constant=lambda word: refuse(text, f"{word} is no number"))
+        row = json.loads(text, parse_constant=lambda word: refuse_report(text, f"{word} is not a number"))
     except (ValueError, RecursionError):
-        refuse(text, "it is no JSON")
+        refuse_report(text, "it is not JSON")
     if not isinstance(row, dict):
-        refuse(text, "it is no table")
-    written = [field for field in fields(Report) if field.name != "launches"]
-    missing = [field.name for field in written if field.name not in row]
+        refuse_report(text, "it is not a JSON object")
+    report_fields = [field for field in fields(LaunchReport) if field.name != "launches"]
+    missing = [field.name for field in report_fields if field.name not in row]
     if missing:
-        refuse(text, f"it lacks {', '.join(missing)}")
-    found = Report(**{field.name: READ[str(field.type)](row[field.name], text) for field in written})
-    if not 0 < found.ran <= found.blocks:
-        refuse(text, f"{found.ran} of {found.blocks} blocks were run")
-    return found
+        refuse_report(text, f"it lacks {', '.join(missing)}")
+    report = LaunchReport(**{field.name: PARSERS[str(field.type)](row[field.name], text) for field in report_fields})
+    if not 0 < report.blocks_run <= report.blocks:
+        refuse_report(text, f"{report.blocks_run} of {report.blocks} blocks ran")
+    return report
 
 
-def refuse(text: str, why: str) -> NoReturn:
-    """The twin writes no such line, so the candidate did."""
-    raise CandidateError("forbidden", f"a report the twin did not write: {why}: {text[:SHOWN]}")
+def refuse_report(text: str, why: str) -> NoReturn:
+    """Raise for a line that the simulator cannot have written."""
+    raise CandidateError("forbidden", f"the candidate wrote a forged simulator report ({why}): {text[:QUOTED_CHARS]}")
 
 
-def number(value: object, text: str) -> float:
+def parse_number(value: object, text: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        refuse(text, f"{value!r} is no number")
-    if not (0 <= value <= MOST and math.isfinite(value)):
-        refuse(text, f"{value:g} is out of range" if isinstance(value, float) else "a number is out of range")
+        refuse_report(text, f"{value!r} is not a number")
+    if not (0 <= value <= MAX_COUNT and math.isfinite(value)):
+        refuse_report(text, f"{value:g} is out of range" if isinstance(value, float) else "a number is out of range")
     return float(value)
 
 
-def whole_number(value: object, text: str) -> int:
-    found = number(value, text)
-    if not found.is_integer():
-        refuse(text, f"{found:g} is no whole number")
-    return value if isinstance(value, int) else int(found)
+def parse_integer(value: object, text: str) -> int:
+    number = parse_number(value, text)
+    if not number.is_integer():
+        refuse_report(text, f"{number:g} is not an integer")
+    return value if isinstance(value, int) else int(number)
 
 
-def any_key(value: object, text: str) -> int:
+def parse_tiling_key(value: object, text: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 2**64:
-        refuse(text, "the tiling key has not 64 bits")
+        refuse_report(text, "the tiling key does not fit into 64 bits")
     return int(value)
 
 
-def word(value: object, text: str) -> str:
+def parse_string(value: object, text: str) -> str:
     if not isinstance(value, str):
-        refuse(text, f"{value!r} is no text")
+        refuse_report(text, f"{value!r} is not a string")
     return value
 
 
-def truth(value: object, text: str) -> bool:
+def parse_bool(value: object, text: str) -> bool:
     if not isinstance(value, bool):
-        refuse(text, f"{value!r} is neither true nor false")
+        refuse_report(text, f"{value!r} is neither true nor false")
     return value
 
 
-def pipes(value: object, text: str) -> dict[str, float]:
+def parse_pipe_cycles(value: object, text: str) -> dict[str, float]:
     if not isinstance(value, dict) or not set(value) <= set(PIPES):
-        refuse(text, "busy is no table of pipes")
-    return {pipe: number(cycles, text) for pipe, cycles in value.items()}
+        refuse_report(text, "busy is not an object of pipes")
+    return {pipe: parse_number(cycles, text) for pipe, cycles in value.items()}
 
 
-def sizes(value: object, text: str) -> tuple[int, ...]:
-    return tuple(whole_number(size, text) for size in items(value, text))
+def parse_sizes(value: object, text: str) -> tuple[int, ...]:
+    return tuple(parse_integer(size, text) for size in parse_list(value, text))
 
 
-def all_notes(value: object, text: str) -> tuple[Note, ...]:
-    found = []
-    for row in items(value, text)[:FEW_NOTES]:
-        parts = items(row, text)
+def parse_notes(value: object, text: str) -> tuple[Note, ...]:
+    notes = []
+    for row in parse_list(value, text)[:MAX_NOTES]:
+        parts = parse_list(row, text)
         if len(parts) != 4:
-            refuse(text, "a note has not four parts")
-        found.append(Note(word(parts[0], text), word(parts[1], text), word(parts[2], text), whole_number(parts[3], text)))
-    return tuple(found)
+            refuse_report(text, "a note does not have four parts")
+        notes.append(
+            Note(parse_string(parts[0], text), parse_string(parts[1], text), parse_string(parts[2], text), parse_integer(parts[3], text))
+        )
+    return tuple(notes)
 
 
-def items(value: object, text: str) -> list[object]:
+def parse_list(value: object, text: str) -> list[object]:
     if not isinstance(value, list):
-        refuse(text, f"{value!r} is no list")
+        refuse_report(text, f"{value!r} is not a list")
     return value
 
 
-READ: dict[str, Callable[[object, str], Any]] = {
-    "str": word,
-    "int": whole_number,
-    "Key": any_key,
-    "float": number,
-    "bool": truth,
-    "dict[str, float]": pipes,
-    "tuple[int, ...]": sizes,
-    "tuple[Note, ...]": all_notes,
+PARSERS: dict[str, Callable[[object, str], Any]] = {
+    "str": parse_string,
+    "int": parse_integer,
+    "TilingKey": parse_tiling_key,
+    "float": parse_number,
+    "bool": parse_bool,
+    "dict[str, float]": parse_pipe_cycles,
+    "tuple[int, ...]": parse_sizes,
+    "tuple[Note, ...]": parse_notes,
 }
-"""How a field is read, by its type as written above."""
+"""The parser of a field, by the text of its type annotation."""

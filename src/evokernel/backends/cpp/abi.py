@@ -1,11 +1,11 @@
-"""The C declaration a signature stands for."""
+"""The C declaration of the kernel's entry point, derived from a task's signature."""
 
 from __future__ import annotations
 
 from evokernel.core.records import Signature, Tensor
 
 HEADERS = ("cstdint", "cstddef", "cmath", "cstring", "algorithm")
-"""Included before the candidate's first line."""
+"""Headers that are included before the candidate's first line."""
 TYPES = {
     "float32": "float",
     "float64": "double",
@@ -18,48 +18,54 @@ TYPES = {
     "uint8": "uint8_t",
     "bool": "bool",
 }
-SCALARS = {"int": "int64_t", "float": "double", "bool": "bool"}
+C_SCALAR_TYPES = {"int": "int64_t", "float": "double", "bool": "bool"}
 
 
-def arguments(signature: Signature) -> list[tuple[str, str]]:
-    """Every argument in order: its C declaration, and what it is at bench size."""
-    found = []
+def list_arguments(signature: Signature) -> list[tuple[str, str]]:
+    """Lists every argument in order: its C declaration, and a comment on its shape or value at bench size."""
+    declarations = []
     for tensor in (*signature.inputs, *signature.params):
         role = "input" if tensor in signature.inputs else "parameter"
-        found += [(f"const {TYPES[tensor.dtype]}* {tensor.name}", note(role, tensor)), (f"const int64_t* {tensor.name}_shape", "")]
-    found += [(f"{SCALARS[s.kind]} {s.name}", f"{s.value:g} at bench size") for s in signature.scalars]
+        declarations += [
+            (f"const {TYPES[tensor.dtype]}* {tensor.name}", tensor_comment(role, tensor)),
+            (f"const int64_t* {tensor.name}_shape", ""),
+        ]
+    declarations += [(f"{C_SCALAR_TYPES[s.kind]} {s.name}", f"{s.value:g} at bench size") for s in signature.scalars]
     for tensor in signature.outputs:
-        found += [(f"{TYPES[tensor.dtype]}* {tensor.name}", note("output", tensor)), (f"const int64_t* {tensor.name}_shape", "")]
-    return found
+        declarations += [
+            (f"{TYPES[tensor.dtype]}* {tensor.name}", tensor_comment("output", tensor)),
+            (f"const int64_t* {tensor.name}_shape", ""),
+        ]
+    return declarations
 
 
-def note(role: str, tensor: Tensor) -> str:
-    """Role, element type and shape of a tensor, for a reader."""
+def tensor_comment(role: str, tensor: Tensor) -> str:
+    """Describes role, element type and shape of a tensor in a comment."""
     shape = ", ".join(map(str, tensor.shape))
     half = f" ({tensor.dtype} bit patterns)" if tensor.dtype in ("float16", "bfloat16") else f" {tensor.dtype}"
     return f"{role}:{half} [{shape}] at bench size" if tensor.shape else f"{role}:{half}, one element"
 
 
-def declaration(signature: Signature) -> str:
-    """The prototype in one line, as the harness header declares it."""
-    return f'extern "C" void kernel({", ".join(text for text, _ in arguments(signature))})'
+def c_prototype(signature: Signature) -> str:
+    """Returns the prototype in one line, as the harness header declares it."""
+    return f'extern "C" void kernel({", ".join(text for text, _ in list_arguments(signature))})'
 
 
-def described(signature: Signature) -> str:
-    """The prototype as a candidate's writer is shown it: one argument per line, with a comment where one helps."""
-    listed = arguments(signature)
+def annotated_prototype(signature: Signature) -> str:
+    """Returns the prototype for a prompt: one argument per line, with a comment where one helps."""
+    declarations = list_arguments(signature)
     lines = []
-    for index, (text, comment) in enumerate(listed):
-        ending = "," if index + 1 < len(listed) else ""
+    for index, (text, comment) in enumerate(declarations):
+        ending = "," if index + 1 < len(declarations) else ""
         lines.append(f"    {text}{ending}" + (f"  // {comment}" if comment else ""))
     return 'extern "C" void kernel(\n' + "\n".join(lines) + "\n);"
 
 
-def includes() -> str:
-    """What every kernel has included, as lines of a header."""
+def standard_includes() -> str:
+    """Returns the `#include` lines that precede every kernel."""
     return "".join(f"#include <{name}>\n" for name in HEADERS)
 
 
-def harness(signature: Signature) -> str:
-    """The header that is included before the candidate's first line."""
-    return f'#pragma once\n{includes()}{declaration(signature)} __attribute__((visibility("default")));\n'
+def harness_header(signature: Signature) -> str:
+    """Returns the header that is included before the candidate's first line."""
+    return f'#pragma once\n{standard_includes()}{c_prototype(signature)} __attribute__((visibility("default")));\n'

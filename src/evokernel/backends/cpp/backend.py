@@ -1,4 +1,4 @@
-"""The `cpp` plug-in. Everything but `load` is imported when asked for, because the child loads this file for every candidate."""
+"""The `cpp` plug-in. Imports are local to methods, because every candidate process loads this file and needs only `load`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 class CppBackend:
-    """`compiler` "" means $CXX, else g++, else clang++; `flags` are added to the default ones; `threads` is what OpenMP may use;
-    `build_timeout_s` is what compiling may take."""
+    """Compiles C++ kernels and runs them on this machine's processor.
+
+    `compiler` "" means $CXX, else g++, else clang++. `flags` are added to the default flags. `threads` is the number of OpenMP threads.
+    `build_timeout_s` limits one compilation.
+    """
 
     def __init__(self, compiler: str = "", flags: str = "", threads: int = 1, build_timeout_s: float = 60) -> None:
         if threads < 1:
@@ -26,61 +29,61 @@ class CppBackend:
         self.compiler, self.flags, self.threads = compiler, flags, threads
 
     def unavailable_reason(self) -> str | None:
-        from evokernel.backends.native.toolchain import missing
+        from evokernel.backends.native.toolchain import missing_compiler_message
 
-        return missing(self.compiler)
+        return missing_compiler_message(self.compiler)
 
     def versions(self) -> dict[str, str]:
-        from evokernel.backends.native.toolchain import find, processor, version
+        from evokernel.backends.native.toolchain import compiler_version, find_compiler, processor_name
 
-        path = find(self.compiler)
-        return {"compiler": version(path), "processor": processor()} if path else {"processor": processor()}
+        path = find_compiler(self.compiler)
+        return {"compiler": compiler_version(path), "processor": processor_name()} if path else {"processor": processor_name()}
 
     def optional_tools(self) -> Iterable[OptionalTool]:
-        from evokernel.backends.cpp.ceilings import known
-        from evokernel.backends.cpp.sanitizer_build import found
+        from evokernel.backends.cpp.ceilings import latest_ceilings
+        from evokernel.backends.cpp.sanitizer_build import find_sanitizer
 
-        return [found(self.compiler), *known()]
+        return [find_sanitizer(self.compiler), *latest_ceilings()]
 
     def entry_point(self, task: Task) -> str:
-        from evokernel.backends.cpp.abi import described
+        from evokernel.backends.cpp.abi import annotated_prototype
 
-        return described(task.signature)
+        return annotated_prototype(task.signature)
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
-        from evokernel.backends.cpp.screen import rules
-        from evokernel.backends.native.screen import findings
+        from evokernel.backends.cpp.screen import screen_rules
+        from evokernel.backends.native.screen import find_violations
 
         for name, text in sorted(candidate.files.items()):
-            yield from findings(name, text, rules())
+            yield from find_violations(name, text, screen_rules())
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        from evokernel.backends.cpp.build import build
+        from evokernel.backends.cpp.build import build_kernel
 
-        build(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
+        build_kernel(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
 
     def load(self, workdir: Path) -> Kernel:
         from evokernel.backends.cpp.loader import CppKernel
-        from evokernel.backends.cpp.sanitizer_run import WatchedKernel, is_watched
+        from evokernel.backends.cpp.sanitizer_run import SanitizedKernel, is_sanitized_process
 
-        return (WatchedKernel if is_watched() else CppKernel)(workdir / "kernel.so")
+        return (SanitizedKernel if is_sanitized_process() else CppKernel)(workdir / "kernel.so")
 
     def sanitizer(self) -> OptionalTool | None:
-        from evokernel.backends.cpp.sanitizer_build import found
+        from evokernel.backends.cpp.sanitizer_build import find_sanitizer
 
-        return found(self.compiler)
+        return find_sanitizer(self.compiler)
 
     def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
-        from evokernel.backends.cpp.sanitizer_build import build
+        from evokernel.backends.cpp.sanitizer_build import build_instrumented
 
-        return build(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
+        return build_instrumented(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
 
     def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
-        from evokernel.backends.cpp.sanitizer_report import explained
+        from evokernel.backends.cpp.sanitizer_report import explain_report
 
-        return explained(report, candidate, workdir)
+        return explain_report(report, candidate, workdir)
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
-        from evokernel.backends.cpp.profile import profile
+        from evokernel.backends.cpp.profile import compare_with_ceilings
 
-        return profile(self.compiler, self.flags, self.threads, task, outcome)
+        return compare_with_ceilings(self.compiler, self.flags, self.threads, task, outcome)

@@ -1,4 +1,4 @@
-"""What this machine can do, measured once per compiler and flags, and kept."""
+"""Peak bandwidth and arithmetic throughput of this machine, measured once per compiler and flags and cached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.backends.cpp.build import FLAGS
-from evokernel.backends.native.toolchain import compile, find, processor, version
+from evokernel.backends.native.toolchain import compiler_version, find_compiler, processor_name, run_compiler
 from evokernel.core import paths
 from evokernel.core.errors import InfraError
 from evokernel.core.protocols import OptionalTool
@@ -24,67 +24,69 @@ TIMEOUT_S = 60.0
 
 
 class Ceilings(NamedTuple):
-    """Of one core."""
+    """Measured peak rates of one core."""
 
     memory_gbs: float
-    """Read and written, from buffers larger than any cache."""
+    """Bytes read and written per second, from buffers larger than any cache."""
     cache_gbs: float
-    """The same within the first-level cache: more than this no kernel moves."""
+    """The same within the first-level cache; no kernel moves more."""
     gflops: float
     """Fused multiply-adds in float32, two operations each."""
     cache_bytes: float = 1 << 20
-    """Data sets up to this size are held against `cache_gbs`."""
+    """Data sets up to this size are compared with `cache_gbs`."""
 
 
 NOMINAL = Ceilings(memory_gbs=10.0, cache_gbs=40.0, gflops=40.0)
 
 
 @lru_cache
-def measured(compiler: str, flags: str) -> Ceilings:
-    """From the cache folder, else measured now (about half a second)."""
-    path = find(compiler)
+def load_or_measure_ceilings(compiler: str, flags: str) -> Ceilings:
+    """Loads the ceilings from the cache folder, or measures them now (about half a second)."""
+    path = find_compiler(compiler)
     if path is None:
         return NOMINAL
     source = (Path(__file__).parent / "ceilings.cpp").read_text()
-    key = hashlib.sha256("\0".join([source, version(path), flags, processor()]).encode()).hexdigest()[:16]
-    kept = paths.cache_folder() / "ceilings" / f"{key}.json"
+    key = hashlib.sha256("\0".join([source, compiler_version(path), flags, processor_name()]).encode()).hexdigest()[:16]
+    cache_file = paths.cache_folder() / "ceilings" / f"{key}.json"
     try:
-        return Ceilings(**json.loads(kept.read_text()))
+        return Ceilings(**json.loads(cache_file.read_text()))
     except (OSError, ValueError, TypeError):
-        found = measure(path, flags, source)
+        ceilings = run_ceilings_benchmark(path, flags, source)
     try:
-        paths.write_bytes(kept, json.dumps(found._asdict()).encode())
+        paths.write_bytes(cache_file, json.dumps(ceilings._asdict()).encode())
     except OSError as error:
-        log.debug("ceilings are not kept: %s", error)
-    return found
+        log.debug("ceilings were not cached: %s", error)
+    return ceilings
 
 
-def known() -> Iterator[OptionalTool]:
-    """What was measured last, whatever the compiler; nothing before a kernel was timed."""
-    for kept in sorted((paths.cache_folder() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
+def latest_ceilings() -> Iterator[OptionalTool]:
+    """Yields the ceilings that were measured last, with any compiler; nothing before the first timed kernel."""
+    for cache_file in sorted((paths.cache_folder() / "ceilings").glob("*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
         try:
-            best = Ceilings(**json.loads(kept.read_text()))
+            best = Ceilings(**json.loads(cache_file.read_text()))
             detail = f"{best.memory_gbs:.3g} GB/s from memory, {best.cache_gbs:.3g} from cache, {best.gflops:.3g} GFLOP/s on one core"
             yield OptionalTool("ceilings", True, detail)
         except (OSError, ValueError, TypeError):
-            yield OptionalTool("ceilings", False, f"{kept} cannot be read; it will be measured again")
+            yield OptionalTool("ceilings", False, f"{cache_file} cannot be read; the next timing measures them again")
 
 
-def measure(path: str, flags: str, source: str) -> Ceilings:
-    """Builds and runs the benchmark, pinned to nothing and with one thread."""
-    with tempfile.TemporaryDirectory(prefix=f"evokernel-judge-{os.getpid()}-") as folder:  # a name the judge removes if this is killed
+def run_ceilings_benchmark(path: str, flags: str, source: str) -> Ceilings:
+    """Builds and runs the benchmark with one thread, without pinning it to a core."""
+    with tempfile.TemporaryDirectory(
+        prefix=f"evokernel-verify-{os.getpid()}-"
+    ) as folder:  # the verifier removes folders of this name if this process is killed
         workdir = Path(folder)
         (workdir / "ceilings.cpp").write_text(source)
-        wanted = [flag for flag in FLAGS if flag not in ("-shared", "-fvisibility=hidden")] + flags.split()
-        for options in (wanted, [flag for flag in wanted if flag != "-march=native"]):
-            done = compile(path, [*options, "-w", "ceilings.cpp", "-o", "ceilings"], workdir, TIMEOUT_S)
-            if done.code == 0:
+        default_options = [flag for flag in FLAGS if flag not in ("-shared", "-fvisibility=hidden")] + flags.split()
+        for options in (default_options, [flag for flag in default_options if flag != "-march=native"]):
+            compiler_run = run_compiler(path, [*options, "-w", "ceilings.cpp", "-o", "ceilings"], workdir, TIMEOUT_S)
+            if compiler_run.code == 0:
                 break
         else:
-            raise InfraError(f"the ceilings benchmark does not build: {done.text[-300:]}")
+            raise InfraError(f"the ceilings benchmark does not build: {compiler_run.text[-300:]}")
         try:
-            run = subprocess.run([workdir / "ceilings"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
-            memory, cache, gflops, size = map(float, run.stdout.split())
+            benchmark_run = subprocess.run([workdir / "ceilings"], capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+            memory, cache, gflops, size = map(float, benchmark_run.stdout.split())
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise InfraError(f"the ceilings benchmark does not run: {error}") from error
     return Ceilings(memory, cache, gflops, size)

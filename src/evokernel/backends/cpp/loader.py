@@ -1,4 +1,4 @@
-"""Calls a built candidate through ctypes. Runs in the child, next to the candidate."""
+"""Calls a built kernel through ctypes. Runs in the candidate process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 class CppKernel:
-    """The candidate's `kernel`, loaded."""
+    """The loaded entry point of a candidate."""
 
     def __init__(self, library: Path) -> None:
         try:
             self.entry = ctypes.CDLL(str(library)).kernel
         except AttributeError as error:
-            raise CandidateError("symbol", 'no function called `kernel` with C linkage: write extern "C" void kernel(...)') from error
+            raise CandidateError(
+                "symbol", 'there is no function `kernel` with C linkage; define it as extern "C" void kernel(...)'
+            ) from error
         except OSError as error:
             text = str(error).replace(str(library.parent) + "/", "")
             if "memory" in text or "static TLS" in text:
@@ -32,7 +34,7 @@ class CppKernel:
         self.shapes: list[list[np.ndarray]] = []
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
-        """Everything is converted here, once, so that a call costs about a microsecond."""
+        """Converts all arguments once, so that a call costs about a microsecond."""
         values: list[object] = []
         shapes = [np.array(array.data.shape or (0,), np.int64) for array in (*arguments.inputs, *arguments.outputs)]
         pointers = [
@@ -47,10 +49,10 @@ class CppKernel:
             )
         for pair in pointers[len(arguments.inputs) :]:
             values += pair
-        entry, fixed = self.entry, tuple(values)
-        self.shapes.append(shapes)  # as arrays of their own, so that a sanitizer sees their ends
+        entry, call_arguments = self.entry, tuple(values)
+        self.shapes.append(shapes)  # separate arrays, so that a sanitizer sees their ends
 
         def call() -> None:
-            entry(*fixed)
+            entry(*call_arguments)
 
         return call

@@ -1,4 +1,4 @@
-"""A sanitizer's report, cut down to what the writer of a kernel can act on: what was done, to which memory, on which line."""
+"""Explains a sanitizer report to the author of a kernel: the invalid access, the memory it hit, and the source line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.backends.cpp.build import LIBRARY, SOURCE
-from evokernel.backends.native.diagnostics import clip
-from evokernel.backends.native.toolchain import compile
+from evokernel.backends.native.diagnostics import clip_line
+from evokernel.backends.native.toolchain import run_compiler
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate
 
@@ -32,7 +32,7 @@ USED_AFTER = {
 }
 MEMORY = ("allocation-size-too-big", "out-of-memory", "requested allocation", "calloc-overflow", "stack-overflow")
 LIMIT = "common_flags()->mmap_limit_mb"
-TOO_MUCH = "asks for more memory than it may use"
+TOO_MUCH = "allocates more memory than it may use"
 OTHERS = {
     "double-free": ("use_after_free", "frees the same memory twice"),
     "free on address": ("undefined", "frees memory that was not allocated"),
@@ -44,53 +44,55 @@ OTHERS = {
 }
 
 
-class Access(NamedTuple):
-    """A forbidden access."""
+class InvalidAccess(NamedTuple):
+    """An invalid memory access."""
 
     verb: str
     size: int
     address: int
 
 
-def explained(report: str, candidate: Candidate, workdir: Path) -> CandidateError | None:
-    """The first finding of a report; None when it holds none."""
-    own, any_place = UNDEFINED.search(report), UNDEFINED_ELSEWHERE.search(report)
-    if any_place:
-        text = re.sub(r"index -?\d+ ", "an index ", own[2] if own else any_place[1])  # it could tell a size that is not shown
+def explain_report(report: str, candidate: Candidate, workdir: Path) -> CandidateError | None:
+    """Explains the first finding of a report; None if there is none."""
+    candidate_match, any_match = UNDEFINED.search(report), UNDEFINED_ELSEWHERE.search(report)
+    if any_match:
+        text = re.sub(
+            r"index -?\d+ ", "an index ", candidate_match[2] if candidate_match else any_match[1]
+        )  # the index could reveal a hidden size
         reason = "out_of_bounds" if "out of bounds" in text else "undefined"
-        return CandidateError(reason, clip(text) + (quoted(int(own[1]), candidate) if own else ""))
+        return CandidateError(reason, clip_line(text) + (quote_source_line(int(candidate_match[1]), candidate) if candidate_match else ""))
     headline = report.find("AddressSanitizer: ")
     if headline < 0:
         return CandidateError("memory", f"the kernel {TOO_MUCH}") if LIMIT in report else None
     body = report[headline:]
-    reason, words = finding(body, [(name, int(at, 16), int(size)) for name, at, size in TENSOR.findall(report)])
+    reason, words = classify_finding(body, [(name, int(at, 16), int(size)) for name, at, size in TENSOR.findall(report)])
     first, _, history = re.split(r"(\n\n|\nfreed by)", body + "\n\n", maxsplit=1)
-    text = f"the kernel {words}{quoted(line_of(first, workdir), candidate)}"
-    if "heap-use-after-free" in body and (freed := line_of(history.partition("\n\n")[0], workdir)):
-        text += f"\nfreed here:{quoted(freed, candidate)}"
+    text = f"the kernel {words}{quote_source_line(resolve_source_line(first, workdir), candidate)}"
+    if "heap-use-after-free" in body and (free_line := resolve_source_line(history.partition("\n\n")[0], workdir)):
+        text += f"\nIt was freed here:{quote_source_line(free_line, candidate)}"
     return CandidateError(reason, text)
 
 
-def finding(body: str, tensors: list[tuple[str, int, int]]) -> tuple[str, str]:
-    """Reason and words for what the sanitizer calls by a name of its own."""
+def classify_finding(body: str, tensors: list[tuple[str, int, int]]) -> tuple[str, str]:
+    """Translates the sanitizer's own terms into a reason and a description."""
     headline = body.partition("\n")[0]
-    found = ACCESS.search(body)
-    access = Access("reads" if found[1] == "READ" else "writes", int(found[2]), int(found[3], 16)) if found else None
+    match = ACCESS.search(body)
+    access = InvalidAccess("reads" if match[1] == "READ" else "writes", int(match[2]), int(match[3], 16)) if match else None
     for name, what in USED_AFTER.items():
         if name in headline:
             return "use_after_free", f"{access.verb if access else 'uses'} {what}"
     if any(name in body for name in MEMORY):
         return "memory", TOO_MUCH
     if access:
-        return "out_of_bounds", f"{access.verb} {place(body, access, tensors)} (an access of {access.size} bytes)"
+        return "out_of_bounds", f"{access.verb} {describe_access_location(body, access, tensors)} (an access of {access.size} bytes)"
     for name, (reason, words) in OTHERS.items():
         if name in headline:
             return reason, words
-    return "undefined", f"was stopped by the sanitizer: {clip(headline.removeprefix('AddressSanitizer: ').partition(' 0x')[0])}"
+    return "undefined", f"triggered the sanitizer: {clip_line(headline.removeprefix('AddressSanitizer: ').partition(' 0x')[0])}"
 
 
-def place(body: str, access: Access, tensors: list[tuple[str, int, int]]) -> str:
-    """Where a forbidden access lies, from the nearest thing that has a name."""
+def describe_access_location(body: str, access: InvalidAccess, tensors: list[tuple[str, int, int]]) -> str:
+    """Describes an invalid access relative to the nearest named memory: local array, static array, allocation or tensor."""
     if local := LOCAL.search(body):
         return f"{'before the start' if 'under' in local[2] else 'past the end'} of the local array `{local[1]}`"
     if variable := GLOBAL.search(body):
@@ -98,38 +100,38 @@ def place(body: str, access: Access, tensors: list[tuple[str, int, int]]) -> str
     block = HEAP.search(body)
     if block and int(block[3], 16) not in [start for _, start, _ in tensors]:
         side = "before the start" if block[2] in BEFORE else "past the end"
-        return f"{far(int(block[1]))}{side} of memory it allocated"
-    return beside(access, tensors)
+        return f"{format_distance(int(block[1]))}{side} of memory it allocated"
+    return locate_by_nearest_tensor(access, tensors)
 
 
-def beside(access: Access, tensors: list[tuple[str, int, int]]) -> str:
-    """Where an access lies, seen from the nearest tensor."""
+def locate_by_nearest_tensor(access: InvalidAccess, tensors: list[tuple[str, int, int]]) -> str:
+    """Describes an access relative to the nearest tensor."""
     if not tensors:
         return "outside its tensors"
     name, start, size = min(tensors, key=lambda tensor: max(tensor[1] - access.address, access.address - tensor[1] - tensor[2]))
     if access.address >= start:
-        return f"{far(access.address - start - size)}past the end of `{name}`"
-    return f"{far(start - access.address)}before the start of `{name}`"
+        return f"{format_distance(access.address - start - size)}past the end of `{name}`"
+    return f"{format_distance(start - access.address)}before the start of `{name}`"
 
 
-def far(distance: int) -> str:
-    """A distance, where there is one."""
+def format_distance(distance: int) -> str:
+    """Formats a distance in bytes; empty for zero."""
     return f"{distance} bytes " if distance > 0 else ""
 
 
-def line_of(frames: str, workdir: Path) -> int:
-    """The line of the kernel that a stack leads to; 0 when nobody can tell."""
+def resolve_source_line(frames: str, workdir: Path) -> int:
+    """Resolves the first stack frame inside the kernel to its source line; 0 if that is not possible."""
     program = next((path for name in RESOLVERS if (path := shutil.which(name))), None)
     if program is None:
         return 0
     for offset in FRAME.findall(frames)[:4]:
-        done = compile(program, ["-i", "-e", LIBRARY, f"0x{offset}"], workdir, RESOLVE_S)
-        if lines := re.findall(rf"{re.escape(SOURCE)}:([1-9]\d*)", done.text):
+        resolver_run = run_compiler(program, ["-i", "-e", LIBRARY, f"0x{offset}"], workdir, RESOLVE_S)
+        if lines := re.findall(rf"{re.escape(SOURCE)}:([1-9]\d*)", resolver_run.text):
             return int(lines[0])
     return 0
 
 
-def quoted(number: int, candidate: Candidate) -> str:
-    """A line of the kernel with its number."""
+def quote_source_line(number: int, candidate: Candidate) -> str:
+    """Quotes a source line of the kernel with its number."""
     lines = candidate.files[SOURCE].splitlines()
-    return "\n" + clip(f"line {number}: {lines[number - 1].strip()}") if 0 < number <= len(lines) else ""
+    return "\n" + clip_line(f"line {number}: {lines[number - 1].strip()}") if 0 < number <= len(lines) else ""

@@ -1,4 +1,4 @@
-"""Calls a candidate that was built with AddressSanitizer, with everything around its tensors out of bounds. Runs in the child."""
+"""Calls a kernel built with AddressSanitizer, with all memory around its tensors poisoned. Runs in the candidate process."""
 
 from __future__ import annotations
 
@@ -19,83 +19,83 @@ if TYPE_CHECKING:
     from evokernel.core.protocols import Arguments, Array
 
 LEAKS = 4
-"""Calls in a row that leave memory behind: what is kept for later calls is allocated once."""
+"""Consecutive calls that leak memory before a leak is reported. Memory that a kernel keeps for later calls is allocated once."""
 
 
-class Runtime(NamedTuple):
+class AsanRuntime(NamedTuple):
     """Functions of AddressSanitizer."""
 
     poison: Callable[[int, int], None]
-    """Forbids so many bytes from an address on."""
-    allocated: Callable[[], int]
+    """Forbids access to N bytes from an address."""
+    allocated_bytes: Callable[[], int]
     """Bytes allocated and not freed."""
 
 
 @lru_cache
-def runtime() -> Runtime | None:
-    """AddressSanitizer, where it was loaded with the process."""
+def find_asan_runtime() -> AsanRuntime | None:
+    """Returns AddressSanitizer's functions if it was loaded with the process, else None."""
     library = ctypes.CDLL(None)
     try:
-        poison, allocated = library["__asan_poison_memory_region"], library["__sanitizer_get_current_allocated_bytes"]
+        poison, allocated_bytes = library["__asan_poison_memory_region"], library["__sanitizer_get_current_allocated_bytes"]
     except AttributeError:
         return None
     poison.argtypes, poison.restype = [ctypes.c_void_p, ctypes.c_size_t], None
-    allocated.restype = ctypes.c_size_t
-    return Runtime(poison, allocated)
+    allocated_bytes.restype = ctypes.c_size_t
+    return AsanRuntime(poison, allocated_bytes)
 
 
-def is_watched() -> bool:
-    """Whether this process runs with the sanitizer."""
-    return runtime() is not None
+def is_sanitized_process() -> bool:
+    """Whether this process runs with AddressSanitizer."""
+    return find_asan_runtime() is not None
 
 
-class WatchedKernel(CppKernel):
-    """A kernel that may touch its tensors, what it allocates, and nothing else."""
+class SanitizedKernel(CppKernel):
+    """A kernel that may access only its tensors and the memory it allocates."""
 
     def __init__(self, library: Path) -> None:
         super().__init__(library)
-        self.leaked: list[int] = []
+        self.leaked_bytes: list[int] = []
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
-        call, watcher = super().bind(arguments), runtime()
-        fence(arguments.inputs)
-        fence(arguments.outputs)
+        call, asan = super().bind(arguments), find_asan_runtime()
+        poison_around(arguments.inputs)
+        poison_around(arguments.outputs)
         for array, shape in zip((*arguments.inputs, *arguments.outputs), self.shapes[-1], strict=True):
-            tell(f"{array.name}_shape", shape)
-        assert watcher is not None
-        allocated = watcher.allocated
+            print_tensor_address(f"{array.name}_shape", shape)
+        assert asan is not None
+        allocated_bytes = asan.allocated_bytes
 
-        def watched() -> None:
-            before = allocated()
+        def call_and_check_leaks() -> None:
+            before = allocated_bytes()
             call()
-            self.leaked.append(allocated() - before)
-            if len(self.leaked) >= LEAKS and min(self.leaked[-LEAKS:]) > 0:
-                raise CandidateError("leak", "every call leaves memory allocated: free what you allocate, or keep it for the next call")
+            self.leaked_bytes.append(allocated_bytes() - before)
+            if len(self.leaked_bytes) >= LEAKS and min(self.leaked_bytes[-LEAKS:]) > 0:
+                raise CandidateError("leak", "every call leaks memory; free each allocation, or keep one for later calls")
 
-        return watched
+        return call_and_check_leaks
 
 
-def fence(arrays: tuple[Array, ...]) -> None:
-    """Forbids what lies between the tensors of a mapping."""
-    watcher = runtime()
-    if not arrays or watcher is None:
+def poison_around(arrays: tuple[Array, ...]) -> None:
+    """Poisons the memory between the tensors of a mapping."""
+    asan = find_asan_runtime()
+    if not arrays or asan is None:
         return
-    mapping = mapped(arrays[0].data)
+    mapping = underlying_mapping(arrays[0].data)
     start = address = np.frombuffer(mapping, np.uint8).ctypes.data
     for array in sorted(arrays, key=lambda array: array.data.ctypes.data):
-        watcher.poison(address, array.data.ctypes.data - address)
+        asan.poison(address, array.data.ctypes.data - address)
         address = array.data.ctypes.data + array.data.nbytes
-        tell(array.name, array.data)
-    watcher.poison(address, start + len(mapping) - address)
+        print_tensor_address(array.name, array.data)
+    asan.poison(address, start + len(mapping) - address)
 
 
-def tell(name: str, array: np.ndarray) -> None:
-    """Where an array lies, for whoever reads a report."""
+def print_tensor_address(name: str, array: np.ndarray) -> None:
+    """Writes an array's address to stderr, so that reports can be related to tensors."""
     os.write(2, f"tensor {name} {array.ctypes.data:#x} {array.nbytes}\n".encode())
 
 
-def mapped(array: np.ndarray) -> mmap.mmap:
-    """The mapping an array looks at."""
+def underlying_mapping(array: np.ndarray) -> mmap.mmap:
+    """Returns the memory mapping that an array views."""
     base: object = array
     while not isinstance(base, mmap.mmap):
         base = base.obj if isinstance(base, memoryview) else base.base  # type: ignore[attr-defined]

@@ -1,13 +1,13 @@
-"""The screen's rules for C++ kernels."""
+"""Screening rules for C++ kernels."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from evokernel.backends.native import screen
-from evokernel.backends.native.screen import Rules
+from evokernel.backends.native.screen import ScreenRules
 
 
-def rules() -> Rules:
-    """Read when first needed."""
-    return screen.read(Path(__file__).parent / "screen.toml")
+def screen_rules() -> ScreenRules:
+    """Reads the rules; cached after the first call."""
+    return screen.read_rules(Path(__file__).parent / "screen.toml")

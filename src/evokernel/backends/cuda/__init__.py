@@ -1,4 +1,4 @@
-"""CUDA C++ kernels, one `.cu` file with a launch function in the task's signature: run and timed on a GPU, compiled without one."""
+"""CUDA C++ kernels in one `.cu` file with a launch function: run and timed on a GPU, compiled and recorded without one."""
 
 from evokernel.backends.cuda.backend import CudaBackend as plugin
 

@@ -1,4 +1,4 @@
-"""The `cuda` plug-in. Everything heavy is imported when asked for."""
+"""The `cuda` plug-in. Methods import heavy modules when they need them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from evokernel.core.protocols import CallShape, Kernel, OptionalTool
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
 
-NOT_RUN = "not-run.txt"
+NOT_RUN_FILE = "not-run.txt"
 HEAD_BYTES = 1 << 20
 
 
 class CudaBackend(GpuBackend):
-    """`compiler` "" means $CUDACXX, $CUDA_HOME, else nvcc; `flags` are added to the default ones; `arch` "" is the GPU's own (sm_90).
+    """Compiles CUDA kernels, records their launches, and runs the recording on a GPU.
 
-    `device` says whether kernels are run on a GPU of this machine: "auto" (when there is one), "never" (they are compiled, no more) or
-    "always"; `number` is which. `build_timeout_s` is what compiling may take. `profiler` "never" leaves Nsight Compute out.
+    `compiler` "" means $CUDACXX, $CUDA_HOME, else nvcc. `flags` are added to the default flags. `arch` "" is the GPU's own.
+    `device`: "auto" uses a GPU if there is one, "never" only compiles, "always" requires a GPU; `number` selects it.
+    `build_timeout_s` limits compilation. `profiler` "never" disables Nsight Compute.
     """
 
     can_check_values: ClassVar[bool] = False
@@ -48,7 +49,7 @@ class CudaBackend(GpuBackend):
 
     @staticmethod
     def recognises(path: Path) -> bool:
-        """Whether a file is a model as KernelBench has them, with kernels of its own."""
+        """Whether a file is a KernelBench solution with inline CUDA kernels."""
         if path.suffix != ".py" or not path.is_file():
             return False
         with path.open(errors="replace") as file:
@@ -56,35 +57,35 @@ class CudaBackend(GpuBackend):
         return f"class {CLASS}" in text and "load_inline" in text
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
-        """A model is written for the size its problem has, and held to no other."""
+        """Returns only `bench` for a KernelBench solution, because it is written for that size."""
         return ("bench",) if is_model(candidate) else super().sizes_for(candidate)
 
     def unavailable_reason(self) -> str | None:
-        from evokernel.backends.cuda.build import MISSING, find
+        from evokernel.backends.cuda.build import MISSING, find_nvcc
         from evokernel.backends.native import toolchain
 
-        if self.wanted == "always" and not self.device.name:
-            return f"{self.device.why_not}: leave out backend.device=always to compile kernels without running them"
-        return toolchain.missing("") if find(self.compiler) else MISSING  # nvcc compiles host code with another's compiler
+        if self.device_mode == "always" and not self.device.name:
+            return f"{self.device.unavailable_reason}; remove backend.device=always to compile kernels without running them"
+        return toolchain.missing_compiler_message("") if find_nvcc(self.compiler) else MISSING  # nvcc needs a host compiler
 
     def limitations(self) -> str | None:
-        return None if self.device.name else f"{self.device.why_not}: kernels are compiled and recorded here, and not run"
+        return None if self.device.name else f"{self.device.unavailable_reason}; kernels are compiled and recorded here, but not run"
 
     def versions(self) -> dict[str, str]:
-        from evokernel.backends.cuda.build import find, version
+        from evokernel.backends.cuda.build import find_nvcc, nvcc_version
 
-        path = find(self.compiler)
-        return self.device_versions() | ({"compiler": version(path)} if path else {})
+        path = find_nvcc(self.compiler)
+        return self.device_versions() | ({"compiler": nvcc_version(path)} if path else {})
 
     def optional_tools(self) -> Iterable[OptionalTool]:
-        from evokernel.backends.gpu.tools import equipment
+        from evokernel.backends.gpu.tools import list_tools
 
-        return equipment(self.device, "kernels are compiled and recorded, not run, so that none can be correct")
+        return list_tools(self.device, "kernels are compiled and recorded but not run, so their values cannot be checked")
 
     def entry_point(self, task: Task) -> str:
-        from evokernel.backends.cuda.abi import described
+        from evokernel.backends.cuda.abi import annotated_prototype
 
-        return described(task.signature)
+        return annotated_prototype(task.signature)
 
     def load_libraries(self) -> None:
         from evokernel.backends.cuda import record  # noqa: F401
@@ -92,46 +93,46 @@ class CudaBackend(GpuBackend):
 
     def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         if (candidate / MODEL).exists():
-            from evokernel.backends.cuda.model.record import record as record_model
+            from evokernel.backends.cuda.model.record import record_model
 
             return record_model(candidate, calls, into)
-        from evokernel.backends.cuda.record import record
+        from evokernel.backends.cuda.record import record_launches
 
-        record(candidate, calls, into)
+        record_launches(candidate, calls, into)
 
     def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        from evokernel.backends.gpu.program import FILE, read, refuse_impossible
+        from evokernel.backends.gpu.program import FILE, read_programs, validate_program
 
-        for program in read(programs / FILE).values():
-            refuse_impossible(program)
+        for program in read_programs(programs / FILE).values():
+            validate_program(program)
 
     def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        pass  # compiled before they were recorded
+        pass  # kernels are compiled before they are recorded
 
     def explain(self, error: Exception) -> CandidateError:
         return CandidateError("trace_error", f"the launch function failed: {type(error).__name__}: {error}")
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
-        from evokernel.backends.cuda.screen import findings
+        from evokernel.backends.cuda.screen import find_violations
 
-        return findings(candidate.files)
+        return find_violations(candidate.files)
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        from evokernel.backends.cuda.build import MISSING, build, find
-        from evokernel.backends.cuda.model.build import build as build_model
+        from evokernel.backends.cuda.build import MISSING, build_kernel, find_nvcc
+        from evokernel.backends.cuda.model.build import build_model
 
-        if (path := find(self.compiler)) is None:
+        if (path := find_nvcc(self.compiler)) is None:
             raise UserError(MISSING)
         if not self.device.name:
-            (workdir / NOT_RUN).write_text(self.device.why_not)
+            (workdir / NOT_RUN_FILE).write_text(self.device.unavailable_reason)
         if is_model(candidate):
-            return build_model(path, self.architecture, self.device.facts, task, candidate, workdir, self.build_timeout_s)
-        build(path, self.flags, self.architecture, self.device.facts, task, candidate, workdir, self.build_timeout_s)
+            return build_model(path, self.architecture, self.device.attributes, task, candidate, workdir, self.build_timeout_s)
+        build_kernel(path, self.flags, self.architecture, self.device.attributes, task, candidate, workdir, self.build_timeout_s)
 
     def load(self, workdir: Path) -> Kernel:
         from evokernel.backends.gpu.replay import ReplayedKernel
 
-        if (workdir / NOT_RUN).exists():  # the judge's word: in here, no device can be looked for
-            why = (workdir / NOT_RUN).read_text()
-            raise CandidateError("not_run", f"compiled and recorded, but not run ({why}): whether it is right is not known")
+        if (workdir / NOT_RUN_FILE).exists():  # written by the verifier; the candidate process cannot look for a device
+            reason = (workdir / NOT_RUN_FILE).read_text()
+            raise CandidateError("not_run", f"the kernel was compiled and recorded, but not run ({reason}), so its correctness is unknown")
         return ReplayedKernel(workdir / PROGRAMS, self.number)

@@ -1,4 +1,4 @@
-"""A `.cu` file to a shared object, with plain nvcc: host code that is linked to no CUDA runtime, device code for one architecture."""
+"""Builds a `.cu` file to a shared object with nvcc: host code without a CUDA runtime, device code for one architecture."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from evokernel.backends.cuda.abi import declaration, harness
-from evokernel.backends.cuda.record import KNOWN, LIBRARY, RECORDER
-from evokernel.backends.native.diagnostics import refuse_failed
-from evokernel.backends.native.toolchain import Compiled, compile, key_of, version_text
+from evokernel.backends.cuda.abi import c_prototype, harness_header
+from evokernel.backends.cuda.record import DEVICE_FILE, LIBRARY, RECORDER
+from evokernel.backends.native.diagnostics import raise_for_failed_compile
+from evokernel.backends.native.toolchain import CompilerRun, cache_key, compiler_version_text, run_compiler
 from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
@@ -35,12 +35,12 @@ FLAGS = (
     "-lineinfo",
 )
 RECORDING = ("-shared", "-cudart", "none", "-O1", "-Xcompiler", "-fPIC,-fvisibility=hidden,-w")
-PLACES = ("/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc")
-PACKAGED = ("cu13", "cuda_nvcc")
+NVCC_PATHS = ("/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc")
+PIP_FOLDERS = ("cu13", "cuda_nvcc")
 MESSAGE = re.compile(
     r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic |internal )?error|warning)(?: #[\w-]+)?: ", re.MULTILINE
 )
-"""How nvcc's own front end names a place."""
+"""How nvcc's front end formats a location."""
 PTXAS = re.compile(r"ptxas (?:fatal|error)\s*: (?P<text>.+)")
 NOMINAL = {
     "threads_per_block": 1024,
@@ -58,94 +58,103 @@ NOMINAL = {
     "shared_per_block": 227 << 10,
     "blocks_per_multiprocessor": 32,
 }
-"""What launch functions are told of the device where there is none: those of an H200."""
+"""Device attributes that launch functions see without a GPU: those of an H200."""
 RUNTIME_S = 120.0
-MISSING = "no nvcc: install the CUDA toolkit, or `pip install 'evokernel[cuda]'` to compile without one, or set backend.compiler"
+MISSING = "there is no nvcc; install the CUDA toolkit, run pip install 'evokernel[cuda]' to compile without it, or set backend.compiler"
 
 
-def find(compiler: str) -> str | None:
-    """The nvcc that will be used: the setting, $CUDACXX, $CUDA_HOME, PATH, the usual places, then the one from pip; None without any."""
+def find_nvcc(compiler: str) -> str | None:
+    """Finds nvcc: the setting, $CUDACXX, $CUDA_HOME, PATH, the usual folders, then pip's; None if there is none."""
     if compiler:
         return shutil.which(compiler)
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    wanted = [os.environ.get("CUDACXX", ""), f"{home}/bin/nvcc" if home else "", "nvcc", *PLACES]
+    candidates = [os.environ.get("CUDACXX", ""), f"{home}/bin/nvcc" if home else "", "nvcc", *NVCC_PATHS]
     site = Path(sysconfig.get_path("purelib")) / "nvidia"
-    wanted += [str(site / name / "bin" / "nvcc") for name in PACKAGED]
-    return next((path for name in wanted if name and (path := shutil.which(name))), None)
+    candidates += [str(site / name / "bin" / "nvcc") for name in PIP_FOLDERS]
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
 
 
-def root(path: str) -> Path:
-    """The toolkit's folder."""
+def toolkit_folder(path: str) -> Path:
+    """Returns the toolkit's folder."""
     return Path(os.path.realpath(path)).parent.parent
 
 
-def version(path: str) -> str:
-    """As it says itself."""
-    found = re.search(r"release [\d.]+, (V[\d.]+)", version_text(path))
-    return f"nvcc {found[1]}" if found else "nvcc"
+def nvcc_version(path: str) -> str:
+    """Returns the version that nvcc reports."""
+    match = re.search(r"release [\d.]+, (V[\d.]+)", compiler_version_text(path))
+    return f"nvcc {match[1]}" if match else "nvcc"
 
 
-def build(
-    path: str, flags: str, architecture: str, facts: Mapping[str, int], task: Task, candidate: Candidate, workdir: Path, timeout_s: float
+def build_kernel(
+    path: str,
+    flags: str,
+    architecture: str,
+    attributes: Mapping[str, int],
+    task: Task,
+    candidate: Candidate,
+    workdir: Path,
+    timeout_s: float,
 ) -> None:
-    """Leaves the shared object, and the stand-in for the CUDA runtime it is recorded with."""
+    """Builds the shared object and copies the recording runtime next to it."""
     if set(candidate.files) != {SOURCE}:
-        there = ", ".join(sorted(candidate.files)) or "none"
-        raise CandidateError("no_code", f"write exactly one file called {SOURCE} (found: {there})")
+        names = ", ".join(sorted(candidate.files)) or "none"
+        raise CandidateError("no_code", f"write exactly one file called {SOURCE} (found: {names})")
     text = candidate.files[SOURCE]
     if not text.strip():
         raise CandidateError("no_code", f"{SOURCE} is empty")
-    recorder = recording_library(path)
+    recorder = build_recording_runtime(path)
     try:
         (workdir / SOURCE).write_text(text if text.endswith("\n") else text + "\n")
-        (workdir / HEADER).write_text(harness(task.signature))
-        (workdir / KNOWN).write_text(json.dumps({**NOMINAL, **facts}))
+        (workdir / HEADER).write_text(harness_header(task.signature))
+        (workdir / DEVICE_FILE).write_text(json.dumps({**NOMINAL, **attributes}))
         shutil.copy(recorder, workdir / RECORDER)
     except OSError as error:
         raise InfraError(f"cannot write to {workdir}: {error}") from error
     options = [*FLAGS, *flags.split(), f"-arch={architecture}", "-include", HEADER, SOURCE, "-o", LIBRARY]
-    done = compile(path, options, workdir, timeout_s, [root(path)])
-    judge(done._replace(text=plain(done.text)), task, text, workdir, timeout_s)
+    compiler_run = run_compiler(path, options, workdir, timeout_s, [toolkit_folder(path)])
+    raise_for_compiler_errors(compiler_run._replace(text=normalize_messages(compiler_run.text)), task, text, workdir, timeout_s)
 
 
-def plain(text: str) -> str:
-    """nvcc's messages in the form of other compilers'."""
-    return MESSAGE.sub(lambda found: f"{found['file']}:{found['line']}: error: ", text)
+def normalize_messages(text: str) -> str:
+    """Converts nvcc's messages to the format of other compilers."""
+    return MESSAGE.sub(lambda match: f"{match['file']}:{match['line']}: error: ", text)
 
 
-def judge(done: Compiled, task: Task, source: str, workdir: Path, timeout_s: float) -> None:
-    """Whose fault it is that there is no library."""
-    if done.code and (found := PTXAS.search(done.text)):
-        raise CandidateError("compile_error", f"ptxas: {found['text'].strip()}")
-    if done.code and "No such file or directory" in done.text and "cc1plus" in done.text:
-        raise UserError("nvcc finds no C++ compiler: install g++ (apt install g++)")
+def raise_for_compiler_errors(compiler_run: CompilerRun, task: Task, source: str, workdir: Path, timeout_s: float) -> None:
+    """Raises the error of a failed compilation; adds the prototype if the candidate declared another one."""
+    if compiler_run.code and (match := PTXAS.search(compiler_run.text)):
+        raise CandidateError("compile_error", f"ptxas: {match['text'].strip()}")
+    if compiler_run.code and "No such file or directory" in compiler_run.text and "cc1plus" in compiler_run.text:
+        raise UserError("nvcc does not find a C++ compiler; install g++ (apt install g++)")
     try:
-        refuse_failed(done, workdir / LIBRARY, {SOURCE: source}, timeout_s)
+        raise_for_failed_compile(compiler_run, workdir / LIBRARY, {SOURCE: source}, timeout_s)
     except CandidateError as error:
         if re.search(
             r"linkage specification is incompatible|conflicting declaration of .*\bkernel\b|more than one instance of .*\"kernel\"",
-            done.text,
+            compiler_run.text,
         ):
-            right = f"the entry point must be declared exactly so:\n{declaration(task.signature)}"
+            right = f"declare the entry point exactly as follows:\n{c_prototype(task.signature)}"
             raise CandidateError(error.reason, f"{error.detail}\n{right}") from error
         raise
 
 
 @lru_cache
-def recording_library(path: str) -> Path:
-    """The stand-in, compiled once per machine and toolkit."""
+def build_recording_runtime(path: str) -> Path:
+    """Compiles the recording runtime once per machine and toolkit."""
     source = HERE / "recorder.cpp"
-    folder = paths.cache_folder() / "cuda" / key_of(source.read_text(), version_text(path))
-    made = folder / RECORDER
+    folder = paths.cache_folder() / "cuda" / cache_key(source.read_text(), compiler_version_text(path))
+    library = folder / RECORDER
     with paths.hold_lock(folder / "lock"):
-        if made.exists():
-            return made
+        if library.exists():
+            return library
         try:
             with tempfile.TemporaryDirectory(dir=folder) as building:
-                done = compile(path, [*RECORDING, str(source), "-o", RECORDER], Path(building), RUNTIME_S, [HERE, root(path)])
-                if done.code:
-                    raise InfraError(f"the stand-in for the CUDA runtime does not compile with {path}: {done.text[-600:]}")
-                (Path(building) / RECORDER).replace(made)
+                compiler_run = run_compiler(
+                    path, [*RECORDING, str(source), "-o", RECORDER], Path(building), RUNTIME_S, [HERE, toolkit_folder(path)]
+                )
+                if compiler_run.code:
+                    raise InfraError(f"the recording runtime does not compile with {path}: {compiler_run.text[-600:]}")
+                (Path(building) / RECORDER).replace(library)
         except OSError as error:
             raise InfraError(f"cannot write to {folder}: {error}") from error
-    return made
+    return library

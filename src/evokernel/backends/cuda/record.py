@@ -1,6 +1,6 @@
-"""Runs a candidate's launch function once for every size, with a stand-in for the CUDA runtime, and writes down what it launched.
+"""Runs a candidate's launch function once per size against a recording CUDA runtime, and records its launches.
 
-This process holds the candidate's host code and no device. What it writes is data, looked at by the judge before anything is run.
+This process contains the candidate's host code and no device. It writes data, which the verifier checks before anything runs.
 """
 
 from __future__ import annotations
@@ -15,64 +15,77 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evokernel.backends.gpu.cubin import Function, functions
+from evokernel.backends.gpu.cubin import KernelInfo, read_kernels
 from evokernel.backends.gpu.driver import ATTRIBUTES
-from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, Step, Symbol, TensorMap, key, renumbered, written
+from evokernel.backends.gpu.program import (
+    FILE,
+    Copy,
+    Fill,
+    Launch,
+    Pointer,
+    Program,
+    Step,
+    SymbolCopy,
+    TensorMap,
+    format_programs,
+    program_key,
+    renumber_tensors,
+)
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import CallShape
 
-LIBRARY, RECORDER, IMAGE, KNOWN = "kernel.so", "recorder.so", "kernel{}.image", "device.json"
+LIBRARY, RECORDER, IMAGE, DEVICE_FILE = "kernel.so", "recorder.so", "kernel{}.image", "device.json"
 UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 MAY_CALL = (
-    "a launch function may launch kernels of this file, take scratch (cudaMallocAsync), set and copy tensors (cudaMemsetAsync,"
-    " cudaMemcpyAsync, cudaMemcpyToSymbolAsync), make tensor maps, ask for attributes and occupancy; no library, stream, event or graph"
+    "a launch function may launch kernels of this file, allocate scratch (cudaMallocAsync), set and copy tensors (cudaMemsetAsync,"
+    " cudaMemcpyAsync, cudaMemcpyToSymbolAsync), create tensor maps, query attributes and occupancy; no library, stream, event or graph"
 )
 FIRST, APART = 0x5EED << 48, 1 << 38
-"""Addresses that stand for tensors. Two sizes side by side in a kernel's arguments must not look like one: no size is so large."""
+"""Fake addresses of tensors, so large that no two sizes side by side in a kernel's arguments look like one."""
 STREAM = 0x5EED57EA0
 ITEM_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 
-def record(workdir: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-    """Leaves the programs of all sizes and the device code in a folder."""
-    tape = Tape(workdir)
-    entry = loaded(workdir / LIBRARY)
-    tape.learn()
-    if not tape.images:
-        raise CandidateError("no_code", "the file holds no kernel: write a __global__ function and launch it")
-    programs = {key_of(call): program(tape, entry, call) for call in calls.values()}
-    tape.keep(programs, into)
+def record_launches(workdir: Path, calls: Mapping[str, CallShape], into: Path) -> None:
+    """Records the programs of all sizes and the device code into a folder."""
+    runtime = RecordingRuntime(workdir)
+    entry = load_launch_function(workdir / LIBRARY)
+    runtime.register_device_code()
+    if not runtime.images:
+        raise CandidateError("no_code", "the file contains no kernel; write a __global__ function and launch it")
+    programs = {program_key_of(call): record_call(runtime, entry, call) for call in calls.values()}
+    runtime.write_programs(programs, into)
 
 
-class Recorded(NamedTuple):
-    """What one call did. Steps know what was copied from the host by numbers below -1, the first by -2."""
+class RecordedCall(NamedTuple):
+    """The recording of one call. Steps refer to data copied from the host by numbers below -1, starting at -2."""
 
     steps: list[Step]
     scratch: list[int]
     data: list[bytes]
 
 
-class Tape:
-    """The stand-in for the CUDA runtime, over which a candidate is loaded."""
+class RecordingRuntime:
+    """The recording CUDA runtime against which a candidate is loaded."""
 
     def __init__(self, workdir: Path) -> None:
-        self.facts: dict[str, int] = json.loads((workdir / KNOWN).read_text())
+        self.attributes: dict[str, int] = json.loads((workdir / DEVICE_FILE).read_text())
         try:
             self.library: Any = ctypes.CDLL(str(workdir / RECORDER), ctypes.RTLD_GLOBAL)
         except OSError as error:
-            raise InfraError(f"the stand-in for the CUDA runtime cannot be loaded: {error}") from error
+            raise InfraError(f"the recording runtime cannot be loaded: {error}") from error
         for name in ("recorder_end", "recorder_trouble"):
             getattr(self.library, name).restype = ctypes.c_char_p
         self.library.recorder_image.restype = ctypes.c_void_p
         for name, number in ATTRIBUTES.items():
-            self.library.recorder_fact(number, self.facts[name])
+            self.library.recorder_fact(number, self.attributes[name])
         self.images: list[bytes] = []
 
-    def learn(self) -> None:
-        """Takes down the device code of what has been loaded since."""
+    def register_device_code(self) -> None:
+        """Registers the device code of all libraries loaded since the last call."""
         while image := self.device_code(len(self.images)):
-            for function in functions(image).values():
-                self.tell(len(self.images), function)
+            for function in read_kernels(image).values():
+                self.register_kernel(len(self.images), function)
             self.images.append(image)
 
     def device_code(self, number: int) -> bytes:
@@ -80,77 +93,77 @@ class Tape:
         place = self.library.recorder_image(ctypes.c_uint64(number), ctypes.byref(size))
         return ctypes.string_at(place, size.value) if place else b""
 
-    def tell(self, image: int, function: Function) -> None:
+    def register_kernel(self, image: int, function: KernelInfo) -> None:
         count = len(function.parameters)
         numbers = ctypes.c_int * count
         offsets, sizes = numbers(*(one.offset for one in function.parameters)), numbers(*(one.size for one in function.parameters))
         self.library.recorder_function(ctypes.c_uint64(image), function.name.encode(), function.registers, count, offsets, sizes)
 
     def begin(self, bases: Sequence[int], sizes: Sequence[int], stream: int) -> None:
-        """Tensors at these addresses; all that is launched has to be launched on this stream."""
+        """Starts a recording with tensors at these addresses; every launch must use this stream."""
         words = ctypes.c_uint64 * len(bases)
         self.library.recorder_begin(len(bases), words(*bases), words(*sizes), ctypes.c_void_p(stream))
 
-    def end(self) -> Recorded:
-        """What was launched, the bytes of scratch that was taken, and what was copied from the host."""
+    def end(self) -> RecordedCall:
+        """Ends a recording; returns its launches, scratch sizes and data copied from the host."""
         text = self.library.recorder_end().decode()
-        self.refuse_trouble()
-        return parsed(text)
+        self.raise_for_violation()
+        return parse_recording(text)
 
-    def refuse_trouble(self) -> None:
-        """Raises what the stand-in found out of order."""
-        if trouble := self.library.recorder_trouble().decode():
-            reason, _, detail = trouble.partition("\t")
+    def raise_for_violation(self) -> None:
+        """Raises CandidateError for a violation that the recording runtime noticed."""
+        if violation := self.library.recorder_trouble().decode():
+            reason, _, detail = violation.partition("\t")
             raise CandidateError(reason, detail)
 
-    def keep(self, programs: dict[str, Program], into: Path) -> None:
-        (into / FILE).write_text(written(programs))
+    def write_programs(self, programs: dict[str, Program], into: Path) -> None:
+        (into / FILE).write_text(format_programs(programs))
         for number, image in enumerate(self.images):
             (into / IMAGE.format(number)).write_bytes(image)
 
 
-def loaded(path: Path) -> Any:
-    """The launch function."""
+def load_launch_function(path: Path) -> Any:
+    """Loads the library and returns its launch function."""
     try:
         entry = ctypes.CDLL(str(path)).kernel
     except AttributeError as error:
-        raise CandidateError("symbol", 'no function called `kernel` with C linkage: write extern "C" void kernel(...)') from error
+        raise CandidateError("symbol", 'there is no function `kernel` with C linkage; define it as extern "C" void kernel(...)') from error
     except OSError as error:
-        raise unloadable(error) from error
+        raise explain_load_error(error) from error
     entry.restype = None
     return entry
 
 
-def unloadable(error: Exception) -> CandidateError:
-    """Why a built candidate could not be loaded."""
-    if found := UNDEFINED.search(str(error)):
-        return CandidateError("forbidden", f"calls {found[1]}: {MAY_CALL}")
+def explain_load_error(error: Exception) -> CandidateError:
+    """Explains why a built candidate cannot be loaded."""
+    if match := UNDEFINED.search(str(error)):
+        return CandidateError("forbidden", f"the kernel calls {match[1]}; {MAY_CALL}")
     return CandidateError("symbol", f"the built kernel cannot be loaded: {error}")
 
 
-def program(tape: Tape, entry: Any, call: CallShape) -> Program:
-    """One call of the launch function."""
-    bases, sizes = places(call)
-    values, kept = arguments(call, bases)
-    tape.begin(bases, sizes, STREAM)
+def record_call(runtime: RecordingRuntime, entry: Any, call: CallShape) -> Program:
+    """Records one call of the launch function."""
+    bases, sizes = fake_addresses(call)
+    values, shapes = ctypes_arguments(call, bases)
+    runtime.begin(bases, sizes, STREAM)
     entry(*values, ctypes.c_void_p(STREAM))
-    steps, scratch, data = tape.end()
-    del kept
+    steps, scratch, data = runtime.end()
+    del shapes
     if not any(isinstance(step, Launch) for step in steps):
-        raise CandidateError("no_code", "`kernel` launches nothing: start a __global__ function with <<<grid, block, shared, stream>>>")
+        raise CandidateError("no_code", "`kernel` launches no kernel; launch a __global__ function with <<<grid, block, shared, stream>>>")
     first = len(sizes) + len(scratch)
-    placed = tuple(renumbered(step, lambda tensor: first - 2 - tensor if tensor < 0 else tensor) for step in steps)
-    return Program(tuple(sizes), len(call.outputs), tuple(scratch), placed, tuple(data))
+    renumbered_steps = tuple(renumber_tensors(step, lambda tensor: first - 2 - tensor if tensor < 0 else tensor) for step in steps)
+    return Program(tuple(sizes), len(call.outputs), tuple(scratch), renumbered_steps, tuple(data))
 
 
-def places(call: CallShape) -> tuple[list[int], list[int]]:
-    """Addresses for inputs and outputs, where nothing is, and how many bytes each has."""
+def fake_addresses(call: CallShape) -> tuple[list[int], list[int]]:
+    """Returns unmapped addresses for inputs and outputs, and their sizes in bytes."""
     tensors = (*call.inputs, *call.outputs)
-    return [FIRST + APART * number for number in range(len(tensors))], [nbytes(dtype, shape) for _, dtype, shape in tensors]
+    return [FIRST + APART * number for number in range(len(tensors))], [tensor_bytes(dtype, shape) for _, dtype, shape in tensors]
 
 
-def arguments(call: CallShape, bases: Sequence[int]) -> tuple[list[object], list[np.ndarray]]:
-    """In the order of the signature: every tensor with its shape, numbers between inputs and outputs."""
+def ctypes_arguments(call: CallShape, bases: Sequence[int]) -> tuple[list[object], list[np.ndarray]]:
+    """Converts arguments in the order of the signature: tensors with shapes, scalars between inputs and outputs."""
     shapes = [np.array(shape or (0,), np.int64) for _, _, shape in (*call.inputs, *call.outputs)]
     pairs = [(ctypes.c_void_p(base), ctypes.c_void_p(shape.ctypes.data)) for base, shape in zip(bases, shapes, strict=True)]
     values: list[object] = [value for pair in pairs[: len(call.inputs)] for value in pair]
@@ -162,8 +175,8 @@ def arguments(call: CallShape, bases: Sequence[int]) -> tuple[list[object], list
     return values, shapes
 
 
-def parsed(text: str) -> Recorded:
-    """The recorder's lines."""
+def parse_recording(text: str) -> RecordedCall:
+    """Parses the recording runtime's lines."""
     steps: list[Step] = []
     scratch: list[int] = []
     data: list[bytes] = []
@@ -178,48 +191,48 @@ def parsed(text: str) -> Recorded:
         elif kind == "copy":
             steps.append(Copy(*map(int, fields)))
         elif kind == "symbol":
-            steps.append(Symbol(IMAGE.format(int(fields[0])), fields[1], *map(int, fields[2:])))
+            steps.append(SymbolCopy(IMAGE.format(int(fields[0])), fields[1], *map(int, fields[2:])))
         else:
-            image, name, grid, block, shared, cluster, cooperative, packed, pointers, maps = fields
-            grouped = triple(cluster)
-            places = tuple(Pointer(*map(int, pointer.split(":"))) for pointer in pointers.split())
+            image, name, grid, block, shared, cluster, cooperative, argument_bytes, pointers, maps = fields
+            cluster_size = parse_triple(cluster)
+            pointer_rows = tuple(Pointer(*map(int, pointer.split(":"))) for pointer in pointers.split())
             steps.append(
                 Launch(
                     IMAGE.format(int(image)),
                     name,
-                    triple(grid),
-                    triple(block),
+                    parse_triple(grid),
+                    parse_triple(block),
                     int(shared),
-                    bytes.fromhex(packed),
-                    places,
-                    grouped if any(grouped) else None,
+                    bytes.fromhex(argument_bytes),
+                    pointer_rows,
+                    cluster_size if any(cluster_size) else None,
                     cooperative == "1",
-                    tuple(tensor_map(found) for found in maps.split()),
+                    tuple(parse_tensor_map(fields_text) for fields_text in maps.split()),
                 )
             )
-    return Recorded(steps, scratch, data)
+    return RecordedCall(steps, scratch, data)
 
 
-def tensor_map(text: str) -> TensorMap:
+def parse_tensor_map(text: str) -> TensorMap:
     at, kind, tensor, offset, interleave, swizzle, promotion, outside, rank, *axes = map(int, text.split(":"))
     ends = (0, rank, 2 * rank - 1, 3 * rank - 1, 4 * rank - 1)
     parts = (tuple(axes[start:end]) for start, end in pairwise(ends))
     return TensorMap(at, kind, tensor, offset, interleave, swizzle, promotion, outside, *parts)
 
 
-def triple(text: str) -> tuple[int, int, int]:
+def parse_triple(text: str) -> tuple[int, int, int]:
     x, y, z = map(int, text.split())
     return x, y, z
 
 
-def nbytes(dtype: str, shape: Sequence[int]) -> int:
+def tensor_bytes(dtype: str, shape: Sequence[int]) -> int:
     count = ITEM_BYTES[dtype]
     for extent in shape:
         count *= extent
     return count
 
 
-def key_of(call: CallShape) -> str:
-    """Of the program for a call."""
+def program_key_of(call: CallShape) -> str:
+    """Returns the key of the program for a call."""
     tensors = [(dtype, shape) for _, dtype, shape in (*call.inputs, *call.outputs)]
-    return key(tensors, [(kind, value) for _, kind, value in call.scalars])
+    return program_key(tensors, [(kind, value) for _, kind, value in call.scalars])

@@ -103,18 +103,18 @@ int tensor_at(uint64_t place, uint64_t* offset) {
 
 bool is_on_stream(cudaStream_t stream, const char* what) {
   if (!is_recording) {
-    refuse("forbidden", "%s outside of the call", what);
+    refuse("forbidden", "%s is outside the call of `kernel`", what);
     return false;
   }
   if (stream == given) return true;
-  refuse("stream", "%s on another stream than the one that was given: pass `stream` as the last of <<<grid, block, shared, stream>>>", what);
+  refuse("stream", "%s uses another stream than the given one; pass `stream` as the last of <<<grid, block, shared, stream>>>", what);
   return false;
 }
 
 cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream, const dim3* cluster,
                    bool is_cooperative) {
   auto name = names().find(function);
-  if (name == names().end()) return refuse("symbol", "a launch of what is no kernel of this file");
+  if (name == names().end()) return refuse("symbol", "a launch of a function that is not a kernel of this file");
   const std::string& called = name->second.text;
   if (!is_on_stream(stream, called.c_str())) return cudaErrorInvalidValue;
   auto known = functions.find(name->second);
@@ -147,7 +147,7 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** arguments
 }
 
 cudaError_t allocate(void** place, size_t count) {
-  if (!is_recording) return refuse("forbidden", "memory is taken outside of the call");
+  if (!is_recording) return refuse("forbidden", "memory is allocated outside the call of `kernel`; allocate scratch inside it");
   uint64_t base = SCRATCH + APART * (tensors.size() - given_tensors);
   tensors.push_back({base, count});
   say(text, "scratch\t%zu\n", count);
@@ -158,7 +158,7 @@ cudaError_t allocate(void** place, size_t count) {
 cudaError_t fill(void* place, int value, size_t count) {
   uint64_t offset;
   int tensor = tensor_at(reinterpret_cast<uint64_t>(place), &offset);
-  if (tensor < 0) return refuse("out_of_bounds", "memset at an address that is no tensor's");
+  if (tensor < 0) return refuse("out_of_bounds", "memset at an address outside all tensors");
   say(text, "fill\t%d\t%" PRIu64 "\t%d\t%zu\n", tensor, offset, value & 255, count);
   return cudaSuccess;
 }
@@ -166,7 +166,7 @@ cudaError_t fill(void* place, int value, size_t count) {
 // What is copied from the host: its bytes are written down. Gives the number of the data, or -1.
 int data(const void* source, size_t count) {
   if (count > MOST_DATA) {
-    refuse("memory", "a copy of %zu bytes from the host: %zu at most", count, MOST_DATA);
+    refuse("memory", "a copy of %zu bytes from the host; at most %zu are allowed", count, MOST_DATA);
     return -1;
   }
   text += "data\t";
@@ -178,8 +178,8 @@ int data(const void* source, size_t count) {
 cudaError_t copy(void* target, const void* source, size_t count, cudaMemcpyKind kind) {
   uint64_t offset, source_offset = 0;
   int tensor = tensor_at(reinterpret_cast<uint64_t>(target), &offset), from = tensor_at(reinterpret_cast<uint64_t>(source), &source_offset);
-  if (tensor < 0) return refuse("unsupported", "a copy to the host, which would have to wait for the device: decide it in a kernel");
-  if (from < 0 && kind == cudaMemcpyDeviceToDevice) return refuse("out_of_bounds", "a copy from an address that is no tensor's");
+  if (tensor < 0) return refuse("unsupported", "a copy to the host would wait for the device; decide in a kernel instead");
+  if (from < 0 && kind == cudaMemcpyDeviceToDevice) return refuse("out_of_bounds", "a copy from an address outside all tensors");
   if (from < 0 && (from = data(source, count)) == -1) return cudaErrorInvalidValue;
   say(text, "copy\t%d\t%" PRIu64 "\t%d\t%" PRIu64 "\t%zu\n", tensor, offset, from, source_offset, count);
   return cudaSuccess;
@@ -192,7 +192,7 @@ CUresult encode(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, vo
   uint64_t offset;
   int tensor = tensor_at(reinterpret_cast<uint64_t>(address), &offset);
   if (tensor < 0 || rank < 1 || rank > 5) {
-    refuse("launch", "a tensor map of rank %u at an address that is no tensor's, or of a rank that is not 1 to 5", rank);
+    refuse("launch", "a tensor map of rank %u has an address outside all tensors, or a rank outside 1 to 5", rank);
     return CUDA_ERROR_INVALID_VALUE;
   }
   std::string line;
@@ -208,7 +208,7 @@ CUresult encode(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, vo
 }
 
 cudaError_t entry_point(const char* name, void** function, cudaDriverEntryPointQueryResult* status) {
-  if (strcmp(name, "cuTensorMapEncodeTiled") != 0) return refuse("forbidden", "calls %s of the driver: tensor maps are all it may ask of it", name);
+  if (strcmp(name, "cuTensorMapEncodeTiled") != 0) return refuse("forbidden", "the kernel calls %s of the driver; only tensor maps are allowed", name);
   if (status) *status = cudaDriverEntryPointSuccess;
   return *function = reinterpret_cast<void*>(&encode), cudaSuccess;
 }
@@ -217,8 +217,8 @@ cudaError_t to_symbol(const void* symbol, const void* source, size_t count, size
   auto name = variables().find(symbol);
   uint64_t source_offset = 0;
   int from = tensor_at(reinterpret_cast<uint64_t>(source), &source_offset);
-  if (name == variables().end()) return refuse("symbol", "a copy to what is no variable of this file");
-  if (from < 0 && kind == cudaMemcpyDeviceToDevice) return refuse("out_of_bounds", "a copy from an address that is no tensor's");
+  if (name == variables().end()) return refuse("symbol", "a copy to a symbol that is not a variable of this file");
+  if (from < 0 && kind == cudaMemcpyDeviceToDevice) return refuse("out_of_bounds", "a copy from an address outside all tensors");
   if (from < 0 && (from = data(source, count)) == -1) return cudaErrorInvalidValue;
   say(text, "symbol\t%zu\t%s\t%zu\t%d\t%" PRIu64 "\t%zu\n", name->second.image, name->second.text.substr(0, 300).c_str(), offset, from,
       source_offset, count);
@@ -323,7 +323,7 @@ OFFERED cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const 
     } else if (one.id == cudaLaunchAttributeCooperative) {
       is_cooperative = one.val.cooperative != 0;
     } else if (one.id != cudaLaunchAttributeIgnore) {
-      return refuse("unsupported", "launch attribute %d: clusters and cooperative launches are all that is recorded", int(one.id));
+      return refuse("unsupported", "launch attribute %d is not supported; only clusters and cooperative launches are recorded", int(one.id));
     }
   }
   return launch(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes, config->stream, cluster, is_cooperative);
@@ -337,7 +337,7 @@ OFFERED cudaError_t cudaMallocAsync(void** place, size_t count, cudaStream_t str
 OFFERED cudaError_t cudaFree(void*) { return cudaSuccess; }
 OFFERED cudaError_t cudaFreeAsync(void*, cudaStream_t) { return cudaSuccess; }
 OFFERED cudaError_t cudaMemset(void* place, int value, size_t count) {
-  if (given) return refuse("stream", "cudaMemset waits for the device: use cudaMemsetAsync on `stream`");
+  if (given) return refuse("stream", "cudaMemset waits for the device; use cudaMemsetAsync on `stream`");
   return is_on_stream(nullptr, "cudaMemset") ? fill(place, value, count) : cudaErrorInvalidValue;
 }
 OFFERED cudaError_t cudaMemsetAsync(void* place, int value, size_t count, cudaStream_t stream) {
@@ -347,7 +347,7 @@ OFFERED cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t cou
   return is_on_stream(stream, "cudaMemcpyAsync") ? copy(target, source, count, kind) : cudaErrorInvalidValue;
 }
 OFFERED cudaError_t cudaMemcpy(void* target, const void* source, size_t count, cudaMemcpyKind kind) {
-  if (given) return refuse("stream", "cudaMemcpy waits for the device: use cudaMemcpyAsync on `stream`");
+  if (given) return refuse("stream", "cudaMemcpy waits for the device; use cudaMemcpyAsync on `stream`");
   return is_on_stream(nullptr, "cudaMemcpy") ? copy(target, source, count, kind) : cudaErrorInvalidValue;
 }
 OFFERED cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind kind,
@@ -355,7 +355,7 @@ OFFERED cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* sour
   return is_on_stream(stream, "cudaMemcpyToSymbolAsync") ? to_symbol(symbol, source, count, offset, kind) : cudaErrorInvalidValue;
 }
 OFFERED cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, size_t count, size_t offset, cudaMemcpyKind kind) {
-  if (given) return refuse("stream", "cudaMemcpyToSymbol waits for the device: use cudaMemcpyToSymbolAsync on `stream`");
+  if (given) return refuse("stream", "cudaMemcpyToSymbol waits for the device; use cudaMemcpyToSymbolAsync on `stream`");
   return is_on_stream(nullptr, "cudaMemcpyToSymbol") ? to_symbol(symbol, source, count, offset, kind) : cudaErrorInvalidValue;
 }
 #undef cudaGetDriverEntryPoint

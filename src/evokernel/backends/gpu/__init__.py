@@ -1,1 +1,1 @@
-"""What backends for NVIDIA GPUs share: recorded programs, the driver that runs them, the clock, ceilings and the vendor's tools."""
+"""Shared by the backends for NVIDIA GPUs: recorded programs, the driver that runs them, timing, ceilings and NVIDIA's tools."""

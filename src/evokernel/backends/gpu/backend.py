@@ -1,4 +1,4 @@
-"""What the backends for NVIDIA GPUs do alike: the device, the vendor's tools, the clock."""
+"""Base class of the backends for NVIDIA GPUs: device, NVIDIA's tools, timing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEVICE, PROFILERS = ("auto", "never", "always"), ("ncu", "never")
 ARCHITECTURE = "sm_90a"
-"""What is compiled for where there is no GPU."""
+"""The architecture to compile for without a GPU."""
 TRIED = ("small", "held_out", "bench")
 PROGRAMS = "programs"
 
@@ -28,23 +28,23 @@ class GpuBackend:
     def __init__(self, arch: str, device: str, number: int, build_timeout_s: float, profiler: str) -> None:
         if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
             raise ValueError(f"arch must be of the form sm_90, not {arch!r}")
-        for name, value, known in (("device", device, DEVICE), ("profiler", profiler, PROFILERS)):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        for name, value, allowed in (("device", device, DEVICE), ("profiler", profiler, PROFILERS)):
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         if not build_timeout_s > 0:
             raise ValueError(f"build_timeout_s must be above 0, not {build_timeout_s}")
-        self.arch, self.wanted, self.number, self.build_timeout_s, self.profiler = arch, device, number, build_timeout_s, profiler
+        self.arch, self.device_mode, self.number, self.build_timeout_s, self.profiler = arch, device, number, build_timeout_s, profiler
 
     @cached_property
     def device(self) -> Device:
-        """The GPU, asked when first needed."""
-        from evokernel.backends.gpu.devices import Device, device
+        """The GPU, queried when it is first needed."""
+        from evokernel.backends.gpu.devices import Device, query_device
 
-        return Device(why_not="backend.device=never") if self.wanted == "never" else device(self.number)
+        return Device(unavailable_reason="backend.device=never") if self.device_mode == "never" else query_device(self.number)
 
     @property
     def repeatable(self) -> bool:
-        """A GPU gives other times again."""
+        """Whether outcomes are repeatable: not with a GPU, because measured times vary."""
         return not self.device.name
 
     @property
@@ -52,14 +52,14 @@ class GpuBackend:
         return self.arch or self.device.architecture or ARCHITECTURE
 
     def device_versions(self) -> dict[str, str]:
-        """What a verdict says of the device."""
-        found = {"architecture": self.architecture}
-        return found | ({"gpu": self.device.name, "driver": self.device.driver} if self.device.name else {})
+        """Returns the device's entries in the versions of an outcome."""
+        versions = {"architecture": self.architecture}
+        return versions | ({"gpu": self.device.name, "driver": self.device.driver} if self.device.name else {})
 
     def access(self, workdir: Path) -> DeviceAccess | None:
-        from evokernel.backends.gpu.devices import access
+        from evokernel.backends.gpu.devices import device_access
 
-        return access() if (workdir / PROGRAMS).exists() and self.device.name else None
+        return device_access() if (workdir / PROGRAMS).exists() and self.device.name else None
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED
@@ -68,23 +68,23 @@ class GpuBackend:
         return error
 
     def preload(self, workdir: Path) -> None:
-        pass  # the driver starts threads, and a process with threads could not be closed in
+        pass  # the driver starts threads, and a process with threads cannot enter the sandbox
 
     def partial_run_note(self, workdir: Path, said: str) -> str:
         return ""
 
     def sanitizer(self) -> OptionalTool | None:
-        from evokernel.backends.gpu.tools import sanitizer
+        from evokernel.backends.gpu.tools import find_sanitizer
 
-        return sanitizer(self.device)
+        return find_sanitizer(self.device)
 
     def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
-        from evokernel.backends.gpu.sanitizer_run import lay_out, sanitize
+        from evokernel.backends.gpu.sanitizer_run import run_compute_sanitizer, write_standalone_order
 
         tool = self.sanitizer()
-        assert tool, "only where there is a GPU"
-        lay_out(folder, workdir / PROGRAMS, calls, self.number)
-        sanitize(tool.detail, folder, candidate.files)
+        assert tool, "the sanitizer runs only with a GPU"
+        write_standalone_order(folder, workdir / PROGRAMS, calls, self.number)
+        run_compute_sanitizer(tool.detail, folder, candidate.files)
 
     def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         return {}
@@ -93,13 +93,13 @@ class GpuBackend:
         return None
 
     def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
-        raise ToolUnavailable(f"times ({self.device.why_not})")
+        raise ToolUnavailable(f"times ({self.device.unavailable_reason})")
 
     def measure_latency(self, job: Job, workdir: Path, beside: Path | None) -> TimingResult:
-        from evokernel.backends.gpu.latency import timed
+        from evokernel.backends.gpu.latency import measure_on_device
 
         best = beside / PROGRAMS if beside else None
-        return timed(job.task, workdir / PROGRAMS, best, self.number, self.device, job.baselines, job.timing_s, self.profiler)
+        return measure_on_device(job.task, workdir / PROGRAMS, best, self.number, self.device, job.baselines, job.timing_s, self.profiler)
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None

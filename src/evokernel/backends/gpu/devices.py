@@ -1,4 +1,4 @@
-"""Which GPU this machine has, asked in a process of its own: the judge holds no context, and a driver that fails takes nobody along."""
+"""Queries this machine's GPU in a separate process: the verifier holds no CUDA context, and a failing driver cannot crash it."""
 
 from __future__ import annotations
 
@@ -13,52 +13,56 @@ from evokernel.core import isolated_python
 from evokernel.core.protocols import DeviceAccess
 
 TIMEOUT_S = 60.0
-SPECIAL = 9
-"""From this generation on, each has some."""
-CARD_VARIABLES = {"CUDA_CACHE_DISABLE": "1", "CUDA_MODULE_LOADING": "EAGER"}
+FIRST_SPECIFIC_MAJOR = 9
+"""From this compute capability on, each architecture has specific instructions (suffix a)."""
+CUDA_VARIABLES = {"CUDA_CACHE_DISABLE": "1", "CUDA_MODULE_LOADING": "EAGER"}
 
 
 class Device(NamedTuple):
-    """A GPU, or why there is none."""
+    """A GPU, or the reason why there is none."""
 
     name: str = ""
     driver: str = ""
-    facts: dict[str, int] = {}
-    why_not: str = ""
+    attributes: dict[str, int] = {}
+    unavailable_reason: str = ""
 
     @property
     def architecture(self) -> str:
-        """As compilers name it, with the instructions that this one alone has."""
-        return f"sm_{self.facts['major']}{self.facts['minor']}{'a' if self.facts['major'] >= SPECIAL else ''}" if self.facts else ""
+        """The compiler's name of the architecture, including its specific instructions."""
+        return (
+            f"sm_{self.attributes['major']}{self.attributes['minor']}{'a' if self.attributes['major'] >= FIRST_SPECIFIC_MAJOR else ''}"
+            if self.attributes
+            else ""
+        )
 
 
 @lru_cache
-def device(number: int = 0) -> Device:
-    """The GPU of a number; asked once per process."""
+def query_device(number: int = 0) -> Device:
+    """Queries the GPU with this number; once per process."""
     if not any(Path("/dev").glob("nvidia[0-9]*")):
-        return Device(why_not="no NVIDIA GPU")
+        return Device(unavailable_reason="there is no NVIDIA GPU")
     try:
-        done = subprocess.run(
+        query = subprocess.run(
             isolated_python.isolated_command(__name__, "main", str(number)), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
-        found = json.loads(done.stdout.splitlines()[-1])
+        fields = json.loads(query.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
-        return Device(why_not=f"an NVIDIA GPU, but its driver does not answer: {error}")
-    return Device(**found)
+        return Device(unavailable_reason=f"there is an NVIDIA GPU, but its driver does not answer: {error}")
+    return Device(**fields)
 
 
 def main() -> None:
-    """In that process."""
-    from evokernel.backends.gpu.driver import Absent, DeviceError, Driver
+    """Entry point of the query process."""
+    from evokernel.backends.gpu.driver import DeviceError, Driver, DriverMissing
 
     try:
         driver = Driver(int(sys.argv[2]))
-        found = Device(driver.name, driver.version, driver.facts)
-    except (Absent, DeviceError) as error:
-        found = Device(why_not=str(error))
-    sys.stdout.write(json.dumps(found._asdict()) + "\n")
+        device = Device(driver.name, driver.version, driver.attributes)
+    except (DriverMissing, DeviceError) as error:
+        device = Device(unavailable_reason=str(error))
+    sys.stdout.write(json.dumps(device._asdict()) + "\n")
 
 
-def access() -> DeviceAccess:
-    """What a process that runs recorded programs needs: there, nothing of the candidate is on the processor."""
-    return DeviceAccess((), (), dict(CARD_VARIABLES), holds_candidate=False)
+def device_access() -> DeviceAccess:
+    """Returns the access for a process that runs recorded programs; it contains no host code of the candidate."""
+    return DeviceAccess((), (), dict(CUDA_VARIABLES), holds_candidate=False)

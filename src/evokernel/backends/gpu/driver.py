@@ -1,4 +1,4 @@
-"""The CUDA driver through ctypes: enough to run recorded programs, with no other package and no compiler."""
+"""The CUDA driver API through ctypes: enough to run recorded programs, without other packages or a compiler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 LIBRARY = "libcuda.so.1"
 SUCCESS = 0
 STICKY = {700, 702, 714, 715, 716, 717, 718, 719}
-"""Errors after which a process can do nothing more with its device: the kernel's doing."""
+"""Errors caused by a kernel after which the process can no longer use the device."""
 ATTRIBUTES = {
     "multiprocessors": 16,
     "clock_khz": 13,
@@ -28,7 +28,7 @@ ATTRIBUTES = {
     "warp": 10,
     "threads_per_block": 1,
 }
-"""Of a device, by the numbers the driver knows them by; `shared_per_block` is what a kernel gets that asks for more than 48 KiB."""
+"""Device attributes by the driver's numbers; `shared_per_block` is the opt-in maximum of dynamic shared memory."""
 DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE = 4, 2
 TIMED = 0
@@ -37,63 +37,63 @@ SETS = {1: ("cuMemsetD8Async", ctypes.c_ubyte), 2: ("cuMemsetD16Async", ctypes.c
 
 
 class DeviceError(Exception):
-    """What the driver answered."""
+    """An error that the driver returned."""
 
     def __init__(self, code: int, name: str, text: str, call: str) -> None:
         super().__init__(f"{name} ({text}) in {call}")
         self.code, self.name, self.text = code, name, text
 
 
-class Absent(Exception):
-    """No driver, or no device."""
+class DriverMissing(Exception):
+    """There is no driver or no device."""
 
 
-class Attribute(ctypes.Structure):
+class LaunchAttribute(ctypes.Structure):
     """CUlaunchAttribute."""
 
     _fields_ = (("id", c_int), ("pad", ctypes.c_char * 4), ("value", c_uint * 16))
 
 
-class Config(ctypes.Structure):
+class LaunchConfig(ctypes.Structure):
     """CUlaunchConfig."""
 
     _fields_ = (
         *((name, c_uint) for name in ("gx", "gy", "gz", "bx", "by", "bz", "shared")),
         ("stream", c_void_p),
-        ("attributes", ctypes.POINTER(Attribute)),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
         ("count", c_uint),
     )
 
 
 class Driver:
-    """One device, through its primary context, which PyTorch in the same process uses as well."""
+    """One device through its primary context, which PyTorch in the same process also uses."""
 
     def __init__(self, number: int = 0) -> None:
         try:
             self.library = ctypes.CDLL(LIBRARY)
         except OSError as error:
-            raise Absent(f"no NVIDIA driver: {error}") from error
+            raise DriverMissing(f"there is no NVIDIA driver: {error}") from error
         try:
             self.call("cuInit", 0)
             count = c_int()
             self.call("cuDeviceGetCount", byref(count))
             if number >= count.value:
-                raise Absent(f"no GPU number {number}: there are {count.value}")
+                raise DriverMissing(f"there is no GPU number {number}; this machine has {count.value}")
             self.device = c_int()
             self.call("cuDeviceGet", byref(self.device), number)
             self.context = c_void_p()
             self.call("cuDevicePrimaryCtxRetain", byref(self.context), self.device)
             self.call("cuCtxSetCurrent", self.context)
         except DeviceError as error:
-            raise Absent(f"no GPU can be used: {error}") from error
+            raise DriverMissing(f"the GPU cannot be used: {error}") from error
 
     def call(self, name: str, *arguments: Any) -> None:
         code = getattr(self.library, name)(*arguments)
         if code != SUCCESS:
-            said, text = c_char_p(), c_char_p()
-            self.library.cuGetErrorName(code, byref(said))
+            name_text, text = c_char_p(), c_char_p()
+            self.library.cuGetErrorName(code, byref(name_text))
             self.library.cuGetErrorString(code, byref(text))
-            raise DeviceError(code, (said.value or b"CUDA error").decode(), (text.value or b"").decode(), name)
+            raise DeviceError(code, (name_text.value or b"CUDA error").decode(), (text.value or b"").decode(), name)
 
     def attribute(self, number: int) -> int:
         value = c_int()
@@ -101,8 +101,8 @@ class Driver:
         return value.value
 
     @cached_property
-    def facts(self) -> dict[str, int]:
-        """What kernels are written for, by name."""
+    def attributes(self) -> dict[str, int]:
+        """Device attributes by name."""
         return {name: self.attribute(number) for name, number in ATTRIBUTES.items()}
 
     @property
@@ -126,7 +126,7 @@ class Driver:
         self.call("cuMemFree_v2", c_uint64(place))
 
     def upload(self, place: int, source: int | bytes, count: int) -> None:
-        """Bytes, or from an address of the host; waits."""
+        """Copies bytes, or memory at a host address, to the device; blocks."""
         if count:
             data = c_char_p(source) if isinstance(source, bytes) else c_void_p(source)
             self.call("cuMemcpyHtoD_v2", c_uint64(place), data, c_size_t(count))
@@ -136,7 +136,7 @@ class Driver:
             self.call("cuMemcpyDtoH_v2", c_void_p(target), c_uint64(place), c_size_t(count))
 
     def fill(self, place: int, value: int, count: int, stream: int = 0, width: int = 1) -> None:
-        """`count` bytes with a value of so many bytes, again and again."""
+        """Fills `count` bytes with a repeated value of `width` bytes."""
         if count:
             name, kind = SETS[width]
             self.call(name, c_uint64(place), kind(value), c_size_t(count // width), c_void_p(stream))
@@ -146,26 +146,26 @@ class Driver:
             self.call("cuMemcpyDtoDAsync_v2", c_uint64(target), c_uint64(source), c_size_t(count), c_void_p(stream))
 
     def module(self, image: bytes) -> c_void_p:
-        found = c_void_p()
-        self.call("cuModuleLoadData", byref(found), image)
-        return found
+        handle = c_void_p()
+        self.call("cuModuleLoadData", byref(handle), image)
+        return handle
 
     def unload(self, module: c_void_p) -> None:
         self.call("cuModuleUnload", module)
 
     def function(self, module: c_void_p, name: str) -> c_void_p:
-        found = c_void_p()
-        self.call("cuModuleGetFunction", byref(found), module, name.encode())
-        return found
+        handle = c_void_p()
+        self.call("cuModuleGetFunction", byref(handle), module, name.encode())
+        return handle
 
     def variable(self, module: c_void_p, name: str) -> tuple[int, int]:
-        """Where it is, and how many bytes it has."""
+        """Returns address and size of a device variable."""
         place, count = c_uint64(), c_size_t()
         self.call("cuModuleGetGlobal_v2", byref(place), byref(count), module, name.encode())
         return place.value, count.value
 
     def tensor_map(self, kind: int, place: int, axes: Sequence[Sequence[int]], modes: Sequence[int]) -> bytes:
-        """What copies of whole tiles are told of a tensor; `axes` are sizes, strides, box and steps."""
+        """Encodes a tensor map for tile copies (TMA); `axes` are sizes, strides, box and steps."""
         sizes, strides, box, steps = axes
         room = ctypes.create_string_buffer(2 * MAP_BYTES)
         at = -ctypes.addressof(room) % MAP_BYTES
@@ -176,7 +176,7 @@ class Driver:
         return room.raw[at : at + MAP_BYTES]
 
     def allow(self, function: c_void_p, shared: int, is_cluster: bool) -> None:
-        """More dynamic shared memory than every kernel may have, and clusters of more than eight blocks."""
+        """Allows a kernel more dynamic shared memory than the default, and clusters of more than eight blocks."""
         if shared:
             self.call("cuFuncSetAttribute", function, DYNAMIC_SHARED, shared)
         if is_cluster:
@@ -187,46 +187,46 @@ class Driver:
         self.call("cuCtxSynchronize")
 
     def stream(self) -> int:
-        found = c_void_p()
-        self.call("cuStreamCreate", byref(found), 1)  # which waits for no other
-        return found.value or 0
+        handle = c_void_p()
+        self.call("cuStreamCreate", byref(handle), 1)  # a stream that does not synchronise with others
+        return handle.value or 0
 
     def event(self) -> c_void_p:
-        found = c_void_p()
-        self.call("cuEventCreate", byref(found), TIMED)
-        return found
+        handle = c_void_p()
+        self.call("cuEventCreate", byref(handle), TIMED)
+        return handle
 
     def record(self, event: c_void_p, stream: int) -> None:
         self.call("cuEventRecord", event, c_void_p(stream))
 
     def elapsed_us(self, start: c_void_p, end: c_void_p) -> float:
         self.call("cuEventSynchronize", end)
-        found = c_float()
-        self.call("cuEventElapsedTime", byref(found), start, end)
-        return found.value * 1e3
+        milliseconds = c_float()
+        self.call("cuEventElapsedTime", byref(milliseconds), start, end)
+        return milliseconds.value * 1e3
 
 
-class Prepared:
-    """A launch whose arguments are in place: starting it costs a call of the driver, and nothing else."""
+class PreparedLaunch:
+    """A launch with prepared arguments: starting it costs one driver call."""
 
     def __init__(self, driver: Driver, function: c_void_p, shape: Sequence[int], packed: bytes, offsets: Sequence[int]) -> None:
-        """`shape` is grid, block and bytes of shared memory; at each offset of the packed bytes begins an argument."""
+        """`shape` is grid, block and bytes of shared memory; an argument begins at each offset of the packed bytes."""
         self.driver, self.function = driver, function
         self.packed = ctypes.create_string_buffer(packed, len(packed))
         start = ctypes.addressof(self.packed)
         self.arguments = (c_void_p * max(1, len(offsets)))(*(start + offset for offset in offsets))
-        self.config = Config(*shape, None, None, 0)
-        self.kept: Any = None
+        self.config = LaunchConfig(*shape, None, None, 0)
+        self.launch_attributes: Any = None
 
-    def with_attributes(self, cluster: tuple[int, int, int] | None, cooperative: bool) -> Prepared:
-        """Blocks in clusters, or all of them resident at once."""
-        found = []
+    def with_attributes(self, cluster: tuple[int, int, int] | None, cooperative: bool) -> PreparedLaunch:
+        """Adds the launch attributes for clusters or cooperative launches."""
+        attributes = []
         if cluster:
-            found.append(Attribute(CLUSTER, b"", (c_uint * 16)(*cluster)))
+            attributes.append(LaunchAttribute(CLUSTER, b"", (c_uint * 16)(*cluster)))
         if cooperative:
-            found.append(Attribute(COOPERATIVE, b"", (c_uint * 16)(1)))
-        self.kept = (Attribute * len(found))(*found)
-        self.config.attributes, self.config.count = ctypes.cast(self.kept, ctypes.POINTER(Attribute)), len(found)
+            attributes.append(LaunchAttribute(COOPERATIVE, b"", (c_uint * 16)(1)))
+        self.launch_attributes = (LaunchAttribute * len(attributes))(*attributes)
+        self.config.attributes, self.config.count = ctypes.cast(self.launch_attributes, ctypes.POINTER(LaunchAttribute)), len(attributes)
         return self
 
     def start(self, stream: int) -> None:

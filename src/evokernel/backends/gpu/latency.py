@@ -1,4 +1,4 @@
-"""What a recorded candidate takes on the device, beside the best so far and PyTorch, and what bounds it."""
+"""Measures a recorded candidate on the GPU in turn with the best kernel so far and PyTorch, and profiles it."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ from typing import Any
 
 from evokernel.backends.gpu import timing_client
 from evokernel.backends.gpu.devices import Device
-from evokernel.backends.gpu.profile import profile
-from evokernel.backends.gpu.program import FILE, key
+from evokernel.backends.gpu.profile import profile_kernel
+from evokernel.backends.gpu.program import FILE, program_key
 from evokernel.core.errors import ToolUnavailable
 from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Task
 
 CLOCK = "gpu"
-"""Events on the device, cold caches."""
+"""Label of GPU events with cold caches."""
 
 
-def timed(
+def measure_on_device(
     task: Task,
     programs: Path,
-    beside: Path | None,
+    incumbent: Path | None,
     number: int,
     device: Device,
     baselines: Sequence[str] = ("eager",),
     seconds: float = 1.0,
     profiler: str = "never",
 ) -> TimingResult:
-    """Asks the process that holds the clock."""
-    more = {"seconds": seconds, "incumbent": str(beside) if beside else "", "baselines": list(baselines)}
-    order = ordered(task, programs) | more
-    ceilings = timing_client.ceilings_of(number, device)
-    found = timing_client.ask(number, order)
-    own = found["candidate"]
-    others = {name: tuple(found[name]["samples_us"]) for name in baselines if name in found}
-    counted, noted = counters(programs, order["key"], number) if profiler == "ncu" else ({}, "")
-    measured = profile(task, own["samples_us"], own["warm_us"], ceilings, counted, noted)
-    best = tuple(found["incumbent"]["samples_us"]) if "incumbent" in found else ()
-    return TimingResult(CLOCK, tuple(own["samples_us"]), others, measured, best)
+    """Requests a measurement from the timing server and profiles the kernel."""
+    more = {"seconds": seconds, "incumbent": str(incumbent) if incumbent else "", "baselines": list(baselines)}
+    order = timing_order(task, programs) | more
+    ceilings = timing_client.load_or_measure_ceilings(number, device)
+    result = timing_client.request_timing(number, order)
+    own = result["candidate"]
+    others = {name: tuple(result[name]["samples_us"]) for name in baselines if name in result}
+    counters, note = read_counters(programs, order["key"], number) if profiler == "ncu" else ({}, "")
+    profile = profile_kernel(task, own["samples_us"], own["warm_us"], ceilings, counters, note)
+    best = tuple(result["incumbent"]["samples_us"]) if "incumbent" in result else ()
+    return TimingResult(CLOCK, tuple(own["samples_us"]), others, profile, best)
 
 
-def counters(programs: Path, key: str, number: int) -> tuple[dict[str, float], str]:
-    """The profiler's, or why there are none."""
+def read_counters(programs: Path, key: str, number: int) -> tuple[dict[str, float], str]:
+    """Reads Nsight Compute's counters; returns a reason if there are none."""
     from evokernel.backends.gpu import ncu
-    from evokernel.backends.gpu.tools import find
+    from evokernel.backends.gpu.tools import find_tool
 
-    tool = find("ncu")
+    tool = find_tool("ncu")
     if tool is None:
-        return {}, "ncu is not found"
+        return {}, "ncu was not found"
     try:
-        return ncu.counters(tool, programs, key, number), ""
+        return ncu.collect_counters(tool, programs, key, number), ""
     except ToolUnavailable as error:
         return {}, str(error)
 
 
-def ordered(task: Task, programs: Path) -> dict[str, Any]:
-    """What the process needs to know of a task, and where a candidate's programs are."""
+def timing_order(task: Task, programs: Path) -> dict[str, Any]:
+    """Builds the timing server's request: the task and the folder of the candidate's programs."""
     signature = task.signature
     tensors = [(tensor.dtype, tensor.shape) for tensor in (*signature.inputs, *signature.params, *signature.outputs)]
     return {
@@ -68,11 +68,11 @@ def ordered(task: Task, programs: Path) -> dict[str, Any]:
         "atol": task.atol,
         "rtol": task.rtol,
         "candidate": str(programs),
-        "key": key(tensors, [(scalar.kind, scalar.value) for scalar in signature.scalars]),
+        "key": program_key(tensors, [(scalar.kind, scalar.value) for scalar in signature.scalars]),
     }
 
 
-def tune(task: Task, programs: Path, choices: Sequence[str], number: int) -> None:
-    """Tries every configuration at the timed size, and has the fastest one taken at all sizes."""
-    found = timing_client.ask(number, ordered(task, programs) | {"tune": list(choices)})
-    (programs / choices[int(found["fastest"])]).replace(programs / FILE)
+def tune_configurations(task: Task, programs: Path, choices: Sequence[str], number: int) -> None:
+    """Times every configuration at the timed size and installs the fastest for all sizes."""
+    result = timing_client.request_timing(number, timing_order(task, programs) | {"tune": list(choices)})
+    (programs / choices[int(result["fastest"])]).replace(programs / FILE)

@@ -1,4 +1,4 @@
-"""What bounds a timed kernel: counted bytes and operations against what the device was measured to do."""
+"""Finds the bottleneck of a timed kernel: compares its bytes and operations per second with the device's measured ceilings."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from evokernel.core.statistics import quantile
 
 NARROW = {"float16": "float16_tflops", "bfloat16": "bfloat16_tflops"}
 FASTER = 1.15
-"""What a better way to move bytes than the measured one may gain."""
+"""Factor by which a kernel may move bytes faster than the benchmark."""
 CACHE_BYTES = 32 << 20
-"""What may stay in the second-level cache from one kernel of a call to the next."""
+"""Bytes that may stay in the L2 cache between the kernels of a call."""
 
 
-def profile(
+def profile_kernel(
     task: Task,
     samples_us: Sequence[float],
     warm_us: float,
     ceilings: Mapping[str, float],
-    counted: Mapping[str, float],
-    noted: str,
+    counters: Mapping[str, float],
+    note: str,
 ) -> Profile:
-    """The nearer of the two ceilings names the bottleneck; far below both, the kernel waits rather than works."""
+    """Names the nearer of the two ceilings as the bottleneck; far below both, it is latency."""
     latency_us = quantile(samples_us, 0.25)
     dtypes = {tensor.dtype for tensor in (*task.signature.inputs, *task.signature.params)}
     tflops = ceilings[next((NARROW[dtype] for dtype in dtypes if dtype in NARROW), "tf32_tflops")]
     gbs = ceilings["copy_gbs"]
     memory_us, compute_us = task.work.bytes / gbs / 1e3, task.work.flops / tflops / 1e6
-    written = sum(tensor.nbytes for tensor in task.signature.outputs)
+    output_bytes = sum(tensor.nbytes for tensor in task.signature.outputs)
     figures = {
         "achieved_gbs": task.work.bytes / latency_us / 1e3,
         "achieved_gflops": task.work.flops / latency_us / 1e3,
@@ -40,37 +40,37 @@ def profile(
         "roofline_us": max(memory_us, compute_us),
         "warm_us": warm_us,
         "launch_us": ceilings["launch_us"],
-        "writing_us": least_us(written, max(gbs, ceilings["write_gbs"]), ceilings),
-        "moving_us": least_us(task.work.bytes, gbs, ceilings),
+        "writing_us": min_transfer_us(output_bytes, max(gbs, ceilings["write_gbs"]), ceilings),
+        "moving_us": min_transfer_us(task.work.bytes, gbs, ceilings),
     }
-    bottleneck, advice = judge(latency_us, figures, compute_us > memory_us)
-    reached = f"{figures['achieved_gbs']:.0f} GB/s ({figures['memory_share']:.0%} of {gbs:.0f})"
-    computed = f"{figures['achieved_gflops'] / 1e3:.2f} TFLOP/s ({figures['compute_share']:.0%} of {tflops:.0f})"
-    allowed = f"the roofline allows {figures['roofline_us']:.1f} of {latency_us:.1f} µs (warm {warm_us:.1f})"
-    rounded = {name: round(value, 4) for name, value in {**figures, **counted}.items()}
-    seen = ncu.advice(counted, task.work.bytes) if counted else f"(No counters: {noted}.)" if noted else ""
-    summary = f"{reached} and {computed}; {allowed}. {seen or advice}"
-    return Profile(bottleneck=bottleneck, summary=summary, figures=rounded)
+    bottleneck, advice = classify_bottleneck(latency_us, figures, compute_us > memory_us)
+    bandwidth_text = f"{figures['achieved_gbs']:.0f} GB/s ({figures['memory_share']:.0%} of {gbs:.0f})"
+    compute_text = f"{figures['achieved_gflops'] / 1e3:.2f} TFLOP/s ({figures['compute_share']:.0%} of {tflops:.0f})"
+    roofline_text = f"the roofline allows {figures['roofline_us']:.1f} of {latency_us:.1f} µs (warm {warm_us:.1f})"
+    rounded_figures = {name: round(value, 4) for name, value in {**figures, **counters}.items()}
+    counter_advice = ncu.advice_from_counters(counters, task.work.bytes) if counters else f"(No counters: {note}.)" if note else ""
+    summary = f"{bandwidth_text} and {compute_text}; {roofline_text}. {counter_advice or advice}"
+    return Profile(bottleneck=bottleneck, summary=summary, figures=rounded_figures)
 
 
-def least_us(moved: float, gbs: float, ceilings: Mapping[str, float]) -> float:
-    """No kernel moves so many bytes to or from memory faster; what fits into the cache may still be there when the clock stops."""
-    return max(0.0, moved - CACHE_BYTES) / (gbs * FASTER) / 1e3
+def min_transfer_us(byte_count: float, gbs: float, ceilings: Mapping[str, float]) -> float:
+    """Returns a lower bound of the time for moving this many bytes; data that fits into the cache may still be there at the end."""
+    return max(0.0, byte_count - CACHE_BYTES) / (gbs * FASTER) / 1e3
 
 
-def judge(latency_us: float, figures: Mapping[str, float], heavy: bool) -> tuple[str, str]:
-    """One stable word and what to try."""
+def classify_bottleneck(latency_us: float, figures: Mapping[str, float], is_compute_heavy: bool) -> tuple[str, str]:
+    """Returns one stable word for the bottleneck, and advice."""
     memory, compute = figures["memory_share"], figures["compute_share"]
     if latency_us < 3 * figures["launch_us"] and max(memory, compute) < 0.5:
-        return "overhead", "A call this short is mostly its launches: fuse what is left to fuse into one kernel."
+        return "overhead", "Launches dominate a call this short: fuse the remaining work into one kernel."
     if max(memory, compute) < 0.15:
         return (
             "latency",
-            "Far below both ceilings: too few warps in flight, uncoalesced or dependent accesses, blocks that wait; widen loads.",
+            "Far below both ceilings: too few warps in flight, uncoalesced or dependent accesses, waiting blocks. Widen loads.",
         )
-    if heavy:
+    if is_compute_heavy:
         return (
             "compute",
-            "Bound by arithmetic: use the matrix units, keep tiles in shared memory and registers, overlap copies with products.",
+            "Bound by arithmetic: use the tensor cores, keep tiles in shared memory and registers, overlap copies with products.",
         )
     return "memory", "Bound by memory: touch each byte once, load 16 bytes per thread, fuse passes."

@@ -1,4 +1,4 @@
-"""Runs one recorded program in a process of its own, for tools that watch a process: a sanitizer, a profiler. Inputs come from files."""
+"""Runs a recorded program in a separate process for tools that observe a process: a sanitizer, a profiler. Inputs come from files."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from evokernel.backends.gpu.driver import Driver
-from evokernel.backends.gpu.program import FILE, read, refuse_impossible
-from evokernel.backends.gpu.replay import Bound, Loaded, images
+from evokernel.backends.gpu.program import FILE, read_programs, validate_program
+from evokernel.backends.gpu.replay import BoundProgram, LoadedModules, read_images
 
 INPUTS = "inputs.json"
 FAILED = 3
 
 
 def main() -> None:
-    """`folder` holds an order and, for every call in it, the bytes of its inputs one after the other; outputs are not looked at."""
+    """Runs the calls of the request in a folder, which also holds the input bytes of each call. Outputs are ignored."""
     folder = Path(sys.argv[2])
     order = json.loads((folder / INPUTS).read_text())
-    programs = read(Path(order["programs"]) / FILE)
+    programs = read_programs(Path(order["programs"]) / FILE)
     driver = Driver(order["device"])
-    loaded = Loaded(driver, images(Path(order["programs"])))
+    modules = LoadedModules(driver, read_images(Path(order["programs"])))
     for number, key in enumerate(order["keys"]):
         program = programs[key]
-        refuse_impossible(program)
+        validate_program(program)
         data = np.fromfile(folder / f"{number}.bin", np.uint8) if (folder / f"{number}.bin").exists() else None
         places = [driver.allocate(count) for count in program.tensors]
         at = 0
@@ -35,12 +35,12 @@ def main() -> None:
                 at += count
             else:
                 driver.fill(place, 0x3C, count)  # small numbers, whatever their type
-        bound = Bound(driver, loaded, program, places, is_guarded=False)
+        bound_program = BoundProgram(driver, modules, program, places, is_guarded=False)
         driver.synchronize()
         for _ in range(order.get("times", 1)):
-            bound.start()
+            bound_program.start()
         driver.synchronize()
-        bound.close()
+        bound_program.close()
         for place in places:
             driver.release(place)
     sys.stdout.write("done\n")

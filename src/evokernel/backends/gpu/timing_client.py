@@ -1,4 +1,4 @@
-"""The judge's end of the clock: one process per judge and device, one order at a time on the machine, started again when it is gone."""
+"""Client of the timing server: one server process per verifier and device, one request at a time per machine, restarted when it ends."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from evokernel.core.errors import CandidateError, InfraError, UserError
 
 START_S, ANSWER_S = 120.0, 300.0
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-TIMERS: dict[int, Timer] = {}
+PROCESSES: dict[int, TimingProcess] = {}
 
 
-class Timer:
-    """A process with the clock in it."""
+class TimingProcess:
+    """A timing server process."""
 
     def __init__(self, number: int) -> None:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -34,65 +34,65 @@ class Timer:
             process_group=0,
         )
         self.buffer = b""
-        found = self.line(START_S)
-        if "infra" in found:
-            raise InfraError(found["infra"])
+        greeting = self.read_answer(START_S)
+        if "infra" in greeting:
+            raise InfraError(greeting["infra"])
 
-    def ask(self, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
+    def send_request(self, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise InfraError(f"the process with the clock is gone: {error}; {self.said()}") from error
-        return self.line(timeout_s)
+            raise InfraError(f"the timing server has ended: {error}; {self.stderr_tail()}") from error
+        return self.read_answer(timeout_s)
 
-    def line(self, timeout_s: float) -> dict[str, Any]:
-        """One answer; whoever does not come back in time is ended."""
+    def read_answer(self, timeout_s: float) -> dict[str, Any]:
+        """Reads one answer; kills the server on a time-out."""
         assert self.process.stdout
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self.buffer:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or not select.select([self.process.stdout], [], [], remaining_s)[0]:
                 self.close()
                 raise CandidateError("timeout", f"the GPU did not finish within {timeout_s:g} s")
             chunk = os.read(self.process.stdout.fileno(), 1 << 16)
             if not chunk:
-                raise InfraError(f"the process with the clock ended: {self.said()}")
+                raise InfraError(f"the timing server ended: {self.stderr_tail()}")
             self.buffer += chunk
         line, _, self.buffer = self.buffer.partition(b"\n")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
-    def said(self) -> str:
+    def stderr_tail(self) -> str:
         self.errors.seek(0)
-        return self.errors.read()[-600:].decode(errors="replace").strip() or "it said nothing"
+        return self.errors.read()[-600:].decode(errors="replace").strip() or "it printed nothing"
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
 
 
-def ask(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
-    """An order to the process for this device, with the device to ourselves."""
+def request_timing(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
+    """Sends a request to the device's timing server, with exclusive use of the device."""
     with hold_device(f"gpu{physical_device(number, VISIBLE)}"):
-        if number not in TIMERS or TIMERS[number].process.poll() is not None:
-            TIMERS[number] = Timer(number)
-        found = TIMERS[number].ask(order, timeout_s)
-    if "refused" in found:
-        raise CandidateError(*found["refused"])
-    if "user" in found:
-        raise UserError(found["user"])
-    if "infra" in found:
-        raise InfraError(found["infra"])
-    return found
+        if number not in PROCESSES or PROCESSES[number].process.poll() is not None:
+            PROCESSES[number] = TimingProcess(number)
+        answer = PROCESSES[number].send_request(order, timeout_s)
+    if "refused" in answer:
+        raise CandidateError(*answer["refused"])
+    if "user" in answer:
+        raise UserError(answer["user"])
+    if "infra" in answer:
+        raise InfraError(answer["infra"])
+    return answer
 
 
-def ceilings_of(number: int, device: Device) -> dict[str, float]:
-    """As kept, else measured now."""
+def load_or_measure_ceilings(number: int, device: Device) -> dict[str, float]:
+    """Loads the cached ceilings, or measures them now."""
     name = f"{device.name} {device.driver}"
-    found = ceilings.kept(name)
-    if found is None:
-        found = {key: float(value) for key, value in ask(number, {"ceilings": True}).items()}
-        ceilings.keep(name, found)
-    return found
+    measured_ceilings = ceilings.load_ceilings(name)
+    if measured_ceilings is None:
+        measured_ceilings = {key: float(value) for key, value in request_timing(number, {"ceilings": True}).items()}
+        ceilings.store_ceilings(name, measured_ceilings)
+    return measured_ceilings

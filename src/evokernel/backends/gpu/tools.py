@@ -1,4 +1,4 @@
-"""The vendor's tools beside the compiler, as far as they are installed."""
+"""Finds NVIDIA's tools other than the compiler."""
 
 from __future__ import annotations
 
@@ -11,35 +11,40 @@ from evokernel.backends.gpu import ceilings
 from evokernel.backends.gpu.devices import Device
 from evokernel.core.protocols import OptionalTool
 
-PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/opt/nvidia/nsight-compute")
+TOOL_FOLDERS = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/opt/nvidia/nsight-compute")
 
 
-def find(name: str) -> str | None:
-    """A tool's path: $CUDA_HOME, PATH, then the usual places."""
+def find_tool(name: str) -> str | None:
+    """Finds a tool in $CUDA_HOME, on PATH, then in the usual folders."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    wanted = [f"{home}/bin/{name}"] if home else []
-    wanted += [name, *(f"{place}/{name}" for place in PLACES)]
-    found = next((path for one in wanted if (path := shutil.which(one))), None)
-    return found or next((str(path) for path in sorted(Path(PLACES[2]).glob(f"*/{name}"), reverse=True)), None)
+    candidates = [f"{home}/bin/{name}"] if home else []
+    candidates += [name, *(f"{place}/{name}" for place in TOOL_FOLDERS)]
+    path = next((found_path for one in candidates if (found_path := shutil.which(one))), None)
+    return path or next((str(path) for path in sorted(Path(TOOL_FOLDERS[2]).glob(f"*/{name}"), reverse=True)), None)
 
 
-def sanitizer(device: Device) -> OptionalTool | None:
-    """Where there is a GPU: the path of the tool, or what is missing."""
+def find_sanitizer(device: Device) -> OptionalTool | None:
+    """Finds compute-sanitizer; None without a GPU."""
     if not device.name:
         return None
-    path = find("compute-sanitizer")
-    return OptionalTool("sanitizer", bool(path), path or "compute-sanitizer is not found: it comes with the CUDA toolkit")
+    path = find_tool("compute-sanitizer")
+    return OptionalTool("sanitizer", bool(path), path or "compute-sanitizer was not found; install the CUDA toolkit")
 
 
-def equipment(device: Device, otherwise: str) -> Iterator[OptionalTool]:
-    """What `doctor` says; `otherwise` is what is done without a GPU."""
+def list_tools(device: Device, fallback: str) -> Iterator[OptionalTool]:
+    """Yields the entries of `doctor`; `fallback` describes the mode without a GPU."""
     if not device.name:
-        yield OptionalTool("gpu", False, f"{device.why_not}; {otherwise}")
+        yield OptionalTool("gpu", False, f"{device.unavailable_reason}; {fallback}")
         return
     yield OptionalTool("gpu", True, f"{device.name} ({device.architecture}), driver for CUDA {device.driver}; kernels are timed on it")
-    for name, use in (("compute-sanitizer", "memory accesses are not watched"), ("ncu", "profiles are counted bytes and operations")):
-        path = find(name)
-        yield OptionalTool(name, bool(path), path or f"not found: {use}; it comes with the CUDA toolkit")
-    known = ceilings.kept(f"{device.name} {device.driver}")
-    if known:
-        yield OptionalTool("ceilings", True, f"{known['copy_gbs']:.4g} GB/s copied, {known['bfloat16_tflops']:.3g} TFLOP/s in bfloat16")
+    for name, use in (
+        ("compute-sanitizer", "invalid memory accesses may go unnoticed"),
+        ("ncu", "profiles use counted bytes and operations only"),
+    ):
+        path = find_tool(name)
+        yield OptionalTool(name, bool(path), path or f"not found, so {use}; install the CUDA toolkit")
+    device_ceilings = ceilings.load_ceilings(f"{device.name} {device.driver}")
+    if device_ceilings:
+        yield OptionalTool(
+            "ceilings", True, f"{device_ceilings['copy_gbs']:.4g} GB/s copied, {device_ceilings['bfloat16_tflops']:.3g} TFLOP/s in bfloat16"
+        )

@@ -1,4 +1,4 @@
-"""What a launch function may do with PyTorch: look at tensors, take views of them and take scratch. Nothing that computes."""
+"""Restricts PyTorch in a launch function to views and scratch; operators that compute are refused."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from evokernel.core.errors import CandidateError
 
 EMPTY = ("aten::empty.memory_format", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::new_empty_strided")
 ZEROS = ("aten::zeros", "aten::zeros_like", "aten::new_zeros")
-CLEARED = ("aten::zero_",)
-FILLED = ("aten::fill_.Scalar", "aten::full", "aten::full_like", "aten::new_full")
+CLEAR_OPS = ("aten::zero_",)
+FILL_OPS = ("aten::fill_.Scalar", "aten::full", "aten::full_like", "aten::new_full")
 VIEWS = frozenset(
     [
         "aten::view",
@@ -48,21 +48,21 @@ VIEWS = frozenset(
     ]
 )
 REFUSED = (
-    "{name} computes with PyTorch: the launch function may take views and scratch (torch.empty, torch.zeros); write the rest in Triton"
+    "{name} computes with PyTorch; a launch function may only take views and scratch (torch.empty, torch.zeros), write the rest in Triton"
 )
 Scratch = Callable[[torch.Tensor, bool], None]
 
 
-class Guard(TorchDispatchMode):  # type: ignore[misc]
-    """While it is entered, every operator of PyTorch comes by here. `taken` is told of scratch, and whether it is to hold zeros."""
+class TorchGuard(TorchDispatchMode):  # type: ignore[misc]
+    """Intercepts every PyTorch operator while it is active. `on_scratch` is called for scratch, with whether it must be zero."""
 
-    def __init__(self, taken: Scratch, cleared: Callable[[torch.Tensor], None], device: str) -> None:
+    def __init__(self, on_scratch: Scratch, on_clear: Callable[[torch.Tensor], None], device: str) -> None:
         super().__init__()
-        self.taken, self.cleared, self.device = taken, cleared, device
+        self.on_scratch, self.on_clear, self.device = on_scratch, on_clear, device
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: PyTorch would load its compiler for that, which takes seconds."""
+        """Returns False, because otherwise PyTorch would load its compiler, which takes seconds."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -72,10 +72,10 @@ class Guard(TorchDispatchMode):  # type: ignore[misc]
         if name in EMPTY or name in ZEROS:
             kwargs |= {"device": self.device} if "device" in {argument.name for argument in func._schema.arguments} else {}
             kwargs.pop("pin_memory", None)
-            made = func(*args, **kwargs)
-            self.taken(made, name in ZEROS)
-            return made
-        if name in CLEARED:
-            self.cleared(args[0])
+            result = func(*args, **kwargs)
+            self.on_scratch(result, name in ZEROS)
+            return result
+        if name in CLEAR_OPS:
+            self.on_clear(args[0])
             return args[0]
         raise CandidateError("forbidden", REFUSED.format(name=name.partition("::")[2].partition(".")[0]))

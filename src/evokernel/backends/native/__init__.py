@@ -1,2 +1,1 @@
-"""What backends share that compile a candidate's C++ on this machine: the compiler in its jail, its errors in words, the looks at text and
-built object. No plug-in."""
+"""Shared by backends that compile C++ on this machine: the sandboxed compiler, readable errors, source and object checks. Not a plug-in."""

@@ -1,35 +1,35 @@
-"""What a built object may not be, whatever its text promised."""
+"""Checks of a built object: imported symbols, static memory and suspicious features. They hold whatever the source text says."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 
-from evokernel.backends.native.elf import Object
+from evokernel.backends.native.elf import ElfObject
 from evokernel.core.errors import CandidateError
 
-STATIC_BYTES = 256 << 20
+MAX_STATIC_BYTES = 256 << 20
 
 
-def refuse_foreign(built: Object, allowed: re.Pattern[str], may_use: str, offered: Collection[str] = ()) -> None:
-    """Refuses what is called from outside, save the symbols that are allowed and those offered by a library of ours."""
-    foreign = [name for name in built.symbols.needed if name not in offered and not allowed.fullmatch(name)]
-    if undefined := [name for name in foreign if name.startswith("_Z") and not name.startswith(("_ZNSt", "_ZNKSt", "_ZSt"))]:
-        raise CandidateError("symbol", f"declared but never defined: {', '.join(map(readable, undefined[:5]))}")
-    if foreign:
-        raise CandidateError("forbidden", f"calls {', '.join(foreign[:5])}: a kernel may use {may_use}, nothing of the system")
+def check_imported_symbols(elf_object: ElfObject, allowed: re.Pattern[str], may_use: str, provided_names: Collection[str] = ()) -> None:
+    """Raises CandidateError for imported symbols, except allowed ones and those that a library of this project provides."""
+    other_names = [name for name in elf_object.symbols.imported_names if name not in provided_names and not allowed.fullmatch(name)]
+    if undefined_names := [name for name in other_names if name.startswith("_Z") and not name.startswith(("_ZNSt", "_ZNKSt", "_ZSt"))]:
+        raise CandidateError("symbol", f"functions are declared but never defined: {', '.join(map(demangled_name, undefined_names[:5]))}")
+    if other_names:
+        raise CandidateError("forbidden", f"the kernel calls {', '.join(other_names[:5])}; it may use {may_use}, but no system functions")
 
 
-def refuse_dishonest(built: Object, allowed: re.Pattern[str], may_use: str) -> None:
-    """The same, and what an honest kernel's object does not hold."""
-    refuse_foreign(built, allowed, may_use)
-    if built.static_bytes > STATIC_BYTES:
-        raise CandidateError("memory", f"static storage of more than {STATIC_BYTES >> 20} MiB: take scratch from the heap, within the call")
-    if odd := list(built.oddities()):
-        raise CandidateError("forbidden", "the built object is not that of a kernel: " + "; ".join(odd))
+def check_kernel_object(elf_object: ElfObject, allowed: re.Pattern[str], may_use: str) -> None:
+    """Raises CandidateError for forbidden imports, too much static memory, and features that no honest kernel's object has."""
+    check_imported_symbols(elf_object, allowed, may_use)
+    if elf_object.loaded_bytes > MAX_STATIC_BYTES:
+        raise CandidateError("memory", f"static storage exceeds {MAX_STATIC_BYTES >> 20} MiB; allocate scratch on the heap inside the call")
+    if suspicious_features := list(elf_object.find_suspicious_features()):
+        raise CandidateError("forbidden", "the built object has features that a kernel may not have: " + "; ".join(suspicious_features))
 
 
-def readable(symbol: str) -> str:
-    """The function's own name inside a mangled symbol."""
+def demangled_name(symbol: str) -> str:
+    """Extracts the function name from a mangled C++ symbol."""
     match = re.match(r"_ZN?K?(\d+)", symbol)
     return symbol[match.end() : match.end() + int(match[1])] if match else symbol

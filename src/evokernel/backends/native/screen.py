@@ -1,4 +1,4 @@
-"""First look at the text, for what has no place in a kernel; the built object is looked at as well, and that does not lie."""
+"""Screens C++ source text for constructs that a kernel may not use. Object checks follow after the build and cannot be deceived by text."""
 
 from __future__ import annotations
 
@@ -13,105 +13,109 @@ from typing import NamedTuple
 from evokernel.core import c_tokens
 from evokernel.core.c_tokens import Token
 
-LIMIT_BYTES = 256 << 10
-LITERALS = 4096
+MAX_SOURCE_BYTES = 256 << 10
+MAX_LITERALS = 4096
 LONE_RETURN = re.compile(r"\r(?!\n)")
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 RESERVED = re.compile(r"__\w*|_[A-Z]\w*")
 NOT_QUALIFIERS = {"return", "throw", "else", "case", "do", "new", "delete", "and", "or", "not"}
 
 
-class Rules(NamedTuple):
-    """The word lists of `screen.toml` here, and what a backend's own adds to them or takes away."""
+class ScreenRules(NamedTuple):
+    """The word lists of `native/screen.toml`, extended or relaxed by the backend's own `screen.toml`."""
 
     headers: frozenset[str]
-    quoted: re.Pattern[str]
-    """Headers that may be included in quotes, besides the candidate's own files."""
-    allowed: str
-    """What may be included, in words."""
+    quoted_headers: re.Pattern[str]
+    """Headers that may be included in quotes, in addition to the candidate's own files."""
+    allowed_headers_text: str
+    """Describes the allowed headers in error messages."""
     directives: frozenset[str]
     pragmas: frozenset[str]
-    compilers: frozenset[str]
-    conditions: re.Pattern[str]
+    compiler_pragmas: frozenset[str]
+    condition_names: re.Pattern[str]
     attributes: frozenset[str]
-    called_only: frozenset[str]
-    reaches: dict[str, str]
-    """Word to what it reaches for."""
-    reaching: tuple[tuple[re.Pattern[str], str], ...]
-    """The same for all words of a form."""
-    symbols: re.Pattern[str]
-    """The names a built kernel may leave for the loader to find."""
+    refused_when_qualified: frozenset[str]
+    refused_words: dict[str, str]
+    """Maps a refused word to what it gives access to."""
+    refused_patterns: tuple[tuple[re.Pattern[str], str], ...]
+    """Pairs of a pattern for refused words and what they give access to."""
+    allowed_symbols: re.Pattern[str]
+    """Symbols that a built kernel may import."""
 
 
 @lru_cache
-def read(own: Path) -> Rules:
-    """The rules of a backend, from the general ones and its own file."""
-    table, more = (tomllib.loads(path.read_text()) for path in (Path(__file__).parent / "screen.toml", own))
+def read_rules(backend_file: Path) -> ScreenRules:
+    """Reads the rules of a backend: the general ones combined with its own file."""
+    table, more = (tomllib.loads(path.read_text()) for path in (Path(__file__).parent / "screen.toml", backend_file))
     names, headers = more.get("names", {}), more.get("headers", {})
     free = set(names.get("free", "").split())
     reaches = [*table["reaches"].items(), *more.get("reaches", {}).items()]
     forms = more.get("forms", {}).items()
-    return Rules(
+    return ScreenRules(
         headers=frozenset(f"{' '.join(table['headers'].values())} {headers.get('added', '')}".split()),
-        quoted=any_of(headers.get("quoted", ())),
-        allowed=headers["allowed"],
+        quoted_headers=join_patterns(headers.get("quoted", ())),
+        allowed_headers_text=headers["allowed"],
         directives=frozenset(table["directives"]["allowed"].split()),
         pragmas=frozenset(table["directives"]["pragmas"].split()),
-        compilers=frozenset(table["directives"]["compilers"].split()),
-        conditions=any_of((*table["directives"]["conditions"], *more.get("directives", {}).get("conditions", ()))),
+        compiler_pragmas=frozenset(table["directives"]["compilers"].split()),
+        condition_names=join_patterns((*table["directives"]["conditions"], *more.get("directives", {}).get("conditions", ()))),
         attributes=frozenset(table["attributes"]["refused"].split()),
-        called_only=frozenset(f"{table['names']['called']} {names.get('called', '')}".split()),
-        reaches={word: what for what, words in reaches for word in words.split() if word not in free},
-        reaching=tuple((re.compile(form), what) for what, form in forms),
-        symbols=any_of((*table["symbols"]["allowed"], *more.get("symbols", {}).get("allowed", ()))),
+        refused_when_qualified=frozenset(f"{table['names']['called']} {names.get('called', '')}".split()),
+        refused_words={word: what for what, words in reaches for word in words.split() if word not in free},
+        refused_patterns=tuple((re.compile(form), what) for what, form in forms),
+        allowed_symbols=join_patterns((*table["symbols"]["allowed"], *more.get("symbols", {}).get("allowed", ()))),
     )
 
 
-def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    """One expression for several; without any, it fits nothing."""
+def join_patterns(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Joins patterns with `|`; without patterns the result matches nothing."""
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
 
 
-def tokens(source: str) -> Iterator[Token]:
-    """The text as the preprocessor sees it: comments and blanks gone, signs in their usual spelling."""
+def preprocessor_tokens(source: str) -> Iterator[Token]:
+    """Yields the tokens that the preprocessor sees: without comments and blanks, with digraphs replaced."""
     for token in c_tokens.tokenize(source):
         if token.kind not in ("comment", "space"):
             yield token._replace(kind="string" if token.kind == "raw" else token.kind, text=token.text.replace("%:", "#"))
 
 
-def findings(name: str, source: str, rules: Rules, files: Collection[str] = ()) -> Iterator[str]:
-    """What has no place in a kernel, each with its line; `files` are the candidate's own, which may include each other."""
-    if len(source.encode()) > LIMIT_BYTES:
-        yield f"{name} is longer than {LIMIT_BYTES >> 10} KiB: compute what a table would hold"
+def find_violations(name: str, source: str, rules: ScreenRules, files: Collection[str] = ()) -> Iterator[str]:
+    """Yields each construct that a kernel may not use, with its line. `files` are the candidate's files, which may include each other."""
+    if len(source.encode()) > MAX_SOURCE_BYTES:
+        yield f"{name} is longer than {MAX_SOURCE_BYTES >> 10} KiB; compute values instead of storing tables"
         return
-    found = list(tokens(source))
-    if sum(token.kind == "number" for token in found) > LITERALS:
-        yield f"{name} holds more than {LITERALS} number literals: compute what a table would hold"
-    if returned := LONE_RETURN.search(source):
-        yield f"{name} line {source.count(chr(10), 0, returned.start()) + 1}: '\\r' without '\\n' after it ends a line for compilers only"
+    program_tokens = list(preprocessor_tokens(source))
+    if sum(token.kind == "number" for token in program_tokens) > MAX_LITERALS:
+        yield f"{name} holds more than {MAX_LITERALS} number literals; compute values instead of storing tables"
+    if lone_return := LONE_RETURN.search(source):
+        yield f"{name} line {source.count(chr(10), 0, lone_return.start()) + 1}: end the line with '\\n', not with '\\r' alone"
     for token in c_tokens.tokenize(source):
         if token.kind != "comment" and (control := CONTROL.search(token.text)):
-            yield f"{name} line {token.line}: {control[0]!r} is no character of a program"
-    for token in found:
+            yield f"{name} line {token.line}: the control character {control[0]!r} is not allowed"
+    for token in program_tokens:
         if token.kind in ("word", "sign") and not token.text.isascii():
-            yield f"{name} line {token.line}: {token.text!r} is not ASCII"
+            yield f"{name} line {token.line}: {token.text!r} is not ASCII; use ASCII identifiers and operators"
         if token.kind == "torn":
-            yield f"{name} line {token.line}: a raw string with an escaped line end in it"
-    may_include = partial(is_header, rules=rules, name=name, files=files)
-    noted = {*directives(found, rules, may_include), *words(without_includes(found), rules), *attributes(found, rules)}
-    yield from (f"{name} line {at}: {what}" for at, what in sorted(noted))
+            yield f"{name} line {token.line}: a raw string may not contain an escaped line end"
+    may_include = partial(is_allowed_header, rules=rules, name=name, files=files)
+    violations = {
+        *check_directives(program_tokens, rules, may_include),
+        *check_words(drop_include_lines(program_tokens), rules),
+        *check_attributes(program_tokens, rules),
+    }
+    yield from (f"{name} line {at}: {what}" for at, what in sorted(violations))
 
 
-def without_includes(found: Sequence[Token]) -> list[Token]:
-    """The tokens of all lines but those that include a header: its name is no word of the program."""
-    included = {id(token) for line in lines(found) if line[0].text == "include" for token in line}
-    return [token for token in found if id(token) not in included]
+def drop_include_lines(program_tokens: Sequence[Token]) -> list[Token]:
+    """Removes `#include` lines, because the words of a header's name are not identifiers."""
+    include_tokens = {id(token) for line in directive_lines(program_tokens) if line[0].text == "include" for token in line}
+    return [token for token in program_tokens if id(token) not in include_tokens]
 
 
-def lines(found: Sequence[Token]) -> Iterator[list[Token]]:
-    """The preprocessor's lines, without the sign they begin with."""
+def directive_lines(program_tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yields the tokens of each preprocessor line, without the leading `#`."""
     line: list[Token] = []
-    for token in [*found, Token("newline", "\n", 0)]:
+    for token in [*program_tokens, Token("newline", "\n", 0)]:
         if token.kind != "newline":
             line.append(token)
             continue
@@ -120,112 +124,121 @@ def lines(found: Sequence[Token]) -> Iterator[list[Token]]:
         line = []
 
 
-def directives(found: Sequence[Token], rules: Rules, may_include: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
-    """Preprocessor lines that reach outside: unknown headers, paths, questions about the build, anything but the common directives."""
-    own = own_macros(found)
-    unreadable = pasting(own)
-    for first, *rest in lines(found):
+def check_directives(program_tokens: Sequence[Token], rules: ScreenRules, may_include: Callable[[str], bool]) -> Iterator[tuple[int, str]]:
+    """Yields forbidden preprocessor lines: unknown headers, paths, conditions about the build, and uncommon directives."""
+    macros = collect_macros(program_tokens)
+    unreadable = token_pasting_macros(macros)
+    for first, *rest in directive_lines(program_tokens):
         if first.kind != "word" or first.text not in rules.directives:
             yield first.line, f"#{first.text} is not allowed"
         elif first.text == "include":
             header = "".join(part.text for part in rest)
             if not may_include(header):
-                yield first.line, f"#include {header} is not allowed, only {rules.allowed}"
+                yield first.line, f"#include {header} is not allowed, only {rules.allowed_headers_text}"
         elif first.text == "pragma":
-            yield from ((first.line, what) for what in pragma([part.text for part in rest], rules))
+            yield from ((first.line, what) for what in check_pragma([part.text for part in rest], rules))
         elif first.text in ("if", "elif", "ifdef", "ifndef"):
-            yield from ((first.line, what) for what in conditions(first.text, rest, own, unreadable, rules, may_include))
-    for index, token in enumerate(found):
-        following = [part for part in found[index + 1 : index + 6] if part.kind != "newline"]
+            yield from ((first.line, what) for what in check_conditions(first.text, rest, macros, unreadable, rules, may_include))
+    for index, token in enumerate(program_tokens):
+        following = [part for part in program_tokens[index + 1 : index + 6] if part.kind != "newline"]
         if token.text == "_Pragma" and len(following) > 1 and following[1].kind == "string":
             inner = following[1].text.partition('"')[2].removesuffix('"').replace('\\"', '"')
-            yield from ((token.line, what) for what in pragma([part.text for part in tokens(inner)], rules))
+            yield from ((token.line, what) for what in check_pragma([part.text for part in preprocessor_tokens(inner)], rules))
 
 
-def is_header(text: str, rules: Rules, name: str, files: Collection[str]) -> bool:
-    """Whether this is one of the headers that a file of the candidate may include."""
+def is_allowed_header(text: str, rules: ScreenRules, name: str, files: Collection[str]) -> bool:
+    """Whether a file of the candidate may include this header."""
     header = text[1:-1] if len(text) > 2 and (text[0], text[-1]) in {("<", ">"), ('"', '"')} else ""
     if not header:
         return False
-    return header in rules.headers or bool(rules.quoted.fullmatch(header)) or (text[0] == '"' and is_own(header, name, files))
+    return (
+        header in rules.headers
+        or bool(rules.quoted_headers.fullmatch(header))
+        or (text[0] == '"' and is_candidate_file(header, name, files))
+    )
 
 
-def is_own(header: str, name: str, files: Collection[str]) -> bool:
-    """Whether a header is one of the candidate's own files: beside the one that includes it, or below any of its folders."""
+def is_candidate_file(header: str, name: str, files: Collection[str]) -> bool:
+    """Whether a header is a file of the candidate: relative to the including file, or below any of the candidate's folders."""
     if posixpath.normpath(posixpath.join(posixpath.dirname(name), header)) in files:
         return True
     return ".." not in header.split("/") and any(f"/{file}".endswith(f"/{header}") for file in files)
 
 
-def pragma(said: Sequence[str], rules: Rules) -> Iterator[str]:
-    """What has no place in a pragma; those that no compiler knows harm nobody."""
-    if said and said[0] in rules.pragmas:
-        yield f"#pragma {said[0]} is not allowed"
-    elif len(said) > 1 and said[0] in ("GCC", "clang") and said[1] not in rules.compilers:
-        yield f"#pragma {said[0]} {said[1]} is not allowed"
+def check_pragma(words: Sequence[str], rules: ScreenRules) -> Iterator[str]:
+    """Yields forbidden pragmas. Pragmas that no compiler knows are harmless and allowed."""
+    if words and words[0] in rules.pragmas:
+        yield f"#pragma {words[0]} is not allowed"
+    elif len(words) > 1 and words[0] in ("GCC", "clang") and words[1] not in rules.compiler_pragmas:
+        yield f"#pragma {words[0]} {words[1]} is not allowed"
 
 
-def own_macros(found: Sequence[Token]) -> dict[str, set[str]]:
-    """What the candidate defines itself: every name with all words and signs of its definitions."""
-    own: dict[str, set[str]] = {}
-    for first, *rest in lines(found):
+def collect_macros(program_tokens: Sequence[Token]) -> dict[str, set[str]]:
+    """Collects the candidate's macros: each name with all tokens of its definitions."""
+    macros: dict[str, set[str]] = {}
+    for first, *rest in directive_lines(program_tokens):
         if first.text == "define" and rest:
-            own.setdefault(rest[0].text, set()).update(token.text for token in rest[1:])
-    return own
+            macros.setdefault(rest[0].text, set()).update(token.text for token in rest[1:])
+    return macros
 
 
-def pasting(own: dict[str, set[str]]) -> set[str]:
-    """The macros that put tokens together, or use one that does."""
-    found = {"##"}
-    while more := {name for name, body in own.items() if name not in found and body & found}:
-        found |= more
-    return found
+def token_pasting_macros(macros: dict[str, set[str]]) -> set[str]:
+    """Returns the macros that paste tokens with `##`, directly or through another macro."""
+    pasting_names = {"##"}
+    while more := {name for name, body in macros.items() if name not in pasting_names and body & pasting_names}:
+        pasting_names |= more
+    return pasting_names
 
 
-def conditions(
-    directive: str, asked: Sequence[Token], own: dict[str, set[str]], unreadable: set[str], rules: Rules, may_include: Callable[[str], bool]
+def check_conditions(
+    directive: str,
+    condition: Sequence[Token],
+    macros: dict[str, set[str]],
+    unreadable: set[str],
+    rules: ScreenRules,
+    may_include: Callable[[str], bool],
 ) -> Iterator[str]:
-    """Questions a kernel has no need to ask: how this build is made, what files there are."""
-    for index, token in enumerate(asked):
+    """Yields conditions that a kernel does not need: how it is built, and which files exist."""
+    for index, token in enumerate(condition):
         if token.text == "__has_include":
-            header = "".join(part.text for part in asked[index + 2 :]).partition(")")[0]
+            header = "".join(part.text for part in condition[index + 2 :]).partition(")")[0]
             if not may_include(header):
-                yield f"__has_include({header}) looks for what may not be included"
-        elif token.kind == "word" and RESERVED.fullmatch(token.text) and token.text not in own:
-            if not rules.conditions.fullmatch(token.text):
-                yield f"#{directive} {token.text} asks for what a kernel has no need to know"
+                yield f"__has_include({header}) is not allowed, because {header} may not be included"
+        elif token.kind == "word" and RESERVED.fullmatch(token.text) and token.text not in macros:
+            if not rules.condition_names.fullmatch(token.text):
+                yield f"#{directive} {token.text} is not allowed; conditions may only test the processor, the compiler and number formats"
         elif directive in ("if", "elif") and token.text in unreadable:
-            yield f"#{directive} {token.text}: a condition that pastes tokens cannot be read"
+            yield f"#{directive} {token.text} is not allowed, because the screen cannot expand a condition that pastes tokens"
 
 
-def words(found: Sequence[Token], rules: Rules) -> Iterator[tuple[int, str]]:
-    """Identifiers that reach for something a kernel does not need."""
-    code = [token for token in found if token.kind != "newline"]
+def check_words(program_tokens: Sequence[Token], rules: ScreenRules) -> Iterator[tuple[int, str]]:
+    """Yields identifiers that give access to something a kernel may not use."""
+    code = [token for token in program_tokens if token.kind != "newline"]
     for index, token in enumerate(code):
-        what = reached(token.text, rules) if token.kind == "word" else None
+        what = refusal_of_word(token.text, rules) if token.kind == "word" else None
         if what is None:
             continue
-        if token.text in rules.called_only and not is_foreign(code[max(0, index - 2) : index]):
-            continue  # a name of the candidate's own; if it is not, the built object's symbols tell
-        yield token.line, f"`{token.text}` reaches for {what}"
+        if token.text in rules.refused_when_qualified and not is_global_or_std(code[max(0, index - 2) : index]):
+            continue  # probably defined by the candidate; if not, the check of the built object's symbols finds it
+        yield token.line, f"`{token.text}` gives access to {what}, which a kernel may not use"
 
 
-def reached(word: str, rules: Rules) -> str | None:
-    """What a word reaches for, if it does."""
-    if what := rules.reaches.get(word):
+def refusal_of_word(word: str, rules: ScreenRules) -> str | None:
+    """Returns what a refused word gives access to; None for an allowed word."""
+    if what := rules.refused_words.get(word):
         return what
-    return next((what for form, what in rules.reaching if form.fullmatch(word)), None)
+    return next((what for form, what in rules.refused_patterns if form.fullmatch(word)), None)
 
 
-def is_foreign(before: Sequence[Token]) -> bool:
-    """Whether what precedes a name takes it from the global scope or from the standard library."""
+def is_global_or_std(before: Sequence[Token]) -> bool:
+    """Whether the tokens before a name qualify it as `::name` or `std::name`."""
     texts = [token.text for token in before]
     return bool(texts) and texts[-1] == "::" and (len(texts) < 2 or texts[0] in {"std", *NOT_QUALIFIERS} or before[0].kind != "word")
 
 
-def attributes(found: Sequence[Token], rules: Rules) -> Iterator[tuple[int, str]]:
-    """Attributes that run code while loading, or move, rename or export it."""
-    code = [token for token in found if token.kind != "newline"]
+def check_attributes(program_tokens: Sequence[Token], rules: ScreenRules) -> Iterator[tuple[int, str]]:
+    """Yields attributes that run code at load time, or that move, rename or export code."""
+    code = [token for token in program_tokens if token.kind != "newline"]
     depth, inside = 0, False
     for index, token in enumerate(code):
         following = code[index + 1].text if index + 1 < len(code) else ""
@@ -239,26 +252,26 @@ def attributes(found: Sequence[Token], rules: Rules) -> Iterator[tuple[int, str]
 
 
 def is_default_visibility(code: Sequence[Token]) -> bool:
-    """`visibility("default")` is harmless: only the entry point is exported, whatever else asks for it."""
+    """Whether the attribute is `visibility("default")`, which is harmless because the linker exports only the entry point."""
     return [token.text for token in code] == ["visibility", "(", '"default"']
 
 
 def pastes_tokens(source: str) -> bool:
-    """Whether macros could spell words that the text does not hold."""
-    return any(token.text == "##" for token in tokens(source))
+    """Whether macros could create words that do not occur in the text."""
+    return any(token.text == "##" for token in preprocessor_tokens(source))
 
 
-def unwanted_words(expanded: str, rules: Rules, files: Collection[str]) -> list[str]:
-    """The words refused in the candidate's part of text that the preprocessor has expanded."""
-    return [what for _, what in words(list(tokens(own_part(expanded, files))), rules)]
+def check_expanded_text(expanded: str, rules: ScreenRules, files: Collection[str]) -> list[str]:
+    """Returns a message for each refused word in the candidate's part of the preprocessed text."""
+    return [what for _, what in check_words(list(preprocessor_tokens(candidate_lines(expanded, files))), rules)]
 
 
-def own_part(expanded: str, files: Collection[str]) -> str:
-    """The lines of preprocessed text that stem from the candidate's files, named as the compiler was given them, not from a header."""
-    own, kept = False, []
+def candidate_lines(expanded: str, files: Collection[str]) -> str:
+    """Returns the lines of preprocessed text that come from the candidate's files, not from headers."""
+    is_candidate_text, candidate_text_lines = False, []
     for line in expanded.splitlines():
         if marker := re.match(r'# \d+ "([^"]*)"', line):
-            own = marker[1] in files
-        elif own:
-            kept.append(line)
-    return "\n".join(kept)
+            is_candidate_text = marker[1] in files
+        elif is_candidate_text:
+            candidate_text_lines.append(line)
+    return "\n".join(candidate_text_lines)

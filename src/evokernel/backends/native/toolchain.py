@@ -1,4 +1,4 @@
-"""Finds the compiler, and runs it where it can do no harm: limited, timed, killed with all its children."""
+"""Finds the C++ compiler and runs it in a sandbox with limits; a time-out kills it and all its child processes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from evokernel.core.errors import InfraError
 from evokernel.sandbox import exec_compiler, profiles
 
 log = logging.getLogger(__name__)
-PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "DEVELOPER_DIR")
-"""What a compiler may need to find its own parts."""
+FORWARDED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "SDKROOT", "DEVELOPER_DIR")
+"""Environment variables that a compiler may need to find its own parts."""
 MEMORY_BYTES, FILE_BYTES = 4 << 30, 512 << 20
-HARDENED = "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-z,text"
-"""Tables of the loader cannot be written, constants cannot be executed."""
+HARDENING_FLAGS = "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-z,text"
+"""Linker options: loader tables are read-only and constants are not executable."""
 HEADER, HEADER_S = "base.h", 60.0
 
 
-class Compiled(NamedTuple):
-    """How a compiler run ended."""
+class CompilerRun(NamedTuple):
+    """Exit code and output of a compiler run."""
 
     code: int
     text: str
@@ -38,70 +38,70 @@ class Compiled(NamedTuple):
 
     @property
     def is_killed(self) -> bool:
-        """Ended by someone else: the driver itself, or a program it started."""
+        """Whether another process killed the compiler driver or a program it started."""
         return not self.timed_out and (self.code < 0 or bool(re.search(r"Killed signal terminated|terminated with signal 9\b", self.text)))
 
 
-def find(compiler: str) -> str | None:
-    """The compiler that will be used, or None."""
+def find_compiler(compiler: str) -> str | None:
+    """Returns the path of the compiler that builds will use, or None if there is none."""
     for name in [compiler] if compiler else [os.environ.get("CXX", ""), "g++", "clang++"]:
         if name and (path := shutil.which(name)):
             return path
     return None
 
 
-def missing(compiler: str) -> str | None:
-    """Words that name the fix when there is no compiler."""
-    if find(compiler):
+def missing_compiler_message(compiler: str) -> str | None:
+    """Explains how to install a compiler; None if one is there."""
+    if find_compiler(compiler):
         return None
     if compiler:
-        return f"no C++ compiler called '{compiler}': install it or set backend.compiler to one that exists"
-    return "no C++ compiler: install g++ (apt install g++) or set backend.compiler"
+        return f"there is no C++ compiler '{compiler}'; install it or set backend.compiler to an installed one"
+    return "there is no C++ compiler; install g++ (apt install g++) or set backend.compiler"
 
 
 @lru_cache
-def version_text(path: str) -> str:
-    """All that the compiler says about itself."""
+def compiler_version_text(path: str) -> str:
+    """Returns the complete output of `compiler --version`."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, env=environment)
+        version_run = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InfraError(f"{path} --version: {error}") from error
-    if done.returncode < 0:
+    if version_run.returncode < 0:
         raise InfraError(f"{path} --version was killed")
-    return done.stdout
+    return version_run.stdout
 
 
-def version(path: str) -> str:
-    """The compiler's first line about itself."""
-    return (version_text(path).splitlines() or [Path(path).name])[0]
+def compiler_version(path: str) -> str:
+    """Returns the first line of `compiler --version`."""
+    return (compiler_version_text(path).splitlines() or [Path(path).name])[0]
 
 
 @lru_cache
-def processor() -> str:
-    """The processor's name, as far as the system tells."""
+def processor_name() -> str:
+    """Returns the processor's name as far as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    found = dict(reversed([[part.strip() for part in line.split(":", 1)] for line in lines if ":" in line]))
-    part = " ".join(found[key] for key in ("CPU implementer", "CPU part") if key in found)
-    return found.get("model name") or f"{platform.machine()} {part}".strip()
+    fields = dict(reversed([[part.strip() for part in line.split(":", 1)] for line in lines if ":" in line]))
+    part = " ".join(fields[key] for key in ("CPU implementer", "CPU part") if key in fields)
+    return fields.get("model name") or f"{platform.machine()} {part}".strip()
 
 
-def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float, readable: Iterable[Path] = ()) -> Compiled:
-    """Runs the compiler inside `workdir`, which is also its temporary folder, and the only one it can write to.
+def run_compiler(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float, readable: Iterable[Path] = ()) -> CompilerRun:
+    """Runs the compiler inside `workdir`, which is its temporary folder and the only folder it can write to.
 
-    Besides its own parts it sees what was precompiled, and the folders in `readable`.
+    It can read its own parts, the precompiled headers and the folders in `readable`.
     """
     limits = {"RLIMIT_CPU": int(timeout_s) + 5, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_AS": MEMORY_BYTES, "RLIMIT_NOFILE": 1024}
-    seen = [str(paths.cache_folder() / "headers"), *map(str, readable)]
-    jail = profiles.compiler(path, seen, str(workdir), PASSED_ON[1:], limits)
-    given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    environment = {"PATH": os.defpath, **given, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
+    readable_paths = [str(paths.cache_folder() / "headers"), *map(str, readable)]
+    sandbox_profile = profiles.plan_compiler(path, readable_paths, str(workdir), FORWARDED_VARIABLES[1:], limits)
+    forwarded = {name: os.environ[name] for name in FORWARDED_VARIABLES if name in os.environ}
+    environment = {"PATH": os.defpath, **forwarded, "LC_ALL": "C", "TMPDIR": str(workdir), "HOME": str(workdir)}
     try:
         process = subprocess.Popen(
-            exec_compiler.command(jail, [path, *arguments], os.getpid()),
+            exec_compiler.make_sandboxed_command(sandbox_profile, [path, *arguments], os.getpid()),
             cwd=workdir,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -114,17 +114,17 @@ def compile(path: str, arguments: Sequence[str], workdir: Path, timeout_s: float
     try:
         output, _ = process.communicate(timeout=timeout_s)
         text = output.decode(errors="replace")
-        if process.returncode == exec_compiler.CANNOT:
+        if process.returncode == exec_compiler.SANDBOX_FAILED:
             raise InfraError(text[-500:].strip())
-        return Compiled(process.returncode, text)
+        return CompilerRun(process.returncode, text)
     except subprocess.TimeoutExpired:
-        return Compiled(-signal.SIGKILL, "", timed_out=True)
+        return CompilerRun(-signal.SIGKILL, "", timed_out=True)
     finally:
         kill_group(process)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and whatever it started."""
+    """Kills a process and every process in its group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -137,21 +137,21 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def is_gcc(path: str) -> bool:
-    return "Free Software Foundation" in version_text(path)
+    return "Free Software Foundation" in compiler_version_text(path)
 
 
 def precompiled(path: str, options: Sequence[str], text: str, readable: Sequence[Path] = (), contents: str = "") -> str | None:
-    """A header with this text, compiled once per machine: reading what it includes takes longer than most kernels. GCC only.
+    """Precompiles a header with this text once per machine, because parsing its includes takes longer than most compilations. GCC only.
 
-    Where it includes files that change with us, `contents` is a hash of them; their folders are among `readable`.
+    If it includes files of this project, `contents` is a hash of them, and their folders are in `readable`.
     """
     options = [option for option in options if option != "-shared"]
     if not is_gcc(path):
         return None
-    folder = paths.cache_folder() / "headers" / key_of(text, contents, version_text(path), *options, processor())
+    folder = paths.cache_folder() / "headers" / cache_key(text, contents, compiler_version_text(path), *options, processor_name())
     try:
         if not (folder / f"{HEADER}.gch").exists():
-            with paths.hold_lock(folder / "lock"):  # for whoever comes while another compiles it
+            with paths.hold_lock(folder / "lock"):  # another process may be compiling it
                 if not (folder / f"{HEADER}.gch").exists() and not compile_header(path, options, text, folder, readable):
                     return None
     except OSError as error:
@@ -161,17 +161,17 @@ def precompiled(path: str, options: Sequence[str], text: str, readable: Sequence
 
 
 def compile_header(path: str, options: Sequence[str], text: str, folder: Path, readable: Sequence[Path]) -> bool:
-    """Leaves it in the folder, whole or not at all."""
+    """Compiles the header and moves it into the folder atomically."""
     with tempfile.TemporaryDirectory(dir=folder) as building:
         workdir = Path(building)
         (workdir / HEADER).write_text(text)
-        if compile(path, [*options, "-w", "-x", "c++-header", HEADER, "-o", f"{HEADER}.gch"], workdir, HEADER_S, readable).code:
+        if run_compiler(path, [*options, "-w", "-x", "c++-header", HEADER, "-o", f"{HEADER}.gch"], workdir, HEADER_S, readable).code:
             return False
         (workdir / HEADER).replace(folder / HEADER)
         (workdir / f"{HEADER}.gch").replace(folder / f"{HEADER}.gch")
         return True
 
 
-def key_of(*parts: str) -> str:
-    """A short name for what these texts say together."""
+def cache_key(*parts: str) -> str:
+    """Returns a short hash of several texts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

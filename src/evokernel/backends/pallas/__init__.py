@@ -1,4 +1,4 @@
-"""JAX Pallas for TPU, without a TPU: the real compiler, its own schedule, and a simulated memory to run kernels in."""
+"""JAX Pallas for TPU, without a TPU: the real TPU compiler, latency estimates from its schedule, and interpret mode to run kernels."""
 
 from evokernel.backends.pallas.backend import PallasBackend as plugin
 

@@ -1,4 +1,4 @@
-"""The `pallas` plug-in. Everything heavy is imported when asked for."""
+"""The `pallas` backend plug-in. Methods import jax and the other large packages only when they are called."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from evokernel.backends.pallas.chips import chip as chip_called
-from evokernel.backends.pallas.device import CLOCK as MEASURED
-from evokernel.backends.pallas.device import measure, present
+from evokernel.backends.pallas.chips import get_chip
 from evokernel.backends.pallas.environment import ENVIRONMENT
+from evokernel.backends.pallas.tpu_timing import CLOCK as TPU_CLOCK
+from evokernel.backends.pallas.tpu_timing import has_tpu, measure_on_tpu
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import CallShape, Kernel, OptionalTool, TimingResult
 
@@ -18,89 +18,89 @@ if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
 CLOCK = "estimate (schedule)"
-TRIED = ("small", "held_out", "bench")
-DEVICE = ("auto", "never", "always")
-NO_TPU = "none, and none is needed; times are estimates from the compiler's schedule"
+CHECKED_SIZES = ("small", "held_out", "bench")
+DEVICE_MODES = ("auto", "never", "always")
+NO_TPU = "not found and not required: latencies are estimated from the compiler's schedule"
 
 
 class PallasBackend:
-    """`chip` is the TPU generation kernels are compiled and priced for: v5e, v6e, v5p, v4 or v7x.
+    """`chip` is the TPU generation for which kernels are compiled and latency is estimated: v5e, v6e, v5p, v4 or v7x.
 
-    `device` says whether they are timed on a TPU of this machine: "auto" (when there is one), "never" or "always". Without `baseline`,
-    estimates are held against nothing, and nobody waits until XLA has compiled the reference.
+    `device` selects timing on a TPU of this machine: "auto" (if the machine has one), "never" or "always". With `baseline=False`,
+    estimates are not compared with XLA, which saves compiling the reference.
     """
 
     file = "kernel.py"
     environment: ClassVar[dict[str, str]] = ENVIRONMENT
 
     def __init__(self, chip: str = "v5e", device: str = "auto", baseline: bool = True) -> None:
-        if device not in DEVICE:
-            raise ValueError(f"device must be one of {', '.join(DEVICE)}, not {device!r}")
-        self.chip, self.device, self.baseline = chip_called(chip), device, baseline
-        self.measures = device == "always" or (device == "auto" and present())
+        if device not in DEVICE_MODES:
+            raise ValueError(f"device must be one of {', '.join(DEVICE_MODES)}, not {device!r}")
+        self.chip, self.device, self.baseline = get_chip(chip), device, baseline
+        self.measures = device == "always" or (device == "auto" and has_tpu())
         self.repeatable = not self.measures
 
     def unavailable_reason(self) -> str | None:
-        from evokernel.backends.pallas.compiler import missing
+        from evokernel.backends.pallas.compiler import unavailable_reason
 
-        if self.device == "always" and not present():
-            return "this machine has no TPU to time kernels on: leave out backend.device=always for estimates"
-        return missing()
+        if self.device == "always" and not has_tpu():
+            return "backend.device=always requires a TPU, and this machine has none. Remove the setting to use estimates."
+        return unavailable_reason()
 
     def versions(self) -> dict[str, str]:
-        from evokernel.backends.pallas.compiler import versions
+        from evokernel.backends.pallas.compiler import toolchain_versions
 
-        return {"chip": self.chip.name, **versions()}
+        return {"chip": self.chip.name, **toolchain_versions()}
 
     def optional_tools(self) -> Iterable[OptionalTool]:
-        found = present()
-        yield OptionalTool("tpu", found, "found; kernels are timed on it" if found else NO_TPU)
+        available = has_tpu()
+        yield OptionalTool("tpu", available, "found; kernels are timed on it" if available else NO_TPU)
 
     def entry_point(self, task: Task) -> str:
-        from evokernel.backends.pallas.entry import described
+        from evokernel.backends.pallas.entry_point import describe_entry_point
 
-        return described(task.signature)
+        return describe_entry_point(task.signature)
 
     def load_libraries(self) -> None:
         from evokernel.backends.pallas import inspection, kernel, trace  # noqa: F401
-        from evokernel.backends.pallas.interpret import warm
+        from evokernel.backends.pallas.interpret import trace_warm_up_program
 
-        warm()
+        trace_warm_up_program()
 
     def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        from evokernel.backends.pallas.trace import trace
+        from evokernel.backends.pallas.trace import trace_candidate
 
-        trace(candidate, calls, into, self.chip)
+        trace_candidate(candidate, calls, into, self.chip)
 
     def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        from evokernel.backends.pallas.inspection import inspect
+        from evokernel.backends.pallas.inspection import inspect_programs
 
-        inspect(programs, calls, into, self.chip)
+        inspect_programs(programs, calls, into, self.chip)
 
     def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        from evokernel.backends.pallas.inspection import lower
+        from evokernel.backends.pallas.inspection import lower_bench_program
 
-        lower(programs, into, self.chip)
+        lower_bench_program(programs, into, self.chip)
 
     def explain(self, error: Exception) -> CandidateError:
-        from evokernel.backends.pallas.trace import explained
+        from evokernel.backends.pallas.trace import explain_exception
 
-        return explained(error)
+        return explain_exception(error)
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
-        found: list[str] = json.loads((workdir / "inspect" / "findings.json").read_text())
-        return found
+        findings: list[str] = json.loads((workdir / "inspect" / "findings.json").read_text())
+        return findings
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        from evokernel.backends.pallas.compiler import Refused, TooSlow, compile_program
-        from evokernel.backends.pallas.errors import explain
+        from evokernel.backends.pallas.compiler import CompileError, CompileTimeout, compile_program
+        from evokernel.backends.pallas.errors import explain_message
 
         try:
             compile_program((workdir / "lower" / "program.mlir").read_bytes(), self.chip.topology, workdir / "schedule")
-        except TooSlow as error:
+        except CompileTimeout as error:
             raise CandidateError("build_timeout", str(error)) from error
-        except Refused as error:
-            raise explain(str(error)) from error
+        except CompileError as error:
+            raise explain_message(str(error)) from error
 
     def load(self, workdir: Path) -> Kernel:
         from evokernel.backends.pallas.kernel import PallasKernel
@@ -108,7 +108,7 @@ class PallasBackend:
         return PallasKernel(workdir, self.chip)
 
     def sanitizer(self) -> OptionalTool | None:
-        return None  # interpret mode looks for races, accesses out of bounds and memory that was never set, whenever a kernel is run
+        return None  # interpret mode detects races, out-of-bounds accesses and uninitialised memory in every run
 
     def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
         return {}
@@ -117,34 +117,36 @@ class PallasBackend:
         return None
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
-        return TRIED
+        return CHECKED_SIZES
 
     def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        return error  # interpret mode says what is wrong in the words of the kernel's writer already
+        return error  # interpret mode already reports errors in terms of the kernel's source
 
     def preload(self, workdir: Path) -> None:
-        pass  # interpreting needs nothing more
+        pass  # interpret mode needs no further libraries
 
-    def partial_run_note(self, workdir: Path, said: str) -> str:
+    def partial_run_note(self, workdir: Path, stderr: str) -> str:
         return ""
 
-    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
+    def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         from evokernel.backends.pallas.baseline import baseline_us
-        from evokernel.backends.pallas.errors import unpriced
-        from evokernel.backends.pallas.profile import profile
-        from evokernel.backends.pallas.schedule import estimate
+        from evokernel.backends.pallas.errors import no_estimate_error
+        from evokernel.backends.pallas.profile import make_profile
+        from evokernel.backends.pallas.schedule import estimate_schedule
 
-        found = estimate(workdir / "schedule", self.chip)
-        if found.unwaited:
-            raise CandidateError("race", f"{found.unwaited} asynchronous copies are started and never waited for: call .wait() on each")
+        estimate = estimate_schedule(workdir / "schedule", self.chip)
+        if count := estimate.unwaited_transfers:
+            raise CandidateError("race", f"the kernel never waits for {count} of its asynchronous copies: call `.wait()` on every copy")
         if self.measures:
-            order = {"source": task.source, "bench": task.sizes["bench"]}
-            measured = measure(workdir / "programs" / "bench.program", order, self.chip)
-            return TimingResult(MEASURED, measured.samples_us, {"xla": measured.baseline_us}, profile(task, found, self.chip))
-        if not found.certified or (found.compares and json.loads((workdir / "inspect" / "tables.json").read_text())):
-            raise unpriced(found.notes)
+            request = {"source": task.source, "bench": task.sizes["bench"]}
+            times = measure_on_tpu(workdir / "programs" / "bench.program", request, self.chip)
+            return TimingResult(TPU_CLOCK, times.samples_us, {"xla": times.baseline_us}, make_profile(task, estimate, self.chip))
+        if not estimate.is_certified or (estimate.compares_indices and json.loads((workdir / "inspect" / "tables.json").read_text())):
+            raise no_estimate_error(estimate.notes)
         base = baseline_us(task, self.chip) if self.baseline else None
-        return TimingResult(CLOCK, (found.us,), {} if base is None else {"xla": (base,)}, profile(task, found, self.chip))
+        return TimingResult(
+            CLOCK, (estimate.latency_us,), {} if base is None else {"xla": (base,)}, make_profile(task, estimate, self.chip)
+        )
 
     def profile(self, task: Task, outcome: Outcome) -> Profile | None:
         return None

@@ -1,4 +1,4 @@
-"""The TPU generations programs are compiled for: what they are called, and what the price of a schedule depends on."""
+"""The TPU generations: their names, and the figures that a latency estimate depends on."""
 
 from __future__ import annotations
 
@@ -10,44 +10,47 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Chip:
-    """One generation. Every figure is of one TensorCore, because one TensorCore's schedule is what the compiler dumps."""
+    """One TPU generation. Every figure describes one TensorCore, because the compiler dumps the schedule of one TensorCore.
+
+    Baselines are stored under a hash of these fields and their names.
+    """
 
     name: str
     topology: str
-    """What the compiler calls the smallest system of it."""
+    """The compiler's name for the smallest system of this generation."""
     kind: str
-    """What JAX calls a device of it."""
+    """JAX's name for a device of this generation."""
     cores: int
-    """TensorCores of one device: a program whose grid says so is split between them."""
+    """TensorCores of one device: the compiler splits parallel grid dimensions between them."""
     chip_cores: int
     """TensorCores of one chip."""
     clock_hz: float
     peak_flops: float
     """bfloat16, dense."""
     hbm_bytes_per_s: float
-    """As published."""
+    """The published bandwidth."""
     hbm_efficiency: float
-    """Share of it that long transfers reach."""
+    """Share of the published bandwidth that long transfers reach."""
     vmem_bytes: int
     granule_bytes: int
-    """Unit in which transfers are counted."""
+    """Size of one granule, the unit in which transfers are counted."""
     read_latency: int
-    """Cycles from the end of a transfer HBM to VMEM until the waiting core goes on; all that follow are cycles, too."""
+    """Cycles from the end of a transfer HBM to VMEM until the waiting core continues. All fields below are cycles, too."""
     write_latency: int
     matmul: int
-    """Cycles one matrix multiplication occupies its MXU."""
+    """Cycles for which one matrix multiplication occupies its MXU."""
     matmul_packed: int
-    """The same with two or more values per 32-bit element."""
+    """The same, with two or more values per 32-bit element."""
     matmul_latency: int
-    """From issue until the result can be popped."""
+    """Cycles from issue until the result can be popped."""
     push: int
-    """Cycles the loading of one weight tile occupies its MXU; twice that when transposed."""
+    """Cycles for which loading one weight tile occupies its MXU; twice as many if the tile is transposed."""
     push_packed: int
     xlu: int
-    """Cycles one lane operation (reduction, permutation, transposition) occupies its XLU."""
+    """Cycles for which one lane operation (reduction, permutation, transposition) occupies its XLU."""
     xlu_latency: int
     delay_slots: int
-    """Bundles after a branch that are executed before it is taken."""
+    """Bundles after a branch that execute before control reaches its target."""
 
     @property
     def hbm_bytes_per_cycle(self) -> float:
@@ -55,15 +58,15 @@ class Chip:
 
 
 @lru_cache
-def chips() -> dict[str, Chip]:
-    """All of `chips.toml`, by name."""
+def load_chips() -> dict[str, Chip]:
+    """All chips of `chips.toml`, by name."""
     table = tomllib.loads((Path(__file__).parent / "chips.toml").read_text())
     return {name: Chip(name=name, **facts) for name, facts in table.items()}
 
 
-def chip(name: str) -> Chip:
-    """ValueError with the names there are when there is no such chip."""
-    known = chips()
-    if name not in known:
-        raise ValueError(f"unknown chip {name!r}; known are {', '.join(known)}")
-    return known[name]
+def get_chip(name: str) -> Chip:
+    """The chip of that name. Raises ValueError with the list of names if there is no such chip."""
+    chips = load_chips()
+    if name not in chips:
+        raise ValueError(f"unknown chip {name!r}; available chips: {', '.join(chips)}")
+    return chips[name]

@@ -1,4 +1,4 @@
-"""Finds a program that runs x86-64 code on other processors, and says how it wants to be run."""
+"""Finds an emulator for x86-64 programs on other processors, with the command and settings to run it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from evokernel.backends.pallas import libtpu
 from evokernel.core import paths
 
-OLDEST = (0, 4, 3)
+MIN_VERSION = (0, 4, 3)
 """0.3.4 does not run libtpu."""
-KNOWS_ACCESS = (0, 4, 4)
-"""The first box64 that knows every system call libtpu issues; see `driver.c`."""
+FIRST_WITH_FACCESSAT = (0, 4, 4)
+"""The first box64 that supports every system call libtpu issues; see `compiler_process.c`."""
 SYSROOT = Path("/usr/x86_64-linux-gnu")
 BOX64 = {
     "BOX64_LOG": "0",
     "BOX64_NOBANNER": "1",
-    "BOX64_DYNAREC_CALLRET": "1",  # calls and returns are translated together: a third faster
-    "BOX64_DYNAREC_STRONGMEM": "1",  # keeps the order in which x86 lets threads see writes: a tenth slower, and safe
+    "BOX64_DYNAREC_CALLRET": "1",  # translate calls and returns together: a third faster
+    "BOX64_DYNAREC_STRONGMEM": "1",  # keep the x86 memory order between threads: a tenth slower, and safe
 }
 
 
@@ -34,44 +34,47 @@ class Emulator:
     version: str
     command: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    keeps_translations: bool = False
-    """Can write what it translated into a folder and read it again."""
-    lacks_access: bool = False
+    caches_translations: bool = False
+    """Whether it can store its translations in a folder and load them again."""
+    lacks_faccessat: bool = False
     note: str = ""
 
 
 NATIVE = Emulator("none", "")
 
 
-def find() -> Emulator | None:
-    """The first that is there: none needed, box64 on the path, our own copy of it, qemu-user."""
+def find_emulator() -> Emulator | None:
+    """The first that is available: native execution, box64 on the path, our downloaded copy of box64, qemu-user."""
     if libtpu.is_native():
         return NATIVE
-    candidates = [[path] if (path := shutil.which("box64")) else [], private()]
+    candidates = [[path] if (path := shutil.which("box64")) else [], box64_command()]
     for command in candidates:
-        if command and (version := box64_version(tuple(command))) >= OLDEST:
+        if command and (version := box64_version(tuple(command))) >= MIN_VERSION:
             text = ".".join(map(str, version))
-            return Emulator("box64", text, tuple(command), BOX64, True, version < KNOWS_ACCESS)
+            return Emulator("box64", text, tuple(command), BOX64, True, version < FIRST_WITH_FACCESSAT)
     if (path := shutil.which("qemu-x86_64")) and SYSROOT.is_dir():
-        note = f"compiles about fifteen times slower than box64 would: {libtpu.INSTALL}"
+        note = f"compiles about fifteen times slower than box64; install box64 with: {libtpu.INSTALL_COMMAND}"
         return Emulator("qemu-x86_64", "", (path, "-L", str(SYSROOT)), note=note)
     return None
 
 
-def missing() -> str | None:
-    """Words that name the fix when there is none."""
-    return None if find() else f"no emulator for x86-64 programs, in which libtpu runs: {libtpu.INSTALL}"
+def unavailable_reason() -> str | None:
+    """The command that installs an emulator, if none is available."""
+    return None if find_emulator() else f"libtpu requires an emulator for x86-64 programs, and none is installed: {libtpu.INSTALL_COMMAND}"
 
 
-def home() -> Path:
-    """Where our own copy is unpacked."""
+def box64_folder() -> Path:
+    """Folder of our downloaded copy of box64."""
     return paths.tools_folder() / "box64"
 
 
-def private() -> list[str]:
-    """How our own copy is run: with the C library unpacked next to it, since it may want a newer one than the machine's."""
-    program = home() / "usr" / "bin" / "box64"
-    loaders = sorted(home().glob("usr/lib/*/ld-linux-*.so.*"))
+def box64_command() -> list[str]:
+    """Command of our downloaded copy of box64; empty if it is not installed.
+
+    It runs with the C library that was downloaded with it, because it may require a newer one than the machine has.
+    """
+    program = box64_folder() / "usr" / "bin" / "box64"
+    loaders = sorted(box64_folder().glob("usr/lib/*/ld-linux-*.so.*"))
     if not program.is_file():
         return []
     return [str(loaders[0]), "--library-path", str(loaders[0].parent), str(program)] if loaders else [str(program)]
@@ -79,11 +82,11 @@ def private() -> list[str]:
 
 @lru_cache
 def box64_version(command: tuple[str, ...]) -> tuple[int, ...]:
-    """What it says of itself; zeros when it says nothing."""
+    """The version that the command reports; (0,) if it reports none."""
     try:
         environment = {"PATH": os.environ.get("PATH", os.defpath), **BOX64}
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=30, env=environment)
+        result = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=30, env=environment)
     except (OSError, subprocess.TimeoutExpired):
         return (0,)
-    found = re.search(r"v(\d+)\.(\d+)\.(\d+)", done.stdout + done.stderr)
-    return tuple(map(int, found.groups())) if found else (0,)
+    match = re.search(r"v(\d+)\.(\d+)\.(\d+)", result.stdout + result.stderr)
+    return tuple(map(int, match.groups())) if match else (0,)

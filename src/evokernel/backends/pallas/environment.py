@@ -1,4 +1,4 @@
-"""Settings for processes that trace and interpret; jax reads them when it is imported."""
+"""Environment variables of processes that trace and interpret kernels; jax reads them when it is imported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Fetches what the TPU compiler needs on Linux machines it was not made for: `python -m evokernel.backends.pallas.install`.
+"""Installs the TPU compiler on Linux machines that are not x86-64: `python -m evokernel.backends.pallas.install`.
 
-libtpu exists for x86-64 only. Elsewhere its library comes from pip's own index, and box64, which runs it, from the machine's own
-Debian archive. Both are unpacked under the cache folder; nothing outside it is touched, and root is not needed.
+libtpu exists for x86-64 only. For other machines this command downloads its library from the package index of pip, and box64, an
+emulator that runs it, from the machine's Debian archive. It unpacks both under the cache folder and changes nothing else; it does not
+need root.
 """
 
 from __future__ import annotations
@@ -17,88 +18,88 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from evokernel.backends.pallas import chips, compiler, driver, emulator, libtpu
+from evokernel.backends.pallas import chips, compiler, compiler_process, emulator, libtpu
 from evokernel.core.errors import InfraError, UserError
 
 log = logging.getLogger(__name__)
-WHEEL = ("--platform", "manylinux_2_31_x86_64", "--python-version", "3.11", "--only-binary=:all:", "--no-deps", "--no-cache-dir")
+WHEEL_OPTIONS = ("--platform", "manylinux_2_31_x86_64", "--python-version", "3.11", "--only-binary=:all:", "--no-deps", "--no-cache-dir")
 PACKAGES = ("box64", "libc6", "libgcc-s1")
-SUITE = "testing"
-"""The oldest suite of Debian whose box64 runs libtpu."""
+DEBIAN_SUITE = "testing"
+"""The oldest Debian suite whose box64 runs libtpu."""
 ARCHITECTURES = {"aarch64": "arm64", "riscv64": "riscv64", "loongarch64": "loong64"}
-SOURCES = Path("/etc/apt")
-BY_HAND = f"install box64 {'.'.join(map(str, emulator.OLDEST))} or newer and put it on the path"
+APT_FOLDER = Path("/etc/apt")
+MANUAL_INSTALL = f"install box64 {'.'.join(map(str, emulator.MIN_VERSION))} or newer and put it on the path"
 
 
 def main() -> int:
-    """Exit code 0 when the compiler can run afterwards, else 2 with words that say what to do."""
+    """Returns exit code 0 if the compiler can run afterwards, else 2 after a message with the fix."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         if sys.platform == "linux" and not libtpu.is_native():
-            install()
-        if trouble := compiler.missing():
-            raise UserError(trouble)
-        warm_up()
+            install_missing()
+        if reason := compiler.unavailable_reason():
+            raise UserError(reason)
+        prepare_compiler()
     except (UserError, InfraError, OSError) as error:
         log.error("the TPU compiler is not ready: %s", error)
         return 2
-    log.info("the TPU compiler is ready: %s", ", ".join(f"{name} {version}" for name, version in compiler.versions().items()))
+    log.info("the TPU compiler is ready: %s", ", ".join(f"{name} {version}" for name, version in compiler.toolchain_versions().items()))
     return 0
 
 
-def install() -> None:
-    """Both parts, as far as they are not there."""
-    runner = emulator.find()
-    if runner is None or not runner.keeps_translations:
+def install_missing() -> None:
+    """Installs box64 and libtpu if they are missing."""
+    runner = emulator.find_emulator()
+    if runner is None or not runner.caches_translations:
         install_box64()
-    if libtpu.find() is None:
+    if libtpu.find_library() is None:
         install_libtpu()
 
 
 def install_libtpu() -> None:
-    """The library out of its wheel, into the tools folder."""
+    """Downloads the wheel and extracts the library into the tools folder."""
     log.info("downloading libtpu %s (about 200 MB) ...", libtpu.VERSION)
-    target = libtpu.private()
+    target = libtpu.downloaded_path()
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        done = run([sys.executable, "-m", "pip", "download", "-q", "-d", work, *WHEEL, f"libtpu=={libtpu.VERSION}"])
+        result = run_command([sys.executable, "-m", "pip", "download", "-q", "-d", work, *WHEEL_OPTIONS, f"libtpu=={libtpu.VERSION}"])
         wheels = sorted(Path(work).glob("libtpu-*.whl"))
-        if done.returncode or not wheels:
-            raise InfraError(f"pip cannot download libtpu: {last_line(done.stderr)}")
+        if result.returncode or not wheels:
+            raise InfraError(f"pip cannot download libtpu: {last_line(result.stderr)}")
         log.info("unpacking libtpu (about 600 MB) ...")
-        unpacked = Path(work) / "libtpu.so"
-        with zipfile.ZipFile(wheels[0]) as wheel, wheel.open("libtpu/libtpu.so") as source, unpacked.open("wb") as out:
+        library = Path(work) / "libtpu.so"
+        with zipfile.ZipFile(wheels[0]) as wheel, wheel.open("libtpu/libtpu.so") as source, library.open("wb") as out:
             shutil.copyfileobj(source, out, 1 << 20)
-        unpacked.replace(target)
+        library.replace(target)
 
 
 def install_box64() -> None:
-    """box64 and the C library it was built with, out of their packages, into the tools folder."""
+    """Downloads box64 with the C library it was built with, and extracts both into the tools folder."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise UserError(f"{BY_HAND}: it is fetched with apt-get and dpkg-deb, which are not here")
+        raise UserError(f"{MANUAL_INSTALL}: the automatic download requires apt-get and dpkg-deb, which are not installed")
     architecture = ARCHITECTURES.get(platform.machine())
-    lines = list(sources(SOURCES))
+    lines = list(debian_sources(APT_FOLDER))
     if architecture is None or not lines:
-        raise UserError(f"{BY_HAND}: there is no Debian archive for {platform.machine()} in {SOURCES}")
-    log.info("downloading %s from Debian %s ...", ", ".join(PACKAGES), SUITE)
-    home = emulator.home()
+        raise UserError(f"{MANUAL_INSTALL}: {APT_FOLDER} lists no Debian archive for {platform.machine()}")
+    log.info("downloading %s from Debian %s ...", ", ".join(PACKAGES), DEBIAN_SUITE)
+    home = emulator.box64_folder()
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent) as work:
-        download(Path(work), architecture, lines)
-        unpacked = Path(work) / "unpacked"
+        download_packages(Path(work), architecture, lines)
+        folder = Path(work) / "unpacked"
         for package in sorted(Path(work).glob("*.deb")):
-            done = run(["dpkg-deb", "-x", str(package), str(unpacked)])
-            if done.returncode:
-                raise InfraError(f"cannot unpack {package.name}: {last_line(done.stderr)}")
+            result = run_command(["dpkg-deb", "-x", str(package), str(folder)])
+            if result.returncode:
+                raise InfraError(f"cannot unpack {package.name}: {last_line(result.stderr)}")
         shutil.rmtree(home, ignore_errors=True)
-        unpacked.rename(home)
+        folder.rename(home)
     emulator.box64_version.cache_clear()
-    if emulator.box64_version(tuple(emulator.private())) < emulator.OLDEST:
-        raise UserError(f"{BY_HAND}: the one in Debian {SUITE} does not run here or is too old")
+    if emulator.box64_version(tuple(emulator.box64_command())) < emulator.MIN_VERSION:
+        raise UserError(f"{MANUAL_INSTALL}: the box64 of Debian {DEBIAN_SUITE} does not run on this machine or is too old")
 
 
-def download(work: Path, architecture: str, lines: Sequence[str]) -> None:
-    """The packages as files, with an apt that knows nothing but one suite and writes nowhere else."""
+def download_packages(work: Path, architecture: str, lines: Sequence[str]) -> None:
+    """Downloads the packages with an apt-get that reads one suite only and writes only into `work`."""
     (work / "sources.list").write_text("\n".join(lines) + "\n")
     (work / "status").touch()
     for name in ("state/lists/partial", "cache/archives/partial"):
@@ -111,29 +112,29 @@ def download(work: Path, architecture: str, lines: Sequence[str]) -> None:
         "Dir::Etc::sourceparts": "-",
         "Dir::Etc::preferencesparts": "-",
         "APT::Architecture": architecture,
-        "APT::Sandbox::User": "root",  # the default one may not write here
+        "APT::Sandbox::User": "root",  # the default user may not write into this folder
         "Acquire::Languages": "none",
         "Acquire::Retries": "2",
     }
     apt = ["apt-get", "-qq", *(part for name, value in settings.items() for part in ("-o", f"{name}={value}"))]
-    for words in (["update"], ["download", *PACKAGES]):
-        done = run([*apt, *words], work)
-        if done.returncode:
-            raise InfraError(f"apt-get {words[0]}: {last_line(done.stderr)}; or {BY_HAND}")
+    for arguments in (["update"], ["download", *PACKAGES]):
+        result = run_command([*apt, *arguments], work)
+        if result.returncode:
+            raise InfraError(f"apt-get {arguments[0]} failed: {last_line(result.stderr)}. Fix this, or {MANUAL_INSTALL}.")
 
 
-def sources(folder: Path) -> Iterator[str]:
-    """The machine's own archives of Debian, one line each, with our suite in place of theirs."""
-    seen = set()
-    for uri, keys in [*listed(folder), *described(folder)]:
+def debian_sources(folder: Path) -> Iterator[str]:
+    """The machine's Debian archives as lines of sources.list, with our suite instead of the configured one."""
+    yielded_uris = set()
+    for uri, keys in [*parse_list_files(folder), *parse_deb822_files(folder)]:
         name = uri.rstrip("/").rsplit("/", 1)[-1]
-        if name == "debian" and uri not in seen:
-            seen.add(uri)
-            yield f"deb {f'[signed-by={keys}] ' if keys else ''}{uri} {SUITE} main"
+        if name == "debian" and uri not in yielded_uris:
+            yielded_uris.add(uri)
+            yield f"deb {f'[signed-by={keys}] ' if keys else ''}{uri} {DEBIAN_SUITE} main"
 
 
-def listed(folder: Path) -> Iterator[tuple[str, str]]:
-    """Addresses and keyrings in files of the older kind: `deb [options] address suite components`."""
+def parse_list_files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Archive addresses and keyrings in files of the one-line format: `deb [options] address suite components`."""
     for path in [folder / "sources.list", *sorted(folder.glob("sources.list.d/*.list"))]:
         for line in path.read_text(errors="replace").splitlines() if path.is_file() else []:
             words = line.split("#")[0].replace("[", " [ ").replace("]", " ] ").split()
@@ -146,8 +147,8 @@ def listed(folder: Path) -> Iterator[tuple[str, str]]:
                 yield rest[0], "".join(keys[:1])
 
 
-def described(folder: Path) -> Iterator[tuple[str, str]]:
-    """The same in files of the newer kind: paragraphs of `Key: value`."""
+def parse_deb822_files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Archive addresses and keyrings in files of the deb822 format: paragraphs of `Key: value`."""
     for path in sorted(folder.glob("sources.list.d/*.sources")):
         for paragraph in path.read_text(errors="replace").split("\n\n"):
             fields = dict(line.split(":", 1) for line in paragraph.splitlines() if ":" in line and not line.startswith(("#", " ")))
@@ -157,25 +158,25 @@ def described(folder: Path) -> Iterator[tuple[str, str]]:
                 yield from ((uri, keys if keys.startswith("/") else "") for uri in values.get("uris", "").split())
 
 
-def warm_up() -> None:
-    """Builds the driver and starts it once, so that the first kernel does not wait for it."""
-    driver.build()
+def prepare_compiler() -> None:
+    """Builds the compiler process and runs it once, so that the first kernel does not wait for that."""
+    compiler_process.build_executable()
     compiler.base_options()
-    runner = emulator.find()
-    if runner and runner.keeps_translations and not driver.Translations.shared_folder(runner.version).is_dir():
+    runner = emulator.find_emulator()
+    if runner and runner.caches_translations and not compiler_process.TranslationCache.folder_for(runner.version).is_dir():
         log.info("starting the TPU compiler for the first time ...")
         os.environ["JAX_PLATFORMS"] = "cpu"
-        from evokernel.backends.pallas.warm_up import programs
+        from evokernel.backends.pallas.warm_up import lower_warm_up_programs
 
-        chip = chips.chip("v5e")
+        chip = chips.get_chip("v5e")
         with tempfile.TemporaryDirectory() as folder:
-            for program in programs(chip):
+            for program in lower_warm_up_programs(chip):
                 compiler.compile_program(program, chip.topology, Path(folder))
-        compiler.close()
+        compiler.shut_down()
 
 
-def run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A program that is not ours, in plain English."""
+def run_command(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs an external program with English messages."""
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     except OSError as error:
@@ -183,8 +184,8 @@ def run(command: Sequence[str], folder: Path | None = None) -> subprocess.Comple
 
 
 def last_line(text: str) -> str:
-    """What a program complained of last."""
-    return (text.strip().splitlines() or ["it does not say why"])[-1]
+    """The last line of a program's error output."""
+    return (text.strip().splitlines() or ["no error message"])[-1]
 
 
 if __name__ == "__main__":

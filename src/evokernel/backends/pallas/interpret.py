@@ -1,6 +1,6 @@
 """Runs a traced program on the CPU in Pallas' TPU interpret mode: simulated memory spaces, transfers, semaphores and cores.
 
-Only for programs without Python of the candidate. Importing this module imports JAX.
+The program must not contain Python code of the candidate. Importing this module imports JAX.
 """
 
 from __future__ import annotations
@@ -20,63 +20,65 @@ from jax.experimental import pallas
 from jax.experimental.pallas import tpu
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from evokernel.backends.pallas.interpret_patches import Access, Record, adapted, line
-from evokernel.backends.pallas.numerics import rounded
+from evokernel.backends.pallas.interpret_patches import MemoryAccess, RunRecord, patched_interpret_mode, source_line
+from evokernel.backends.pallas.tpu_rounding import add_tpu_rounding
 from evokernel.core.errors import CandidateError
 
-STEPS = 2000
-"""Grid steps a program may take at a size it is checked at: 2 to 5 ms each."""
+MAX_GRID_STEPS = 2000
+"""Maximum grid steps of a program at one size: interpret mode takes 2 to 5 ms for each."""
 
-OPTIONS: dict[str, Any] = {
+XLA_OPTIONS: dict[str, Any] = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_multi_thread_eigen": False,
 }
-"""A program is compiled for a few short runs: what counts is the time of compiling."""
+"""A program runs only a few times, so these options minimise the time to compile it."""
 
-CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "remat2", "checkpoint")
+CALL_PRIMITIVES = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "remat2", "checkpoint")
 
 
-class Interpreted:
-    """A traced program, to be run many times. `seed` draws the order of grid steps that may run in any order.
+class InterpretedProgram:
+    """A traced program that can run many times. `seed` determines the order of parallel grid steps.
 
-    Without `races` it is up to five times quicker. Transfers arrive as late as they may, so values still show who does not wait, but not a
-    copy that a kernel starts too early.
+    Without `detect_races` it runs up to five times faster. Transfers complete as late as allowed, so a missing wait still shows in the
+    values, but a copy that starts too early does not.
     """
 
-    def __init__(self, closed: ClosedJaxpr, seed: int = 0, cores: int = 2, races: bool = True) -> None:
-        self.calls = list(pallas_calls(closed.jaxpr))
+    def __init__(self, closed: ClosedJaxpr, seed: int = 0, cores: int = 2, detect_races: bool = True) -> None:
+        self.calls = list(find_pallas_calls(closed.jaxpr))
         steps = sum(math.prod(size for size in call.params["grid_mapping"].grid if isinstance(size, int)) for call in self.calls)
-        if steps > STEPS:
-            raise CandidateError("timeout", f"{steps} grid steps (at most {STEPS} are interpreted): use larger blocks")
+        if steps > MAX_GRID_STEPS:
+            raise CandidateError(
+                "timeout", f"{steps} grid steps exceed the limit of {MAX_GRID_STEPS} for interpret mode: use larger blocks"
+            )
         for call in self.calls:
-            free = [is_parallel(kind) for kind in semantics(call.params)]
-            if free != sorted(free, reverse=True):
-                words = "put the parallel ones first, or declare all of them arbitrary, which costs nothing on a chip with one core"
+            parallel = [is_parallel(kind) for kind in dimension_semantics(call.params)]
+            if parallel != sorted(parallel, reverse=True):
+                fix = "put the parallel dimensions first, or declare all of them arbitrary, which costs nothing on a chip with one core"
                 raise CandidateError(
-                    "block_shape", f"a parallel dimension of the grid follows an arbitrary one{line(call.source_info)}: {words}"
+                    "block_shape", f"a parallel grid dimension follows an arbitrary one{source_line(call.source_info)}: {fix}"
                 )
-        self.types = [variable.aval for variable in closed.jaxpr.invars]
-        self.closed, self.seed, self.cores, self.races = rounded(closed), seed, cores, races
+        self.input_types = [variable.aval for variable in closed.jaxpr.invars]
+        self.closed, self.seed, self.cores, self.detect_races = add_tpu_rounding(closed), seed, cores, detect_races
         self.compiled: Any = None
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs; bfloat16 arrives as itself or as uint16, and leaves as uint16."""
+        """Runs the program and returns its outputs. bfloat16 inputs may also have dtype uint16; bfloat16 outputs have dtype uint16."""
         arguments = [
             array.view(kind.dtype) if array.dtype == np.uint16 and kind.dtype.name == "bfloat16" else array
-            for array, kind in zip(arrays, self.types, strict=True)
+            for array, kind in zip(arrays, self.input_types, strict=True)
         ]
-        with adapted() as record:
+        with patched_interpret_mode() as record:
             try:
                 if self.compiled is None:
-                    types = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in self.types]
-                    self.compiled = jax.jit(self.evaluate).trace(*types).lower(lowering_platforms=("cpu",)).compile(OPTIONS)
+                    shapes = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in self.input_types]
+                    self.compiled = jax.jit(self.evaluate).trace(*shapes).lower(lowering_platforms=("cpu",)).compile(XLA_OPTIONS)
                 outputs = [np.asarray(output) for output in self.compiled(*arguments)]
             except (jax.errors.JaxRuntimeError, AssertionError, AttributeError, NotImplementedError, TypeError, ValueError) as error:
-                raise self.explained(record.failure or error, record) from error
+                raise self.to_candidate_error(record.failure or error, record) from error
         if record.races:
-            raise CandidateError("race", self.race(*record.races[0]))
+            raise CandidateError("race", self.describe_race(*record.races[0]))
         return [output.view(np.uint16) if output.dtype.name == "bfloat16" else output for output in outputs]
 
     def evaluate(self, *arguments: Any) -> list[Any]:
@@ -92,41 +94,41 @@ class Interpreted:
             operands, primitive = [get(variable) for variable in equation.invars], equation.primitive
             inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
             if primitive.name == "pallas_call":
-                outputs = self._kernel(operands, equation.params)
-            elif primitive.name in CALLS and isinstance(inner, ClosedJaxpr | Jaxpr):
-                whole = inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ())
-                outputs = self._evaluate(whole.jaxpr, whole.consts, operands)
+                outputs = self._run_kernel(operands, equation.params)
+            elif primitive.name in CALL_PRIMITIVES and isinstance(inner, ClosedJaxpr | Jaxpr):
+                closed = inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ())
+                outputs = self._evaluate(closed.jaxpr, closed.consts, operands)
             else:
                 bind: Any = primitive.bind
-                given: Any = primitive.get_bind_params
-                result = bind(*operands, **given(equation.params))
+                get_bind_params: Any = primitive.get_bind_params
+                result = bind(*operands, **get_bind_params(equation.params))
                 outputs = result if primitive.multiple_results else [result]
             values.update(zip(equation.outvars, outputs, strict=True))
         return [get(variable) for variable in jaxpr.outvars]
 
-    def _kernel(self, operands: list[Any], params: dict[str, Any]) -> Any:
+    def _run_kernel(self, operands: list[Any], params: dict[str, Any]) -> Any:
         if params["mesh"] is not None:
-            raise NotImplementedError("a kernel over a mesh of cores: use a grid with parallel dimensions")
+            raise NotImplementedError("a kernel with a `mesh` is not supported: use a grid with parallel dimensions")
         settings = tpu.InterpretParams(
-            detect_races=self.races,
+            detect_races=self.detect_races,
             out_of_bounds_reads="raise",
             uninitialized_memory="nan",
-            num_cores_or_threads=self.cores if parallel(params) else 1,
+            num_cores_or_threads=self.cores if has_parallel_dimension(params) else 1,
             vector_clock_size=64,
             random_seed=self.seed,
         )
-        given = {name: value for name, value in params.items() if name != "interpret"}
+        arguments = {name: value for name, value in params.items() if name != "interpret"}
         if params["grid_mapping"].vmapped_dims:
-            given["compiler_params"] = dataclasses.replace(
-                params["compiler_params"] or tpu.CompilerParams(), dimension_semantics=semantics(params)
+            arguments["compiler_params"] = dataclasses.replace(
+                params["compiler_params"] or tpu.CompilerParams(), dimension_semantics=dimension_semantics(params)
             )
         interpret: Any = mode.interpret_pallas_call
-        outputs = interpret(*operands, **given, interpret_params=settings)
-        # One that shares its memory with an input comes as long as the input was made for its last block to be whole.
+        outputs = interpret(*operands, **arguments, interpret_params=settings)
+        # An output that aliases an input has the padded shape of that input, which ends with a complete block.
         return [output[tuple(map(slice, aval.shape))] for output, aval in zip(outputs, params["out_avals"], strict=True)]
 
-    def explained(self, failure: Exception, record: Record) -> CandidateError:
-        """An exception out of interpret mode, as a reason and words."""
+    def to_candidate_error(self, failure: Exception, record: RunRecord) -> CandidateError:
+        """The error for an exception that interpret mode raised."""
         if isinstance(failure, CandidateError):
             return failure
         text = str(failure)
@@ -134,49 +136,58 @@ class Interpreted:
             r"Out-of-bounds block index (\(.*?\)) for (in|out)put \"(.*?)\" in iteration (\(.*?\)).* has shape (\(.*?\))", text
         ):
             index, _, name, step, shape = block.groups()
-            words = f"block {index} of {name} in grid step {step} does not lie inside its shape {shape}: check its index map"
-            return CandidateError("out_of_bounds", f"out of bounds: {words}")
+            problem = f"block {index} of {name} in grid step {step} exceeds its shape {shape}"
+            return CandidateError("out_of_bounds", f"out of bounds: {problem}: check its index map, which returns block indices")
         if "Out-of-bounds" in text or isinstance(failure, AssertionError):
-            return CandidateError("out_of_bounds", f"out of bounds{self.access(record)}")
-        if again := re.search(r"of output (\d+) in iteration (\(.*?\)).*iterations (\(.*?\)) through (\(.*?\))", text):
-            words = (
-                f"a block of output {again[1]} was left after grid step {again[4]} and is visited again in {again[2]}: what it held is lost"
+            return CandidateError("out_of_bounds", f"out of bounds{self.describe_last_access(record)}")
+        if revisit := re.search(r"of output (\d+) in iteration (\(.*?\)).*iterations (\(.*?\)) through (\(.*?\))", text):
+            problem = (
+                f"a block of output {revisit[1]} was written out after grid step {revisit[4]} and is visited again in step {revisit[2]}"
             )
-            return CandidateError("race", f"{words}. Steps that work on one block have to follow each other in the grid.")
+            return CandidateError(
+                "race", f"{problem}, so its content is lost: grid steps that use the same output block must be consecutive"
+            )
         if "Transform' object" in text:
-            text = "a reference that is reshaped, transposed or cast as a whole: load the value and change that"
-        known = isinstance(failure, AttributeError | NotImplementedError | TypeError | ValueError)
-        where = line(getattr(getattr(record.last[0], "callback_func", None), "keywords", {}).get("source_info"))
-        return CandidateError("unsupported" if known else "crash", f"cannot be interpreted{where}: {type(failure).__name__}: {text}")
+            text = "a Ref is reshaped, transposed or cast: load the value with `x_ref[...]` and transform the value"
+        is_unsupported = isinstance(failure, AttributeError | NotImplementedError | TypeError | ValueError)
+        where = source_line(getattr(getattr(record.last_callback[0], "callback_func", None), "keywords", {}).get("source_info"))
+        return CandidateError(
+            "unsupported" if is_unsupported else "crash", f"interpret mode failed{where}: {type(failure).__name__}: {text}"
+        )
 
-    def access(self, record: Record) -> str:
-        """The load or store that was under way, in words."""
-        callback, flat = record.last
+    def describe_last_access(self, record: RunRecord) -> str:
+        """The last load or store, with its line."""
+        callback, flat = record.last_callback
         arguments, _ = jax.tree.unflatten(callback.in_tree, flat)
         info = getattr(callback.callback_func, "keywords", {}).get("source_info")
         if len(arguments) < 6:
-            return line(info)
-        part = written(utils.to_range(jax.tree.map(int, arguments[5])))
-        return f"{line(info)}: {self.name(record.kernels - 1, int(arguments[4]))}[{part}] does not lie inside its shape"
+            return source_line(info)
+        part = format_range(utils.to_range(jax.tree.map(int, arguments[5])))
+        return f"{source_line(info)}: {self.buffer_name(record.kernel_count - 1, int(arguments[4]))}[{part}] exceeds its shape"
 
-    def race(self, kernel: int, buffer: tuple[Any, ...], one: Access, other: Access) -> str:
-        """Two accesses without an order, and what to do."""
-        did = ["written" if access.writes else "read" for access in (one, other)]
-        by = ["by a transfer" if access.by_transfer else "by the kernel" if access.source else "with its block" for access in (one, other)]
-        text = f"race: {self.name(kernel, buffer[1])} is {did[0]} {by[0]}{line(one.source)} and {did[1]} {by[1]}{line(other.source)}"
-        if one.by_transfer or other.by_transfer:
-            return f"{text}, in no order: wait for the transfer before its source is written or its target is touched"
-        advice = "declare it arbitrary, or give each step a part of its own"
-        return f"{text} in grid steps that differ in a dimension declared parallel, so that two cores may do so at the same time: {advice}"
+    def describe_race(self, kernel: int, buffer: tuple[Any, ...], one: MemoryAccess, other: MemoryAccess) -> str:
+        """Two unordered accesses, their lines, and the fix."""
+        actions = ["written" if access.writes else "read" for access in (one, other)]
+        agents = [
+            "by a transfer" if access.is_transfer else "by the kernel" if access.source else "by the block pipeline"
+            for access in (one, other)
+        ]
+        first = f"{actions[0]} {agents[0]}{source_line(one.source)}"
+        second = f"{actions[1]} {agents[1]}{source_line(other.source)}"
+        text = f"race: {self.buffer_name(kernel, buffer[1])} is {first} and {second}"
+        if one.is_transfer or other.is_transfer:
+            return f"{text}, without synchronisation: wait for the transfer before writing its source or accessing its target"
+        fix = "declare the dimension arbitrary, or let each step access a separate part"
+        return f"{text} in grid steps that differ in a parallel dimension, so two cores may do so at the same time: {fix}"
 
-    def name(self, kernel: int, buffer: int) -> str:
-        """What the kernel calls a buffer; interpret mode numbers them from 100 in a fixed order."""
+    def buffer_name(self, kernel: int, buffer: int) -> str:
+        """The kernel's name for a buffer; interpret mode numbers buffers from 100 in a fixed order."""
         names = buffer_names(self.calls[kernel % len(self.calls)].params)
-        return names[buffer - 100] if 0 <= buffer - 100 < len(names) else "a buffer of an inner scope"
+        return names[buffer - 100] if 0 <= buffer - 100 < len(names) else "a buffer of `pl.run_scoped`"
 
 
-def written(part: Sequence[Any]) -> str:
-    """A range as one writes it in Python."""
+def format_range(part: Sequence[Any]) -> str:
+    """An index range in Python notation."""
     texts = [
         f"{index.start}:{index.stop}" + f":{index.step}" * (index.step != 1) if isinstance(index, slice) else str(index) for index in part
     ]
@@ -184,50 +195,50 @@ def written(part: Sequence[Any]) -> str:
 
 
 def buffer_names(params: dict[str, Any]) -> list[str]:
-    """In the order of allocation: inputs and outputs in HBM, scalars, and what lives in the core's own memories."""
+    """Buffer names in the order of allocation: inputs and outputs in HBM, scalars, then buffers in the core's memories."""
     mapping, variables = params["grid_mapping"], params["jaxpr"].invars
     names = [str(name) for name in params["jaxpr"].debug_info.arg_names or [f"argument {i}" for i in range(len(variables))]]
     scalars, inputs = mapping.num_index_operands, mapping.num_inputs
-    aliased = [output for _, output in params["input_output_aliases"]]
-    outputs = [names[scalars + inputs + i] for i in range(mapping.num_outputs) if i not in aliased]
-    own = []
+    aliased_outputs = [output for _, output in params["input_output_aliases"]]
+    outputs = [names[scalars + inputs + i] for i in range(mapping.num_outputs) if i not in aliased_outputs]
+    core_buffers = []
     for i, variable in enumerate(variables[scalars:]):
         blocks = mapping.block_mappings
         space = (blocks[i].transformed_block_aval if i < len(blocks) else variable.aval).memory_space
         if str(getattr(space, "value", space)) not in ("any", "hbm", "semaphore_mem"):
-            own.append(names[scalars + i])
-    return [*names[scalars : scalars + inputs], *outputs, *names[:scalars], *own]
+            core_buffers.append(names[scalars + i])
+    return [*names[scalars : scalars + inputs], *outputs, *names[:scalars], *core_buffers]
 
 
-def pallas_calls(jaxpr: Jaxpr) -> Iterator[Any]:
-    """The kernels of a program, nested calls included."""
+def find_pallas_calls(jaxpr: Jaxpr) -> Iterator[Any]:
+    """All `pallas_call` equations of a program, including those in nested programs."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "pallas_call":
             yield equation
         else:
             for value in equation.params.values():
                 if isinstance(value, ClosedJaxpr | Jaxpr):
-                    yield from pallas_calls(value.jaxpr if isinstance(value, ClosedJaxpr) else value)
+                    yield from find_pallas_calls(value.jaxpr if isinstance(value, ClosedJaxpr) else value)
 
 
-def parallel(params: dict[str, Any]) -> bool:
-    """Whether the steps of a kernel may be split between cores."""
-    return any(is_parallel(kind) for kind in semantics(params))
+def has_parallel_dimension(params: dict[str, Any]) -> bool:
+    """Whether the grid steps of a kernel may be split between cores."""
+    return any(is_parallel(kind) for kind in dimension_semantics(params))
 
 
 def is_parallel(kind: Any) -> bool:
     return str(getattr(kind, "name", kind)).lower() == "parallel"
 
 
-def semantics(params: dict[str, Any]) -> tuple[Any, ...]:
-    """Of every dimension of the grid; those that `jax.vmap` added are parallel, as they are to the compiler."""
+def dimension_semantics(params: dict[str, Any]) -> tuple[Any, ...]:
+    """The semantics of every grid dimension. Dimensions that `jax.vmap` added are parallel, as in the compiler."""
     mapping = params["grid_mapping"]
-    declared = iter(getattr(params["compiler_params"], "dimension_semantics", None) or ())
-    return tuple("parallel" if index in mapping.vmapped_dims else next(declared, "arbitrary") for index in range(len(mapping.grid)))
+    semantics = iter(getattr(params["compiler_params"], "dimension_semantics", None) or ())
+    return tuple("parallel" if index in mapping.vmapped_dims else next(semantics, "arbitrary") for index in range(len(mapping.grid)))
 
 
-def warm() -> None:
-    """Traces a small program, so that processes forked from this one begin at once. Starts no thread and no device."""
+def trace_warm_up_program() -> None:
+    """Traces a small program, so that processes forked from this one start faster. Starts no thread and no device."""
     kind = jax.ShapeDtypeStruct((16, 128), jnp.float32)
 
     def body(x: Any, o: Any, total: Any) -> None:
@@ -240,6 +251,6 @@ def warm() -> None:
 
     spec, scratch = pallas.BlockSpec((8, 128), lambda i: (i, 0)), [tpu.VMEM((8, 8), jnp.float32)]
     call = pallas.pallas_call(body, out_shape=kind, grid=(2,), in_specs=[spec], out_specs=spec, scratch_shapes=scratch)
-    program = Interpreted(jax.make_jaxpr(call)(kind))
-    with adapted():
+    program = InterpretedProgram(jax.make_jaxpr(call)(kind))
+    with patched_interpret_mode():
         jax.jit(program.evaluate).trace(kind)

@@ -1,4 +1,4 @@
-"""A traced program as something to call. Runs in a child that none of the candidate's code ever entered."""
+"""Runs traced programs in interpret mode, in a process that never executed the candidate's Python code."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evokernel.backends.pallas import lower, program, program_rules
+from evokernel.backends.pallas import lower, program_codec, program_rules
 from evokernel.backends.pallas.chips import Chip
-from evokernel.backends.pallas.entry import NARROWED
-from evokernel.backends.pallas.interpret import Interpreted
+from evokernel.backends.pallas.entry_point import NARROWED_DTYPES
+from evokernel.backends.pallas.interpret import InterpretedProgram
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
     from evokernel.core.protocols import Arguments, Array
 
 
-LARGEST = "bench"
-"""Races are looked for at the other sizes, where that is quick; here only where values may hide one."""
+TIMED_SIZE = "bench"
+"""Race detection runs at the other sizes, where it is fast; at this size only if values could hide a race."""
 
 
 class PallasKernel:
-    """The programs of one candidate, one per size."""
+    """The traced programs of one candidate, one per size."""
 
     def __init__(self, workdir: Path, chip: Chip) -> None:
         self.programs, self.chip = workdir / "programs", chip
         self.calls: dict[str, list[Any]] = json.loads((workdir / "inspect" / "calls.json").read_text())
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
-        """The program for these shapes."""
-        sizes = self.sizes(arguments)
+        """A function that runs the program for these shapes and writes the outputs."""
+        sizes = self.matching_sizes(arguments)
         size = sizes[0]
-        with lower.target(self.chip):
-            closed = program.read(self.programs / f"{size}.program")
-        interpreted = Interpreted(closed, races=sizes != [LARGEST] or has_copies(closed))
+        with lower.target_chip(self.chip):
+            closed = program_codec.read_program(self.programs / f"{size}.program")
+        runner = InterpretedProgram(closed, detect_races=sizes != [TIMED_SIZE] or starts_copies(closed))
 
         def call() -> None:
-            with lower.target(self.chip):
-                results = interpreted.run([narrowed(array) for array in arguments.inputs])
+            with lower.target_chip(self.chip):
+                results = runner.run([narrow_dtype(array) for array in arguments.inputs])
             for array, result in zip(arguments.outputs, results, strict=True):
                 array.data[...] = result
 
         return call
 
-    def sizes(self, arguments: Arguments) -> list[str]:
-        """Which of the sizes these arguments are; the one that is timed comes first, so that it is the one that is checked."""
-        wanted = [[list(array.data.shape) for array in arguments.inputs], [list(scalar) for scalar in arguments.scalars]]
-        found = [size for size, (inputs, scalars, _) in self.calls.items() if [[shape for _, _, shape in inputs], scalars] == wanted]
-        if not found:
-            raise CandidateError("forbidden", "no program was traced for these shapes")
-        return sorted(found, key=lambda size: size != LARGEST)
+    def matching_sizes(self, arguments: Arguments) -> list[str]:
+        """The sizes with these shapes and scalars. The timed size comes first, so that the checked program is the timed one."""
+        actual = [[list(array.data.shape) for array in arguments.inputs], [list(scalar) for scalar in arguments.scalars]]
+        sizes = [size for size, (inputs, scalars, _) in self.calls.items() if [[shape for _, _, shape in inputs], scalars] == actual]
+        if not sizes:
+            raise CandidateError("forbidden", "the candidate left no traced program for these input shapes")
+        return sorted(sizes, key=lambda size: size != TIMED_SIZE)
 
 
-def has_copies(closed: Any) -> bool:
-    """Whether a kernel starts copies itself: one that starts too early is simulated as late as it may be, and gives right values."""
-    return any(equation.primitive.name == "dma_start" for equation in program_rules.equations(closed.jaxpr))
+def starts_copies(closed: Any) -> bool:
+    """Whether a kernel starts copies. Interpret mode completes copies late, so a copy that starts too early gives correct values."""
+    return any(equation.primitive.name == "dma_start" for equation in program_rules.all_equations(closed.jaxpr))
 
 
-def narrowed(array: Array) -> np.ndarray:
-    """The data in the type the kernel sees."""
-    return array.data.astype(NARROWED[array.dtype]) if array.dtype in NARROWED else array.data
+def narrow_dtype(array: Array) -> np.ndarray:
+    """The data in the element type that the kernel receives."""
+    return array.data.astype(NARROWED_DTYPES[array.dtype]) if array.dtype in NARROWED_DTYPES else array.data

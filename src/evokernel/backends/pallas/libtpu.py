@@ -1,4 +1,4 @@
-"""The compiler's library: where it is, and the one place in it that an emulator may stumble over."""
+"""libtpu, the library with the TPU compiler: its path, and the one system call in it that an older emulator does not support."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from pathlib import Path
 from evokernel.core import paths
 
 VERSION = "0.0.51"
-"""The dumps that are read are internals of this version; jax and jaxlib are pinned along with it."""
-INSTALL = "python -m evokernel.backends.pallas.install"
-ACCESS = bytes.fromhex("b80d010000 48c7c79cffffff 4889ce 4531d2 0f05")
-"""The system call 269, with the instructions that lead to it; `driver.c` says why it matters."""
+"""The dump format is an internal of this version; jax and jaxlib are pinned to match."""
+INSTALL_COMMAND = "python -m evokernel.backends.pallas.install"
+FACCESSAT_CODE = bytes.fromhex("b80d010000 48c7c79cffffff 4889ce 4531d2 0f05")
+"""Machine code of the system call 269 (faccessat) in libtpu; `compiler_process.c` explains why it is replaced."""
 
 
 def is_native() -> bool:
-    """Whether libtpu runs here as it is: it exists for x86-64 Linux only."""
+    """Whether libtpu runs on this machine without an emulator: it exists for x86-64 Linux only."""
     return sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")
 
 
-def private() -> Path:
-    """Where a copy is kept on machines whose package index has none for them."""
+def downloaded_path() -> Path:
+    """Path of the downloaded copy, for machines for which no package exists."""
     return paths.tools_folder() / f"libtpu-{VERSION}" / "libtpu.so"
 
 
-def find() -> Path | None:
-    """The library, of the pinned version; the package if there is one that fits this machine, else the private copy."""
+def find_library() -> Path | None:
+    """Path of the library in its pinned version: the installed package if it runs on this machine, else the downloaded copy."""
     if is_native() and (spec := util.find_spec("libtpu")) and spec.submodule_search_locations:
-        found = Path(spec.submodule_search_locations[0]) / "libtpu.so"
-        if found.is_file() and metadata.version("libtpu") == VERSION:
-            return found
-    return private() if private().is_file() else None
+        path = Path(spec.submodule_search_locations[0]) / "libtpu.so"
+        if path.is_file() and metadata.version("libtpu") == VERSION:
+            return path
+    return downloaded_path() if downloaded_path().is_file() else None
 
 
-def missing() -> str | None:
-    """Words that name the fix when it is not there."""
-    if find():
+def unavailable_reason() -> str | None:
+    """The command that installs libtpu, if it is not installed."""
+    if find_library():
         return None
     if is_native():
         return f"libtpu {VERSION} is not installed: pip install 'evokernel[pallas]'"
-    return f"libtpu {VERSION} is not installed: {INSTALL}"
+    return f"libtpu {VERSION} is not installed: {INSTALL_COMMAND}"
 
 
 @lru_cache
-def access_address(library: Path) -> int | None:
-    """Where in the loaded library `ACCESS` is, counted from its start; None unless it occurs exactly once."""
+def faccessat_offset(library: Path) -> int | None:
+    """Offset of `FACCESSAT_CODE` from the base of the loaded library; None unless the code occurs exactly once."""
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        at = data.find(ACCESS)
-        if at < 0 or data.find(ACCESS, at + 1) >= 0:
+        at = data.find(FACCESSAT_CODE)
+        if at < 0 or data.find(FACCESSAT_CODE, at + 1) >= 0:
             return None
         (table,) = struct.unpack_from("<Q", data, 32)
         size, count = struct.unpack_from("<HH", data, 54)

@@ -1,4 +1,4 @@
-"""Traced programs as StableHLO for a TPU, in the form its compiler reads. Needs jax, but no TPU."""
+"""Lowers traced programs to StableHLO for the TPU compiler. Needs jax, but no TPU."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from jaxlib.mlir.dialects import stablehlo
 from evokernel.backends.pallas.chips import Chip
 
 
-def target(chip: Chip) -> AbstractContextManager[Any]:
-    """Inside it, jax traces and lowers as if it ran on the chip, and helpers that ask for the device find it."""
+def target_chip(chip: Chip) -> AbstractContextManager[Any]:
+    """A context in which jax traces and lowers for the chip, and in which queries for the device return the chip."""
     device = AbstractDevice(device_kind=chip.kind, num_cores=chip.cores, platform="tpu")
     mesh: AbstractContextManager[Any] = use_abstract_mesh(AbstractMesh((1,), ("x",), abstract_device=device))
     return mesh
 
 
-def lower(closed: ClosedJaxpr, chip: Chip) -> bytes:
-    """StableHLO of a traced program; raises what jax raises when a kernel in it has no form on the chip."""
-    with target(chip):
-        return serialise(jax.jit(jaxpr_as_fun(closed)).trace(*closed.in_avals).lower(lowering_platforms=("tpu",)))
+def lower_program(closed: ClosedJaxpr, chip: Chip) -> bytes:
+    """StableHLO of a traced program. Passes on jax's exception if a kernel cannot be lowered for the chip."""
+    with target_chip(chip):
+        return serialise_stablehlo(jax.jit(jaxpr_as_fun(closed)).trace(*closed.in_avals).lower(lowering_platforms=("tpu",)))
 
 
-def serialise(lowered: Any) -> bytes:
-    """The portable form of a lowered function: compilers of other builds read it."""
+def serialise_stablehlo(lowered: Any) -> bytes:
+    """A lowered function as a portable StableHLO artifact, which compilers of other builds can read."""
     module = lowered.compiler_ir("stablehlo")
     return bytes(_jax.mlir.serialize_portable_artifact(module, stablehlo.get_current_version()))
 
 
-def compile_options() -> bytes:
-    """The options jax itself would hand to the compiler, without the folder of CUDA it names where one is installed."""
+def default_compile_options() -> bytes:
+    """The options jax would pass to the compiler, without the path of an installed CUDA."""
     options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
     options.executable_build_options.debug_options.xla_gpu_cuda_data_dir = ""
     return bytes(options.SerializeAsString())

@@ -1,4 +1,4 @@
-"""The lists of `guard.toml`: what a traced program may do, and what it may not."""
+"""Loads `program_rules.toml`: the operations that a traced program may and may not contain."""
 
 from __future__ import annotations
 
@@ -10,52 +10,54 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Rules:
-    """As the file has them."""
+class ProgramRules:
+    """The lists and limits of `program_rules.toml`."""
 
     tiny_elements: int
     tiny_total: int
     constant_bytes: int
     grid_steps: int
     layout: frozenset[str]
-    indexed: frozenset[str]
+    indexed_layout: frozenset[str]
     views: frozenset[str]
     arithmetic: frozenset[str]
     calls: frozenset[str]
     loops: frozenset[str]
     refused_outside: Mapping[str, str]
     refused_inside: Mapping[str, str]
-    """Operation to what is wrong with it."""
-    known: frozenset[str]
-    """Every operation that may be somewhere in a program, or that is refused only for the work it does."""
-    owned: Mapping[str, str]
+    """Operation to the reason why it is refused. The same holds for `refused_outside`."""
+    known_operations: frozenset[str]
+    """Every operation that may occur in a program, and those that are refused only because their work belongs in a kernel."""
+    reserved_params: Mapping[str, str]
     compiler_params: frozenset[str]
 
 
 @lru_cache
-def rules() -> Rules:
-    """Read when first needed."""
-    table = tomllib.loads((Path(__file__).parent / "guard.toml").read_text())
-    limits, outside = table["limits"], {name: frozenset(words.split()) for name, words in table["outside"].items()}
+def load_rules() -> ProgramRules:
+    """The program rules; reads the file on the first call."""
+    table = tomllib.loads((Path(__file__).parent / "program_rules.toml").read_text())
+    limits, outside = table["limits"], {name: frozenset(names.split()) for name, names in table["outside"].items()}
 
-    def refused(where: str) -> dict[str, str]:
+    def collect_refusals(where: str) -> dict[str, str]:
         kinds = [kind for kind in table["refused"].values() if kind.get("where", where) == where]
-        return {name: kind["words"] for kind in kinds for name in kind["names"].split()}
+        return {name: kind["message"] for kind in kinds for name in kind["names"].split()}
 
-    return Rules(
+    return ProgramRules(
         tiny_elements=limits["tiny_elements"],
         tiny_total=limits["tiny_total"],
         constant_bytes=limits["constant_bytes"],
         grid_steps=limits["grid_steps"],
         layout=outside["layout"],
-        indexed=outside["indexed"],
+        indexed_layout=outside["indexed"],
         views=outside["views"],
         arithmetic=outside["arithmetic"],
         calls=outside["calls"],
         loops=outside["loops"],
-        refused_outside=refused("outside"),
-        refused_inside=refused("inside"),
-        known=frozenset().union(*outside.values(), table["inside"]["known"].split(), table["refused"]["linear"]["names"].split()),
-        owned=table["owned"],
+        refused_outside=collect_refusals("outside"),
+        refused_inside=collect_refusals("inside"),
+        known_operations=frozenset().union(
+            *outside.values(), table["inside"]["known"].split(), table["refused"]["linear"]["names"].split()
+        ),
+        reserved_params=table["reserved"],
         compiler_params=frozenset(table["compiler_params"]["allowed"].split()),
     )

@@ -1,4 +1,4 @@
-"""Small programs that take the compiler through most of its code, so that an emulator has translated it before the first kernel."""
+"""Small programs that exercise most of the compiler's code, so that an emulator has translated it before the first kernel."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from evokernel.backends.pallas.chips import Chip
-from evokernel.backends.pallas.lower import lower, target
+from evokernel.backends.pallas.lower import lower_program, target_chip
 
 SIDE, BLOCK = 512, 256
 
 
-def programs(chip: Chip) -> Iterator[bytes]:
-    """A matrix multiplication and a softmax written in Pallas, and the same left to XLA."""
-    for function, dtype in ((multiply, jnp.bfloat16), (normalise, jnp.float32), (plain, jnp.float32)):
+def lower_warm_up_programs(chip: Chip) -> Iterator[bytes]:
+    """A matrix multiplication and a softmax as Pallas kernels, and both again as XLA operations."""
+    for function, dtype in ((multiply, jnp.bfloat16), (normalise, jnp.float32), (softmax_of_product, jnp.float32)):
         matrix = jax.ShapeDtypeStruct((SIDE, SIDE), dtype)
-        with target(chip):
+        with target_chip(chip):
             closed = jax.make_jaxpr(function)(matrix, matrix)
-        yield lower(closed, chip)
+        yield lower_program(closed, chip)
 
 
 def multiply(x: Any, y: Any) -> Any:
-    """Blocks of a product, summed in scratch memory."""
+    """A blocked matrix product that accumulates in scratch memory."""
 
     def body(x_ref: Any, y_ref: Any, out_ref: Any, sum_ref: Any) -> None:
         def clear() -> None:
@@ -47,7 +47,7 @@ def multiply(x: Any, y: Any) -> Any:
 
 
 def normalise(x: Any, y: Any) -> Any:
-    """Rows of a sum, each divided by the sum of its exponentials."""
+    """The softmax of the rows of a sum."""
 
     def body(x_ref: Any, y_ref: Any, out_ref: Any) -> None:
         out_ref[...] = jax.nn.softmax(x_ref[...] + y_ref[...], axis=-1)
@@ -58,6 +58,6 @@ def normalise(x: Any, y: Any) -> Any:
     )(x, y)
 
 
-def plain(x: Any, y: Any) -> Any:
-    """Both, in operations that XLA knows."""
+def softmax_of_product(x: Any, y: Any) -> Any:
+    """A matrix product and a softmax as XLA operations."""
     return jax.nn.softmax(x @ y + y, axis=-1)

@@ -1,4 +1,4 @@
-"""The `triton` plug-in. Everything heavy is imported when asked for."""
+"""The `triton` plug-in. Methods import heavy modules when they need them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ INTERPRETED = "interpreted.txt"
 
 
 class TritonBackend(GpuBackend):
-    """`arch` "" is the GPU's own, such as sm_90, which is also what kernels are compiled for without one.
+    """Records Triton kernels, and runs them on a GPU or checks them with Triton's interpreter.
 
-    `device` says whether kernels are run on a GPU of this machine: "auto" (when there is one), "never" (Triton's interpreter checks their
-    values, and nothing is timed) or "always"; `number` is which. `build_timeout_s` is what compiling may take. `profiler` "never" leaves
-    Nsight Compute out, where it is there.
+    `arch` "" means the GPU's own architecture, or sm_90 without a GPU. `device`: "auto" uses a GPU if there is one, "never" checks values
+    with the interpreter and times nothing, "always" requires a GPU; `number` selects it. `build_timeout_s` limits compilation. `profiler`
+    "never" disables Nsight Compute.
     """
 
     can_check_values: ClassVar[bool] = True
@@ -36,70 +36,70 @@ class TritonBackend(GpuBackend):
 
     @property
     def is_simulated(self) -> bool:
-        """Without a GPU, kernels are interpreted."""
+        """Whether kernels run in the interpreter, because there is no GPU."""
         return not self.device.name
 
     def unavailable_reason(self) -> str | None:
         if importlib.util.find_spec("triton") is None:
-            return "no Triton: pip install 'evokernel[triton]'"
-        if self.wanted == "always" and not self.device.name:
-            return f"{self.device.why_not}: leave out backend.device=always to have kernels interpreted"
+            return "Triton is not installed; run pip install 'evokernel[triton]'"
+        if self.device_mode == "always" and not self.device.name:
+            return f"{self.device.unavailable_reason}; remove backend.device=always to use the interpreter"
         return None
 
     def limitations(self) -> str | None:
-        return None if self.device.name else f"{self.device.why_not}: kernels are checked by an interpreter here, and not timed"
+        return None if self.device.name else f"{self.device.unavailable_reason}; an interpreter checks kernels here, and they are not timed"
 
     def versions(self) -> dict[str, str]:
-        found = self.device_versions()
+        version_table = self.device_versions()
         with suppress(PackageNotFoundError):
-            found["triton"] = version("triton")
-        return found
+            version_table["triton"] = version("triton")
+        return version_table
 
     def optional_tools(self) -> Iterable[OptionalTool]:
-        from evokernel.backends.gpu.tools import equipment
+        from evokernel.backends.gpu.tools import list_tools
 
-        return equipment(self.device, "kernels are compiled to machine code, and checked by Triton's interpreter; nothing is timed")
+        return list_tools(self.device, "kernels are compiled to machine code and checked by Triton's interpreter, but not timed")
 
     def entry_point(self, task: Task) -> str:
-        from evokernel.backends.triton.entry import described
+        from evokernel.backends.triton.entry import annotated_launch_function
 
-        return described(task.signature)
+        return annotated_launch_function(task.signature)
 
     def load_libraries(self) -> None:
         from evokernel.backends.gpu import replay  # noqa: F401
-        from evokernel.backends.triton.record import warm
+        from evokernel.backends.triton.record import load_triton
 
-        warm(int(self.architecture.removeprefix("sm_").rstrip("af")))
+        load_triton(int(self.architecture.removeprefix("sm_").rstrip("af")))
 
     def trace(self, candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        from evokernel.backends.triton.record import record
+        from evokernel.backends.triton.record import record_launches
 
-        record(candidate, calls, into)
+        record_launches(candidate, calls, into)
 
     def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        pass  # the text is looked at; what was recorded, when it is built
+        pass  # `screen` checks the text, `build` checks the recording
 
     def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
         pass
 
     def explain(self, error: Exception) -> CandidateError:
-        from evokernel.backends.triton.errors import explained
+        from evokernel.backends.triton.errors import explain_error
 
-        return explained(error)
+        return explain_error(error)
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
-        from evokernel.backends.triton.screen import findings
+        from evokernel.backends.triton.screen import find_violations
 
-        return findings(candidate.files)
+        return find_violations(candidate.files)
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        from evokernel.backends.triton.build import build
+        from evokernel.backends.triton.build import build_programs
 
-        choices = build(workdir / PROGRAMS, self.build_timeout_s)
+        choices = build_programs(workdir / PROGRAMS, self.build_timeout_s)
         if len(choices) > 1 and self.device.name:
-            from evokernel.backends.gpu.latency import tune
+            from evokernel.backends.gpu.latency import tune_configurations
 
-            tune(task, workdir / PROGRAMS, choices, self.number)
+            tune_configurations(task, workdir / PROGRAMS, choices, self.number)
 
     def load(self, workdir: Path) -> Kernel:
         if self.is_interpreted(workdir):
@@ -111,12 +111,12 @@ class TritonBackend(GpuBackend):
         return ReplayedKernel(workdir / PROGRAMS, self.number)
 
     def is_interpreted(self, workdir: Path) -> bool:
-        """The judge's word: in the child, no device can be looked for."""
+        """Whether the verifier chose the interpreter; the candidate process cannot look for a device itself."""
         return (workdir / INTERPRETED).exists()
 
     def access(self, workdir: Path) -> DeviceAccess | None:
         if (workdir / PROGRAMS).exists() and not self.device.name:
-            (workdir / INTERPRETED).write_text(self.device.why_not)
+            (workdir / INTERPRETED).write_text(self.device.unavailable_reason)
         return super().access(workdir)
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
@@ -124,8 +124,11 @@ class TritonBackend(GpuBackend):
 
     def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
         if error.reason == "crash" and self.is_interpreted(workdir):
-            return CandidateError("out_of_bounds", "the interpreter died while it read or wrote: an address is that of no tensor")
+            return CandidateError(
+                "out_of_bounds",
+                "the interpreter crashed during a load or store: a pointer belongs to no tensor; mask the access or fix its offset",
+            )
         return error
 
     def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
-        raise ToolUnavailable(f"times ({self.device.why_not}): values were checked by Triton's interpreter")
+        raise ToolUnavailable(f"times ({self.device.unavailable_reason}); Triton's interpreter checked the values")

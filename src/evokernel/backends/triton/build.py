@@ -1,4 +1,4 @@
-"""What was recorded, made ready to run: PTX to machine code with ptxas, arguments to the bytes a kernel finds them as."""
+"""Turns recorded launches into runnable programs: assembles PTX with ptxas and packs arguments into bytes."""
 
 from __future__ import annotations
 
@@ -11,136 +11,166 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evokernel.backends.gpu.cubin import Function, functions
-from evokernel.backends.gpu.program import FILE, MOST_BYTES, Fill, Launch, Pointer, Program, Step, refuse_impossible, three, whole, written
-from evokernel.backends.native.toolchain import compile
+from evokernel.backends.gpu.cubin import KernelInfo, read_kernels
+from evokernel.backends.gpu.program import (
+    FILE,
+    MAX_BYTES,
+    Fill,
+    Launch,
+    Pointer,
+    Program,
+    Step,
+    format_programs,
+    require_int,
+    require_triple,
+    validate_program,
+)
+from evokernel.backends.native.toolchain import run_compiler
 from evokernel.core.errors import CandidateError, UserError
 
-TRACED = "traced.json"
+RECORDING = "traced.json"
 NEWEST_FIRST = ("ptxas-blackwell", "ptxas")
-"""Triton brings two; the newer one reads the PTX of either."""
+"""Triton ships two; the newer one accepts the PTX of both."""
 TARGET = re.compile(r"^\.target (sm_\w+)", re.MULTILINE)
-PACKED = {"i1": "<?", "u1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q", "u64": "<Q"}
-FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
-"""How numbers are passed, by Triton's names of types."""
+INTEGER_FORMATS = {
+    "i1": "<?",
+    "u1": "<?",
+    "i8": "<b",
+    "u8": "<B",
+    "i16": "<h",
+    "u16": "<H",
+    "i32": "<i",
+    "u32": "<I",
+    "i64": "<q",
+    "u64": "<Q",
+}
+FLOAT_FORMATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+"""struct formats of numbers, by Triton's type names."""
 WORD, WARP = 8, 32
-MOST_CHOICES = 64
+MAX_CHOICES = 64
 
 
-def ptxas() -> str:
-    """The one that came with Triton, unless Triton was told of another."""
+def find_ptxas() -> str:
+    """Returns the ptxas of TRITON_PTXAS_PATH if it is set, else the one that Triton ships."""
     if own := os.environ.get("TRITON_PTXAS_PATH"):
         return own
-    found = importlib.util.find_spec("triton")
-    folder = Path(str(found.origin)).parent / "backends" / "nvidia" / "bin" if found else Path()
-    there = [folder / name for name in NEWEST_FIRST if (folder / name).exists()]
-    if not there:
-        raise UserError("Triton brings no ptxas: pip install 'evokernel[triton]', or set TRITON_PTXAS_PATH")
-    return str(there[0])
+    spec = importlib.util.find_spec("triton")
+    folder = Path(str(spec.origin)).parent / "backends" / "nvidia" / "bin" if spec else Path()
+    candidates = [folder / name for name in NEWEST_FIRST if (folder / name).exists()]
+    if not candidates:
+        raise UserError("Triton has no ptxas; run pip install 'evokernel[triton]' or set TRITON_PTXAS_PATH")
+    return str(candidates[0])
 
 
-def build(programs: Path, timeout_s: float) -> list[str]:
-    """Leaves, beside what was recorded, the machine code of every kernel and the programs of all sizes.
+def build_programs(programs: Path, timeout_s: float) -> list[str]:
+    """Writes the machine code of every kernel and the programs of all sizes next to the recording.
 
-    Where kernels are tuned, there is a file for every configuration; gives their names, the first of which is taken unless it is replaced.
+    Autotuned kernels get one file per configuration. Returns the file names; the first is used unless tuning replaces it.
     """
     try:
-        if (programs / TRACED).stat().st_size > MOST_BYTES * 4:
-            raise CandidateError("memory", "the launches and kernels of this candidate take too much to write down")
-        traced = json.loads((programs / TRACED).read_text())
-        kernels = {str(kernel["file"]): kernel for kernel in traced["kernels"]}
-        made = {file: assembled(kernel, programs, timeout_s) for file, kernel in kernels.items()}
-        choices = max((len(row[1]) for program in traced["sizes"].values() for row in program["steps"] if row[0] == "choice"), default=1)
-        found = [
-            {str(size): Maker(program, kernels, made, choice).program() for size, program in traced["sizes"].items()}
-            for choice in range(min(choices, MOST_CHOICES))
+        if (programs / RECORDING).stat().st_size > MAX_BYTES * 4:
+            raise CandidateError("memory", "the recording of launches and kernels is too large; use fewer launches and fewer kernels")
+        recording = json.loads((programs / RECORDING).read_text())
+        kernels = {str(kernel["file"]): kernel for kernel in recording["kernels"]}
+        functions_by_file = {file: assemble_kernel(kernel, programs, timeout_s) for file, kernel in kernels.items()}
+        choices = max((len(row[1]) for program in recording["sizes"].values() for row in program["steps"] if row[0] == "choice"), default=1)
+        programs_by_choice = [
+            {
+                str(size): ProgramBuilder(program, kernels, functions_by_file, choice).build_program()
+                for size, program in recording["sizes"].items()
+            }
+            for choice in range(min(choices, MAX_CHOICES))
         ]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
-        raise CandidateError("forbidden", f"what was recorded of this candidate's launches was changed: {error}") from error
-    for program in found[0].values():
-        refuse_impossible(program)
-    names = [FILE, *(f"choice{number}.json" for number in range(1, len(found)))]
-    for name, one in zip(names, found):
-        (programs / name).write_text(written(one))
+        raise CandidateError("forbidden", f"the recording of this candidate's launches is invalid, so it was modified: {error}") from error
+    for program in programs_by_choice[0].values():
+        validate_program(program)
+    names = [FILE, *(f"choice{number}.json" for number in range(1, len(programs_by_choice)))]
+    for name, one in zip(names, programs_by_choice):
+        (programs / name).write_text(format_programs(one))
     return names
 
 
-def assembled(kernel: Mapping[str, Any], folder: Path, timeout_s: float) -> Function:
-    """One kernel's machine code, and what it takes."""
+def assemble_kernel(kernel: Mapping[str, Any], folder: Path, timeout_s: float) -> KernelInfo:
+    """Assembles one kernel; returns its parameters and resource use."""
     name, text = str(kernel["file"]), str(kernel["ptx"])
     if not re.fullmatch(r"kernel\d+", name):
         raise ValueError(name)
     (folder / f"{name}.ptx").write_text(text)
     target = TARGET.search(text)
-    path = ptxas()
+    path = find_ptxas()
     options = [f"--gpu-name={target[1] if target else 'sm_90'}", f"{name}.ptx", "-lineinfo", "-o", f"{name}.image"]
-    done = compile(path, options, folder, timeout_s, [Path(path).parent])
-    if done.timed_out:
-        raise CandidateError("build_timeout", f"ptxas did not finish within {timeout_s:g} s: smaller blocks, less unrolling")
-    if done.code or not (folder / f"{name}.image").exists():
-        lines = [line for line in done.text.splitlines() if "error" in line or "fatal" in line] or [done.text.strip()]
+    compiler_run = run_compiler(path, options, folder, timeout_s, [Path(path).parent])
+    if compiler_run.timed_out:
+        raise CandidateError("build_timeout", f"ptxas did not finish within {timeout_s:g} s; use smaller blocks and less unrolling")
+    if compiler_run.code or not (folder / f"{name}.image").exists():
+        lines = [line for line in compiler_run.text.splitlines() if "error" in line or "fatal" in line] or [compiler_run.text.strip()]
         raise CandidateError("compile_error", f"ptxas refuses {kernel['name']}: {lines[0][:300]}")
-    return functions((folder / f"{name}.image").read_bytes())[str(kernel["name"])]
+    return read_kernels((folder / f"{name}.image").read_bytes())[str(kernel["name"])]
 
 
-class Maker:
-    """One size."""
+class ProgramBuilder:
+    """Builds the program of one size from its recording."""
 
     def __init__(
-        self, found: Mapping[str, Any], kernels: Mapping[str, Mapping[str, Any]], made: Mapping[str, Function], choice: int
+        self,
+        recording: Mapping[str, Any],
+        kernels: Mapping[str, Mapping[str, Any]],
+        functions_by_file: Mapping[str, KernelInfo],
+        choice: int,
     ) -> None:
-        self.found, self.kernels, self.made, self.choice = found, kernels, made, choice
-        self.tensors = tuple(map(whole, found["tensors"]))
-        self.scratch = list(map(whole, found["scratch"]))
+        self.found, self.kernels, self.made, self.choice = recording, kernels, functions_by_file, choice
+        self.tensors = tuple(map(require_int, recording["tensors"]))
+        self.scratch = list(map(require_int, recording["scratch"]))
 
-    def program(self) -> Program:
-        steps = [step for row in self.found["steps"] for step in self.steps(row)]
-        return Program(self.tensors, whole(self.found["outputs"]), tuple(self.scratch), tuple(steps))
+    def build_program(self) -> Program:
+        steps = [step for row in self.found["steps"] for step in self.build_steps(row)]
+        return Program(self.tensors, require_int(self.found["outputs"]), tuple(self.scratch), tuple(steps))
 
-    def steps(self, row: list[Any]) -> list[Step]:
+    def build_steps(self, row: list[Any]) -> list[Step]:
         kind, *values = row
         if kind == "fill":
-            return [Fill(*map(whole, values))]
+            return [Fill(*map(require_int, values))]
         if kind == "choice":
             choices = values[0]
-            return [step for one in choices[min(self.choice, len(choices) - 1)] for step in self.steps(one)]
-        return [self.launch(*values)]
+            return [step for one in choices[min(self.choice, len(choices) - 1)] for step in self.build_steps(one)]
+        return [self.build_launch(*values)]
 
-    def launch(self, file: str, grid: list[int], values: list[list[Any]]) -> Launch:
+    def build_launch(self, file: str, grid: list[int], values: list[list[Any]]) -> Launch:
         kernel, function = self.kernels[file], self.made[file]
-        cluster = whole(kernel["cluster"])
-        sizes = three(grid)
+        cluster = require_int(kernel["cluster"])
+        sizes = require_triple(grid)
         if kernel["scratch"]:
-            self.scratch.append(whole(kernel["scratch"]) * sizes[0] * sizes[1] * sizes[2] * cluster)
+            self.scratch.append(require_int(kernel["scratch"]) * sizes[0] * sizes[1] * sizes[2] * cluster)
             values = [*values, ["pointer", len(self.tensors) + len(self.scratch) - 1, 0]]
-        arguments, pointers = self.packed(function, values)
-        block = (whole(kernel["warps"]) * WARP, 1, 1)
-        whole_grid = (sizes[0] * cluster, sizes[1], sizes[2])
-        grouped = (cluster, 1, 1) if cluster > 1 else None
-        name, shared = str(kernel["name"]), whole(kernel["shared"])
-        return Launch(f"{file}.image", name, whole_grid, block, shared, arguments, pointers, grouped, bool(kernel["cooperative"]))
+        arguments, pointers = self.pack_arguments(function, values)
+        block = (require_int(kernel["warps"]) * WARP, 1, 1)
+        launch_grid = (sizes[0] * cluster, sizes[1], sizes[2])
+        cluster_size = (cluster, 1, 1) if cluster > 1 else None
+        name, shared = str(kernel["name"]), require_int(kernel["shared"])
+        return Launch(f"{file}.image", name, launch_grid, block, shared, arguments, pointers, cluster_size, bool(kernel["cooperative"]))
 
-    def packed(self, function: Function, values: list[list[Any]]) -> tuple[bytes, tuple[Pointer, ...]]:
-        """Arguments at their places; Triton's own last ones, where they are not used, are null."""
+    def pack_arguments(self, function: KernelInfo, values: list[list[Any]]) -> tuple[bytes, tuple[Pointer, ...]]:
+        """Packs arguments at the offsets of their parameters. Triton's own trailing parameters are null if they are unused."""
         size = max((one.offset + one.size for one in function.parameters), default=0)
-        made, pointers = bytearray(size), []
+        buffer, pointers = bytearray(size), []
         if len(values) > len(function.parameters):
-            raise ValueError("more arguments than parameters")
+            raise ValueError("there are more arguments than parameters")
         for parameter, (kind, *value) in zip(function.parameters, values):
             if kind == "pointer":
-                pointers.append(Pointer(parameter.offset, whole(value[0]), whole(value[1])))
+                pointers.append(Pointer(parameter.offset, require_int(value[0]), require_int(value[1])))
                 continue
-            data = number(str(kind), value[0])
+            data = pack_number(str(kind), value[0])
             if len(data) != parameter.size:
-                raise ValueError(f"a number of {len(data)} bytes where the kernel takes {parameter.size}")
-            made[parameter.offset : parameter.offset + parameter.size] = data
-        return bytes(made), tuple(pointers)
+                raise ValueError(f"the argument has {len(data)} bytes, but the kernel parameter has {parameter.size}")
+            buffer[parameter.offset : parameter.offset + parameter.size] = data
+        return bytes(buffer), tuple(pointers)
 
 
-def number(kind: str, value: Any) -> bytes:
-    """A number as it is passed."""
+def pack_number(kind: str, value: Any) -> bytes:
+    """Packs a number in the format of its Triton type."""
     if kind == "bf16":
         return struct.pack("<f", float(value))[2:]
-    if kind in FLOATS:
-        return struct.pack(FLOATS[kind], float(value))
-    return struct.pack(PACKED[kind], bool(value) if kind in ("i1", "u1") else int(value))
+    if kind in FLOAT_FORMATS:
+        return struct.pack(FLOAT_FORMATS[kind], float(value))
+    return struct.pack(INTEGER_FORMATS[kind], bool(value) if kind in ("i1", "u1") else int(value))

@@ -1,4 +1,4 @@
-"""An exception out of a candidate's Python, or out of Triton's compiler, in words for whoever wrote it."""
+"""Explains exceptions of a candidate's Python code or of Triton's compiler to the author of the kernel."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 from evokernel.core.errors import CandidateError
 
-LIMIT = 1200
+MAX_DETAIL_CHARS = 1200
 PLACE = re.compile(r"at (\d+):(\d+):")
 
 
-def explained(error: Exception) -> CandidateError:
-    """Triton's own errors are the compiler's; others were raised by the launch function."""
+def explain_error(error: Exception) -> CandidateError:
+    """Classifies an exception: Triton's own types are compile errors, others come from the launch function."""
     names = {cls.__name__ for cls in type(error).__mro__}
     text = str(error).strip()
     while error.__cause__ is not None and isinstance(error.__cause__, Exception):
@@ -27,7 +27,7 @@ def explained(error: Exception) -> CandidateError:
         "PTXASError",
         "OutOfResources",
     }:
-        return CandidateError("compile_error", text[:LIMIT])
+        return CandidateError("compile_error", text[:MAX_DETAIL_CHARS])
     if isinstance(error, SyntaxError):
         return CandidateError("compile_error", f"line {error.lineno}: {error.msg}")
-    return CandidateError("trace_error", f"{type(error).__name__}: {text}"[:LIMIT])
+    return CandidateError("trace_error", f"{type(error).__name__}: {text}"[:MAX_DETAIL_CHARS])

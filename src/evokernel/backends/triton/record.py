@@ -1,6 +1,6 @@
-"""Runs a candidate's launch function once for every size on tensors that hold nothing, compiles what it launches, and writes it down.
+"""Runs a candidate's launch function once per size on tensors without data, compiles the launched kernels, and records the launches.
 
-This process holds the candidate's Python and no device. What it writes is data, looked at by the judge before anything is run.
+This process contains the candidate's Python code and no device. It writes data, which the verifier checks before anything runs.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from triton.runtime import autotuner, driver
 from triton.runtime.cache import FileCacheManager
 from triton.runtime.jit import JITFunction
 
-from evokernel.backends.gpu.program import key
-from evokernel.backends.gpu.torch_guard import Guard
-from evokernel.backends.triton.screen import findings
+from evokernel.backends.gpu.program import program_key
+from evokernel.backends.gpu.torch_guard import TorchGuard
+from evokernel.backends.triton.screen import find_violations
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import CallShape
 
-FILE, TRACED, ENTRY = "kernel.py", "traced.json", "kernel"
-MOST_LAUNCHES, MOST_KERNELS = 10_000, 64
+FILE, RECORDING, ENTRY = "kernel.py", "traced.json", "kernel"
+MAX_LAUNCHES, MAX_KERNELS = 10_000, 64
 DTYPES = {
     name: getattr(torch, name) for name in ["float64", "int64", "float32", "int32", "float16", "bfloat16", "int16", "int8", "uint8", "bool"]
 }
 
 
-class OneFolder(FileCacheManager):  # type: ignore[misc]
-    """Triton's cache without renaming: a process that is closed in cannot move files between folders, and nobody else reads these."""
+class SingleFolderCache(FileCacheManager):  # type: ignore[misc]
+    """Triton's cache without renaming, because a sandboxed process cannot move files between folders. No other process reads it."""
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
         is_bytes = isinstance(data, bytes)
@@ -45,8 +45,8 @@ class OneFolder(FileCacheManager):  # type: ignore[misc]
         return str(path)
 
 
-class NoDevice:
-    """Stands in for Triton's driver: there is a target to compile for, and nothing to launch on."""
+class NullDriver:
+    """Replaces Triton's driver: it names a target to compile for, but has no device."""
 
     def __init__(self, capability: int) -> None:
         self.capability = capability
@@ -64,8 +64,8 @@ class NoDevice:
         return torch.device("meta")
 
 
-class ToPtx(nvidia.CUDABackend):  # type: ignore[misc]
-    """Triton's compiler as far as PTX: what comes after is a program of its own, and run by the judge."""
+class PtxBackend(nvidia.CUDABackend):  # type: ignore[misc]
+    """Triton's compiler up to PTX. The verifier runs ptxas, which is a separate program."""
 
     def __init__(self, target: GPUTarget) -> None:
         super().__init__(target)
@@ -76,100 +76,108 @@ class ToPtx(nvidia.CUDABackend):  # type: ignore[misc]
         stages.pop("cubin", None)
 
 
-class Tape:
-    """What one call of the launch function did."""
+class LaunchRecord:
+    """The recorded steps of one call of the launch function."""
 
     def __init__(self, call: CallShape) -> None:
         self.call, self.steps = call, list[list[Any]]()
         self.storages: dict[int, int] = {}
-        self.kept: list[torch.Tensor] = []
+        self.live_tensors: list[torch.Tensor] = []
         self.scratch: list[int] = []
-        self.tensors = [self.tensor(dtype, shape) for _, dtype, shape in (*call.inputs, *call.outputs)]
+        self.tensors = [self.add_tensor(dtype, shape) for _, dtype, shape in (*call.inputs, *call.outputs)]
         self.sizes = [tensor.numel() * tensor.element_size() for tensor in self.tensors]
 
-    def tensor(self, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
-        made = torch.empty(shape, dtype=DTYPES[dtype], device="meta")
-        self.know(made, len(self.storages))
-        return made
+    def add_tensor(self, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+        tensor = torch.empty(shape, dtype=DTYPES[dtype], device="meta")
+        self.register_tensor(tensor, len(self.storages))
+        return tensor
 
-    def know(self, tensor: torch.Tensor, number: int) -> None:
-        self.kept.append(tensor)
+    def register_tensor(self, tensor: torch.Tensor, number: int) -> None:
+        self.live_tensors.append(tensor)
         self.storages[tensor.untyped_storage()._cdata] = number
 
-    def taken(self, tensor: torch.Tensor, is_zero: bool) -> None:
-        """Scratch."""
-        self.know(tensor, len(self.storages))
+    def add_scratch(self, tensor: torch.Tensor, is_zero: bool) -> None:
+        """Registers scratch that the launch function allocated."""
+        self.register_tensor(tensor, len(self.storages))
         self.scratch.append(tensor.untyped_storage().nbytes())
         if is_zero:
-            self.cleared(tensor)
+            self.add_fill(tensor)
 
-    def cleared(self, tensor: torch.Tensor) -> None:
+    def add_fill(self, tensor: torch.Tensor) -> None:
         if not tensor.is_contiguous():
-            raise CandidateError("unsupported", "only whole tensors are set to zero from the host: do it in a kernel")
-        number, offset = self.place(tensor)
+            raise CandidateError("unsupported", "the launch function can zero only contiguous tensors; zero this view in a kernel")
+        number, offset = self.locate_tensor(tensor)
         self.steps.append(["fill", number, offset, 0, tensor.numel() * tensor.element_size()])
 
-    def place(self, tensor: torch.Tensor) -> tuple[int, int]:
-        """Which tensor, and the byte in it."""
+    def locate_tensor(self, tensor: torch.Tensor) -> tuple[int, int]:
+        """Returns the tensor's number and the byte offset in it."""
         number = self.storages.get(tensor.untyped_storage()._cdata)
         if number is None:
-            raise CandidateError("forbidden", "a kernel is given a tensor that is neither an argument nor scratch of this call")
+            raise CandidateError(
+                "forbidden", "a kernel gets a tensor that is neither an argument nor scratch of this call; allocate scratch inside `kernel`"
+            )
         return number, tensor.storage_offset() * tensor.element_size()
 
-    def arguments(self) -> list[object]:
+    def call_arguments(self) -> list[object]:
         numbers = [bool(value) if kind == "bool" else int(value) if kind == "int" else value for _, kind, value in self.call.scalars]
-        given = len(self.call.inputs)
-        return [*self.tensors[:given], *numbers, *self.tensors[given:]]
+        input_count = len(self.call.inputs)
+        return [*self.tensors[:input_count], *numbers, *self.tensors[input_count:]]
 
 
-class Recorder:
-    """Triton with its launches written down."""
+class LaunchRecorder:
+    """Intercepts Triton's launches and records them."""
 
     def __init__(self) -> None:
-        self.tape: Tape | None = None
+        self.tape: LaunchRecord | None = None
         self.kernels: dict[str, dict[str, Any]] = {}
-        """By hash: name, PTX and what a launch needs to know."""
+        """By hash: name, PTX and launch properties."""
 
     @contextmanager
-    def installed(self) -> Any:
-        """While this lasts, launches come here."""
-        before = JITFunction.run, autotuner.Autotuner.run
-        JITFunction.run = lambda function, *args, grid, warmup, **kwargs: self.launch(before[0], function, args, grid, kwargs)
-        autotuner.Autotuner.run = lambda tuner, *args, **kwargs: self.tuned(tuner, args, kwargs)
+    def record_context(self) -> Any:
+        """Context in which Triton's launches are recorded instead of executed."""
+        originals = JITFunction.run, autotuner.Autotuner.run
+        JITFunction.run = lambda function, *args, grid, warmup, **kwargs: self.record_launch(originals[0], function, args, grid, kwargs)
+        autotuner.Autotuner.run = lambda tuner, *args, **kwargs: self.record_autotune(tuner, args, kwargs)
         try:
             yield
         finally:
-            JITFunction.run, autotuner.Autotuner.run = before
+            JITFunction.run, autotuner.Autotuner.run = originals
 
-    def launch(self, compile: Any, function: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
-        tape = self.tape
-        if tape is None:
-            raise CandidateError("forbidden", "a kernel is launched outside of the call")
-        if len(tape.steps) >= MOST_LAUNCHES:
-            raise CandidateError("launch", f"more than {MOST_LAUNCHES} launches in one call")
-        compiled = compile(function, *args, grid=grid, warmup=True, **kwargs)
-        bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in function.signature.parameters})
-        bound.apply_defaults()
-        given = dict(bound.arguments)
-        sizes = tuple(grid(given) if callable(grid) else grid) if not isinstance(grid, int) else (grid,)
+    def record_launch(self, compile: Any, function: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
+        current = self.tape
+        if current is None:
+            raise CandidateError("forbidden", "a kernel is launched outside `kernel`; launch it inside the call")
+        if len(current.steps) >= MAX_LAUNCHES:
+            raise CandidateError("launch", f"one call makes more than {MAX_LAUNCHES} launches; launch fewer, larger kernels")
+        compiled_kernel = compile(function, *args, grid=grid, warmup=True, **kwargs)
+        bound_arguments = function.signature.bind(
+            *args, **{name: value for name, value in kwargs.items() if name in function.signature.parameters}
+        )
+        bound_arguments.apply_defaults()
+        arguments = dict(bound_arguments.arguments)
+        sizes = tuple(grid(arguments) if callable(grid) else grid) if not isinstance(grid, int) else (grid,)
         sizes = (*map(int, sizes), 1, 1)[:3]
-        runtime = [(name, kind) for name, kind in compiled.src.signature.items() if kind != "constexpr"]
-        values = [self.value(tape, kind, given[name]) for name, kind in runtime]
-        tape.steps.append(["launch", self.kernel(compiled), list(sizes), values])
+        runtime = [(name, kind) for name, kind in compiled_kernel.src.signature.items() if kind != "constexpr"]
+        values = [self.encode_argument(current, kind, arguments[name]) for name, kind in runtime]
+        current.steps.append(["launch", self.register_kernel(compiled_kernel), list(sizes), values])
 
-    def value(self, tape: Tape, kind: str, value: Any) -> list[Any]:
-        """One argument: a place in a tensor, or a number of a type."""
+    def encode_argument(self, tape: LaunchRecord, kind: str, value: Any) -> list[Any]:
+        """Encodes one argument: a location in a tensor, or a typed number."""
         if isinstance(value, torch.Tensor):
-            return ["pointer", *tape.place(value)]
+            return ["pointer", *tape.locate_tensor(value)]
         if not isinstance(kind, str) or kind.startswith(("tensordesc", "nvTmaDesc")) or not isinstance(value, int | float | bool):
-            raise CandidateError("unsupported", f"an argument of type {kind} ({type(value).__name__}): pass tensors and numbers")
+            raise CandidateError(
+                "unsupported", f"a kernel argument has the type {kind} ({type(value).__name__}); pass tensors and numbers only"
+            )
         return [kind, value]
 
-    def kernel(self, compiled: Any) -> str:
-        """Its name among the files, written once."""
+    def register_kernel(self, compiled: Any) -> str:
+        """Stores a kernel once; returns its file name."""
         if compiled.hash not in self.kernels:
-            if len(self.kernels) >= MOST_KERNELS:
-                raise CandidateError("memory", f"more than {MOST_KERNELS} different kernels are compiled")
+            if len(self.kernels) >= MAX_KERNELS:
+                raise CandidateError(
+                    "memory", f"the candidate compiles more than {MAX_KERNELS} different kernels; use fewer constexpr variants"
+                )
             meta = compiled.metadata
             ptx = compiled.asm["ptx"]
             self.kernels[compiled.hash] = {
@@ -184,69 +192,69 @@ class Recorder:
             }
         return str(self.kernels[compiled.hash]["file"])
 
-    def tuned(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Every configuration is written down; which is taken is found by trying them on the device, if there is one."""
-        tape = self.tape
-        if tape is None:
-            raise CandidateError("forbidden", "a kernel is launched outside of the call")
+    def record_autotune(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Records every autotuner configuration. The verifier picks one by trying them on the device, if there is one."""
+        record = self.tape
+        if record is None:
+            raise CandidateError("forbidden", "a kernel is launched outside `kernel`; launch it inside the call")
         tuner.nargs = dict(zip(tuner.arg_names, args))
-        pruned = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
-        before, choices = tape.steps, list[list[list[Any]]]()
-        for config in pruned:
-            tape.steps = []
+        configs = tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs
+        before, choices = record.steps, list[list[list[Any]]]()
+        for config in configs:
+            record.steps = []
             try:
                 tuner.fn.run(*args, **kwargs, **config.all_kwargs())
             except (CandidateError, AssertionError, RuntimeError):
-                if config is pruned[-1] and not choices:
+                if config is configs[-1] and not choices:
                     raise
                 continue
             finally:
-                found, tape.steps = tape.steps, before
-            choices.append(found)
-        tape.steps.append(["choice", choices]) if len(choices) > 1 else tape.steps.extend(choices[0])
+                recorded_steps, record.steps = record.steps, before
+            choices.append(recorded_steps)
+        record.steps.append(["choice", choices]) if len(choices) > 1 else record.steps.extend(choices[0])
 
 
-def warm(capability: int) -> None:
-    """Before any candidate: what Triton asks of programs, it is told here, where programs can be started."""
-    driver.set_active(NoDevice(capability))
+def load_triton(capability: int) -> None:
+    """Prepares Triton before any candidate is loaded, while starting programs is still allowed."""
+    driver.set_active(NullDriver(capability))
     backends = triton.backends.backends
-    backends["nvidia"] = type(backends["nvidia"])(compiler=ToPtx, driver=backends["nvidia"].driver)
+    backends["nvidia"] = type(backends["nvidia"])(compiler=PtxBackend, driver=backends["nvidia"].driver)
     tool, version = nvidia.get_ptxas(capability), nvidia.get_ptxas_version(capability)
     getattr(tool, "version", None)
     nvidia.get_ptxas = lambda *_: tool
     nvidia.get_ptxas_version = lambda *_: version
-    with Guard(lambda *_: None, lambda *_: None, "meta"):  # PyTorch loads much when tensors without contents are first used
-        made = torch.zeros(4, 4, device="meta")
-        torch.empty_like(made).view(-1)[2:].zero_()
-        made.t().unsqueeze(0).transpose(1, 2).view(2, 8).unsqueeze(0).expand(3, 2, 8).stride()
+    with TorchGuard(lambda *_: None, lambda *_: None, "meta"):  # PyTorch loads many modules at the first use of meta tensors
+        tensor = torch.zeros(4, 4, device="meta")
+        torch.empty_like(tensor).view(-1)[2:].zero_()
+        tensor.t().unsqueeze(0).transpose(1, 2).view(2, 8).unsqueeze(0).expand(3, 2, 8).stride()
 
 
-def record(candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-    """Leaves what every size launches, and the PTX of all kernels, in a folder."""
+def record_launches(candidate: Path, calls: Mapping[str, CallShape], into: Path) -> None:
+    """Records the launches of every size and the PTX of all kernels into a folder."""
     triton.knobs.cache.dir = str(Path.cwd() / "compiled")
-    triton.knobs.cache.manager_class = OneFolder
-    recorder, sizes = Recorder(), {}
-    with recorder.installed():
-        entry = loaded(candidate / FILE)
+    triton.knobs.cache.manager_class = SingleFolderCache
+    recorder, sizes = LaunchRecorder(), {}
+    with recorder.record_context():
+        entry = load_launch_function(candidate / FILE)
         for call in calls.values():
-            recorder.tape = tape = Tape(call)
-            with Guard(tape.taken, tape.cleared, "meta"):
-                entry(*tape.arguments())
+            recorder.tape = record = LaunchRecord(call)
+            with TorchGuard(record.add_scratch, record.add_fill, "meta"):
+                entry(*record.call_arguments())
             recorder.tape = None
-            if not any(step[0] != "fill" for step in tape.steps):
-                raise CandidateError("no_code", "`kernel` launches nothing: start a @triton.jit function with name[grid](...)")
+            if not any(step[0] != "fill" for step in record.steps):
+                raise CandidateError("no_code", "`kernel` launches no kernel; launch a @triton.jit function with name[grid](...)")
             tensors = [(dtype, shape) for _, dtype, shape in (*call.inputs, *call.outputs)]
-            known = key(tensors, [(kind, value) for _, kind, value in call.scalars])
-            sizes[known] = {"tensors": tape.sizes, "outputs": len(call.outputs), "scratch": tape.scratch, "steps": tape.steps}
-    (into / TRACED).write_text(json.dumps({"sizes": sizes, "kernels": list(recorder.kernels.values())}))
+            call_key = program_key(tensors, [(kind, value) for _, kind, value in call.scalars])
+            sizes[call_key] = {"tensors": record.sizes, "outputs": len(call.outputs), "scratch": record.scratch, "steps": record.steps}
+    (into / RECORDING).write_text(json.dumps({"sizes": sizes, "kernels": list(recorder.kernels.values())}))
 
 
-def loaded(path: Path) -> Any:
-    """The launch function."""
+def load_launch_function(path: Path) -> Any:
+    """Loads the candidate's module and returns its launch function."""
     if not path.exists() or not (text := path.read_text()).strip():
-        raise CandidateError("no_code", f"write exactly one file called {FILE}")
-    if found := list(findings({FILE: text})):
-        raise CandidateError("forbidden", "\n".join(found[:5]))
+        raise CandidateError("no_code", f"the candidate has no code; write exactly one file called {FILE}")
+    if violations := list(find_violations({FILE: text})):
+        raise CandidateError("forbidden", "\n".join(violations[:5]))
     spec = importlib.util.spec_from_file_location("evokernel_candidate", path)
     assert spec
     assert spec.loader
@@ -255,5 +263,5 @@ def loaded(path: Path) -> Any:
     spec.loader.exec_module(module)
     entry = getattr(module, ENTRY, None)
     if not callable(entry) or isinstance(entry, JITFunction):
-        raise CandidateError("symbol", f"no function called `{ENTRY}` that launches the kernels: write def {ENTRY}(...)")
+        raise CandidateError("symbol", f"there is no function `{ENTRY}` that launches the kernels; define it as def {ENTRY}(...)")
     return entry

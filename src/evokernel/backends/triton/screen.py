@@ -1,16 +1,16 @@
-"""A look at the text: what a launch function may import, and names that reach out of it."""
+"""Screens the source text: allowed imports, and names that a launch function may not use."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
 
-LIMIT_BYTES = 256 << 10
+MAX_SOURCE_BYTES = 256 << 10
 IMPORTS = ("torch", "triton", "math", "functools", "itertools", "typing", "__future__", "dataclasses", "operator")
-REACHING = frozenset(
+FORBIDDEN_NAMES = frozenset(
     ["eval", "exec", "compile", "open", "input", "breakpoint", "globals", "vars", "__import__", "memoryview", "exit", "quit"]
 )
-WITHIN = frozenset(
+FORBIDDEN_ATTRIBUTES = frozenset(
     [
         "__dict__",
         "__globals__",
@@ -25,7 +25,7 @@ WITHIN = frozenset(
         "__spec__",
     ]
 )
-TORCH = (
+FORBIDDEN_TORCH = (
     "torch.ops",
     "torch._C",
     "torch.utils",
@@ -39,45 +39,45 @@ TORCH = (
 )
 
 
-def findings(files: Mapping[str, str]) -> Iterator[str]:
-    """What has no place in a kernel's file."""
+def find_violations(files: Mapping[str, str]) -> Iterator[str]:
+    """Yields each construct that a kernel file may not use, with its line."""
     for name, text in sorted(files.items()):
-        if len(text.encode(errors="replace")) > LIMIT_BYTES:
-            yield f"{name} is longer than {LIMIT_BYTES >> 10} KiB"
+        if len(text.encode(errors="replace")) > MAX_SOURCE_BYTES:
+            yield f"{name} is longer than {MAX_SOURCE_BYTES >> 10} KiB; compute values instead of storing tables"
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # Python itself will say what is wrong
-        yield from (f"{name} line {line}: {what}" for line, what in of_tree(tree))
+            continue  # Python reports the syntax error later
+        yield from (f"{name} line {line}: {what}" for line, what in find_tree_violations(tree))
 
 
-def of_tree(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def find_tree_violations(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, f"imports {one.name}: {allowed()}") for one in node.names if not is_allowed(one.name))
+            yield from ((node.lineno, f"imports {one.name}: {allowed_imports_text()}") for one in node.names if not is_allowed(one.name))
         elif isinstance(node, ast.ImportFrom):
             if node.level or not is_allowed(node.module or ""):
-                yield node.lineno, f"imports from {'.' * node.level}{node.module or ''}: {allowed()}"
-        elif isinstance(node, ast.Name) and node.id in REACHING:
-            yield node.lineno, f"uses {node.id}: a launch function only looks at tensors and launches kernels"
+                yield node.lineno, f"imports from {'.' * node.level}{node.module or ''}: {allowed_imports_text()}"
+        elif isinstance(node, ast.Name) and node.id in FORBIDDEN_NAMES:
+            yield node.lineno, f"uses {node.id}: a launch function may only read tensor properties and launch kernels"
         elif isinstance(node, ast.Attribute):
-            whole = dotted(node)
-            if node.attr in WITHIN:
-                yield node.lineno, f"uses .{node.attr}: a launch function only looks at tensors and launches kernels"
-            elif whole in TORCH:
-                yield node.lineno, f"uses {whole}: PyTorch is there for views and scratch"
+            full_name = dotted_name(node)
+            if node.attr in FORBIDDEN_ATTRIBUTES:
+                yield node.lineno, f"uses .{node.attr}: a launch function may only read tensor properties and launch kernels"
+            elif full_name in FORBIDDEN_TORCH:
+                yield node.lineno, f"uses {full_name}: use PyTorch only for views and scratch"
 
 
 def is_allowed(module: str) -> bool:
-    return module.partition(".")[0] in IMPORTS and not any(module == one or module.startswith(f"{one}.") for one in TORCH)
+    return module.partition(".")[0] in IMPORTS and not any(module == one or module.startswith(f"{one}.") for one in FORBIDDEN_TORCH)
 
 
-def allowed() -> str:
-    return "torch, triton, math, functools, itertools, typing and dataclasses are all it may import"
+def allowed_imports_text() -> str:
+    return "import only torch, triton, math, functools, itertools, typing and dataclasses"
 
 
-def dotted(node: ast.expr) -> str:
-    """`torch.ops` of an attribute of a name."""
+def dotted_name(node: ast.expr) -> str:
+    """Returns the dotted name of an attribute chain, such as `torch.ops`."""
     if isinstance(node, ast.Name):
         return node.id
-    return f"{dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
+    return f"{dotted_name(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""

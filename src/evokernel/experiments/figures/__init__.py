@@ -1,4 +1,4 @@
-"""How single figures of the paper are laid out: by the kind of an experiment, more tables and plots than every experiment has."""
+"""Additional tables and plots for experiments that reproduce a figure of the paper, by the experiment's kind."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.experiments.figures import curriculum, outcomes, timeline
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 from evokernel.reports.plots import Plot
 from evokernel.reports.tables import Table
 
-Found = Mapping[str, Sequence[Tried]]
-"""By arm: every operator, of the first seed."""
+ResultsByArm = Mapping[str, Sequence[TaskResult]]
+"""By arm: the results of all operators with the first seed."""
 
 
-class Layout(NamedTuple):
-    """What one kind of experiment tells besides."""
+class PaperFigure(NamedTuple):
+    """The additional tables and plots of one kind of experiment."""
 
-    tables: Callable[[Found], list[Table]]
-    drawings: Callable[[Found, Path], list[Plot | None]]
+    build_tables: Callable[[ResultsByArm], list[Table]]
+    draw_plots: Callable[[ResultsByArm, Path], list[Plot | None]]
 
 
-LAYOUTS = {module.__name__.rpartition(".")[2]: Layout(module.tables, module.drawings) for module in (outcomes, timeline, curriculum)}
+PAPER_FIGURES = {
+    module.__name__.rpartition(".")[2]: PaperFigure(module.build_tables, module.draw_plots) for module in (outcomes, timeline, curriculum)
+}

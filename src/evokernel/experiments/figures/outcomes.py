@@ -1,4 +1,4 @@
-"""Figure 2: correctness and speed by category, and what refining gained, operator by operator."""
+"""Figure 2: correctness and speed by category, and the gain from refinement for each operator."""
 
 from __future__ import annotations
 
@@ -7,99 +7,108 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.reports import formatting, metrics, plots
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 from evokernel.reports.plots import Plot
-from evokernel.reports.tables import Column, Table, short_names
+from evokernel.reports.tables import Column, Table, shorten_task_names
 
 TIERS = ((1.0, "as fast or faster"), (0.8, "0.8 to 1"), (0.5, "0.5 to 0.8"), (0.0, "below 0.5"))
-"""Of the baseline's speed, from above."""
+"""Lower bounds of the speed relative to the baseline, in descending order."""
 SHADES = ("#1b4f72", "#2f7fc1", "#9cc4e4", "#e3e6ea")
-MOST_PATHS = 4
+MAX_PATHS = 4
 
 
-def tier(tried: Tried) -> int | None:
-    """Which of them an operator's best kernel is in; None without one that was timed."""
-    if tried.speedup is None:
+def speed_tier(result: TaskResult) -> int | None:
+    """Return the index of the tier of an operator's best kernel; None if none was timed."""
+    if result.speedup is None:
         return None
-    return next(number for number, (least, _) in enumerate(TIERS) if tried.speedup >= least)
+    return next(number for number, (lower_bound, _) in enumerate(TIERS) if result.speedup >= lower_bound)
 
 
-def tables(found: Mapping[str, Sequence[Tried]]) -> list[Table]:
-    made = []
-    for arm, tries in found.items():
-        rows = [row(name, mine) for name, mine in metrics.categories(tries).items()]
+def build_tables(results: Mapping[str, Sequence[TaskResult]]) -> list[Table]:
+    """Return for each arm correctness, speed tiers and refinement gains by category."""
+    tables = []
+    for arm, task_results in results.items():
+        rows = [category_row(name, members) for name, members in metrics.group_by_category(task_results).items()]
+        base = formatting.baseline_label(metrics.baseline_names(task_results))
         columns = (
             Column("category"),
             Column("operators", "count"),
-            Column("correct", "share"),
-            *(Column(f"{words} ×", "count") for _, words in TIERS),
-            Column("first→best, median", "ratio"),
+            Column("correct", "share", explanation="share of operators with a correct kernel"),
+            *(Column(f"{label} ×", "count") for _, label in TIERS),
+            Column("first→best, median", "ratio", explanation="latency of first correct / best kernel"),
         )
-        base = formatting.baseline_label(metrics.baselines(tries))
-        gained = metrics.spread(further(tries))
-        note = f"Speed of the best kernels over {base}. First correct to best, over operators with a further correct kernel"
-        note += (
-            f": median {formatting.ratio(gained.median)}, middle half {formatting.digits(gained.low)} to {formatting.digits(gained.high)}"
-            if gained
-            else ""
-        )
-        made.append(Table(f"{arm}: by category", columns, (*rows, row("all", tries)), f"{note} (n = {len(further(tries))})."))
-    return made
+        gains = refinement_gains(task_results)
+        quartiles = metrics.quartiles(gains)
+        note = f"Columns with ×: number of operators by the speed of the best kernel relative to {base}; above 1 is faster."
+        if quartiles:
+            low, high = formatting.format_digits(quartiles.low), formatting.format_digits(quartiles.high)
+            note += f" First correct to best: median {formatting.format_ratio(quartiles.median)}, middle half {low} to {high}"
+            note += f" (n = {len(gains)} operators with several correct kernels)."
+        tables.append(Table(f"{arm}: by category", columns, (*rows, category_row("all", task_results)), note))
+    return tables
 
 
-def row(name: str, tries: Sequence[Tried]) -> tuple[Any, ...]:
-    tiers = [tier(tried) for tried in tries]
-    gained = metrics.spread(further(tries))
+def category_row(name: str, task_results: Sequence[TaskResult]) -> tuple[Any, ...]:
+    """Return the cells of one category."""
+    tiers = [speed_tier(result) for result in task_results]
+    gains = metrics.quartiles(refinement_gains(task_results))
     counts = [tiers.count(number) for number in range(len(TIERS))]
-    return name, len(tries), sum(tried.solved for tried in tries) / len(tries), *counts, gained.median if gained else None
+    return (
+        name,
+        len(task_results),
+        sum(result.is_solved for result in task_results) / len(task_results),
+        *counts,
+        gains.median if gains else None,
+    )
 
 
-def further(tries: Sequence[Tried]) -> list[float]:
-    """Gains of operators with more than one correct kernel: of others nothing can be said."""
-    return [tried.gain for tried in tries if len(tried.correct) > 1 and tried.gain]
+def refinement_gains(task_results: Sequence[TaskResult]) -> list[float]:
+    """Return the gains of operators with more than one correct kernel; others had no chance to gain."""
+    return [result.gain for result in task_results if len(result.correct_attempts) > 1 and result.gain]
 
 
-def plots_of(arm: str, tries: Sequence[Tried], folder: Path) -> list[Plot | None]:
-    base = formatting.baseline_label(metrics.baselines(tries))
-    by_category = metrics.categories(tries)
+def draw_arm(arm: str, task_results: Sequence[TaskResult], folder: Path) -> list[Plot | None]:
+    """Draw the speed tiers, the gains, and the largest improvements of one arm."""
+    base = formatting.baseline_label(metrics.baseline_names(task_results))
+    by_category = metrics.group_by_category(task_results)
     height = 1.2 + 0.3 * len(by_category)
     return [
-        plots.save(
+        plots.save_plot(
             folder,
             f"tiers-{arm}",
-            f"Correct kernels and their speed over {base}: {arm}",
+            f"Correct kernels and their speed relative to {base}: {arm}",
             "",
             6.4,
             height,
-            lambda _, axes: bars(axes, by_category),
+            lambda _, axes: draw_tier_bars(axes, by_category),
         ),
-        plots.save(
+        plots.save_plot(
             folder,
             f"gains-{arm}",
-            f"First correct to best, operator by operator: {arm}",
+            f"Gain from first correct to best kernel, by operator: {arm}",
             "",
             5.6,
             3.2,
-            lambda _, axes: sorted_gains(axes, tries),
+            lambda _, axes: draw_sorted_gains(axes, task_results),
         ),
-        plots.save(
+        plots.save_plot(
             folder,
             f"paths-{arm}",
-            f"Best so far over attempts, where most was gained: {arm}",
+            f"Best latency so far, operators with the largest gains: {arm}",
             "",
             5.6,
             3.4,
-            lambda figure, axes: paths(figure, axes, tries),
+            lambda figure, axes: draw_best_latencies(figure, axes, task_results),
         ),
     ]
 
 
-def bars(axes: Any, by_category: Mapping[str, Sequence[Tried]]) -> bool:
-    """Shares of all operators of a category, stacked; what is missing to 100 has no correct kernel that was timed."""
+def draw_tier_bars(axes: Any, by_category: Mapping[str, Sequence[TaskResult]]) -> bool:
+    """Draw the shares of speed tiers for each category; the rest to 100 % has no correct kernel that was timed."""
     names = list(by_category)[::-1]
     left = [0.0] * len(names)
     for number, (_, label) in enumerate(TIERS):
-        shares = [100 * sum(tier(tried) == number for tried in by_category[name]) / len(by_category[name]) for name in names]
+        shares = [100 * sum(speed_tier(result) == number for result in by_category[name]) / len(by_category[name]) for name in names]
         axes.barh(
             names, shares, left=left, color=SHADES[number], edgecolor=plots.INK, linewidth=0.5, hatch=plots.HATCHES[number], label=label
         )
@@ -110,41 +119,45 @@ def bars(axes: Any, by_category: Mapping[str, Sequence[Tried]]) -> bool:
     return any(left)
 
 
-def sorted_gains(axes: Any, tries: Sequence[Tried]) -> bool:
-    gained = sorted(further(tries))
-    if not gained:
+def draw_sorted_gains(axes: Any, task_results: Sequence[TaskResult]) -> bool:
+    """Draw the gains of all operators in ascending order."""
+    gains = sorted(refinement_gains(task_results))
+    if not gains:
         return False
-    spread = metrics.spread(gained)
-    assert spread
-    axes.plot(range(1, len(gained) + 1), gained, color=plots.BLUE, marker=".", linestyle="-", linewidth=0.8)
-    axes.axhline(spread.median, color=plots.ORANGE, linestyle="--", linewidth=1, label=f"median {formatting.ratio(spread.median)}")
-    axes.axhspan(spread.low, spread.high, color=plots.GREY, alpha=0.15, label="middle half")
-    plots.ratio_axis(axes.yaxis)
-    axes.set_ylim(min(gained[0], 1) / 1.1, max(gained[-1], 2) * 1.15)
-    plots.whole_ticks(axes.xaxis)
+    quartiles = metrics.quartiles(gains)
+    assert quartiles
+    axes.plot(range(1, len(gains) + 1), gains, color=plots.BLUE, marker=".", linestyle="-", linewidth=0.8)
+    label = f"median {formatting.format_ratio(quartiles.median)}"
+    axes.axhline(quartiles.median, color=plots.ORANGE, linestyle="--", linewidth=1, label=label)
+    axes.axhspan(quartiles.low, quartiles.high, color=plots.GREY, alpha=0.15, label="middle half")
+    plots.set_ratio_axis(axes.yaxis)
+    axes.set_ylim(min(gains[0], 1) / 1.1, max(gains[-1], 2) * 1.15)
+    plots.use_integer_ticks(axes.xaxis)
     axes.set_xlabel("operators, sorted")
-    axes.set_ylabel("first correct over best")
+    axes.set_ylabel("first correct / best latency")
     axes.legend(frameon=False, loc="upper left")
     return True
 
 
-def paths(figure: Any, axes: Any, tries: Sequence[Tried]) -> bool:
-    """Operators with the largest gains, each with its name."""
-    best = sorted((tried for tried in tries if len(tried.correct) > 1 and tried.gain), key=lambda tried: -(tried.gain or 0.0))[:MOST_PATHS]
-    names = short_names([tried.task.id for tried in best])
-    for order, tried in enumerate(best):
-        known = [(number, latency) for number, latency in enumerate(tried.trajectory(), start=1) if latency is not None]
-        points = [(number, latency / known[0][1]) for number, latency in known]
-        axes.step(*zip(*points), where="post", label=names[tried.task.id], **plots.line(order, len(points)))
+def draw_best_latencies(figure: Any, axes: Any, task_results: Sequence[TaskResult]) -> bool:
+    """Draw the best latency over attempts of the operators with the largest gains."""
+    improved = [result for result in task_results if len(result.correct_attempts) > 1 and result.gain]
+    best = sorted(improved, key=lambda result: -(result.gain or 0.0))[:MAX_PATHS]
+    names = shorten_task_names([result.task.id for result in best])
+    for order, result in enumerate(best):
+        latencies = [(number, latency) for number, latency in enumerate(result.best_latencies(), start=1) if latency is not None]
+        points = [(number, latency / latencies[0][1]) for number, latency in latencies]
+        axes.step(*zip(*points), where="post", label=names[result.task.id], **plots.line_style(order, len(points)))
     if not best:
         return False
-    plots.ratio_axis(axes.yaxis)
-    plots.whole_ticks(axes.xaxis)
+    plots.set_ratio_axis(axes.yaxis)
+    plots.use_integer_ticks(axes.xaxis)
     axes.set_xlabel("attempts per operator")
-    axes.set_ylabel("best so far over first correct")
-    plots.legend(figure, *axes.get_legend_handles_labels())
+    axes.set_ylabel("best / first correct latency")
+    plots.add_legend(figure, *axes.get_legend_handles_labels())
     return True
 
 
-def drawings(found: Mapping[str, Sequence[Tried]], folder: Path) -> list[Plot | None]:
-    return [plot for arm, tries in found.items() for plot in plots_of(arm, tries, folder)]
+def draw_plots(results: Mapping[str, Sequence[TaskResult]], folder: Path) -> list[Plot | None]:
+    """Draw the plots of every arm."""
+    return [plot for arm, task_results in results.items() for plot in draw_arm(arm, task_results, folder)]

@@ -1,4 +1,14 @@
-"""A generator without a model: kernels from parametrised sketches, its choices learned from the context it is shown."""
+"""A generator without a model: it fills kernel templates and chooses their tuning options from the evidence in its context.
+
+Words of this package:
+
+- graph: what the PyTorch reference computes, as nodes (elementwise steps, reductions, compute-intensive operators).
+- pattern: a part of the graph that one kernel family covers (`map`, `reduce`, `row`, `matmul`, `conv`, ...), split into loops and operands.
+- stage: one pattern with the buffer it writes; a plan is the list of stages that computes all outputs.
+- template: the code of one kernel family for one backend, with decisions left open; a dialect is the set of templates of a backend.
+- decision: a tuning parameter of a template, such as `simd` or `tile`; an option is one of its values.
+- trait: a property of a pattern that a decision can require or exclude, such as `strided`.
+"""
 
 from __future__ import annotations
 
@@ -6,56 +16,57 @@ from random import Random
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, State
-from evokernel.generators.template_search.dialects import dialect_of
-from evokernel.generators.template_search.evidence import LINE, gather, words_of
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.operator import Taken, operator
-from evokernel.generators.template_search.option_model import Belief
-from evokernel.generators.template_search.search import Writer
+from evokernel.generators.template_search.dialects import get_dialect
+from evokernel.generators.template_search.evidence import DECISION_LINE, collect_context_text, gather_evidence
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.option_model import OptionModel
+from evokernel.generators.template_search.search import DecisionSearch
+from evokernel.generators.template_search.search_space import KernelDecisions, build_search_space
 
-TRIES = 50
+MAX_DRAWS = 50
+"""How often decisions are drawn again when an earlier attempt already used them."""
 
 
-class Sweep:
-    """Traces the reference, cuts it into stages and decides, by what was shown, how each is written."""
+class TemplateSearch:
+    """Traces the reference, splits it into stages and chooses the options of each stage's template from the evidence shown."""
 
     def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0) -> None:
-        self.dialect = dialect_of(backend)
+        self.dialect = get_dialect(backend)
         if temperature <= 0:
             raise UserError(f"generator.temperature must be above 0, not {temperature:g}")
         self.backend, self.seed, self.temperature = backend, seed, temperature
 
     def write(self, state: State, context: Context) -> Reply:
-        """A kernel whose decisions follow from the state, the context and the seed alone."""
+        """A kernel whose decisions depend on the state, the context and the seed alone."""
         try:
-            found = operator(state.task, self.backend)
-        except NoSketch as gap:
-            return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"sweep has no sketch for {gap}"))
+            space = build_search_space(state.task, self.backend)
+        except UnsupportedPattern as gap:
+            return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"template_search has no template for {gap}"))
         hints = self.dialect.hints
-        seen = state if context.history else State(task=state.task, round=state.round)
-        evidence = gather(seen, context, self.backend, hints)
-        belief = Belief(evidence, hints, words_of(context), context.stage)
-        writer = Writer(found, belief, Random(f"{self.seed}/{state.next_id}"), self.temperature)
-        tried = {line_in(a.candidate.code) for a in seen.attempts}
-        taken, why = Taken({}, ()), ""
-        for _ in range(TRIES):
-            taken, why = writer.refine(context.start_point, evidence) if context.start_point else writer.draft(evidence)
-            if taken.line not in tried:
+        visible = state if context.include_history else State(task=state.task, round=state.round)
+        evidence = gather_evidence(visible, context, self.backend, hints)
+        model = OptionModel(evidence, hints, collect_context_text(context), context.stage)
+        search = DecisionSearch(space, model, Random(f"{self.seed}/{state.next_id}"), self.temperature)
+        earlier_lines = {find_decision_line(a.candidate.code) for a in visible.attempts}
+        decisions, reason = KernelDecisions({}, ()), ""
+        for _ in range(MAX_DRAWS):
+            decisions, reason = search.refine(context.start_point, evidence) if context.start_point else search.draft(evidence)
+            if decisions.line not in earlier_lines:
                 break
-        code = found.render(taken)
-        notes = f"{why}: {taken.line}"
+        code = space.render_kernel(decisions)
+        notes = f"{reason}: {decisions.line}"
         candidate = Candidate(backend=self.backend, files={self.dialect.file: code}, notes=notes)
         return Reply(candidate=candidate, text=f"{notes}\n\n```{self.dialect.fence}\n{code}```\n")
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """None: what a sweep learns stands in the decisions of its kernels."""
+        """None: a kernel's decision line already records what there is to learn."""
         return None
 
 
-def line_in(code: str) -> str:
-    """The decisions of a kernel as its code carries them."""
-    found = LINE.search(code)
-    return found[1] if found else ""
+def find_decision_line(code: str) -> str:
+    """The decisions that a kernel's comment header records, or an empty text."""
+    match = DECISION_LINE.search(code)
+    return match[1] if match else ""
 
 
-plugin = Sweep
+plugin = TemplateSearch

@@ -1,4 +1,7 @@
-"""What a sketch leaves open: decisions with their options, and when each question arises. No option is marked as better than another."""
+"""Decisions: the tuning parameters of a template, with their options and the conditions under which they apply.
+
+No option is marked as better than another.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,22 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 Choice = Mapping[str, str]
+"""The option chosen for each decision, by the decision's name."""
 
 
 class Decision(NamedTuple):
-    """Something a sketch leaves open; `when` and `trait` say where the question arises at all."""
+    """A tuning parameter of a template."""
 
     name: str
     options: tuple[str, ...]
-    when: Callable[[Choice], bool] = lambda taken: True
+    when: Callable[[Choice], bool] = lambda choice: True
+    """Whether the decision applies, given the earlier choices of the same stage."""
     trait: str = ""
-    without: str = ""
+    """The trait a pattern must have for the decision to apply; empty: any pattern."""
+    excluded_by: str = ""
+    """The trait with which the decision does not apply."""
 
 
 def one_of(name: str, *options: str) -> Callable[[Choice], bool]:
-    """When another decision was taken in one of these ways."""
-    return lambda taken: taken.get(name) in options
+    """A condition: another decision has one of these options."""
+    return lambda choice: choice.get(name) in options

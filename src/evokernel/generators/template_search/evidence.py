@@ -1,4 +1,7 @@
-"""What kernels shown and tried have to say: which decisions stand in them, stage by stage, and how they did."""
+"""Evidence from kernels shown and tried: the decisions of each stage, and how well the kernel did.
+
+A generated kernel records its decisions in a comment: `// decisions: map simd=vec tail=masked | reduce ...`, `#` instead of `//` in Python.
+"""
 
 from __future__ import annotations
 
@@ -10,78 +13,80 @@ from typing import NamedTuple
 from evokernel.core.records import Attempt, Context, MemoryItem, State
 from evokernel.generators.template_search.hints import Hints
 
-WORDS = r"\w+(?: \w+=\w+)*"
-LINE = re.compile(rf"^\s*(?://|#)\s*decisions: ({WORDS}(?: \| {WORDS})*)\s*$", re.MULTILINE)
-NOTE = re.compile(rf": (\w+(?: \w+=\w+)+(?: \| {WORDS})*)")
-"""The same in the words of a note, which has no code."""
-LONE = 0.3
-"""Share of a kernel's speed-up that counts where no other kernel of its task is shown: baselines differ."""
+STAGE_TEXT = r"\w+(?: \w+=\w+)*"
+DECISION_LINE = re.compile(rf"^\s*(?://|#)\s*decisions: ({STAGE_TEXT}(?: \| {STAGE_TEXT})*)\s*$", re.MULTILINE)
+DECISION_NOTE = re.compile(rf": (\w+(?: \w+=\w+)+(?: \| {STAGE_TEXT})*)")
+"""The same decisions in a note about a kernel, which has no code."""
+SINGLE_KERNEL_SHARE = 0.3
+"""Share of a kernel's log speedup that counts if no other kernel of its task is shown: baselines differ between tasks."""
 
-Stages = tuple[tuple[str, Mapping[str, str]], ...]
-"""Sketch and decisions of each part of a kernel; other writers' code is one part without a sketch."""
+StageChoices = tuple[tuple[str, Mapping[str, str]], ...]
+"""Family and choice of each stage of a kernel; code without a decision line is one stage with an empty family."""
 
 
 class Evidence(NamedTuple):
-    """One kernel seen: what it decided, and how it did."""
+    """The decisions of one kernel and how well it did."""
 
-    parts: Stages
+    stages: StageChoices
     is_feasible: bool
     reason: str = ""
     detail: str = ""
     gain: float = 0.0
-    is_own: bool = False
-    """Whether it was written for the task at hand, by this run or an earlier one."""
+    """Log speed relative to other kernels of the same task."""
+    is_same_task: bool = False
+    """Whether the kernel is for the current task, from this run or an earlier one."""
     task: str = ""
 
 
-def parsed(line: str) -> Stages:
-    """Decisions from the line that carries them."""
-    parts = (part.split() for part in line.split(" | "))
-    return tuple((words[0], dict(pair.split("=", 1) for pair in words[1:])) for words in parts)
+def parse_decisions(line: str) -> StageChoices:
+    """The decisions of a decision line."""
+    stages = (stage.split() for stage in line.split(" | "))
+    return tuple((words[0], dict(pair.split("=", 1) for pair in words[1:])) for words in stages)
 
 
-def decisions_in(code: str, hints: Hints) -> Stages:
-    """Decisions written in a text; for other writers' code what it reveals, where it reveals anything."""
-    if found := LINE.search(code):
-        return parsed(found[1])
-    read = {name: option for name, option, sign in reversed(hints.signs) if sign.search(code)}
-    return (("", read),) if read else ()
+def read_decisions(code: str, hints: Hints) -> StageChoices:
+    """The decisions that code records; for code of another generator, those that its constructs show, if any."""
+    if match := DECISION_LINE.search(code):
+        return parse_decisions(match[1])
+    choice = {name: option for name, option, sign in reversed(hints.signs) if sign.search(code)}
+    return (("", choice),) if choice else ()
 
 
-def decisions_of(item: MemoryItem, hints: Hints) -> Stages:
-    """Decisions of a trace or of a note about one."""
+def read_item_decisions(item: MemoryItem, hints: Hints) -> StageChoices:
+    """The decisions of the kernel that a memory item holds or describes."""
     if item.code:
-        return decisions_in(item.code, hints)
-    found = NOTE.search(item.text)
-    return parsed(found[1]) if found else ()
+        return read_decisions(item.code, hints)
+    match = DECISION_NOTE.search(item.text)
+    return parse_decisions(match[1]) if match else ()
 
 
-def gather(state: State, context: Context, backend: str, hints: Hints) -> list[Evidence]:
-    """What the context and the task's own attempts have to say."""
-    tried = [as_item(attempt) for attempt in (*state.attempts, *([context.start_point] if context.start_point else []))]
-    judged: dict[object, tuple[MemoryItem, Stages]] = {}
-    for item in (*tried, *(shown.item for shown in context.items)):
-        parts = decisions_of(item, hints)
-        if parts and item.backend == backend and item.feasible is not None:
-            # A trace and the note on it are one observation.
-            judged.setdefault((item.task, item.latency_us, repr(parts)), (item, parts))
+def gather_evidence(state: State, context: Context, backend: str, hints: Hints) -> list[Evidence]:
+    """Evidence from the attempts on the task and from the items of the context."""
+    attempts = (*state.attempts, *([context.start_point] if context.start_point else []))
+    items = (*(attempt_to_item(attempt) for attempt in attempts), *(entry.item for entry in context.items))
+    observations: dict[object, tuple[MemoryItem, StageChoices]] = {}
+    for item in items:
+        stages = read_item_decisions(item, hints)
+        if stages and item.backend == backend and item.feasible is not None:
+            # A trace and the note about it are one observation.
+            observations.setdefault((item.task, item.latency_us, repr(stages)), (item, stages))
     peers: dict[str | None, list[float]] = {}
-    for item, _ in judged.values():
+    for item, _ in observations.values():
         if item.feasible:
-            peers.setdefault(item.task, []).append(log_speed(item))
+            peers.setdefault(item.task, []).append(log_speedup(item))
     return [
         Evidence(
-            parts, bool(item.feasible), item.reason, item.text, relative_speed(log_speed(item), peers.get(item.task, [])),
+            stages, bool(item.feasible), item.reason, item.text, relative_speed(log_speedup(item), peers.get(item.task, [])),
             item.task == state.task.id, item.task or "",
         )
-        for item, parts in judged.values()
+        for item, stages in observations.values()
     ]  # fmt: skip
 
 
-def as_item(attempt: Attempt) -> MemoryItem:
-    """An attempt as the trace of it would be shown."""
+def attempt_to_item(attempt: Attempt) -> MemoryItem:
+    """An attempt in the form of its memory trace."""
     outcome, failure = attempt.outcome, attempt.outcome.failure
-    words = {
+    texts = {
         "title": "",
         "text": failure.detail if failure else "",
         "code": attempt.candidate.code,
@@ -94,38 +99,38 @@ def as_item(attempt: Attempt) -> MemoryItem:
         backend=attempt.candidate.backend,
         task=attempt.task,
         feasible=outcome.feasible,
-        **words,
+        **texts,
         **speed,
     )
 
 
-def log_speed(item: MemoryItem) -> float:
-    """How fast an item is against the baseline, on a log scale; nothing known counts as neither."""
+def log_speedup(item: MemoryItem) -> float:
+    """The log of an item's speedup over the baseline; 0 if it is unknown."""
     return math.log(item.speedup) if item.speedup and item.speedup > 0 else 0.0
 
 
 def relative_speed(speed: float, peers: list[float]) -> float:
-    """Against other kernels of the same task where some are shown; a lone one says less, since baselines differ."""
-    apart = speed - sum(peers) / len(peers) if len(peers) > 1 else LONE * speed
-    return max(-2.0, min(2.0, apart))
+    """Log speed relative to the mean of the task's kernels; a share of the speed itself if there is only one kernel."""
+    difference = speed - sum(peers) / len(peers) if len(peers) > 1 else SINGLE_KERNEL_SHARE * speed
+    return max(-2.0, min(2.0, difference))
 
 
-class Words(NamedTuple):
-    """Everything a context says, in lower case."""
+class ContextText(NamedTuple):
+    """All text of a context, in lower case."""
 
     cards: str = ""
     code: str = ""
-    """Of kernels shown."""
+    """The code of the kernels shown."""
 
 
-SILENCE = Words()
+NO_TEXT = ContextText()
 
 
-def words_of(context: Context) -> Words:
-    """The words of all cards shown, and the code of all kernels."""
-    items = [shown.item for shown in context.items]
+def collect_context_text(context: Context) -> ContextText:
+    """The text of all cards shown, and the code of all kernels."""
+    items = [entry.item for entry in context.items]
     cards = (f"{item.title}\n{item.text}\n{item.code}" for item in items if item.kind in ("practice", "api"))
     code = [item.code for item in items if item.kind not in ("practice", "api")]
-    return Words(
+    return ContextText(
         "\n".join(cards).lower(), "\n".join([*code, *([context.start_point.candidate.code] if context.start_point else [])]).lower()
     )

@@ -1,4 +1,4 @@
-"""What a reference computes, as a graph of few kinds of values: arguments, numbers, elementwise steps, reductions, heavy operators."""
+"""The graph of a reference: arguments, numbers, elementwise steps, reductions and compute-intensive operators."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ ELEMENTWISE = frozenset(
 CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"})
 TRANSCENDENTAL = frozenset({"exp", "log", "tanh", "erf", "sin", "cos", "pow"})
 VIEWS = frozenset({"reshape", "permute", "expand", "slice", "flip", "cat"})
-"""What moves elements without computing; a reshape does not even move them."""
+"""Operations that move elements without computing; a reshape does not even move them."""
 
 
-class NoSketch(Exception):
-    """The reference does something the sketches do not cover; the message says what, in a few words."""
+class UnsupportedPattern(Exception):
+    """The reference contains something that no template covers; the message describes it in a few words."""
 
 
 @dataclass(frozen=True)
 class Num:
-    """A number at every size that was traced, and how it comes about, so that the kernel follows it to other sizes."""
+    """A number with its value at every traced size, and the expression it comes from, so that a kernel can compute it at other sizes."""
 
     values: tuple[float, ...] = field(default=())
     op: str = "literal"
     """`literal`, `scalar`, `extent`, or arithmetic on `args`: add, sub, mul, div, floordiv, sqrt, rsqrt, reciprocal, log."""
     args: tuple[Num, ...] = field(default=(), compare=False)
     name: str = field(default="", compare=False)
-    """Of a scalar or an extent: the argument."""
+    """Of a scalar or an extent: the name of the argument."""
     axis: int = field(default=0, compare=False)
-    integer: bool = True
+    is_integer: bool = True
 
     @property
     def value(self) -> float:
-        """At bench size."""
+        """The value at bench size."""
         return self.values[0]
 
     @property
     def is_one(self) -> bool:
-        """Whether it is 1 by nature, not only at some size."""
+        """Whether it is the literal 1, and not only 1 at some size."""
         return self.op == "literal" and self.values[0] == 1
 
     @property
@@ -53,37 +53,37 @@ class Num:
 
     @staticmethod
     def of(value: float) -> Num:
-        """A literal; one value stands for all sizes."""
-        return Num((value,), integer=isinstance(value, int))
+        """A literal, which has one value for all sizes."""
+        return Num((value,), is_integer=isinstance(value, int))
 
-    def same(self, other: Num) -> bool:
+    def is_same(self, other: Num) -> bool:
         """Whether both have the same value at every size."""
         n = max(len(self.values), len(other.values))
-        return spread(self.values, n) == spread(other.values, n)
+        return repeat_literal(self.values, n) == repeat_literal(other.values, n)
 
 
-def spread(values: tuple[float, ...], n: int) -> tuple[float, ...]:
-    """A literal's value once per size."""
+def repeat_literal(values: tuple[float, ...], n: int) -> tuple[float, ...]:
+    """The values once per size: a literal's one value n times."""
     return values * n if len(values) == 1 else values
 
 
-STEPS: Mapping[str, Callable[[float, float], float]] = {
+CALCULATIONS: Mapping[str, Callable[[float, float], float]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "floordiv": operator.floordiv,
 }  # fmt: skip
 
 
-def arithmetic(op: str, left: Num, right: Num) -> Num:
-    """A number from two others."""
+def calculate(op: str, left: Num, right: Num) -> Num:
+    """The number `left op right`, simplified if one of them is a literal."""
     n = max(len(left.values), len(right.values))
-    values = tuple(STEPS[op](a, b) for a, b in zip(spread(left.values, n), spread(right.values, n)))
-    whole = left.integer and right.integer and op != "div"
+    values = tuple(CALCULATIONS[op](a, b) for a, b in zip(repeat_literal(left.values, n), repeat_literal(right.values, n)))
+    is_integer = left.is_integer and right.is_integer and op != "div"
     if left.is_literal and right.is_literal:
-        return Num.of(int(values[0]) if whole else values[0])
+        return Num.of(int(values[0]) if is_integer else values[0])
     if op == "mul" and left.is_one:
         return right
     if op in ("mul", "div", "floordiv") and right.is_one:
         return left
-    return Num(values, op, (left, right), integer=whole)
+    return Num(values, op, (left, right), is_integer=is_integer)
 
 
 Shape = tuple[Num, ...]
@@ -91,18 +91,18 @@ Shape = tuple[Num, ...]
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One value of the reference. Reductions keep their axes, as 1, until a `reshape` drops them. Equal nodes compute equal things."""
+    """One value of the reference. Reduced axes remain with extent 1 until a `reshape` drops them. Equal nodes compute equal values."""
 
     op: str
     args: tuple[Node, ...] = ()
     shape: Shape = ()
     name: str = ""
-    """Of a leaf: the buffer it is read from; of a reduction, scan or pooling: its kind."""
+    """Of a leaf: the buffer; of a reduction, scan or pooling: its kind."""
     dims: tuple[int, ...] = ()
-    """Of a reduction, scan or flip: the axes; of a permutation: the order; of an index: the axis it counts along."""
+    """Of a reduction, scan or flip: the axes; of a permutation: the order; of an index: its axis."""
     nums: tuple[Num, ...] = ()
     dtype: str = "float32"
-    """Of the elements."""
+    """The type of the elements."""
 
     @cached_property
     def key(self) -> int:
@@ -122,23 +122,23 @@ class Node:
         return self.op in ELEMENTWISE
 
     @property
-    def is_given(self) -> bool:
-        """Whether there is nothing to compute: a tensor in memory, a number, or a position."""
+    def is_input(self) -> bool:
+        """Whether the value needs no computation: a tensor in memory, a number, or a position."""
         return self.op in ("leaf", "const", "index")
 
 
-def leaf(name: str, shape: Shape, dtype: str = "float32") -> Node:
-    """A tensor that lies in memory, rows first: an argument or what an earlier stage wrote, seen in this shape."""
+def make_leaf(name: str, shape: Shape, dtype: str = "float32") -> Node:
+    """A row-major tensor in memory, viewed in this shape: an argument, or the result of an earlier stage."""
     return Node("leaf", (), shape, name, dtype=dtype)
 
 
-def const(number: Num) -> Node:
+def make_const(number: Num) -> Node:
     """A number as a tensor of rank 0."""
     return Node("const", nums=(number,), dtype="float32")
 
 
-def index(shape: Shape, axis: int) -> Node:
-    """The position along an axis, as a number."""
+def make_index(shape: Shape, axis: int) -> Node:
+    """The position along an axis of a shape, as a number."""
     return Node("index", (), tuple(n if i == axis else Num.of(1) for i, n in enumerate(shape)), dims=(axis,))
 
 
@@ -147,69 +147,69 @@ def as_node(value: object) -> Node:
     if isinstance(value, Node):
         return value
     if isinstance(value, Num):
-        return const(value)
+        return make_const(value)
     if isinstance(value, (int, float)):
-        return const(Num.of(float(value)))
-    raise NoSketch(f"{type(value).__name__} where a tensor or a number is expected")
+        return make_const(Num.of(float(value)))
+    raise UnsupportedPattern(f"{type(value).__name__} where a tensor or a number is expected")
 
 
 def apply(op: str, *values: object) -> Node:
-    """An elementwise step with broadcasting; what is only stretched is taken as it was before."""
+    """An elementwise step with broadcasting; its arguments are taken without their `expand`."""
     args = tuple(as_node(v) for v in values)
-    whole = broadcast(*(a.shape for a in args))
-    return Node(op, tuple(unstretched(a) for a in args), whole, dtype="bool" if op in CONDITIONS else "float32")
+    shape = broadcast_shapes(*(a.shape for a in args))
+    return Node(op, tuple(strip_expands(a) for a in args), shape, dtype="bool" if op in CONDITIONS else "float32")
 
 
-def unstretched(node: Node) -> Node:
-    """The value behind a broadcast."""
+def strip_expands(node: Node) -> Node:
+    """The value below any `expand` nodes."""
     while node.op == "expand":
         node = node.args[0]
     return node
 
 
-def select(relation: str, left: object, right: object, yes: object, no: object) -> Node:
+def make_select(relation: str, left: object, right: object, yes: object, no: object) -> Node:
     """`left relation right ? yes : no`, elementwise; relation is `<`, `>`, `<=` or `>=`."""
     return replace(apply("select", left, right, yes, no), name=relation)
 
 
-def broadcast(*shapes: Shape) -> Shape:
-    """The common shape."""
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape that all shapes broadcast to."""
     rank = max((len(s) for s in shapes), default=0)
     padded = [(Num.of(1),) * (rank - len(s)) + s for s in shapes]
     out = tuple(next((n for n in sizes if not n.is_one), sizes[0]) for sizes in zip(*padded)) if rank else ()
-    if any(not size.is_one and not size.same(full) for shape in padded for size, full in zip(shape, out)):
-        raise NoSketch("shapes that do not broadcast")
+    if any(not size.is_one and not size.is_same(full) for shape in padded for size, full in zip(shape, out)):
+        raise UnsupportedPattern("shapes that do not broadcast")
     return out
 
 
-def aligned(shape: Shape, rank: int) -> Shape:
-    """A shape with ones in front, up to a rank."""
+def pad_rank(shape: Shape, rank: int) -> Shape:
+    """A shape with leading ones, so that it has the given rank."""
     return (Num.of(1),) * (rank - len(shape)) + shape
 
 
-def equal_shapes(a: Shape, b: Shape) -> bool:
+def is_same_shape(a: Shape, b: Shape) -> bool:
     """Whether two shapes are the same at every size."""
-    return len(a) == len(b) and all(x.same(y) for x, y in zip(a, b))
+    return len(a) == len(b) and all(x.is_same(y) for x, y in zip(a, b))
 
 
-def same_around(a: Shape, b: Shape, axis: int | None) -> bool:
-    """Whether two shapes are the same at every size but for one axis."""
-    return len(a) == len(b) and all(i == axis or x.same(y) for i, (x, y) in enumerate(zip(a, b)))
+def is_same_shape_except(a: Shape, b: Shape, axis: int | None) -> bool:
+    """Whether two shapes are the same at every size, except along one axis."""
+    return len(a) == len(b) and all(i == axis or x.is_same(y) for i, (x, y) in enumerate(zip(a, b)))
 
 
 def reduce(kind: str, x: object, dim: object = None, keepdim: object = False) -> Node:
     """A reduction over one, several or all axes: sum, mean, max, min, prod, argmax or argmin."""
     node = as_node(x)
-    axes = axes_of(dim, len(node.shape))
+    axes = normalize_axes(dim, len(node.shape))
     shape = tuple(Num.of(1) if i in axes else n for i, n in enumerate(node.shape))
-    kept = Node("reduce", (node,), shape, kind, axes, dtype="int64" if kind.startswith("arg") else "float32")
-    return kept if keepdim else squeeze(kept, axes)
+    node = Node("reduce", (node,), shape, kind, axes, dtype="int64" if kind.startswith("arg") else "float32")
+    return node if keepdim else squeeze(node, axes)
 
 
 def squeeze(node: Node, axes: Iterable[int]) -> Node:
     """Drops axes of size one."""
-    gone = set(axes)
-    return reshape(node, tuple(n for i, n in enumerate(node.shape) if i not in gone))
+    dropped = set(axes)
+    return reshape(node, tuple(n for i, n in enumerate(node.shape) if i not in dropped))
 
 
 def unsqueeze(node: Node, dim: int) -> Node:
@@ -220,7 +220,7 @@ def unsqueeze(node: Node, dim: int) -> Node:
 
 def reshape(node: Node, shape: Shape) -> Node:
     """The same elements in the same order under another shape."""
-    if equal_shapes(node.shape, shape):
+    if is_same_shape(node.shape, shape):
         return node
     if node.op == "reshape":
         return reshape(node.args[0], shape)
@@ -237,80 +237,80 @@ def permute(node: Node, order: tuple[int, ...]) -> Node:
         return node
     if node.op == "permute":
         return permute(node.args[0], tuple(node.dims[i] for i in order))
-    moved = tuple(i for i in order if not node.shape[i].is_one)
-    if moved == tuple(sorted(moved)):
+    nontrivial = tuple(i for i in order if not node.shape[i].is_one)
+    if nontrivial == tuple(sorted(nontrivial)):
         return reshape(node, tuple(node.shape[i] for i in order))
     return Node("permute", (node,), tuple(node.shape[i] for i in order), dims=order, dtype=node.dtype)
 
 
-def axes_of(dim: object, rank: int) -> tuple[int, ...]:
-    """Axes as sorted non-negative positions; None or none at all means every one."""
+def normalize_axes(dim: object, rank: int) -> tuple[int, ...]:
+    """Axes as sorted non-negative positions; None or an empty tuple means all axes."""
     if dim is None or dim == ():
         return tuple(range(rank))
     if not rank:
-        raise NoSketch("an axis of a tensor that has none")
-    listed = dim if isinstance(dim, (tuple, list)) else (dim,)
-    return tuple(sorted(integer(d) % rank for d in listed))
+        raise UnsupportedPattern("an axis of a tensor without axes")
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    return tuple(sorted(as_integer(d) % rank for d in dims))
 
 
-def integer(value: object) -> int:
-    """A plain int from a number that does not depend on the size."""
+def as_integer(value: object) -> int:
+    """An int from a number that does not depend on the size."""
     if isinstance(value, Num) and len(set(value.values)) == 1:
         return int(value.value)
     if isinstance(value, int):
         return int(value)
-    raise NoSketch(
-        "a setting that changes with the size" if isinstance(value, Num) else f"{type(value).__name__} where an integer is expected"
+    raise UnsupportedPattern(
+        "a setting that depends on the size" if isinstance(value, Num) else f"{type(value).__name__} where an integer is expected"
     )
 
 
-def number(value: object) -> Num:
+def as_num(value: object) -> Num:
     """A Num from a number of the reference."""
     if isinstance(value, Num):
         return value
     if isinstance(value, (int, float)):
         return Num.of(value)
-    raise NoSketch(f"{type(value).__name__} where a number is expected")
+    raise UnsupportedPattern(f"{type(value).__name__} where a number is expected")
 
 
 def walk(*roots: Node) -> list[Node]:
-    """Every distinct node below and including these, arguments first."""
-    seen: dict[Node, None] = {}
+    """Every distinct node of the graphs with these roots, arguments before their users."""
+    visited: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(roots)]
     while stack:
-        node, done = stack.pop()
-        if node in seen:
+        node, has_args = stack.pop()
+        if node in visited:
             continue
-        if done:
-            seen[node] = None
+        if has_args:
+            visited[node] = None
         else:
             stack.append((node, True))
             stack += [(arg, False) for arg in reversed(node.args)]
-    return list(seen)
+    return list(visited)
 
 
-def reached(tree: Node, stops: set[Node]) -> set[Node]:
-    """The nodes a computation touches when some are given to it."""
-    found: set[Node] = set()
+def reachable_nodes(tree: Node, stops: set[Node]) -> set[Node]:
+    """The nodes that a value depends on, without those below `stops`."""
+    nodes: set[Node] = set()
     stack = [tree]
     while stack:
         node = stack.pop()
-        if node not in found:
-            found.add(node)
+        if node not in nodes:
+            nodes.add(node)
             stack += [] if node in stops else node.args
-    return found
+    return nodes
 
 
-def rebuilt(root: Node, new: Mapping[Node, Node]) -> Node:
-    """The same graph with some values exchanged."""
-    made: dict[Node, Node] = dict(new)
+def replace_nodes(root: Node, replacements: Mapping[Node, Node]) -> Node:
+    """The graph below a node with some of its values replaced."""
+    rebuilt: dict[Node, Node] = dict(replacements)
     for node in walk(root):
-        if node not in made:
-            args = tuple(made[a] for a in node.args)
-            made[node] = node if args == node.args else replace(node, args=args)
-    return made[root]
+        if node not in rebuilt:
+            args = tuple(rebuilt[a] for a in node.args)
+            rebuilt[node] = node if args == node.args else replace(node, args=args)
+    return rebuilt[root]
 
 
-def elements(shape: Shape) -> float:
+def element_count(shape: Shape) -> float:
     """Number of elements at bench size."""
     return prod(n.value for n in shape)

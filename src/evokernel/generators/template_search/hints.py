@@ -1,4 +1,4 @@
-"""How words bear on decisions: what a failure reason, a bottleneck, a knowledge card or another writer's code points at."""
+"""Hints: which decisions a failure reason, a bottleneck, a knowledge card or the code of another generator points to."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from evokernel.core.records import Profile
 
 @dataclass(frozen=True)
 class Hints:
-    """How words bear on decisions; read from the dialect's hints.toml."""
+    """Which decisions a text points to; read from the dialect's hints.toml."""
 
     signs: tuple[tuple[str, str, re.Pattern[str]], ...] = ()
-    """What other writers' code reveals: decision, option, pattern; where several fit, the first of a decision counts."""
+    """Constructs in the code of other generators: decision, option, pattern. Of several matches for a decision, the first counts."""
     suspects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Which decisions a failure reason points at, and how strongly."""
+    """The decisions that a failure reason points to, with weights."""
     strength: Mapping[str, float] = field(default_factory=dict)
-    """How many failures one with this reason counts for; 1 unless listed."""
+    """How many failures a failure with this reason counts for; 1 unless listed."""
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Words in a failure's detail that point at a decision."""
+    """Words in the detail of a failure that point to a decision."""
     cards: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """Phrases by which knowledge cards name an option."""
+    """Phrases with which knowledge cards recommend an option."""
     forbidden: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """Phrases by which knowledge cards warn of an option."""
+    """Phrases with which knowledge cards warn of an option."""
     needs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """Names of the API an option is written with: who was shown none of them, in a card or in code, hardly comes up with it."""
+    """API names that an option uses: without one of them in a card or in code, a generator is unlikely to choose the option."""
     remedies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What a profile's bottleneck, or a phrase of its summary, makes worth changing first; `up` and `down` give the direction."""
+    """Decisions to change first for a bottleneck, or for a phrase of the profile's summary; `up` and `down` give the direction."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Failure reasons that more of something brings about: decisions whose larger numbers are then suspect, too."""
+    """Failure reasons caused by excessive sizes, with their decisions: larger options of these are then suspect, too."""
     numbers: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
-    """Where a message of this failure reason names the sizes it refuses; other numbers in messages say nothing."""
+    """By failure reason, the part of a message that names the refused sizes; other numbers in messages are ignored."""
     common: frozenset[str] = frozenset()
-    """Options whose words stand in any message."""
+    """Options that are ordinary words of messages, so that a match means nothing."""
     minor: tuple[str, ...] = ()
-    """Decisions that seldom change the time: a refinement seldom changes them."""
+    """Decisions that seldom affect speed: a refinement seldom changes them."""
 
-    def remedy(self, profile: Profile | None) -> dict[str, str]:
-        """Decisions worth changing first, and in which direction of their options."""
-        found = dict(self.remedies.get(profile.bottleneck, {})) if profile else {}
+    def find_remedies(self, profile: Profile | None) -> dict[str, str]:
+        """Decisions to change first for a profile, each with the direction in its list of options."""
+        remedies = dict(self.remedies.get(profile.bottleneck, {})) if profile else {}
         for phrase, changes in self.remedies.items():
             if profile and " " in phrase and phrase in profile.summary:
-                found |= changes
-        return found
+                remedies |= changes
+        return remedies
 
-    def is_spelled(self, option: str, reason: str, detail: str) -> bool:
-        """Whether a message holds an option as a word of its own, or names it among the sizes it refuses; common words say nothing."""
+    def is_option_named(self, option: str, reason: str, detail: str) -> bool:
+        """Whether a message contains an option as a separate word, or names it among the refused sizes; common words do not count."""
         if option.isdigit():
-            named = self.numbers[reason].findall(detail) if reason in self.numbers else ()
-            return option in re.findall(r"\d+", " ".join(named))
+            refusals = self.numbers[reason].findall(detail) if reason in self.numbers else ()
+            return option in re.findall(r"\d+", " ".join(refusals))
         if option in self.common:
             return False
         return re.search(rf"(?<![\w.]){re.escape(option)}(?![\w.])", detail) is not None
 
     @staticmethod
-    def read(path: Path) -> Hints:
-        """The hints of a dialect."""
+    def load(path: Path) -> Hints:
+        """Loads the hints of a dialect from its hints.toml."""
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         return Hints(
             signs=tuple((s["decision"], s["option"], re.compile(s["pattern"], re.IGNORECASE if s.get("any_case") else 0))
@@ -80,6 +80,6 @@ class Hints:
 
 
 @cache
-def hints_in(folder: Path) -> Hints:
-    """The hints of a dialect, read once."""
-    return Hints.read(folder / "hints.toml")
+def load_hints(folder: Path) -> Hints:
+    """The hints in a dialect's folder, loaded once."""
+    return Hints.load(folder / "hints.toml")

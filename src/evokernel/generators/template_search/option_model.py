@@ -1,4 +1,4 @@
-"""What evidence says about each option: how likely it works, and how much faster it seems to be. All options start equal."""
+"""Scores options by the evidence: how likely an option works, and how much faster it appears to be. All options start equal."""
 
 from __future__ import annotations
 
@@ -7,112 +7,116 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from evokernel.core.records import Stage
-from evokernel.generators.template_search.evidence import SILENCE, Evidence, Words
+from evokernel.generators.template_search.evidence import NO_TEXT, ContextText, Evidence
 from evokernel.generators.template_search.hints import Hints
 
-NOTHING = Hints()
-OTHER = 0.4
-"""Weight of what another sketch has to say about a question of the same name."""
-NAMED, FORBIDDEN, CLOSED = 0.4, -2.0, -2.0
-"""What a card's word for or against an option is worth, and what it costs that nobody has shown how to write it."""
-UNKNOWN = 0.2
-"""Suspicion of decisions that a failure reason does not speak of at all."""
-HINTED, SPELLED = 5.0, 25.0
-"""How much more suspect a decision is that a message hints at, and an option whose very word stands in it."""
-CERTAIN = 3.0
-"""How many failures one counts for whose message spells out the option."""
+NO_HINTS = Hints()
+OTHER_FAMILY = 0.4
+"""Weight of evidence about a decision of the same name in another family."""
+RECOMMENDED, WARNED_OF, NOT_SHOWN = 0.4, -2.0, -2.0
+"""Score for a card that recommends an option, for a card that warns of it, and for an option whose API nothing in the context shows."""
+UNKNOWN_REASON = 0.2
+"""Suspicion of every decision if the hints do not list the failure reason."""
+HINTED, NAMED = 5.0, 25.0
+"""Factor of suspicion for a decision that the failure message hints at, and for an option that the message names."""
+NAMED_WEIGHT = 3.0
+"""How many failures a failure counts for if its message names the option."""
 
-COSTS, GAINS, CLEARS = 3.0, 2.0, 4.0
-"""How many successes a failure outweighs, what a gain in speed (log scale) is worth, and how far a success clears an option of blame."""
-TRUST, HOPE = 0.5, 1.5
-"""While drafting, what is known to work is worth something in itself; while refining, what was not tried yet is."""
-LEAST = 0.3
-"""Promise of a decision whose options were all equally fast."""
+FAILURE_COST, SPEED_WEIGHT, CLEARING = 3.0, 2.0, 4.0
+"""Successes that one failure outweighs, weight of log speed in a score, and how much each success reduces suspicion of an option."""
+TRUST, NOVELTY = 0.5, 1.5
+"""Bonus for an option that worked (drafting), and for an option that was not tried yet (refining)."""
+MIN_IMPACT = 0.3
+"""Impact of a decision whose options were all equally fast."""
 
-Pair = tuple[str, str]
+OptionKey = tuple[str, str]
+"""Decision name and option."""
 
 
 class Tally:
-    """Sums per sketch, decision and option; what other sketches say counts less."""
+    """Sums per family, decision and option; sums of other families count with a lower weight."""
 
     def __init__(self) -> None:
-        self.own: dict[tuple[str, str, str], float] = defaultdict(float)
-        self.all: dict[Pair, float] = defaultdict(float)
+        self.by_family: dict[tuple[str, str, str], float] = defaultdict(float)
+        self.overall: dict[OptionKey, float] = defaultdict(float)
 
-    def add(self, sketch: str, pair: Pair, amount: float) -> None:
-        """Counts something once."""
-        self.own[sketch, *pair] += amount
-        self.all[pair] += amount
+    def add(self, family: str, key: OptionKey, amount: float) -> None:
+        """Adds an amount to an option's sums."""
+        self.by_family[family, *key] += amount
+        self.overall[key] += amount
 
-    def get(self, sketch: str, name: str, option: str) -> float:
-        """As a sketch sees it."""
-        own = self.own.get((sketch, name, option), 0.0)
-        return own + OTHER * (self.all.get((name, option), 0.0) - own)
+    def get(self, family: str, name: str, option: str) -> float:
+        """The sum of a family plus the weighted sum of the other families."""
+        own = self.by_family.get((family, name, option), 0.0)
+        return own + OTHER_FAMILY * (self.overall.get((name, option), 0.0) - own)
 
 
-class Belief:
-    """Scores of options, from what was shown and tried."""
+class OptionModel:
+    """Scores of options, from the evidence and the text of the context."""
 
-    def __init__(self, evidence: Iterable[Evidence], hints: Hints = NOTHING, words: Words = SILENCE, stage: Stage = Stage.DRAFT) -> None:
-        listed = list(evidence)
+    def __init__(
+        self, evidence: Iterable[Evidence], hints: Hints = NO_HINTS, text: ContextText = NO_TEXT, stage: Stage = Stage.DRAFT
+    ) -> None:
+        observations = list(evidence)
         self.hints = hints
-        self.trust, self.hope = (TRUST, 0.0) if stage is Stage.DRAFT else (0.0, HOPE)
-        self.worked, self.failed, self.gained, self.tried = Tally(), Tally(), Tally(), Tally()
-        self.exceeded: dict[str, list[tuple[int, float]]] = defaultdict(list)
-        for one in listed:
-            for sketch, taken in one.parts:
-                for pair in taken.items():
-                    self.tried.add(sketch, pair, 1.0)
-                    if one.is_feasible:
-                        self.worked.add(sketch, pair, 1.0)
-                        self.gained.add(sketch, pair, one.gain / len(one.parts))
-        for one in listed:
-            if not one.is_feasible:
-                self.charge(one)
-        self.said: dict[Pair, float] = defaultdict(float)
-        for amount, table, text in (
-            (NAMED, hints.cards, words.cards), (FORBIDDEN, hints.forbidden, words.cards), (-CLOSED, hints.needs, words.cards + words.code),
+        self.trust, self.novelty = (TRUST, 0.0) if stage is Stage.DRAFT else (0.0, NOVELTY)
+        self.successes, self.failures, self.gains, self.trials = Tally(), Tally(), Tally(), Tally()
+        self.refused_sizes: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for observation in observations:
+            for family, choice in observation.stages:
+                for key in choice.items():
+                    self.trials.add(family, key, 1.0)
+                    if observation.is_feasible:
+                        self.successes.add(family, key, 1.0)
+                        self.gains.add(family, key, observation.gain / len(observation.stages))
+        for observation in observations:
+            if not observation.is_feasible:
+                self.add_failure(observation)
+        self.text_scores: dict[OptionKey, float] = defaultdict(float)
+        for amount, table, words in (
+            (RECOMMENDED, hints.cards, text.cards), (WARNED_OF, hints.forbidden, text.cards), (-NOT_SHOWN, hints.needs,
+            text.cards + text.code),
         ):  # fmt: skip
-            for pair, phrases in table.items():
-                self.said[pair] += amount if any(phrase in text for phrase in phrases) else 0.0
-        for pair in hints.needs:
-            self.said[pair] += CLOSED
+            for key, phrases in table.items():
+                self.text_scores[key] += amount if any(phrase in words for phrase in phrases) else 0.0
+        for key in hints.needs:
+            self.text_scores[key] += NOT_SHOWN
 
-    def charge(self, one: Evidence) -> None:
-        """A failure counts against its suspects."""
-        for sketch, pair, share in self.blame(one):
-            is_spelled = self.hints.is_spelled(pair[1], one.reason, one.detail)
-            weight = max(self.hints.strength.get(one.reason, 1.0), CERTAIN if is_spelled else 0.0)
-            self.failed.add(sketch, pair, weight * share)
-            if pair[0] in self.hints.sizes.get(one.reason, ()) and pair[1].isdigit():
-                self.exceeded[pair[0]].append((int(pair[1]), weight * share))
+    def add_failure(self, failure: Evidence) -> None:
+        """Counts a failure against the options that are suspected of it."""
+        for family, key, share in self.share_blame(failure):
+            is_named = self.hints.is_option_named(key[1], failure.reason, failure.detail)
+            weight = max(self.hints.strength.get(failure.reason, 1.0), NAMED_WEIGHT if is_named else 0.0)
+            self.failures.add(family, key, weight * share)
+            if key[0] in self.hints.sizes.get(failure.reason, ()) and key[1].isdigit():
+                self.refused_sizes[key[0]].append((int(key[1]), weight * share))
 
-    def blame(self, one: Evidence) -> Iterator[tuple[str, Pair, float]]:
-        """A failure's blame, shared among the suspects of all stages; options that worked elsewhere are less suspect."""
-        known = self.hints.suspects.get(one.reason)
-        detail = one.detail.lower()
-        weight: dict[tuple[str, Pair], float] = {}
-        for sketch, taken in one.parts:
-            for name, option in taken.items():
-                suspicion = UNKNOWN if known is None else known.get(name, 0.0)
+    def share_blame(self, failure: Evidence) -> Iterator[tuple[str, OptionKey, float]]:
+        """Divides the blame for a failure among the suspects of all stages; options that worked elsewhere get less of it."""
+        suspects = self.hints.suspects.get(failure.reason)
+        detail = failure.detail.lower()
+        weight: dict[tuple[str, OptionKey], float] = {}
+        for family, choice in failure.stages:
+            for name, option in choice.items():
+                suspicion = UNKNOWN_REASON if suspects is None else suspects.get(name, 0.0)
                 if suspicion:
-                    hinted = HINTED if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
-                    hinted = SPELLED if self.hints.is_spelled(option, one.reason, one.detail) else hinted
-                    weight[sketch, (name, option)] = suspicion * hinted / (1 + CLEARS * self.worked.get(sketch, name, option))
+                    factor = HINTED if any(hint in detail for hint in self.hints.words.get(name, ())) else 1.0
+                    factor = NAMED if self.hints.is_option_named(option, failure.reason, failure.detail) else factor
+                    weight[family, (name, option)] = suspicion * factor / (1 + CLEARING * self.successes.get(family, name, option))
         total = sum(weight.values())
-        yield from ((sketch, pair, share / total) for (sketch, pair), share in weight.items())
+        yield from ((family, key, share / total) for (family, key), share in weight.items())
 
-    def score(self, sketch: str, name: str, option: str) -> float:
-        """Higher when the option did well, was named by a card or was never tried; lower when suspect, slow, warned of or unheard of."""
-        worked, failed = self.worked.get(sketch, name, option), self.failed.get(sketch, name, option)
-        smaller = OTHER * sum(share for size, share in self.exceeded[name] if option.isdigit() and size < int(option))
-        works = math.log((1 + worked) / (1 + worked + COSTS * (failed + smaller)))
-        faster = GAINS * self.gained.get(sketch, name, option) / (1 + worked)
-        seen = self.trust * worked / (1 + worked) + self.hope / (1 + self.tried.get(sketch, name, option))
-        return works + faster + seen + self.said.get((name, option), 0.0)
+    def score_option(self, family: str, name: str, option: str) -> float:
+        """Higher if the option was fast, recommended by a card or never tried; lower if it is suspect, slow, warned of or not shown."""
+        successes, failures = self.successes.get(family, name, option), self.failures.get(family, name, option)
+        refused = OTHER_FAMILY * sum(share for size, share in self.refused_sizes[name] if option.isdigit() and size < int(option))
+        reliability = math.log((1 + successes) / (1 + successes + FAILURE_COST * (failures + refused)))
+        speed = SPEED_WEIGHT * self.gains.get(family, name, option) / (1 + successes)
+        bonus = self.trust * successes / (1 + successes) + self.novelty / (1 + self.trials.get(family, name, option))
+        return reliability + speed + bonus + self.text_scores.get((name, option), 0.0)
 
-    def impact(self, sketch: str, name: str, options: Iterable[str]) -> float:
-        """How far apart in speed the options of a decision were seen to be; 1 while fewer than two were seen."""
-        seen = [(self.gained.get(sketch, name, o), self.worked.get(sketch, name, o)) for o in options]
-        speeds = [gained / worked for gained, worked in seen if worked]
-        return LEAST + max(speeds) - min(speeds) if len(speeds) > 1 else 1.0
+    def estimate_impact(self, family: str, name: str, options: Iterable[str]) -> float:
+        """How much the speeds of a decision's options differ; 1 if fewer than two of them worked."""
+        observations = [(self.gains.get(family, name, o), self.successes.get(family, name, o)) for o in options]
+        speeds = [gain / successes for gain, successes in observations if successes]
+        return MIN_IMPACT + max(speeds) - min(speeds) if len(speeds) > 1 else 1.0

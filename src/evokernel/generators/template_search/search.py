@@ -1,4 +1,4 @@
-"""Takes decisions: drafts are drawn from all combinations, evenly when nothing was shown; refinements change a few of a kernel's."""
+"""Chooses decisions: a draft samples all of them, uniformly if there is no evidence; a refinement changes a few of a kernel's."""
 
 from __future__ import annotations
 
@@ -7,150 +7,159 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from evokernel.core.records import Attempt
-from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.evidence import Evidence, Stages, decisions_in
-from evokernel.generators.template_search.operator import WHOLE, Operator, Part, Taken
-from evokernel.generators.template_search.option_model import Belief
+from evokernel.generators.template_search.decisions import Choice, Decision
+from evokernel.generators.template_search.evidence import Evidence, StageChoices, read_decisions
+from evokernel.generators.template_search.option_model import OptionModel
+from evokernel.generators.template_search.search_space import KERNEL, DecisionGroup, KernelDecisions, SearchSpace
 
-Source = Callable[[Part], Mapping[str, str]]
-"""Where decisions come from that are not to be drawn."""
+ChoiceSource = Callable[[DecisionGroup], Mapping[str, str]]
+"""Gives the options of a group that are fixed; the other options are sampled."""
 
 UNIFORM = 0.1
-"""Share of the probability that is spread evenly, so that no option is ever out of reach."""
-TAKE_OVER = 0.8
-"""How often a draft takes over the decisions of a kernel shown that worked."""
-CROSS, MARGIN = 0.5, 0.1
-"""How often a refinement builds on a faster kernel that is known, and how much faster (log scale) it must be."""
-FURTHER = (0.5, 0.3)
-"""Chance of a second and of a third change in one refinement."""
+"""Share of the probability that is spread evenly over all options, so that none is out of reach."""
+REUSE = 0.8
+"""Probability that a draft reuses the decisions of a correct kernel it was shown."""
+CROSSOVER, MIN_LEAD = 0.5, 0.1
+"""Probability that a refinement starts from a faster kernel it knows, and the lead in log speed that kernel needs."""
+FURTHER_CHANGES = (0.5, 0.3)
+"""Probability of a second and of a third change in one refinement."""
 REMEDY, MINOR = 4.0, 0.1
-"""How much more often a remedy is tried than another change, and how much less often something that seldom matters."""
+"""Weight of a change that addresses the bottleneck, and of a change that seldom affects speed; other changes have weight 1."""
 
 
-class Writer:
-    """Takes decisions for one operator, by what is believed about each option."""
+class DecisionSearch:
+    """Chooses the decisions of one task's kernels from the scores of an option model."""
 
-    def __init__(self, operator: Operator, belief: Belief, random: Random, temperature: float) -> None:
-        self.operator, self.belief, self.random, self.temperature = operator, belief, random, temperature
+    def __init__(self, space: SearchSpace, model: OptionModel, random: Random, temperature: float) -> None:
+        self.space, self.model, self.random, self.temperature = space, model, random, temperature
 
-    def draft(self, evidence: Sequence[Evidence]) -> tuple[Taken, str]:
-        """Stage by stage the decisions of a kernel shown that worked, best one for this very task; or from scratch, by what was shown."""
-        good = [e for e in evidence if e.is_feasible]
-        own = [e for e in good if e.is_own]
-        taken_over: list[str] = []
+    def draft(self, evidence: Sequence[Evidence]) -> tuple[KernelDecisions, str]:
+        """Decisions for a new kernel, and where they come from.
 
-        def source(part: Part) -> Mapping[str, str]:
-            donors = having(own, part.sketch) or having(good, part.sketch)
-            if not donors or self.random.random() >= TAKE_OVER:
+        Each stage reuses the decisions of a correct kernel, one for the same task if possible, or samples new ones.
+        """
+        correct = [e for e in evidence if e.is_feasible]
+        same_task = [e for e in correct if e.is_same_task]
+        reused_families: list[str] = []
+
+        def source(group: DecisionGroup) -> Mapping[str, str]:
+            donors = evidence_for_family(same_task, group.family) or evidence_for_family(correct, group.family)
+            if not donors or self.random.random() >= REUSE:
                 return {}
             donor = self.random.choices(donors, [math.exp(e.gain / self.temperature) for e in donors])[0]
-            taken_over.append(part.sketch)
-            return self.random.choice([taken for sketch, taken in donor.parts if sketch == part.sketch])
+            reused_families.append(group.family)
+            return self.random.choice([choice for family, choice in donor.stages if family == group.family])
 
-        taken = self.complete(source)
-        if taken_over:
-            return taken, f"taken over from kernels shown ({', '.join(dict.fromkeys(taken_over))})"
-        return taken, "drawn by what was shown" if evidence else "drawn afresh"
+        decisions = self.complete(source)
+        if reused_families:
+            return decisions, f"reused from kernels shown ({', '.join(dict.fromkeys(reused_families))})"
+        return decisions, "sampled from the evidence shown" if evidence else "sampled without evidence"
 
-    def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[Taken, str]:
-        """The start point's decisions, or those of a faster kernel for the task, with a few changed; now and then a fresh draw."""
-        hints, profile = self.belief.hints, start.outcome.profile
-        kept = decisions_in(start.candidate.code, hints)
+    def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[KernelDecisions, str]:
+        """The start point's decisions, or those of a faster kernel, with a few changes; sometimes a new sample. And the reason."""
+        hints, profile = self.model.hints, start.outcome.profile
+        stages = read_decisions(start.candidate.code, hints)
         if self.random.random() < UNIFORM:
-            return self.complete(lambda part: {}), "drawn afresh, to explore"
-        why = f"refined {start.id}" + (f", bound by {profile.bottleneck}" if profile and profile.bottleneck else "")
-        level = next((e.gain for e in evidence if e.is_feasible and e.parts == kept), 0.0)
-        mine = {stage.form.family for plan in self.operator.plans.values() for stage in plan.stages}
-        faster = [e for e in evidence if e.is_feasible and e.gain > level + MARGIN and mine & {sketch for sketch, _ in e.parts}]
-        if faster and self.random.random() < CROSS:
+            return self.complete(lambda group: {}), "sampled anew, to explore"
+        reason = f"refined {start.id}" + (f", bound by {profile.bottleneck}" if profile and profile.bottleneck else "")
+        start_gain = next((e.gain for e in evidence if e.is_feasible and e.stages == stages), 0.0)
+        families = {stage.pattern.family for plan in self.space.plans.values() for stage in plan.stages}
+        faster = [e for e in evidence if e.is_feasible and e.gain > start_gain + MIN_LEAD and families & {family for family, _ in e.stages}]
+        if faster and self.random.random() < CROSSOVER:
             donor = self.random.choices(faster, [math.exp(e.gain / self.temperature) for e in faster])[0]
-            kept, why = merged(kept, donor), f"{why}, after a faster kernel"
-        remedies = hints.remedy(profile)
-        taken = self.change(self.complete(Kept(kept)), remedies)
-        for share in FURTHER:
-            if self.random.random() < share:
-                taken = self.change(taken, remedies)
-        return taken, why
+            stages, reason = merge_choices(stages, donor), f"{reason}, with decisions of a faster kernel"
+        remedies = hints.find_remedies(profile)
+        decisions = self.change_decision(self.complete(RecordedChoices(stages)), remedies)
+        for probability in FURTHER_CHANGES:
+            if self.random.random() < probability:
+                decisions = self.change_decision(decisions, remedies)
+        return decisions, reason
 
-    def change(self, taken: Taken, remedies: Mapping[str, str]) -> Taken:
-        """One decision taken otherwise; which one depends on what promises most, and on what the bottleneck calls for."""
-        parts = [self.operator.whole(), *self.operator.parts(taken.whole)]
-        answers = [taken.whole, *(choice for _, choice in taken.stages)]
-        asked = [
-            (i, part.sketch, d)
-            for i, (part, answer) in enumerate(zip(parts, answers))
-            for d in part.decisions
-            if d.name in answer and d.when(answer) and answer[d.name] in d.options and len(d.options) > 1
+    def change_decision(self, decisions: KernelDecisions, remedies: Mapping[str, str]) -> KernelDecisions:
+        """The same decisions with one changed; those with a high promise and those that address the bottleneck are likelier."""
+        groups = [self.space.kernel_decisions(), *self.space.stage_decisions(decisions.kernel)]
+        choices = [decisions.kernel, *(choice for _, choice in decisions.stages)]
+        changeable = [
+            (i, group.family, d)
+            for i, (group, choice) in enumerate(zip(groups, choices))
+            for d in group.decisions
+            if d.name in choice and d.when(choice) and choice[d.name] in d.options and len(d.options) > 1
         ]
-        if not asked:
-            return taken
-        factor = {**dict.fromkeys(self.belief.hints.minor, MINOR), **dict.fromkeys(remedies, REMEDY)}
-        weights = [self.promise(sketch, d, answers[i][d.name]) * factor.get(d.name, 1.0) for i, sketch, d in asked]
-        i, sketch, decision = self.random.choices(asked, weights)[0]
-        others = onward(decision.options, answers[i][decision.name], remedies.get(decision.name, ""))
-        changed = {**answers[i], decision.name: self.pick(sketch, decision.name, others)}
-        kept = [(part.sketch, changed if j == i else answer) for j, (part, answer) in enumerate(zip(parts, answers))]
-        return self.complete(Kept(tuple(kept)))
+        if not changeable:
+            return decisions
+        factor = {**dict.fromkeys(self.model.hints.minor, MINOR), **dict.fromkeys(remedies, REMEDY)}
+        weights = [self.estimate_promise(family, d, choices[i][d.name]) * factor.get(d.name, 1.0) for i, family, d in changeable]
+        i, family, decision = self.random.choices(changeable, weights)[0]
+        others = alternative_options(decision.options, choices[i][decision.name], remedies.get(decision.name, ""))
+        new_choice = {**choices[i], decision.name: self.sample_option(family, decision.name, others)}
+        stages = [(group.family, new_choice if j == i else choice) for j, (group, choice) in enumerate(zip(groups, choices))]
+        return self.complete(RecordedChoices(tuple(stages)))
 
-    def promise(self, sketch: str, decision: Decision, now: str) -> float:
-        """How much better the best other option may be than the present one, and how much the decision was seen to matter."""
-        best = max(self.belief.score(sketch, decision.name, o) for o in decision.options if o != now)
-        better = max(-3.0, min(3.0, best - self.belief.score(sketch, decision.name, now)))
-        return self.belief.impact(sketch, decision.name, decision.options) * math.exp(better / self.temperature)
+    def estimate_promise(self, family: str, decision: Decision, current: str) -> float:
+        """How much better the best other option may be than the current one, times how much the decision affected speed so far."""
+        best = max(self.model.score_option(family, decision.name, o) for o in decision.options if o != current)
+        lead = max(-3.0, min(3.0, best - self.model.score_option(family, decision.name, current)))
+        return self.model.estimate_impact(family, decision.name, decision.options) * math.exp(lead / self.temperature)
 
-    def complete(self, source: Source) -> Taken:
-        """All decisions that arise, in order: those a source has are kept where they are possible, the others drawn."""
-        whole = self.answer(self.operator.whole(), source(self.operator.whole()))
-        stages = tuple((part.sketch, self.answer(part, source(part))) for part in self.operator.parts(whole))
-        return Taken(whole, stages)
+    def complete(self, source: ChoiceSource) -> KernelDecisions:
+        """All decisions that apply, in order: options from the source if they are possible, sampled ones otherwise."""
+        kernel_group = self.space.kernel_decisions()
+        kernel = self.choose_options(kernel_group, source(kernel_group))
+        stages = tuple((group.family, self.choose_options(group, source(group))) for group in self.space.stage_decisions(kernel))
+        return KernelDecisions(kernel, stages)
 
-    def answer(self, part: Part, kept: Mapping[str, str]) -> dict[str, str]:
-        """The decisions of one part."""
-        result: dict[str, str] = {}
-        for decision in part.decisions:
-            if decision.name not in result and decision.when(result):
-                given = kept.get(decision.name, "")
-                result[decision.name] = given if given in decision.options else self.pick(part.sketch, decision.name, decision.options)
-        return result
+    def choose_options(self, group: DecisionGroup, fixed: Mapping[str, str]) -> dict[str, str]:
+        """An option for each decision of a group that applies: the fixed one if it is possible, otherwise a sampled one."""
+        choice: dict[str, str] = {}
+        for decision in group.decisions:
+            if decision.name not in choice and decision.when(choice):
+                option = fixed.get(decision.name, "")
+                choice[decision.name] = (
+                    option if option in decision.options else self.sample_option(group.family, decision.name, decision.options)
+                )
+        return choice
 
-    def pick(self, sketch: str, name: str, options: Sequence[str]) -> str:
-        """An option by its score, with a share spread evenly."""
-        weights = [math.exp(self.belief.score(sketch, name, option) / self.temperature) for option in options]
+    def sample_option(self, family: str, name: str, options: Sequence[str]) -> str:
+        """An option sampled by score, with a uniform share."""
+        weights = [math.exp(self.model.score_option(family, name, option) / self.temperature) for option in options]
         total = sum(weights)
         return self.random.choices(options, [(1 - UNIFORM) * w / total + UNIFORM / len(options) for w in weights])[0]
 
 
-class Kept:
-    """A source of decisions: a kernel's own, its stages of one sketch in their order."""
+class RecordedChoices:
+    """A choice source: the decisions of an existing kernel, whose stages of one family are used in order."""
 
-    def __init__(self, parts: Stages) -> None:
-        self.parts, self.used = parts, set[int]()
+    def __init__(self, stages: StageChoices) -> None:
+        self.stages, self.used = stages, set[int]()
 
-    def __call__(self, part: Part) -> Mapping[str, str]:
-        """The first decisions for this sketch that were not given out yet; else what code without a sketch reveals."""
-        found = [i for i, (sketch, _) in enumerate(self.parts) if sketch == part.sketch]
-        if left := [i for i in found if i not in self.used]:
-            self.used.add(left[0])
-            return self.parts[left[0]][1]
-        if found:
-            return self.parts[found[-1]][1]
-        return next((taken for sketch, taken in self.parts if not sketch), {})
-
-
-def having(evidence: Sequence[Evidence], sketch: str) -> list[Evidence]:
-    """Kernels with a stage of this sketch; what concerns a kernel as a whole is taken from its own task's alone."""
-    return [e for e in evidence if any(s == sketch for s, _ in e.parts) and (sketch != WHOLE or e.is_own)]
+    def __call__(self, group: DecisionGroup) -> Choice:
+        """The first unused choice for this family, or the last one if all are used; otherwise what code without a decision line shows."""
+        matches = [i for i, (family, _) in enumerate(self.stages) if family == group.family]
+        if unused := [i for i in matches if i not in self.used]:
+            self.used.add(unused[0])
+            return self.stages[unused[0]][1]
+        if matches:
+            return self.stages[matches[-1]][1]
+        return next((choice for family, choice in self.stages if not family), {})
 
 
-def merged(kept: Stages, donor: Evidence) -> Stages:
-    """Another kernel's decisions where it has a stage of the same sketch; as a whole, only if it is one for the same task."""
-    other = tuple((sketch, taken) for sketch, taken in donor.parts if donor.is_own or sketch != WHOLE)
-    names = {sketch for sketch, _ in other}
-    return (*other, *((sketch, taken) for sketch, taken in kept if sketch not in names))
+def evidence_for_family(evidence: Sequence[Evidence], family: str) -> list[Evidence]:
+    """Kernels with a stage of this family; decisions about the complete kernel count only if they are for the same task."""
+    return [e for e in evidence if any(s == family for s, _ in e.stages) and (family != KERNEL or e.is_same_task)]
 
 
-def onward(options: Sequence[str], now: str, direction: str) -> tuple[str, ...]:
-    """The other options; only those after or before the present one where a remedy says `up` or `down` and there are any."""
-    at = options.index(now)
+def merge_choices(stages: StageChoices, donor: Evidence) -> StageChoices:
+    """The donor's decisions for its families, and the others from `stages`.
+
+    Decisions about the complete kernel come from the donor only if it is for the same task.
+    """
+    donated = tuple((family, choice) for family, choice in donor.stages if donor.is_same_task or family != KERNEL)
+    families = {family for family, _ in donated}
+    return (*donated, *((family, choice) for family, choice in stages if family not in families))
+
+
+def alternative_options(options: Sequence[str], current: str, direction: str) -> tuple[str, ...]:
+    """The other options; only those after or before the current one if a remedy says `up` or `down` and there are any."""
+    at = options.index(current)
     side = options[at + 1 :] if direction == "up" else options[:at] if direction == "down" else ()
-    return tuple(side) or tuple(o for o in options if o != now)
+    return tuple(side) or tuple(o for o in options if o != current)

@@ -1,4 +1,4 @@
-"""Cuts a graph into stages, each a kernel of its own: how much goes into one is a decision like any other."""
+"""Splits a graph into stages, one kernel each; how much is fused into a stage is a decision."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from evokernel.generators.template_search.forms import Form, form_of
-from evokernel.generators.template_search.graph import Node, NoSketch, Shape, leaf, rebuilt, reshape, walk
+from evokernel.generators.template_search.graph import Node, Shape, UnsupportedPattern, make_leaf, replace_nodes, reshape, walk
 from evokernel.generators.template_search.graph_reader import Graph
-from evokernel.generators.template_search.sink_reshapes import settled
+from evokernel.generators.template_search.patterns import KernelPattern, match_pattern
+from evokernel.generators.template_search.sink_reshapes import sink_reshapes
 
-FUSE = ("none", "all", "after", "before")
-"""A kernel per operator; as much as a sketch takes; elementwise steps in the kernel of the heavy one before them; of the one after."""
+FUSION_MODES = ("none", "all", "after", "before")
+"""`none`: one kernel per operator. `all`: as much as a template covers.
+
+`after` puts elementwise steps into the kernel of the compute-intensive operator before them, `before` into that of the one after them.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,143 +31,149 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Stage:
-    """One kernel of a plan: what it computes and where to."""
+    """One kernel of a plan: the pattern it computes and the buffer it writes."""
 
-    form: Form
+    pattern: KernelPattern
     out: Buffer
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The stages in order, and the buffers they write."""
+    """The stages in order."""
 
     stages: tuple[Stage, ...]
 
     @cached_property
     def buffers(self) -> dict[str, Buffer]:
+        """The buffers that the stages write, by name."""
         return {stage.out.name: stage.out for stage in self.stages}
 
     @property
     def outline(self) -> tuple[tuple[str, int], ...]:
-        """What two plans are compared by."""
-        return tuple((stage.form.family, stage.form.root.key) for stage in self.stages)
+        """Equal for two plans with the same stages."""
+        return tuple((stage.pattern.family, stage.pattern.root.key) for stage in self.stages)
 
 
-def plan(graph: Graph, outputs: tuple[str, ...], fuse: str, accepts: Callable[[Form], object]) -> Plan:
-    """Stages for all outputs; `accepts` raises NoSketch for a form that the backend has no sketch for."""
-    return Planner(graph, outputs, fuse, accepts).plan()
+def plan_stages(graph: Graph, outputs: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object]) -> Plan:
+    """Stages for all outputs; `require_template` raises UnsupportedPattern for a pattern that the backend has no template for."""
+    return StagePlanner(graph, outputs, fuse, require_template).plan_outputs()
 
 
-class Planner:
-    """Grows each stage from its result upwards, as far as fusion is wanted and a sketch takes it."""
+class StagePlanner:
+    """Grows each stage from its result towards the inputs, as far as the fusion mode and the templates allow."""
 
-    def __init__(self, graph: Graph, names: tuple[str, ...], fuse: str, accepts: Callable[[Form], object]) -> None:
-        self.roots, became = settled(graph.outputs)
+    def __init__(self, graph: Graph, names: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object]) -> None:
+        self.roots, moved_nodes = sink_reshapes(graph.outputs)
         self.origin: dict[Node, int] = {}
         for old, step in graph.origin.items():
-            for node in walk(became[old]) if old in became else ():
-                self.origin.setdefault(bare(node), step)
-        self.heavy = {step for node, step in self.origin.items() if not node.is_elementwise and not node.is_given}
-        self.fuse, self.accepts = fuse, accepts
-        self.named = {bare(root): (name, root.shape) for name, root in zip(names, self.roots)}
+            for node in walk(moved_nodes[old]) if old in moved_nodes else ():
+                self.origin.setdefault(strip_reshapes(node), step)
+        self.main_steps = {step for node, step in self.origin.items() if not node.is_elementwise and not node.is_input}
+        self.fuse, self.require_template = fuse, require_template
+        self.outputs = {strip_reshapes(root): (name, root.shape) for name, root in zip(names, self.roots)}
         self.order = walk(*self.roots)
         self.users: dict[Node, set[Node]] = defaultdict(set)
         for node in self.order:
             for arg in node.args:
                 self.users[arg].add(node)
-        self.made: dict[Node, Buffer] = {}
+        self.buffers: dict[Node, Buffer] = {}
         self.stages: list[Stage] = []
 
-    def plan(self) -> Plan:
-        """All outputs, one after the other."""
-        if len(self.named) < len(self.roots) or any(root.is_given for root in self.named):
-            raise NoSketch("an output that is an input, or another output")
-        for root in self.named:
-            if root not in self.made:
-                self.stage(root)
+    def plan_outputs(self) -> Plan:
+        """The stages of all outputs, one output after the other."""
+        if len(self.outputs) < len(self.roots) or any(root.is_input for root in self.outputs):
+            raise UnsupportedPattern("an output that is an input, or another output")
+        for root in self.outputs:
+            if root not in self.buffers:
+                self.add_stage(root)
         return Plan(tuple(self.stages))
 
-    def stage(self, root: Node) -> None:
-        """Computes a value into memory, after everything it reads; under a name of its own unless it is an output."""
-        region = self.pattern(root)
-        self.form(root, region)
-        grown = True
-        while grown:
-            grown = False
-            for node in self.edge(region):
-                if node not in region and self.may(node, root, region):
+    def add_stage(self, root: Node) -> None:
+        """Adds a stage that computes a value into a buffer, after the stages of everything it reads."""
+        region = self.initial_region(root)
+        self.match_region(root, region)
+        has_grown = True
+        while has_grown:
+            has_grown = False
+            for node in self.region_inputs(region):
+                if node not in region and self.can_fuse(node, region):
                     try:
-                        self.form(root, region | {node})
-                    except NoSketch:
+                        self.match_region(root, region | {node})
+                    except UnsupportedPattern:
                         continue
                     region.add(node)
-                    grown = True
-        for node in self.edge(region):
-            if not node.is_given and bare(node) not in self.made:
-                self.stage(bare(node))
-        form = self.form(root, region)
-        name, shape = self.named.get(root, ("", root.shape))
-        self.made[root] = Buffer(name or f"t{len(self.made)}", shape, root.dtype, bool(name))
-        self.stages.append(Stage(form, self.made[root]))
+                    has_grown = True
+        for node in self.region_inputs(region):
+            if not node.is_input and strip_reshapes(node) not in self.buffers:
+                self.add_stage(strip_reshapes(node))
+        pattern = self.match_region(root, region)
+        name, shape = self.outputs.get(root, ("", root.shape))
+        self.buffers[root] = Buffer(name or f"t{len(self.buffers)}", shape, root.dtype, bool(name))
+        self.stages.append(Stage(pattern, self.buffers[root]))
 
-    def pattern(self, root: Node) -> set[Node]:
-        """What a stage starts from: the value alone, or everything between two products where that is a form of its own."""
-        found, stack = {root}, list(root.args) if root.op == "matmul" and self.fuse == "all" else []
+    def initial_region(self, root: Node) -> set[Node]:
+        """The nodes a stage starts with: the value alone, or everything between two products if that is a pattern (attention)."""
+        region, stack = {root}, list(root.args) if root.op == "matmul" and self.fuse == "all" else []
         while stack:
             node = stack.pop()
-            if node in found or node.is_given or node.op == "reshape" or bare(node) in self.made or bare(node) in self.named:
+            if node in region or self.is_stage_boundary(node):
                 continue
-            found.add(node)
+            region.add(node)
             stack += [arg for arg in node.args if node.op != "matmul" or arg.op == "permute"]
         try:
-            self.form(root, found)
-        except NoSketch:
+            self.match_region(root, region)
+        except UnsupportedPattern:
             return {root}
-        return found if all(self.users[node] <= found for node in found - {root}) else {root}
+        return region if all(self.users[node] <= region for node in region - {root}) else {root}
 
-    def form(self, root: Node, region: set[Node]) -> Form:
-        """The region as a form whose leaves lie in memory; raises NoSketch where no sketch takes it."""
-        found = form_of(rebuilt(root, {node: self.read(node) for node in self.edge(region) if not node.is_given}))
-        self.accepts(found)
-        return found
+    def match_region(self, root: Node, region: set[Node]) -> KernelPattern:
+        """The pattern of a region whose inputs are in memory; raises UnsupportedPattern if no template covers it."""
+        inputs = {node: self.buffer_leaf(node) for node in self.region_inputs(region) if not node.is_input}
+        pattern = match_pattern(replace_nodes(root, inputs))
+        self.require_template(pattern)
+        return pattern
 
-    def read(self, node: Node) -> Node:
-        """A value from memory: by its buffer's name once it has one."""
-        base = bare(node)
-        if base.is_given:
+    def buffer_leaf(self, node: Node) -> Node:
+        """A value as a leaf that is read from its buffer; the name is provisional until the buffer exists."""
+        base = strip_reshapes(node)
+        if base.is_input:
             return reshape(base, node.shape)
-        name = self.made[base].name if base in self.made else f"t{base.key & 0xFFFFFFFF:x}"
-        return leaf(name, node.shape, node.dtype)
+        name = self.buffers[base].name if base in self.buffers else f"t{base.key & 0xFFFFFFFF:x}"
+        return make_leaf(name, node.shape, node.dtype)
 
-    def edge(self, region: set[Node]) -> list[Node]:
-        """What a region reads, last computed first."""
-        found = {arg for node in region for arg in node.args if arg not in region}
-        return [node for node in reversed(self.order) if node in found]
+    def region_inputs(self, region: set[Node]) -> list[Node]:
+        """The nodes that a region reads, last computed first."""
+        inputs = {arg for node in region for arg in node.args if arg not in region}
+        return [node for node in reversed(self.order) if node in inputs]
 
-    def may(self, node: Node, root: Node, region: set[Node]) -> bool:
-        """Whether a value should be computed where it is used, as far as fusion is wanted."""
-        if node.is_given or bare(node) in self.made or bare(node) in self.named or node.op == "reshape":
+    def is_stage_boundary(self, node: Node) -> bool:
+        """Whether a value is an input, has a buffer already, is an output, or is a reshape: then no other stage computes it."""
+        return node.is_input or strip_reshapes(node) in self.buffers or strip_reshapes(node) in self.outputs or node.op == "reshape"
+
+    def can_fuse(self, node: Node, region: set[Node]) -> bool:
+        """Whether the fusion mode lets a region compute a value that it reads."""
+        if self.is_stage_boundary(node):
             return False
         if not any(n.op == "leaf" for n in walk(node)):
-            return True  # positions and numbers alone are no stage of their own
+            return True  # positions and numbers alone do not need a stage
         if not self.users[node] <= region:
             return False
         if node.op == "permute" or self.fuse == "all":
             return True
-        if self.step(node) in {self.step(n) for n in region}:
+        if self.source_step(node) in {self.source_step(n) for n in region}:
             return True
-        begun = any(not n.is_elementwise for n in region)
-        if node.is_elementwise and self.step(node) not in self.heavy:
-            return self.fuse != "none" and (not begun or self.fuse == "before")
-        return self.fuse == "after" and not begun
+        has_main_node = any(not n.is_elementwise for n in region)
+        if node.is_elementwise and self.source_step(node) not in self.main_steps:
+            return self.fuse != "none" and (not has_main_node or self.fuse == "before")
+        return self.fuse == "after" and not has_main_node
 
-    def step(self, node: Node) -> int:
-        """The operator of the reference a value belongs to."""
-        return self.origin.get(bare(node), -1)
+    def source_step(self, node: Node) -> int:
+        """The number of the reference's operator that a value belongs to, or -1."""
+        return self.origin.get(strip_reshapes(node), -1)
 
 
-def bare(node: Node) -> Node:
-    """The value behind reshapes, which lies in the same memory."""
+def strip_reshapes(node: Node) -> Node:
+    """The value below any reshapes, which is in the same memory."""
     while node.op == "reshape":
         node = node.args[0]
     return node

@@ -1,1 +1,1 @@
-"""One call of a model as a task of its own: calls noted, ranked, and written down with the sizes and inputs they had."""
+"""Extracts tasks from a model: records its torch calls, ranks them by time, and writes each as a task file with its sizes and inputs."""

@@ -1,7 +1,7 @@
-"""Where a model's time goes: its calls of torch, grouped by function, shapes, types and other arguments, ranked by time.
+"""Profiles a model: groups its torch calls by function, shapes, dtypes and other arguments, and ranks them by time.
 
-Times are those of one thread's processor, or wall time where there are several threads; the clock stands still while this module
-takes notes, and what reading it costs is taken off. The whole model is timed without anybody looking on.
+Times are CPU times for one thread, and wall times for several. They exclude the time for recording and for reading the clock.
+The complete model is timed separately, without recording.
 """
 
 from __future__ import annotations
@@ -16,145 +16,160 @@ from typing import Any, NamedTuple
 
 import torch
 
-from evokernel.reference.extract.calls import Call, Function, Outermost, Watched, call_of, computes, described, storage
-from evokernel.reference.extract.tensor_stats import Likeness, likeness
+from evokernel.reference.extract.calls import (
+    Function,
+    InterceptedModule,
+    OuterCallMode,
+    TorchCall,
+    canonical_call,
+    computes_new_tensor,
+    format_tensor_type,
+    storage_id,
+)
+from evokernel.reference.extract.tensor_stats import TensorStats, summarize_tensor
 from evokernel.reference.module import Reference, Sample
 
-RUNS, LONGEST_S = 5, 30.0
-"""How often a model is timed, and when to stop before that."""
-TICKS = 101
+MAX_RUNS, MAX_SECONDS = 5, 30.0
+"""Largest number of timed runs, and the time after which no further run starts."""
+CLOCK_READS = 101
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """All calls of a model that have one key."""
+    """All calls of a model with the same key."""
 
-    call: Call
-    """The first of them, with tensors that have no values."""
+    call: TorchCall
+    """The first call, with tensors on the meta device."""
     roles: tuple[str, ...]
-    """Of each tensor: `parameter` or `activation`."""
-    likenesses: tuple[Likeness, ...]
+    """Role of each tensor: `parameter` or `activation`."""
+    tensor_stats: tuple[TensorStats, ...]
+    """Statistics of each tensor's values."""
     calls: int
+    """Number of calls in one run of the model."""
     seconds: float
-    """All calls of one run together: the middle of several runs."""
+    """Total time of these calls in one run; median over several runs."""
     share: float
-    """Of the model's time."""
+    """Share of the model's time."""
 
     @property
-    def bound(self) -> float:
-        """How many times as fast the model would be if this took no time (Amdahl)."""
+    def max_model_speedup(self) -> float:
+        """Speedup of the model if these calls took no time (Amdahl's law)."""
         return 1 / (1 - self.share) if self.share < 1 else float("inf")
 
     @property
-    def shapes(self) -> list[str]:
-        return [described(tensor) for tensor in self.call.tensors]
+    def tensor_types(self) -> list[str]:
+        """Dtype and shape of each tensor: `float32[64, 32]`."""
+        return [format_tensor_type(tensor) for tensor in self.call.tensors]
 
 
-class Profile(NamedTuple):
-    """A model's operators, those that take most time first."""
+class ModelProfile(NamedTuple):
+    """A model's operators, most expensive first."""
 
     operators: list[Operator]
     seconds: float
-    """The whole model, the middle of several runs."""
+    """Time of the complete model; median over several runs."""
     rest_s: float
-    """Of these: views, copies, and what Python does between calls."""
+    """Part of `seconds` outside of the operators: views, copies, and Python between the calls."""
     runs: int
+    """Number of timed runs."""
     threads: int
 
     @property
     def clock(self) -> str:
-        """What the times are."""
+        """Clock of the times: `cpu` or `wall`."""
         return "cpu" if self.threads == 1 else "wall"
 
 
-class Noted(NamedTuple):
-    """What a look at a call shows."""
+class CallInfo(NamedTuple):
+    """A call with the roles and statistics of its tensors."""
 
-    call: Call
+    call: TorchCall
     roles: tuple[str, ...]
-    likenesses: tuple[Likeness, ...]
+    tensor_stats: tuple[TensorStats, ...]
 
 
-class Recorder(Outermost):
-    """Takes down every operator a model calls."""
+class CallRecorder(OuterCallMode):
+    """Records and times every operator that a model calls."""
 
-    def __init__(self, sample: Sample, now: Clock, cost_s: float, looks: bool) -> None:
+    def __init__(self, sample: Sample, now: Clock, cost_s: float, inspects: bool) -> None:
         super().__init__()
-        self.owned = {storage(tensor) for _, tensor in sample.params if tensor.layout == torch.strided}
-        self.now, self.cost_s, self.looks = now, cost_s, looks
-        self.noted: dict[str, Noted] = {}
+        self.parameter_storages = {storage_id(tensor) for _, tensor in sample.params if tensor.layout == torch.strided}
+        self.now, self.cost_s, self.inspects = now, cost_s, inspects
+        self.call_info: dict[str, CallInfo] = {}
         self.calls: Counter[str] = Counter()
         self.seconds: dict[str, float] = defaultdict(float)
 
-    def called(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = call_of(func, args, kwargs)
+    def handle_call(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = canonical_call(func, args, kwargs)
         key = call.key if call else ""
-        seen = self.look(call) if call and self.looks and key not in self.noted else None
-        began = self.now()
+        info = self.inspect_call(call) if call and self.inspects and key not in self.call_info else None
+        started_at = self.now()
         result = func(*args, **kwargs)
-        took = self.now() - began - self.cost_s
-        if call and computes(call, result):
+        duration = self.now() - started_at - self.cost_s
+        if call and computes_new_tensor(call, result):
             self.calls[key] += 1
-            self.seconds[key] += max(0.0, took)
-            if seen:
-                self.noted[key] = seen
+            self.seconds[key] += max(0.0, duration)
+            if info:
+                self.call_info[key] = info
         return result
 
-    def look(self, call: Call) -> Noted:
-        """Before the call: it may overwrite what it is given."""
-        roles = tuple("parameter" if storage(tensor) in self.owned else "activation" for tensor in call.tensors)
-        bare = replace(call, tensors=tuple(torch.empty(tensor.shape, dtype=tensor.dtype, device="meta") for tensor in call.tensors))
-        return Noted(bare, roles, tuple(likeness(tensor) for tensor in call.tensors))
+    def inspect_call(self, call: TorchCall) -> CallInfo:
+        """Return roles and statistics of a call's tensors; used before the call, which may overwrite them."""
+        roles = tuple("parameter" if storage_id(tensor) in self.parameter_storages else "activation" for tensor in call.tensors)
+        meta_call = replace(call, tensors=tuple(torch.empty(tensor.shape, dtype=tensor.dtype, device="meta") for tensor in call.tensors))
+        return CallInfo(meta_call, roles, tuple(summarize_tensor(tensor) for tensor in call.tensors))
 
 
-def profile(reference: Reference, seed: int, threads: int = 1, told: Callable[[str], None] = lambda _: None) -> Profile:
-    """Runs a model once to look at its calls, then several times with and without noting times, in turn."""
+def profile_calls(
+    reference: Reference, seed: int, threads: int = 1, report_progress: Callable[[str], None] = lambda _: None
+) -> ModelProfile:
+    """Run a model once to inspect its calls, then several times alternately with and without recording."""
     sample = reference.sample(seed)
     now: Clock = time.thread_time if threads == 1 else time.perf_counter
-    with fixed(threads):
-        cost_s = ticking(now)
-        looker = Recorder(sample, now, cost_s, looks=True)
-        told(f"running {reference.name}")
-        reference.run(replace(sample, module=Watched(sample.module, looker)))
-        whole: list[float] = []
-        records: list[Recorder] = []
+    with fixed_threads(threads):
+        cost_s = measure_clock_cost(now)
+        inspector = CallRecorder(sample, now, cost_s, inspects=True)
+        report_progress(f"running {reference.name}")
+        reference.run(replace(sample, module=InterceptedModule(sample.module, inspector)))
+        model_seconds: list[float] = []
+        records: list[CallRecorder] = []
         began = time.perf_counter()
-        while len(whole) < RUNS and (not whole or time.perf_counter() - began < LONGEST_S):
-            told(f"timing it, {len(whole) + 1} of at most {RUNS}")
-            whole.append(timed(reference.baseline(sample), now))
-            records.append(Recorder(sample, now, cost_s, looks=False))
-            reference.baseline(sample, Watched(sample.module, records[-1]))()
-    return summed(looker, records, median(whole), threads)
+        while len(model_seconds) < MAX_RUNS and (not model_seconds or time.perf_counter() - began < MAX_SECONDS):
+            report_progress(f"timing the model, run {len(model_seconds) + 1} of at most {MAX_RUNS}")
+            model_seconds.append(time_call(reference.baseline_call(sample), now))
+            records.append(CallRecorder(sample, now, cost_s, inspects=False))
+            reference.baseline_call(sample, InterceptedModule(sample.module, records[-1]))()
+    return summarize_runs(inspector, records, median(model_seconds), threads)
 
 
-def summed(looker: Recorder, records: list[Recorder], whole_s: float, threads: int) -> Profile:
-    """The middle of several runs, ranked."""
-    seconds = {key: median(record.seconds[key] for record in records) for key in looker.noted}
-    total = max(whole_s, sum(seconds.values()))  # they were taken in different runs, so that the parts may come to a little more
+def summarize_runs(inspector: CallRecorder, records: list[CallRecorder], model_s: float, threads: int) -> ModelProfile:
+    """Return the medians of several runs, most expensive operators first."""
+    seconds = {key: median(record.seconds[key] for record in records) for key in inspector.call_info}
+    total = max(model_s, sum(seconds.values()))  # separate runs, so the sum of the operators can exceed the time of the model
     operators = [
-        Operator(*noted, calls=looker.calls[key], seconds=seconds[key], share=seconds[key] / total if total else 0.0)
-        for key, noted in looker.noted.items()
+        Operator(*info, calls=inspector.calls[key], seconds=seconds[key], share=seconds[key] / total if total else 0.0)
+        for key, info in inspector.call_info.items()
     ]
     operators.sort(key=lambda operator: -operator.seconds)
-    return Profile(operators, total, total - sum(seconds.values()), len(records), threads)
+    return ModelProfile(operators, total, total - sum(seconds.values()), len(records), threads)
 
 
-def timed(call: Callable[[], object], now: Clock) -> float:
-    """Seconds of one call."""
+def time_call(call: Callable[[], object], now: Clock) -> float:
+    """Return the duration of one call in seconds."""
     began = now()
     call()
     return now() - began
 
 
-def ticking(now: Clock) -> float:
-    """What reading the clock costs."""
-    return median(timed(lambda: None, now) for _ in range(TICKS))
+def measure_clock_cost(now: Clock) -> float:
+    """Return the time that reading the clock takes."""
+    return median(time_call(lambda: None, now) for _ in range(CLOCK_READS))
 
 
 @contextmanager
-def fixed(threads: int) -> Iterator[None]:
-    """So many threads, and no shortcuts through whole layers, which are not taken while somebody looks on."""
+def fixed_threads(threads: int) -> Iterator[None]:
+    """Use a fixed number of threads, without fused fast paths for complete layers, which torch disables during recording anyway."""
     before, fast = torch.get_num_threads(), torch.backends.mha.get_fastpath_enabled()
     torch.set_num_threads(threads)
     torch.backends.mha.set_fastpath_enabled(False)

@@ -1,4 +1,4 @@
-"""Which one call of torch a task is, so that a kernel for the task can take that call's place in a model."""
+"""Finds the single torch call that a task consists of, so that a kernel for the task can replace that call in a model."""
 
 from __future__ import annotations
 
@@ -7,52 +7,54 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from evokernel.reference.extract.calls import Call, Function, Outermost, call_of, computes
+from evokernel.reference.extract.calls import Function, OuterCallMode, TorchCall, canonical_call, computes_new_tensor
 from evokernel.reference.module import Reference, Sample
 
 
-class Alone(NamedTuple):
-    """A call with what a kernel for it is given."""
+class SingleCall(NamedTuple):
+    """A torch call, and how its tensors map to the arguments of a kernel."""
 
     key: str
-    order: tuple[int, ...]
-    """For every tensor a kernel is given, the one of the call that it is."""
-    twins: tuple[tuple[int, int], ...]
-    """Tensors of the call that are one and the same."""
+    """Key of the call, see `TorchCall.key`."""
+    tensor_order: tuple[int, ...]
+    """For every tensor argument of the kernel, the index of the call's tensor."""
+    aliases: tuple[tuple[int, int], ...]
+    """Pairs of indices of the call's tensors that are the same tensor."""
 
-    def fits(self, call: Call) -> bool:
-        """Whether a kernel can stand in for this call of the same key."""
-        return all(call.tensors[one] is call.tensors[other] for one, other in self.twins)
+    def matches(self, call: TorchCall) -> bool:
+        """Return whether a kernel can replace this call, which has the same key."""
+        return all(call.tensors[one] is call.tensors[other] for one, other in self.aliases)
 
 
-class Collector(Outermost):
-    """Keeps every operator that is called, with what it gave."""
+class CallCollector(OuterCallMode):
+    """Collects every operator call with its results."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[Call, list[Any]]] = []
+        self.calls: list[tuple[TorchCall, list[Any]]] = []
 
-    def called(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = call_of(func, args, kwargs)
+    def handle_call(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = canonical_call(func, args, kwargs)
         result = func(*args, **kwargs)
-        if call and computes(call, result):
-            self.found.append((call, tree_leaves(result)))
+        if call and computes_new_tensor(call, result):
+            self.calls.append((call, tree_leaves(result)))
         return result
 
 
-def alone(reference: Reference, sample: Sample) -> Alone | None:
-    """The only call a task makes; None where it makes several, or does something before or after it."""
-    collector = Collector()
-    reference.run(sample)  # whatever is wrong with the task shows here, in words
+def find_single_call(reference: Reference, sample: Sample) -> SingleCall | None:
+    """Return the only call of a task; None if there are several, or if the task does something before or after the call."""
+    collector = CallCollector()
+    reference.run(sample)  # errors of the task are reported here
     with torch.no_grad(), collector:
         result = sample.module(*sample.args)
-    if len(collector.found) != 1:
+    if len(collector.calls) != 1:
         return None
-    ((call, outputs),) = collector.found
-    given = [tensor for _, tensor in sample.inputs + sample.params]
-    places = [[index for index, tensor in enumerate(call.tensors) if tensor is one] for one in given]
-    is_whole = len(outputs) == len(returned := tree_leaves(result)) and all(one is other for one, other in zip(outputs, returned))
-    if not is_whole or not all(places) or {index for found in places for index in found} != set(range(len(call.tensors))):
+    ((call, outputs),) = collector.calls
+    kernel_tensors = [tensor for _, tensor in sample.inputs + sample.params]
+    positions = [[index for index, tensor in enumerate(call.tensors) if tensor is one] for one in kernel_tensors]
+    task_outputs = tree_leaves(result)
+    returns_all = len(outputs) == len(task_outputs) and all(one is other for one, other in zip(outputs, task_outputs))
+    if not returns_all or not all(positions) or {index for indices in positions for index in indices} != set(range(len(call.tensors))):
         return None
-    twins = tuple((found[0], other) for found in places for other in found[1:])
-    return Alone(call.key, tuple(found[0] for found in places), twins)
+    aliases = tuple((indices[0], other) for indices in positions for other in indices[1:])
+    return SingleCall(call.key, tuple(indices[0] for indices in positions), aliases)

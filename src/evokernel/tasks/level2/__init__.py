@@ -1,1 +1,1 @@
-"""One hundred sequences of operators, each worth one fused kernel: a convolution or a matrix product and what follows it."""
+"""One hundred sequences of operators, each suited to one fused kernel: a convolution or a matrix product and the operators after it."""

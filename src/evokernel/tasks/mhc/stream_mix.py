@@ -1,4 +1,4 @@
-"""Mixes the residual streams of every token by a doubly stochastic matrix of its own."""
+"""Mixes the residual streams of every token by its own doubly stochastic matrix."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Writes a layer's output back into the residual streams, weighted per token and stream, and adds it to what they hold."""
+"""Writes a layer's output back into the residual streams, weighted per token and stream, and adds it to their contents."""
 
 import torch
 import torch.nn as nn

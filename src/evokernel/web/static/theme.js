@@ -1,5 +1,5 @@
-// Chosen colours, set before the first paint; without a choice the system's are used.
+// Apply the chosen theme before the first paint; without a choice, the system theme applies.
 try {
   const chosen = localStorage.getItem("evokernel-theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
-} catch { /* storage may be forbidden: then the system decides */ }
+} catch { /* storage is blocked: use the system theme */ }

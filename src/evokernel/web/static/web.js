@@ -1,11 +1,11 @@
-// What the page does by itself: colours, times that pass, forms that send themselves, and parts that arrive while a run goes on.
+// Theme, relative times, forms that submit on change, and parts of the page that the server updates during a run.
 (() => {
   const root = document.documentElement, button = document.getElementById("theme"), state = document.getElementById("live-state");
   const dark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   const label = () => { button.textContent = dark() ? "Light" : "Dark"; button.hidden = false; };
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
-    try { localStorage.setItem("evokernel-theme", root.dataset.theme); } catch { /* lasts for this page only */ }
+    try { localStorage.setItem("evokernel-theme", root.dataset.theme); } catch { /* storage is blocked: the choice lasts for this page only */ }
     label();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", label);
@@ -23,7 +23,7 @@
   setInterval(times, 5000);
 
   for (const form of document.querySelectorAll("form[data-auto]")) {
-    const send = () => {  // only what is set, so that addresses stay short
+    const send = () => {  // send only filled fields, so that URLs stay short
       const filled = new URLSearchParams(), many = new Map();
       for (const [name, value] of new FormData(form)) if (value) many.set(name, [...(many.get(name) ?? []), value]);
       for (const [name, values] of many) filled.set(name, values.join(","));
@@ -64,7 +64,7 @@
       });
       source.addEventListener("reload", () => location.reload());
     };
-    // A browser keeps six connections to a server: pages that nobody looks at must not hold one.
+    // A browser opens at most six connections to a server, so hidden pages close theirs.
     document.addEventListener("visibilitychange", () => document.hidden ? close() : open());
     addEventListener("pagehide", close);
     addEventListener("pageshow", open);

@@ -1,8 +1,8 @@
-"""What the build script of a fake operator project does: compiles the operator with the twin, wraps it in the interface of an operator
-package, and writes an installer.
+"""Build script of a fake operator project: compiles the operator with the simulator, adds the interface of an operator package, and
+writes an installer.
 
-Modes: those that all tools know; "stub" (nothing is compiled), "no-run" and "other-run" (no installer, or one of another name, though
-all ended well), "quiet-failure" (a compiler's error, but the script ends well), "installer-fails" and "installer-empty".
+Modes: those of all tools; "stub" (compiles nothing), "no-run" and "other-run" (no installer, or one with another name, after a
+successful build), "quiet-failure" (a compiler error, but exit code 0), "installer-fails" and "installer-empty".
 """
 
 import json

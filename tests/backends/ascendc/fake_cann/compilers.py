@@ -1,4 +1,4 @@
-"""Bisheng's work done by g++: with the twin's headers, or with the few of the fake toolkit."""
+"""Replaces bisheng by g++, with the simulator's headers or the headers of the fake toolkit."""
 
 import re
 import subprocess
@@ -10,18 +10,18 @@ FOREIGN = ("--npu-arch", "-xasc", "--run-mode", "-lplatform", "-lregister", "-lt
 LAUNCH = re.compile(r"(\w+)<<<([^,]+), nullptr, stream>>>(\(.*\));")
 
 
-def twin(words):
-    """Refuses what the twin would refuse; gives the compiler's exit code."""
+def simulator(words):
+    """Compile with the simulator's headers; returns the compiler's exit code."""
     import evokernel
 
-    folder = Path(str(evokernel.__file__)).parent / "backends" / "ascendc" / "twin"
+    folder = Path(str(evokernel.__file__)).parent / "backends" / "ascendc" / "simulator"
     kept = [word for word in words if not word.startswith((*FOREIGN, "-lascendcl", "-L", f"-I{fake.HOME}"))]
     places = [f"-I{folder / 'include'}", f"-I{folder / 'runtime'}"]
-    return subprocess.run(["g++", *kept, "-w", "-DTWIN_KERNEL_TU", *places]).returncode
+    return subprocess.run(["g++", *kept, "-w", "-DSIMULATOR_KERNEL_TU", *places]).returncode
 
 
 def plain(words):
-    """Compiles programs that launch a kernel by themselves: a launch is a loop over its blocks."""
+    """Compile programs that launch a kernel directly: a launch becomes a loop over its blocks."""
     kept = []
     for word in words:
         if word.endswith("_main.cpp"):

@@ -1,4 +1,4 @@
-"""A fake operator package: the project compiled by the twin's own build, and the two functions by which a package's operator is called."""
+"""A fake operator package: the project compiled with the simulator, and the two aclnn functions of a package."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-os.environ["EVOKERNEL_WITHOUT"] = "limits,privileges,namespaces,landlock,seccomp"  # a build runs in a jail already
+os.environ["EVOKERNEL_SANDBOX_DISABLE"] = "limits,privileges,namespaces,landlock,seccomp"  # a build already runs in a sandbox
 
 import fake
 
@@ -18,28 +18,28 @@ DTYPES = {"float": "float32", "half": "float16", "bf16": "bfloat16", "float16": 
 
 
 def make(here, output):
-    """Leaves in `output` what the installer installs; errors are shown as a compiler shows them."""
+    """Write the files of the installer to `output`; errors are printed in the format of a compiler."""
     from evokernel.backends.ascendc.build import build
-    from evokernel.backends.ascendc.chips import chip
-    from evokernel.backends.ascendc.project import read
+    from evokernel.backends.ascendc.chips import find_chip
+    from evokernel.backends.ascendc.project import parse_project
     from evokernel.core.errors import CandidateError
 
     told = json.loads((here / "operator.json").read_text())
     description = told[0] if isinstance(told, list) else told
     files = {str(path.relative_to(here)): path.read_text() for path in sorted(here.glob("op_*/**/*")) if path.suffix in (".cpp", ".h")}
-    building = here / "twin"
+    building = here / "simulator"
     building.mkdir()
     try:
-        project = read(files, signature(description))
+        project = parse_project(files, signature(description))
         build(project, building)
     except CandidateError as error:
-        sys.exit(f"{project.kernel if 'project' in locals() else 'op_kernel'}:1:1: error: {error.detail}")
-    (building / "interface.cpp").write_text(interface(description, chip("910B2").as_lines()))
+        sys.exit(f"{project.kernel_file if 'project' in locals() else 'op_kernel'}:1:1: error: {error.detail}")
+    (building / "interface.cpp").write_text(interface(description, find_chip("910B2").runtime_config_text()))
     places = [f"-I{fake.HERE / 'native'}", "-L.", f"-L{fake.HOME / 'lib64'}"]
-    linked = ["-Wl,--no-as-needed", "-l:libtwin.so", "-l:operator.so", "-lascendcl", "-Wl,-rpath,$ORIGIN", "-ldl"]
+    linked = ["-Wl,--no-as-needed", "-l:libsimulator.so", "-l:operator.so", "-lascendcl", "-Wl,-rpath,$ORIGIN", "-ldl"]
     command = ["g++", "-std=c++17", "-shared", "-fPIC", *places, "interface.cpp", "-o", "libcust_opapi.so", *linked]
     subprocess.run(command, cwd=building, check=True)
-    for name in ("libcust_opapi.so", "operator.so", "libtwin.so"):
+    for name in ("libcust_opapi.so", "operator.so", "libsimulator.so"):
         shutil.copy(building / name, output / name)
 
 
@@ -56,7 +56,7 @@ def signature(description):
 
 
 def interface(description, chip):
-    """The package's two functions."""
+    """C++ source of the package's two functions."""
     op = description["op"]
     inputs = [one["name"] for one in description.get("input_desc") or []]
     outputs = [one["name"] for one in description.get("output_desc") or []]
@@ -70,7 +70,7 @@ def interface(description, chip):
     }
     lines = [
         '#include "operator.h"',
-        f"static const bool known = (twin_level(2), twin_configure({json.dumps(chip)}), true);",
+        f"static const bool known = (simulator_level(2), simulator_configure({json.dumps(chip)}), true);",
         f'extern "C" int aclnn{op}GetWorkspaceSize({", ".join(parameters)}) {{',
         "  Prepared* prepared = new Prepared();",
         *(f"  prepared->{kind} = {{{words}}};" for kind, words in listed.items()),

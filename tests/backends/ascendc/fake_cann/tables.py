@@ -1,4 +1,4 @@
-"""The tables that the fake profiler writes, in the ways that versions differ: "na" (N/A in columns), "extra" (columns nobody knows),
+"""The tables that the fake profiler writes, in the ways that versions differ: "na" (N/A in columns), "extra" (unknown columns),
 "order" (another order and case), "newer" (bandwidth columns, times behind names), "two-ops", "empty" (no table), "summary" and "details"
 (the tables of the plain profiler and of torch_npu's)."""
 
@@ -13,7 +13,7 @@ BASIC = ["Op Name", "Op Type", "Task Duration(us)", "Block Dim", "Mix Block Dim"
 
 
 def run(command, output, options, mode, simulated):
-    """Runs the program as the real profiler does, then writes what it would have seen."""
+    """Run the program like the real profiler, then write its tables."""
     earlier = len(reported())
     done = subprocess.run(command)
     if done.returncode:
@@ -29,7 +29,7 @@ def run(command, output, options, mode, simulated):
 
 
 def reported():
-    """What the operator itself left about its launches, where the twin ran it."""
+    """What the operator itself left about its launches, where the simulator ran it."""
     path = Path(os.environ.get("ASCEND_CUSTOM_OPP_PATH", "/nonexistent")) / "report.jsonl"
     return path.read_text().splitlines() if path.exists() else []
 
@@ -45,7 +45,7 @@ def launches(earlier, most):
 
 
 def write(folder, op, mode, found):
-    """Every launch has a folder of its own."""
+    """Every launch has a separate folder."""
     if mode == "summary":
         return write_summary(folder / "mindstudio_profiler_output" / "op_summary_20260105.csv", op, found, "Op Name", "Task Duration(us)")
     if mode == "details":

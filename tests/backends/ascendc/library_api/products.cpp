@@ -59,7 +59,7 @@ struct Given {
   Shape shape;
   AscendC::GlobalTensor<half> a, b;
   AscendC::GlobalTensor<float> c;
-  explicit Given(unsigned char* const* arguments) : shape(twin::tilingAs<Shape>(arguments[4])) {
+  explicit Given(unsigned char* const* arguments) : shape(simulator::tilingAs<Shape>(arguments[4])) {
     a.SetGlobalBuffer(reinterpret_cast<half*>(arguments[0]));
     b.SetGlobalBuffer(reinterpret_cast<half*>(arguments[1]));
     c.SetGlobalBuffer(reinterpret_cast<float*>(arguments[2]));

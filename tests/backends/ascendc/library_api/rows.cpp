@@ -22,7 +22,7 @@ template <typename T> struct Bench {
   static constexpr uint32_t BYTES = 20 * 1024;
 
   explicit Bench(unsigned char* const* given) : arguments(given) {
-    shape = twin::tilingAs<Shape>(given[7]);
+    shape = simulator::tilingAs<Shape>(given[7]);
     for (int i = 0; i < 6; i++) pipe.InitBuffer(buffers[i], BYTES);
     pipe.InitBuffer(buffers[6], shape.scratch ? shape.scratch : 32 * 1024);
     for (int i = 0; i < 3; i++) {

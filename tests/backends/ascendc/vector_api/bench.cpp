@@ -16,34 +16,34 @@ alignas(512) static uint8_t global[bench::SLOT];
 extern "C" {
 
 const char* bench_said() { return said.c_str(); }
-double bench_vector_cycles() { return twin::core->counts.busy[twin::V]; }
+double bench_vector_cycles() { return simulator::core->counts.busy[simulator::V]; }
 // 0: done; 1: a rule was broken (see bench_said); 2: no such case.
 int bench_run(const char* name, const void* const* inputs, const int64_t* bytes, int count, const int64_t* numbers, void* output, int64_t outputBytes, int level) {
-  twin::level = static_cast<twin::Level>(level);
-  if (!twin::core) twin::core = new twin::Core();
-  twin::core->reset(0);
-  twin::notes().clear();
+  simulator::level = static_cast<simulator::Level>(level);
+  if (!simulator::core) simulator::core = new simulator::Core();
+  simulator::core->reset(0);
+  simulator::notes().clear();
   auto found = bench::cases().find(name);
   if (found == bench::cases().end()) return 2;
   for (int i = 0; i < count; i++) {
-    memcpy(twin::core->local + i * bench::SLOT, inputs[i], size_t(bytes[i]));
-    memset(twin::core->known + i * bench::SLOT, 1, size_t(bytes[i]));
-    twin::core->used(uint32_t(i) * bench::SLOT, uint64_t(bytes[i]));
+    memcpy(simulator::core->local + i * bench::SLOT, inputs[i], size_t(bytes[i]));
+    memset(simulator::core->known + i * bench::SLOT, 1, size_t(bytes[i]));
+    simulator::core->used(uint32_t(i) * bench::SLOT, uint64_t(bytes[i]));
   }
   uint32_t out = (bench::SLOTS - 1) * bench::SLOT;
-  memset(twin::core->local + out, 0, bench::SLOT);
-  twin::core->used(out, bench::SLOT);
+  memset(simulator::core->local + out, 0, bench::SLOT);
+  simulator::core->used(out, bench::SLOT);
   bench::Call call{numbers, global};
   auto start = reinterpret_cast<uintptr_t>(global);
-  twin::run.regions = {{start, start, start + bench::SLOT, "global", true, nullptr}};
+  simulator::run.regions = {{start, start, start + bench::SLOT, "global", true, nullptr}};
   if (count) memcpy(global, inputs[0], size_t(bytes[0]));
   try {
     found->second(call);
-  } catch (const twin::Stop& stopped) {
+  } catch (const simulator::Stop& stopped) {
     said = stopped.what();
     return 1;
   }
-  memcpy(output, twin::core->local + out, size_t(outputBytes));
+  memcpy(output, simulator::core->local + out, size_t(outputBytes));
   return 0;
 }
 }

@@ -88,10 +88,10 @@ CASE(raw_copies) {  // rows of p[0] blocks with p[1] blocks between them, there 
   PipeBarrier<PIPE_ALL>();
   copy_gm_to_ubuf((__ubuf__ float*)c.out<float>().GetPhyAddr(), c.global, 0, 1, uint16_t(3 * c.p[0]), 0, 0);
 }
-CASE(raw_rows) {  // rows of p[0] bytes, each in a block of its own
+CASE(raw_rows) {  // rows of p[0] bytes, each in a separate block
   copy_gm_to_ubuf_align_b32((__ubuf__ float*)c.out<float>().GetPhyAddr(), c.global, 0, 4, uint32_t(c.p[0]), 0, 0, 0, 0);
 }
-CASE(pad_nothing) {  // rows of p[0] elements, with p[1] on the left and p[2] on the right of which nobody says what they are
+CASE(pad_nothing) {  // rows of p[0] elements, with p[1] on the left and p[2] on the right without a fill value
   DataCopyPadExtParams<float> pad(false, uint8_t(c.p[1]), uint8_t(c.p[2]), 0.0f);
   DataCopyPad(c.out<float>(), globalOf(c), DataCopyExtParams(2, uint32_t(c.p[0] * 4), 0, 0, 0), pad);
 }

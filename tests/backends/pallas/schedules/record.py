@@ -1,8 +1,8 @@
-"""Compiles the programs below for v5e and keeps what `estimate` reads of the dumps, packed.
+"""Compiles the programs below for v5e and stores the parts of the dumps that `estimate_schedule` reads, compressed.
 
     python tests/backends/pallas/schedules/record.py [name …]
 
-Needed again only when the compiler changes the form of its dumps; the figures in test_schedule.py then follow.
+Run this again only if the compiler changes the format of its dumps; then update the figures in test_schedule.py.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas.chips import chip
+from evokernel.backends.pallas.chips import get_chip
 from evokernel.backends.pallas.compiler import compile_program
-from evokernel.backends.pallas.lower import serialise, target
+from evokernel.backends.pallas.lower import serialise_stablehlo, target_chip
 
 X = jax.ShapeDtypeStruct((512, 1024), jnp.float32)
 SCALARS = jax.ShapeDtypeStruct((1, 2), jnp.float32)
@@ -71,7 +71,7 @@ def matmul(x, y):
 
 
 def manual(x):
-    """Reads with two buffers of its own; the next block is on its way while one is worked on."""
+    """Reads with two explicit buffers; the next block is copied while the current one is processed."""
 
     def body(x, o, buffers, arrived):
         def read(n, slot):
@@ -117,7 +117,7 @@ def between_hbm(x):
 
 
 def scaled(a, x):
-    """Computes with scalars whose values nobody knows here; nothing depends on them."""
+    """Computes with scalars whose values are unknown; no decision depends on them."""
 
     def body(a, x, o):
         o[...] = x[...] * (a[0, 0] * a[0, 1])
@@ -126,7 +126,7 @@ def scaled(a, x):
 
 
 def branching(a, x):
-    """Does its work only where a scalar says so."""
+    """Does its work only if a scalar is set."""
 
     def body(a, x, o):
         @pl.when(a[0, 0] > 0.5)
@@ -141,7 +141,7 @@ def branching(a, x):
 
 
 def gather(indices, x):
-    """Blocks whose place is read from memory."""
+    """Reads block indices from memory."""
 
     def body(indices, x, o):
         o[...] = x[...]
@@ -156,7 +156,7 @@ def gather(indices, x):
 
 
 def underwaited(x):
-    """Waits for a part of what it reads."""
+    """Waits for only a part of its transfers."""
 
     def body(x, o, buffer, arrived):
         pltpu.make_async_copy(x.at[pl.ds(0, 128)], buffer, arrived).start()
@@ -206,8 +206,8 @@ PROGRAMS = {
 READ = re.compile(r"\d+-(?:TLP-(?:\d+-)?(?:hlo\.txt|deduplication-map\.txt|vmem_report\.html)|(?!TLP|<).*-\d+-final_(?!bundles_).*\.txt)$")
 
 
-def shortened(name: str, text: str) -> str:
-    """Without what no reader looks at: the kernels in the compiler's own form, where lines came from, the look of the report."""
+def shorten_dump(name: str, text: str) -> str:
+    """Removes unused parts of a dump: kernel bodies in compiler format, source locations, the layout of the report."""
     if name.endswith("vmem_report.html"):
         return text[text.index("const DATA =") : text.index("</script>")]
     if name.endswith("-hlo.txt"):
@@ -217,19 +217,19 @@ def shortened(name: str, text: str) -> str:
 
 
 def main(names: list[str]) -> None:
-    v5e = chip("v5e")
+    v5e = get_chip("v5e")
     for program, arguments in PROGRAMS.items():
         if names and program.__name__ not in names:
             continue
-        with target(v5e):
+        with target_chip(v5e):
             lowered = jax.jit(program).trace(*arguments).lower(lowering_platforms=("tpu",))
         with tempfile.TemporaryDirectory() as folder:
-            compile_program(serialise(lowered), v5e.topology, Path(folder))
+            compile_program(serialise_stablehlo(lowered), v5e.topology, Path(folder))
             files = {re.sub(r"^\d+", "0", path.name): path for path in sorted(Path(folder).iterdir()) if READ.match(path.name)}
-            kept = {name: shortened(name, path.read_text()) for name, path in files.items()}
-        packed = gzip.compress(json.dumps(kept, indent=0).encode(), mtime=0)
-        (Path(__file__).parent / f"{program.__name__}.json.gz").write_bytes(packed)
-        print(program.__name__, list(kept), len(packed))
+            dumps = {name: shorten_dump(name, path.read_text()) for name, path in files.items()}
+        data = gzip.compress(json.dumps(dumps, indent=0).encode(), mtime=0)
+        (Path(__file__).parent / f"{program.__name__}.json.gz").write_bytes(data)
+        print(program.__name__, list(dumps), len(data))
 
 
 if __name__ == "__main__":

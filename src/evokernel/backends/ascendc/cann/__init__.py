@@ -1,1 +1,1 @@
-"""The real way: CANN's own tools build, run and measure a candidate, where a machine has them."""
+"""Builds, runs and measures candidates with CANN's own tools, on machines that have them."""

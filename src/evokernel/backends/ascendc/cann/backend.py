@@ -1,4 +1,4 @@
-"""What CANN adds to the backend on this machine: a card that kernels run on, or compiler and simulator beside the twin, or nothing."""
+"""Selects how the backend uses CANN on this machine: to run kernels on an NPU, to check that they compile, or not at all."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from evokernel.backends.ascendc.cann import detect, quick_compile, simulate, tensor_server, worker
-from evokernel.backends.ascendc.cann.call import BUILT, needed
-from evokernel.backends.ascendc.cann.description import description
-from evokernel.backends.ascendc.cann.detect import CARD, NONE, NOT_REPORTED, Found
-from evokernel.backends.ascendc.cann.diagnosis import profile
-from evokernel.backends.ascendc.cann.environment import for_building
-from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, TIMED, Cann
-from evokernel.backends.ascendc.cann.tiling_probe import tiled
-from evokernel.backends.ascendc.cann.tools import devices
-from evokernel.backends.ascendc.chips import Chip, chips
+from evokernel.backends.ascendc.cann.call import BUILD_RECORD, runtime_variables
+from evokernel.backends.ascendc.cann.description import operator_json
+from evokernel.backends.ascendc.cann.detect import NONE, NOT_REPORTED, NPU, Installation
+from evokernel.backends.ascendc.cann.diagnosis import profile_measurement
+from evokernel.backends.ascendc.cann.environment import build_environment
+from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, TIMING_FOLDER, CannPipeline
+from evokernel.backends.ascendc.cann.tiling_probe import probe_tiling
+from evokernel.backends.ascendc.cann.tools import npu_device_files
+from evokernel.backends.ascendc.chips import Chip, load_chips
 from evokernel.backends.ascendc.project import Project
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import DeviceAccess, OptionalTool, TimingResult
@@ -26,140 +26,150 @@ from evokernel.core.protocols import DeviceAccess, OptionalTool, TimingResult
 if TYPE_CHECKING:
     from evokernel.core.records import Task
 
-ON_CARD, ON_SIMULATOR = "device (msprof)", "estimate (simulator)"
-BUILD_S = 600.0
-FACTS = ("/etc/ascend_install.info", "/usr/local/Ascend", "/usr/local/dcmi")
-"""Where the driver says what it is."""
-PROJECT = "project.json"
-SMALL_BYTES = 4 << 20
-"""What a task may move at its timed size to be simulated: the simulator takes seconds for what a card does in a microsecond."""
+NPU_CLOCK, CANN_SIMULATOR_CLOCK = "device (msprof)", "estimate (CANN simulator)"
+BUILD_TIMEOUT_S = 600.0
+DRIVER_INFO_PATHS = ("/etc/ascend_install.info", "/usr/local/Ascend", "/usr/local/dcmi")
+"""Files in which the driver describes itself."""
+PROJECT_FILE = "project.json"
+SIMULATOR_MAX_BYTES = 4 << 20
+"""Largest traffic of a task for CANN's simulator, which needs seconds for a microsecond of NPU time."""
 
 
-class OnCard:
-    """Kernels are built by CANN, run on the card out of the judge's child, and are timed by the profiler."""
+class NpuMode:
+    """CANN builds the kernels, the candidate process runs them on the NPU, and the profiler times them."""
 
-    is_card: Literal[True] = True
+    is_npu: Literal[True] = True
 
-    def __init__(self, cann: Cann, chip: Chip) -> None:
-        self.cann, self.chip = cann, chip
+    def __init__(self, pipeline: CannPipeline, chip: Chip) -> None:
+        self.pipeline, self.chip = pipeline, chip
 
     def versions(self) -> dict[str, str]:
-        return {"chip": self.chip.name, "toolchain": "cann", **self.cann.found.versions}
+        return {"chip": self.chip.name, "toolchain": "cann", **self.pipeline.installation.versions}
 
     def build(self, task: Task, project: Project, workdir: Path) -> None:
-        self.cann.build(project, description(project, task.signature), workdir)
+        self.pipeline.build(project, operator_json(project, task.signature), workdir)
 
     def access(self, workdir: Path) -> DeviceAccess:
-        """For the child."""
-        variables = needed(json.loads((workdir / BUILT).read_text())["variables"])
-        return DeviceAccess(tuple(devices()), (str(self.cann.home), *FACTS), variables)
+        """Device files and paths that the candidate process needs."""
+        variables = runtime_variables(json.loads((workdir / BUILD_RECORD).read_text())["variables"])
+        return DeviceAccess(tuple(npu_device_files()), (str(self.pipeline.home), *DRIVER_INFO_PATHS), variables)
 
     def explain_failure(self, workdir: Path, error: CandidateError) -> CandidateError:
-        """A process next to a candidate may say that the card failed; whether it did, the card is asked."""
+        """Check the NPU itself after a killed run, because the candidate process could falsely blame it."""
         if error.reason == "killed":
-            self.cann.refuse_lost(workdir)
+            self.pipeline.raise_if_npu_lost(workdir)
         return error
 
     def estimate_latency(self, task: Task, workdir: Path) -> TimingResult:
-        """What the profiler says, held against PyTorch on the same card where torch_npu is installed, else against nobody."""
-        folder = workdir / TIMED
-        torch = tensor_server.draw(task, workdir, folder, LAUNCHES, self.cann.device)
-        found = self.cann.measured(workdir, folder)
-        base = {"torch": paired(torch, len(found.duration_us))} if torch else {}
-        return TimingResult(ON_CARD, found.duration_us, base, profile(task, found, self.chip))
+        """Measure with the profiler. The baseline is PyTorch on the same NPU if torch_npu is installed; otherwise there is none."""
+        folder = workdir / TIMING_FOLDER
+        torch = tensor_server.write_timing_order(task, workdir, folder, LAUNCHES, self.pipeline.device)
+        measurement = self.pipeline.profile_order(workdir, folder)
+        base = {"torch": subsample_medians(torch, len(measurement.duration_us))} if torch else {}
+        return TimingResult(NPU_CLOCK, measurement.duration_us, base, profile_measurement(task, measurement, self.chip))
 
 
-class Beside:
-    """CANN's compiler looks at kernels that the twin builds and runs; `simulates` has its simulator time them, where it can."""
+class CompileCheckMode:
+    """CANN only compiles the kernels, and our simulator runs them. With `uses_cann_simulator`, CANN's simulator times small tasks."""
 
-    is_card: Literal[False] = False
+    is_npu: Literal[False] = False
 
-    def __init__(self, cann: Cann, chip: Chip, compiler: str, simulates: bool) -> None:
-        self.cann, self.chip, self.compiler, self.simulates = cann, chip, compiler, simulates
+    def __init__(self, pipeline: CannPipeline, chip: Chip, compiler: str, uses_cann_simulator: bool) -> None:
+        self.pipeline, self.chip, self.compiler, self.simulates = pipeline, chip, compiler, uses_cann_simulator
 
     def versions(self) -> dict[str, str]:
-        """Added to the twin's."""
-        return self.cann.found.versions
+        """Versions of CANN, in addition to those of the simulator."""
+        return self.pipeline.installation.versions
 
-    def check(self, project: Project, workdir: Path) -> None:
-        """Raises bisheng's errors; nothing when this one cannot compile a kernel by itself."""
-        found, variables = self.cann.found, for_building(workdir, self.cann.home)
-        quick_compile.check(project, found.tools["bisheng"], workdir, variables)
-        (workdir / PROJECT).write_text(json.dumps(asdict(project)))
+    def check_compiles(self, project: Project, workdir: Path) -> None:
+        """Raise the errors of bisheng. Does nothing if this version cannot compile a single kernel."""
+        installation, variables = self.pipeline.installation, build_environment(workdir, self.pipeline.home)
+        quick_compile.check_compiles(project, installation.tools["bisheng"], workdir, variables)
+        (workdir / PROJECT_FILE).write_text(json.dumps(asdict(project)))
 
     def estimate_latency(self, task: Task, workdir: Path) -> TimingResult | None:
-        """What the simulator says; None where there is none, or the task is too large for it. It is held against nobody's estimate."""
-        found = self.cann.found
-        if not self.simulates or not any(found.tools[name] for name in detect.PROFILERS) or task.work.bytes > SMALL_BYTES:
+        """Time a kernel on CANN's simulator, without a baseline; None if there is no simulator or the task is too large."""
+        installation = self.pipeline.installation
+        if not self.simulates or not any(installation.tools[name] for name in detect.PROFILERS) or task.work.bytes > SIMULATOR_MAX_BYTES:
             return None
-        folder = workdir / TIMED
-        tensor_server.draw(task, workdir, folder, 1)
-        arguments = worker.arguments_in(json.loads((folder / worker.ORDER).read_text()), folder)
-        asked = tiled(workdir, arguments, self.chip.as_lines(), self.compiler)
-        project = Project(**json.loads((workdir / PROJECT).read_text()))
-        variables = for_building(workdir, self.cann.home)
-        seen = simulate.timed(project, found, self.chip.soc, arguments, asked, workdir, variables, self.cann.build_timeout_s)
-        return TimingResult(ON_SIMULATOR, seen.duration_us, {}, profile(task, seen, self.chip))
+        folder = workdir / TIMING_FOLDER
+        tensor_server.write_timing_order(task, workdir, folder, 1)
+        arguments = worker.read_arguments(json.loads((folder / worker.ORDER_FILE).read_text()), folder)
+        tiling = probe_tiling(workdir, arguments, self.chip.runtime_config_text(), self.compiler)
+        project = Project(**json.loads((workdir / PROJECT_FILE).read_text()))
+        variables = build_environment(workdir, self.pipeline.home)
+        measurement = simulate.time_on_simulator(
+            project, installation, self.chip.soc, arguments, tiling, workdir, variables, self.pipeline.build_timeout_s
+        )
+        return TimingResult(CANN_SIMULATOR_CLOCK, measurement.duration_us, {}, profile_measurement(task, measurement, self.chip))
 
 
-def chosen(
-    toolchain: str, chip: Chip, device: int, build_timeout_s: float | None, compiler: str, found: Found | None = None
-) -> OnCard | Beside | None:
-    """What there is to be used; None for the twin alone. What is asked for and not there, `lacking` says."""
-    found = found or detect.found()
-    if found.level == NONE:
+def select_mode(
+    toolchain: str, chip: Chip, device: int, build_timeout_s: float | None, compiler: str, installation: Installation | None = None
+) -> NpuMode | CompileCheckMode | None:
+    """The mode for this machine; None if only the simulator is used. `unavailable_reason` reports missing parts."""
+    installation = installation or detect.detect_installation()
+    if installation.level == NONE:
         return None
-    cann = Cann(found, chip.soc, device, build_timeout_s or BUILD_S)
-    if found.level == CARD and not is_foreign(found):
-        return OnCard(cann, chip)
-    return Beside(cann, chip, compiler, simulates=toolchain == "cann")
+    pipeline = CannPipeline(installation, chip.soc, device, build_timeout_s or BUILD_TIMEOUT_S)
+    if installation.level == NPU and not is_unsupported_npu(installation):
+        return NpuMode(pipeline, chip)
+    return CompileCheckMode(pipeline, chip, compiler, uses_cann_simulator=toolchain == "cann")
 
 
-def lacking(toolchain: str, chip: Chip, found: Found | None = None) -> str | None:
-    """Why CANN cannot be used here as it is asked for, in words that name the fix."""
-    found = found or detect.found()
-    if toolchain == "cann" and found.level == NONE:
-        return f"{found.why}; or set backend.toolchain=auto"
-    if found.level != CARD:
+def unavailable_reason(toolchain: str, chip: Chip, installation: Installation | None = None) -> str | None:
+    """Why the requested toolchain is not available here, with the fix; None if it is."""
+    installation = installation or detect.detect_installation()
+    if toolchain == "cann" and installation.level == NONE:
+        return f"{installation.fix}; or set backend.toolchain=auto"
+    if installation.level != NPU:
         return None
-    name = card_name(found)
-    if is_foreign(found):
-        why = f"this machine has {found.versions['npu']}, and kernels are written for {', '.join(chips())}"
-        return f"{why}: set backend.toolchain=twin" if toolchain == "cann" else None
-    fitting = [one for one in chips() if name.startswith(one)]
-    return f"this machine has {found.versions['npu']}: set backend.chip={fitting[0]}" if fitting and chip.name not in fitting else None
+    name = npu_name(installation)
+    if is_unsupported_npu(installation):
+        why = f"this machine has {installation.versions['npu']}, but this backend supports only {', '.join(load_chips())}"
+        return f"{why}: set backend.toolchain=simulator" if toolchain == "cann" else None
+    fitting = [one for one in load_chips() if name.startswith(one)]
+    return (
+        f"this machine has {installation.versions['npu']}: set backend.chip={fitting[0]}" if fitting and chip.name not in fitting else None
+    )
 
 
-def card_name(found: Found) -> str:
-    """`910B2` of `8 x 910B2`; nothing when the driver does not tell."""
-    told = found.versions.get("npu", NOT_REPORTED)
-    return "" if told == NOT_REPORTED else told.rpartition(" ")[2]
+def npu_name(installation: Installation) -> str:
+    """`910B2` of `8 x 910B2`; "" if the driver does not report it."""
+    name = installation.versions.get("npu", NOT_REPORTED)
+    return "" if name == NOT_REPORTED else name.rpartition(" ")[2]
 
 
-def is_foreign(found: Found) -> bool:
-    """Whether the card is another than those kernels are written for."""
-    name = card_name(found)
-    return bool(name) and not any(name.startswith(one) for one in chips())
+def is_unsupported_npu(installation: Installation) -> bool:
+    """Whether the NPU is a chip that this backend does not support."""
+    name = npu_name(installation)
+    return bool(name) and not any(name.startswith(one) for one in load_chips())
 
 
-def equipment(twin: str, found: Found | None = None) -> Iterator[OptionalTool]:
-    """What was found of CANN, what that changes, and what helps."""
-    found = found or detect.found()
-    if found.level == NONE:
-        yield OptionalTool("CANN", False, f"none, and none is needed; kernels run on the twin ({found.why})")
+def list_optional_tools(simulator_version: str, installation: Installation | None = None) -> Iterator[OptionalTool]:
+    """The installed parts of CANN, with their effect and hints for missing ones."""
+    installation = installation or detect.detect_installation()
+    if installation.level == NONE:
+        yield OptionalTool("CANN", False, f"not installed, and not required; kernels run on the simulator ({installation.fix})")
     else:
-        told = f"{found.versions.get('cann', NOT_REPORTED)} at {found.home}"
-        yield OptionalTool("CANN", True, f"{told}; {found.why}" if found.why else told)
-    if found.level == CARD and not is_foreign(found):
-        yield OptionalTool("NPU", True, f"{found.versions['npu']}; kernels run on it, and msprof times them")
-    elif found.level == CARD:
-        yield OptionalTool("NPU", False, f"{found.versions['npu']}, for which no kernel is written; times are the twin's estimates")
+        version = f"{installation.versions.get('cann', NOT_REPORTED)} at {installation.home}"
+        yield OptionalTool("CANN", True, f"{version}; {installation.fix}" if installation.fix else version)
+    if installation.level == NPU and not is_unsupported_npu(installation):
+        yield OptionalTool("NPU", True, f"{installation.versions['npu']}; kernels run on it and msprof times them")
+    elif installation.level == NPU:
+        yield OptionalTool(
+            "NPU", False, f"{installation.versions['npu']}, which this backend does not support; times are estimates of the simulator"
+        )
     else:
-        also = "" if found.level == NONE else "; bisheng compiles every kernel besides, backend.toolchain=cann simulates small ones"
-        yield OptionalTool("NPU", False, f"none; times are the twin's estimates{also}")
-    yield OptionalTool("Ascend C twin", True, f"{twin}; backend.toolchain=twin uses nothing else")
+        also = (
+            ""
+            if installation.level == NONE
+            else "; bisheng also compiles every kernel, and backend.toolchain=cann times small tasks on CANN's simulator"
+        )
+        yield OptionalTool("NPU", False, f"none; times are estimates of the simulator{also}")
+    yield OptionalTool("Ascend C simulator", True, f"{simulator_version}; backend.toolchain=simulator uses only this")
 
 
-def paired(times: Sequence[float], count: int) -> tuple[float, ...]:
-    """As many figures as there are of the kernel: the middle of every so many trials."""
+def subsample_medians(times: Sequence[float], count: int) -> tuple[float, ...]:
+    """Reduce trials to `count` figures: each is the median of every `count`-th trial."""
     return tuple(statistics.median(times[start::count]) for start in range(count))

@@ -1,4 +1,4 @@
-"""A built operator, alive in a process with a card: the same code in the judge's child and in the worker that is profiled."""
+"""Loads a built operator in a process with an NPU: the candidate process, or the worker that the profiler runs."""
 
 from __future__ import annotations
 
@@ -8,68 +8,70 @@ from collections.abc import Callable, Mapping
 from ctypes import c_void_p
 from pathlib import Path
 
-from evokernel.backends.ascendc.cann.acl import Operator, Runtime
-from evokernel.backends.ascendc.cann.environment import CUSTOM, LIBRARIES, LOG_PATH, LOGS
+from evokernel.backends.ascendc.cann.acl import AclnnOperator, NpuRuntime
+from evokernel.backends.ascendc.cann.environment import CUSTOM_OPP_VARIABLE, LIBRARY_PATH_VARIABLE, LOG_FOLDER, LOG_PATH_VARIABLE
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.protocols import Arguments
 
-BUILT = "cann.json"
-"""In a build folder: the operator's type, where it was installed, and the variables of a process that runs it."""
-LOADED: dict[str, str] = {}
-"""Types of operators this process has loaded, and their libraries: one cannot be replaced by another."""
+BUILD_RECORD = "cann.json"
+"""File in a build folder: the operator type, its library, and the environment variables of a process that runs it."""
+LOADED_OPERATORS: dict[str, str] = {}
+"""Loaded operator types of this process and their libraries, which cannot be replaced."""
 
 
-def load(workdir: Path) -> OperatorKernel:
-    """What `build` left in a folder. The runtime reads its variables when it starts, so they are set here; its logs go where we are."""
-    built = json.loads((workdir / BUILT).read_text())
-    logs = Path.cwd() / LOGS
-    os.environ.update(needed(built["variables"]) | {LOG_PATH: str(logs)})
-    return OperatorKernel(built["op"], Path(built["library"]), Path(built["home"]), logs)
+def load_operator(workdir: Path) -> NpuKernel:
+    """Load the operator of a build folder. Sets the variables that the runtime reads at its start; logs go to the current folder."""
+    record = json.loads((workdir / BUILD_RECORD).read_text())
+    logs = Path.cwd() / LOG_FOLDER
+    os.environ.update(runtime_variables(record["variables"]) | {LOG_PATH_VARIABLE: str(logs)})
+    return NpuKernel(record["op"], Path(record["library"]), Path(record["home"]), logs)
 
 
-def needed(variables: Mapping[str, str]) -> dict[str, str]:
-    """Of a build's variables, those that the runtime reads."""
-    return {name: value for name, value in variables.items() if name.startswith("ASCEND_") or name == LIBRARIES}
+def runtime_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the runtime reads, of all variables of a build."""
+    return {name: value for name, value in variables.items() if name.startswith("ASCEND_") or name == LIBRARY_PATH_VARIABLE}
 
 
-class OperatorKernel:
-    """An operator on the card: every call copies tensors there, runs it, and copies its outputs back."""
+class NpuKernel:
+    """An operator on the NPU: every call copies the tensors to it, runs the operator, and copies the outputs back."""
 
     def __init__(self, op: str, library: Path, home: Path, logs: Path) -> None:
-        held = LOADED.setdefault(op, str(library))
-        if held != str(library):
-            raise InfraError(f"this process has another operator called {op} ({CUSTOM} is read once): start one process per candidate")
-        self.logs, self.died = logs, ""
-        self.runtime = Runtime(home / "lib64")
-        self.operator = Operator(self.runtime, library, op)
+        loaded_library = LOADED_OPERATORS.setdefault(op, str(library))
+        if loaded_library != str(library):
+            raise InfraError(
+                f"This process has loaded another operator {op} ({CUSTOM_OPP_VARIABLE} is read once): start one process per candidate"
+            )
+        self.logs, self.failure = logs, ""
+        self.runtime = NpuRuntime(home / "lib64")
+        self.operator = AclnnOperator(self.runtime, library, op)
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
-        """Memory on the card is taken once; outputs go there, too, so that what a kernel does not write stays as it was."""
+        """Allocate NPU memory once. Outputs are copied to the NPU too, so that elements the kernel does not write keep their value."""
         runtime = self.runtime
         tensors = [*arguments.inputs, *arguments.outputs]
         places = [runtime.allocate(tensor.data.nbytes) for tensor in tensors]
         count = len(arguments.inputs)
 
         def call() -> None:
-            self.refuse_dead()
-            made: list[c_void_p] = []
+            self.refuse_after_failure()
+            handles: list[c_void_p] = []
             try:
                 for tensor, place in zip(tensors, places):
                     runtime.copy_in(place, tensor)
-                    made.append(runtime.tensor(tensor, place))
-                self.operator.call(made[:count], arguments.scalars, made[count:], self.logs)
+                    handles.append(runtime.create_tensor(tensor, place))
+                self.operator.call(handles[:count], arguments.scalars, handles[count:], self.logs)
                 for tensor, place in zip(arguments.outputs, places[count:]):
                     runtime.copy_out(tensor, place, self.logs)
             except CandidateError as error:
-                self.died = error.detail
+                self.failure = error.detail
                 raise
             finally:
-                for tensor_made in made:
-                    runtime.destroy(tensor_made)
+                for tensor_made in handles:
+                    runtime.destroy_tensor(tensor_made)
 
         return call
 
-    def refuse_dead(self) -> None:
-        """After an error on a core nothing that this process asks of the card can be believed."""
-        if self.died:
-            raise InfraError(f"the card's context is lost after an error, this process has to end: {self.died.splitlines()[0]}")
+    def refuse_after_failure(self) -> None:
+        """Refuse further calls after an error on a core, because this process's NPU context is no longer reliable."""
+        if self.failure:
+            raise InfraError(f"The NPU context is lost after an error, so this process must end: {self.failure.splitlines()[0]}")

@@ -1,4 +1,4 @@
-"""The whole way of one candidate through CANN: built with the judge, called in a process of its own, measured by the profiler."""
+"""Takes one candidate through CANN: the verifier builds it, a separate process runs it, and the profiler measures it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evokernel.backends.ascendc.cann import errors, package, profiler, quick_compile, worker
-from evokernel.backends.ascendc.cann.call import BUILT, OperatorKernel, load
-from evokernel.backends.ascendc.cann.detect import CARD, NONE, Found
-from evokernel.backends.ascendc.cann.environment import DEVICE, Installed, for_building, for_running
-from evokernel.backends.ascendc.cann.generate import generate, places, preset, vendor
-from evokernel.backends.ascendc.cann.profiler import Measured
-from evokernel.backends.ascendc.cann.tools import Ran, run
+from evokernel.backends.ascendc.cann.call import BUILD_RECORD, NpuKernel, load_operator
+from evokernel.backends.ascendc.cann.detect import NONE, NPU, Installation
+from evokernel.backends.ascendc.cann.environment import DEVICE_VARIABLE, InstalledPackage, build_environment, run_environment
+from evokernel.backends.ascendc.cann.generate import configure_presets, file_layout, generate_project, unique_vendor_name
+from evokernel.backends.ascendc.cann.profiler import Measurement
+from evokernel.backends.ascendc.cann.tools import ToolResult, run_tool
 from evokernel.core import isolated_python
 from evokernel.core.devices import hold_device, physical_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
@@ -24,129 +24,133 @@ if TYPE_CHECKING:
     from evokernel.core.protocols import Arguments
 
 METRICS = "PipeUtilization,Memory,L2Cache,ArithmeticUtilization"
-RUN_S = 180.0
-TIMED = "timed"
+RUN_TIMEOUT_S = 180.0
+TIMING_FOLDER = "timed"
 LAUNCHES = 5
-"""Of which the first warms the card up; the profiler reads the rest."""
+"""The first launch is a warm-up; the profiler reads the others."""
 
 
-class Cann:
-    """`soc` is the chip's full name (`Ascend910B2`), `device` a card's number, `jailed` whether tools run in the judge's jail."""
+class CannPipeline:
+    """`soc` is the chip's full name (`Ascend910B2`), `device` the NPU's number, `sandboxed` whether tools run in the sandbox."""
 
-    def __init__(self, found: Found, soc: str, device: int = 0, build_timeout_s: float = 600.0, jailed: bool = True) -> None:
-        if found.level == NONE or found.home is None:
-            raise UserError(found.why)
-        self.found, self.home, self.soc, self.device = found, found.home, soc, device
-        self.build_timeout_s, self.jailed = build_timeout_s, jailed
+    def __init__(
+        self, installation: Installation, soc: str, device: int = 0, build_timeout_s: float = 600.0, sandboxed: bool = True
+    ) -> None:
+        if installation.level == NONE or installation.home is None:
+            raise UserError(installation.fix)
+        self.installation, self.home, self.soc, self.device = installation, installation.home, soc, device
+        self.build_timeout_s, self.sandboxed = build_timeout_s, sandboxed
 
-    def refused(self, project: Project) -> str:
-        """Why a project cannot go this way; "" when it can. An operator is called by its own interface, not through a model's binding."""
-        if project.bind and self.found.level == CARD:
-            return f"{project.op} is called through a binding of its own, which only the twin runs: set backend.toolchain=twin"
+    def refusal_reason(self, project: Project) -> str:
+        """Why CANN cannot run a project; "" if it can. CANN calls an operator through aclnn, not through a model's binding."""
+        if project.bind_source and self.installation.level == NPU:
+            return f"{project.op} has its own PyTorch binding, which only the simulator supports: set backend.toolchain=simulator"
         return ""
 
     def build(self, project: Project, description: str, workdir: Path) -> None:
-        """With the judge: leaves in `workdir` what `load` needs. `description` is msopgen's json.
+        """Build a candidate in `workdir`, in the verifier's process. `description` is msopgen's JSON.
 
-        Bisheng alone looks at the kernel first, in seconds. Without a card that is all; a package is built where it can be run, or where
-        this toolkit's bisheng cannot compile a kernel by itself.
+        First bisheng compiles the kernel alone, which takes seconds. A package is built only if there is an NPU, or if this toolkit's
+        bisheng cannot compile a single kernel.
         """
-        if why := self.refused(project):
+        if why := self.refusal_reason(project):
             raise UserError(why)
-        variables = for_building(workdir, self.home)
-        checked = quick_compile.check(project, self.found.tools["bisheng"], workdir, variables)
-        if checked and self.found.level != CARD:
+        variables = build_environment(workdir, self.home)
+        compiles = quick_compile.check_compiles(project, self.installation.tools["bisheng"], workdir, variables)
+        if compiles and self.installation.level != NPU:
             return
-        self.package(project, description, workdir, variables)
+        self.build_package(project, description, workdir, variables)
 
-    def package(self, project: Project, description: str, workdir: Path, variables: dict[str, str]) -> Installed:
-        """The operator project, built and installed for this candidate alone."""
-        msopgen = self.found.tools["msopgen"]
+    def build_package(self, project: Project, description: str, workdir: Path, variables: dict[str, str]) -> InstalledPackage:
+        """Build the operator project and install it for this candidate only."""
+        msopgen = self.installation.tools["msopgen"]
         if msopgen is None:
-            raise UserError(self.found.why)
-        folder, name = generate(project, description, self.soc, msopgen, workdir, variables), vendor(project)
-        preset(folder, self.home, name)
-        installer = package.build(folder, workdir, variables, self.build_timeout_s, places(project))
-        installed = package.install(installer, workdir, variables, name)
-        built = {
+            raise UserError(self.installation.fix)
+        folder, name = generate_project(project, description, self.soc, msopgen, workdir, variables), unique_vendor_name(project)
+        configure_presets(folder, self.home, name)
+        installer = package.build_package(folder, workdir, variables, self.build_timeout_s, file_layout(project))
+        package_files = package.install_package(installer, workdir, variables, name)
+        record = {
             "op": project.op,
-            "library": str(installed.library),
+            "library": str(package_files.library),
             "home": str(self.home),
-            "variables": for_running(workdir, self.home, installed, self.device),
+            "variables": run_environment(workdir, self.home, package_files, self.device),
         }
-        (workdir / BUILT).write_text(json.dumps(built))
-        return installed
+        (workdir / BUILD_RECORD).write_text(json.dumps(record))
+        return package_files
 
-    def load(self, workdir: Path) -> OperatorKernel:
-        """With the candidate, in a process that may open the card: one operator of a type per process."""
-        return load(workdir)
+    def load(self, workdir: Path) -> NpuKernel:
+        """Load the operator in a process that may open the NPU; only one operator of a type per process."""
+        return load_operator(workdir)
 
-    def run(self, workdir: Path, arguments: Arguments, calls: int = 1) -> None:
-        """Fills the outputs from a process of its own, which is gone afterwards."""
+    def run_operator(self, workdir: Path, arguments: Arguments, calls: int = 1) -> None:
+        """Run the operator in a separate process and fill the outputs."""
         folder = workdir / "run"
         order = worker.write_order(folder, workdir, arguments, calls)
-        self.judged(self.started(worker_command(order), workdir), folder)
+        self.raise_for_worker_failure(self.run_on_npu(worker_command(order), workdir), folder)
         worker.read_outputs(folder, arguments)
 
-    def timed(self, workdir: Path, arguments: Arguments) -> Measured:
-        """What the profiler sees the kernel take on the card; copies to and from it do not count."""
-        folder = workdir / TIMED
+    def time_operator(self, workdir: Path, arguments: Arguments) -> Measurement:
+        """Measure the kernel with the profiler on the NPU, without copies to and from it."""
+        folder = workdir / TIMING_FOLDER
         worker.write_order(folder, workdir, arguments, LAUNCHES)
-        return self.measured(workdir, folder)
+        return self.profile_order(workdir, folder)
 
-    def measured(self, workdir: Path, folder: Path) -> Measured:
-        """The same of an order that lies in a folder."""
+    def profile_order(self, workdir: Path, folder: Path) -> Measurement:
+        """Measure the order in a folder with the profiler."""
         script = folder / "run.sh"
-        script.write_text(f"exec {shlex.join(worker_command(folder / worker.ORDER))}\n")
-        op = json.loads((workdir / BUILT).read_text())["op"]
+        script.write_text(f"exec {shlex.join(worker_command(folder / worker.ORDER_FILE))}\n")
+        op = json.loads((workdir / BUILD_RECORD).read_text())["op"]
         output = folder / "profile"
         options = [f"--output={output}", f"--aic-metrics={METRICS}", f"--launch-count={LAUNCHES}", f"--kernel-name={op}"]
-        with hold_device(f"npu{physical_device(self.device, DEVICE)}"):
-            self.judged(self.started([*self.profiler(), *options, "bash", str(script)], workdir), folder)
-        measured = profiler.read(output, op)
-        if len(measured.duration_us) > LAUNCHES:
-            raise CandidateError("forbidden", f"the profiler's tables hold {len(measured.duration_us)} launches, and {LAUNCHES} were made")
-        return measured._replace(duration_us=measured.duration_us[1:]) if len(measured.duration_us) > 1 else measured
+        with hold_device(f"npu{physical_device(self.device, DEVICE_VARIABLE)}"):
+            self.raise_for_worker_failure(self.run_on_npu([*self.profiler_command(), *options, "bash", str(script)], workdir), folder)
+        measurement = profiler.read_profile(output, op)
+        if len(measurement.duration_us) > LAUNCHES:
+            raise CandidateError(
+                "forbidden", f"the profiler's tables hold {len(measurement.duration_us)} launches, but the worker made only {LAUNCHES}"
+            )
+        return measurement._replace(duration_us=measurement.duration_us[1:]) if len(measurement.duration_us) > 1 else measurement
 
-    def refuse_lost(self, workdir: Path) -> None:
-        """Raises InfraError when the card cannot be used even without a candidate."""
-        done = self.started(isolated_python.isolated_command(worker.__name__, "probe", str(self.home)), workdir)
-        if done.timed_out or done.code:
-            why = f"it does not answer within {RUN_S:g} s" if done.timed_out else done.text.strip()[-300:] or "it said nothing"
-            raise InfraError(f"card {self.device} is lost: {why}")
+    def raise_if_npu_lost(self, workdir: Path) -> None:
+        """Raise InfraError if the NPU is not usable even without a candidate."""
+        result = self.run_on_npu(isolated_python.isolated_command(worker.__name__, "probe_npu", str(self.home)), workdir)
+        if result.timed_out or result.code:
+            why = f"it did not answer within {RUN_TIMEOUT_S:g} s" if result.timed_out else result.text.strip()[-300:] or "no output"
+            raise InfraError(f"NPU {self.device} is lost: {why}")
 
-    def profiler(self) -> list[str]:
-        """The newer tool measures operators only; the older has that as its first word."""
-        if newer := self.found.tools.get("msopprof"):
+    def profiler_command(self) -> list[str]:
+        """The command of the profiler: `msopprof`, or `msprof op` in older versions."""
+        if newer := self.installation.tools.get("msopprof"):
             return [newer]
-        if older := self.found.tools.get("msprof"):
+        if older := self.installation.tools.get("msprof"):
             return [older, "op"]
-        raise UserError(self.found.why or "no profiler: install msprof or msopprof with the CANN toolkit")
+        raise UserError(self.installation.fix or "No profiler was found: install msprof or msopprof with the CANN toolkit")
 
-    def started(self, command: Iterable[str], workdir: Path) -> Ran:
-        """Runs a process on the card."""
-        variables = json.loads((workdir / BUILT).read_text())["variables"]
-        return run(list(command), workdir, variables, RUN_S, jailed=self.jailed, on_card=True)
+    def run_on_npu(self, command: Iterable[str], workdir: Path) -> ToolResult:
+        """Run a process that may use the NPU."""
+        variables = json.loads((workdir / BUILD_RECORD).read_text())["variables"]
+        return run_tool(list(command), workdir, variables, RUN_TIMEOUT_S, sandboxed=self.sandboxed, uses_npu=True)
 
-    def judged(self, done: Ran, folder: Path) -> None:
-        """Whose fault it is when the worker did not end well: it says so itself, unless it could not."""
-        if done.timed_out:
-            raise CandidateError("timeout", f"the operator did not finish within {RUN_S:g} s on the card")
+    def raise_for_worker_failure(self, result: ToolResult, folder: Path) -> None:
+        """Raise for a failed worker: its answer file names the cause, unless it could not write one."""
+        if result.timed_out:
+            raise CandidateError("timeout", f"the operator did not finish within {RUN_TIMEOUT_S:g} s on the NPU")
         try:
-            answer = json.loads((folder / worker.ANSWER).read_text())
+            answer = json.loads((folder / worker.ANSWER_FILE).read_text())
         except (OSError, ValueError):
             answer = None
         if answer and answer["reason"]:
             raise CandidateError(answer["reason"], answer["detail"])
         if answer and answer["detail"]:
             raise InfraError(answer["detail"])
-        if done.code and answer:
-            raise InfraError(f"the profiler failed, though the operator ran: {done.text.strip()[-300:] or 'it said nothing'}")
+        if result.code and answer:
+            raise InfraError(f"The profiler failed although the operator ran: {result.text.strip()[-300:] or 'it said nothing'}")
         if answer is None:
             raise (
-                errors.explain(done.text, errors.RUN)
-                if not done.is_killed
-                else CandidateError("killed", "the process on the card was killed")
+                errors.explain_failure(result.text, errors.RUN)
+                if not result.is_killed
+                else CandidateError("killed", "the process on the NPU was killed")
             )
 
 

@@ -1,6 +1,6 @@
-"""A process without the candidate: draws a task's tensors at the timed size for whoever runs the kernel, and times PyTorch on the card.
+"""A process without the candidate that draws a task's tensors at bench size and times PyTorch on the NPU.
 
-Started with the path of an order (json). PyTorch is timed where torch_npu can be imported and has a card; else nobody is held against it.
+Its argument is the path of a request (JSON). It times PyTorch only if torch_npu can be imported and has an NPU.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evokernel.backends.ascendc.cann import worker
-from evokernel.backends.ascendc.cann.environment import CUSTOM, DEVICE
-from evokernel.backends.ascendc.cann.tools import run
+from evokernel.backends.ascendc.cann.environment import CUSTOM_OPP_VARIABLE, DEVICE_VARIABLE
+from evokernel.backends.ascendc.cann.tools import run_tool
 from evokernel.core import isolated_python
 from evokernel.core.devices import physical_device
 from evokernel.core.errors import InfraError
@@ -26,15 +26,15 @@ from evokernel.core.protocols import Arguments, Array
 if TYPE_CHECKING:
     from evokernel.core.records import Task
 
-ASKED, TORCH = "asked.json", "torch.json"
+REQUEST_FILE, TORCH_TIMES_FILE = "asked.json", "torch.json"
 SEED, WARM_UPS, TRIALS = 1, 3, 100
-LIMIT_S = 600.0
-STORED = {"bfloat16": "uint16"}
+TIMEOUT_S = 600.0
+STORAGE_DTYPES = {"bfloat16": "uint16"}
 
 
-def draw(task: Task, workdir: Path, folder: Path, calls: int, device: int | None = None) -> tuple[float, ...]:
-    """Leaves a worker's order in `folder`; gives what PyTorch takes on a card, in microseconds, or nothing where it cannot be asked."""
-    asked = {
+def write_timing_order(task: Task, workdir: Path, folder: Path, calls: int, device: int | None = None) -> tuple[float, ...]:
+    """Write a worker's order to `folder`; returns PyTorch's times on the NPU in microseconds, or none without torch_npu."""
+    request = {
         "source": task.source,
         "bench": task.sizes["bench"],
         "workdir": str(workdir),
@@ -43,33 +43,35 @@ def draw(task: Task, workdir: Path, folder: Path, calls: int, device: int | None
         "times_torch": device is not None,
         "outputs": [[tensor.name, tensor.dtype, tensor.shape] for tensor in task.signature.outputs],
     }
-    path = workdir / ASKED
-    path.write_text(json.dumps(asked))
-    variables = {name: value for name, value in os.environ.items() if name != CUSTOM} | {DEVICE: physical_device(device or 0, DEVICE)}
-    done = run(isolated_python.isolated_command(__name__, "main", str(path)), workdir, variables, LIMIT_S, jailed=False)
-    if not (folder / worker.ORDER).exists():
-        why = f"not done after {LIMIT_S:g} s" if done.timed_out else done.text.strip()[-300:] or "it said nothing"
-        raise InfraError(f"the task's tensors could not be drawn: {why}")
-    timed = folder / TORCH
-    return tuple(json.loads(timed.read_text())) if timed.exists() else ()
+    path = workdir / REQUEST_FILE
+    path.write_text(json.dumps(request))
+    variables = {name: value for name, value in os.environ.items() if name != CUSTOM_OPP_VARIABLE} | {
+        DEVICE_VARIABLE: physical_device(device or 0, DEVICE_VARIABLE)
+    }
+    result = run_tool(isolated_python.isolated_command(__name__, "main", str(path)), workdir, variables, TIMEOUT_S, sandboxed=False)
+    if not (folder / worker.ORDER_FILE).exists():
+        why = f"no result after {TIMEOUT_S:g} s" if result.timed_out else result.text.strip()[-300:] or "no output"
+        raise InfraError(f"Drawing the task's tensors failed: {why}")
+    times_file = folder / TORCH_TIMES_FILE
+    return tuple(json.loads(times_file.read_text())) if times_file.exists() else ()
 
 
 def main() -> None:
-    """In the process of its own: tensors first, so that a PyTorch that cannot use the card spoils nothing."""
+    """Entry point of the process. It writes the tensors first, so that a failure of torch_npu does not affect them."""
     from evokernel.reference.module import Reference
 
-    asked = json.loads(Path(sys.argv[-1]).read_text())
-    sample = Reference(asked["source"], overrides=asked["bench"]).sample(SEED)
-    outputs = tuple(Array(name, dtype, np.zeros(shape, STORED.get(dtype, dtype))) for name, dtype, shape in asked["outputs"])
+    request = json.loads(Path(sys.argv[-1]).read_text())
+    sample = Reference(request["source"], overrides=request["bench"]).sample(SEED)
+    outputs = tuple(Array(name, dtype, np.zeros(shape, STORAGE_DTYPES.get(dtype, dtype))) for name, dtype, shape in request["outputs"])
     scalars = tuple((number.name, number.kind, float(number.value)) for number in sample.scalars)
-    folder = Path(asked["folder"])
-    worker.write_order(folder, Path(asked["workdir"]), Arguments(sample.arrays(), scalars, outputs), asked["calls"])
-    if asked["times_torch"] and (times := torch_us(sample.module, sample.args)):
-        (folder / TORCH).write_text(json.dumps(times))
+    folder = Path(request["folder"])
+    worker.write_order(folder, Path(request["workdir"]), Arguments(sample.to_arrays(), scalars, outputs), request["calls"])
+    if request["times_torch"] and (times := time_torch(sample.module, sample.args)):
+        (folder / TORCH_TIMES_FILE).write_text(json.dumps(times))
 
 
-def torch_us(module: Any, args: tuple[object, ...]) -> list[float]:
-    """What the reference takes on the card, between events before and after every call."""
+def time_torch(module: Any, args: tuple[object, ...]) -> list[float]:
+    """Time the reference on the NPU, with events before and after every call."""
     import torch
 
     try:
@@ -78,13 +80,13 @@ def torch_us(module: Any, args: tuple[object, ...]) -> list[float]:
         return []
     if not torch_npu.npu.is_available():
         return []
-    there, given = module.npu(), [moved(value) for value in args]
+    npu_module, npu_args = module.npu(), [move_to_npu(value) for value in args]
     with torch.no_grad():
-        return timed(lambda: there(*given), torch_npu.npu)
+        return time_calls(lambda: npu_module(*npu_args), torch_npu.npu)
 
 
-def timed(call: Callable[[], object], npu: Any) -> list[float]:
-    """Every trial is waited for before the next begins."""
+def time_calls(call: Callable[[], object], npu: Any) -> list[float]:
+    """Time calls with events; each trial ends before the next one starts."""
     for _ in range(WARM_UPS):
         call()
     npu.synchronize()
@@ -99,10 +101,10 @@ def timed(call: Callable[[], object], npu: Any) -> list[float]:
     return times
 
 
-def moved(value: Any) -> Any:
-    """An argument of the reference with its tensors on the card."""
+def move_to_npu(value: Any) -> Any:
+    """Copy the tensors in an argument of the reference to the NPU."""
     if isinstance(value, list | tuple):
-        return type(value)(moved(one) for one in value)
+        return type(value)(move_to_npu(one) for one in value)
     if isinstance(value, dict):
-        return {key: moved(one) for key, one in value.items()}
+        return {key: move_to_npu(one) for key, one in value.items()}
     return value.npu() if hasattr(value, "npu") else value

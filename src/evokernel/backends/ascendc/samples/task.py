@@ -1,4 +1,4 @@
-"""Rows scaled and shifted by learned vectors, then passed through a leaky gate: what every sample here is a kernel for."""
+"""Scales and shifts rows by learned vectors, then applies a leaky gate; every sample in this folder is a kernel for this task."""
 
 import torch
 from torch import nn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.backends.cpp.abi import harness
+from evokernel.backends.cpp.abi import harness_header
 from evokernel.backends.cpp.build import FLAGS
 
 if TYPE_CHECKING:
@@ -24,4 +24,4 @@ def files(task: Task, candidate: Candidate, settings: Settings) -> dict[str, str
         threads=int(str(settings.get("threads") or 1)),
         scalars=[scalar.kind for scalar in task.signature.scalars],
     )
-    return {"harness.h": harness(task.signature), "model_new.py": wrapper}
+    return {"harness.h": harness_header(task.signature), "model_new.py": wrapper}

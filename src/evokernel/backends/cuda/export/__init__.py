@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.backends.cuda.abi import harness
+from evokernel.backends.cuda.abi import harness_header
 from evokernel.backends.cuda.build import HEADER
 from evokernel.backends.gpu.export import WRAPPER, wrapper
 
@@ -21,4 +21,4 @@ def files(task: Task, candidate: Candidate, settings: Settings) -> dict[str, str
     made = wrapper(
         task, Path(__file__).parent, flags=flags, compiler=str(settings.get("compiler") or ""), arch=str(settings.get("arch") or "")
     )
-    return {HEADER: harness(task.signature), WRAPPER: made}
+    return {HEADER: harness_header(task.signature), WRAPPER: made}

@@ -1,4 +1,4 @@
-"""Finds out what a model has compiled, and compiles it: with PyTorch's headers, for the stand-in instead of the CUDA runtime."""
+"""Collects the extensions of a KernelBench solution and compiles them with PyTorch's headers for the recording CUDA runtime."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evokernel.backends.cuda.build import NOMINAL, PTXAS, plain, recording_library, root
-from evokernel.backends.cuda.model import CLASS, EXTENSIONS, FILE, FOUND, ORDER, STAND_IN
-from evokernel.backends.cuda.record import KNOWN, RECORDER
+from evokernel.backends.cuda.build import NOMINAL, PTXAS, build_recording_runtime, normalize_messages, toolkit_folder
+from evokernel.backends.cuda.model import CLASS, COLLECTED, EXTENSIONS, FILE, ORDER, TENSOR_LIBRARY
+from evokernel.backends.cuda.record import DEVICE_FILE, RECORDER
 from evokernel.backends.native import toolchain
-from evokernel.backends.native.diagnostics import refuse_failed
-from evokernel.backends.native.toolchain import Compiled, compile, key_of, version_text
+from evokernel.backends.native.diagnostics import raise_for_failed_compile
+from evokernel.backends.native.toolchain import CompilerRun, cache_key, compiler_version_text, run_compiler
 from evokernel.core import isolated_python, paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
-from evokernel.sandbox.allowed_paths import is_for_packages
+from evokernel.sandbox.allowed_paths import is_package_folder
 
 HERE = Path(__file__).parent
 ALWAYS, LIGHT = (HERE / "headers" / name for name in ("always", "light"))
-"""Headers of ours in place of PyTorch's own for CUDA; and in place of all of PyTorch, which take a quarter of the time."""
+"""Our replacements of PyTorch's CUDA headers; and of all PyTorch headers, which take a quarter of the time."""
 LONGER = 5.0
-"""How many times as long as a kernel's file an extension may take to compile."""
+"""Factor on the build time-out of a kernel file for an extension."""
 COLLECT_S = 120.0
 SLOWEST_S = 600.0
 MOST_EXTENSIONS, MOST_BYTES = 16, 1 << 20
@@ -41,7 +41,7 @@ FLAG = re.compile(
     r"-O[0-3]|-?-(?:use_fast_math|restrict|extra-device-vectorization|expt-relaxed-constexpr|expt-extended-lambda|extended-lambda)"
     r"|-?-(?:fmad|ftz|prec-div|prec-sqrt)=(?:true|false)|-?-maxrregcount[= ]?\d+|-Xptxas[= ]?-(?:O[0-3]|dlcm=\w+)|-D\w+(?:=[\w.+-]*)?"
 )
-"""Options of nvcc that have to do with the kernels; all others of an extension's are left out."""
+"""nvcc options that affect kernels; all other options of an extension are dropped."""
 HOST = ("-std=c++20", "-O0", "-fPIC", "-w")
 DEVICE = (
     *("-std=c++20", "-O3", "--no-compress", "-cudart", "none", "-w", "-Xcompiler", "-fPIC,-w,-O0", "-lineinfo", "--expt-relaxed-constexpr"),
@@ -52,14 +52,14 @@ DEVICE = (
         "-D__CUDA_NO_HALF2_OPERATORS__",
     ),
 )
-"""As PyTorch compiles extensions; but that code for the host runs once, and is not worth the compiler's time."""
+"""PyTorch's options for extensions, except that host code is not optimised, because it runs once."""
 LIBRARY_HEADER = re.compile(r"(?:cublas|cudnn|cusparse|cusolver|cufft|curand|nccl|cutlass)\w*[./]")
 NO_HEADER = re.compile(r"fatal error: ([^\s:]+): No such file")
 BINDS = "-DEVOKERNEL_BINDS"
 
 
-class Tools(NamedTuple):
-    """What extensions are compiled with."""
+class ExtensionTools(NamedTuple):
+    """Compilers and limits for building extensions."""
 
     nvcc: str
     host: str
@@ -68,7 +68,7 @@ class Tools(NamedTuple):
 
 
 class Extension(NamedTuple):
-    """What a model gave to `load_inline`."""
+    """The arguments of a model's `load_inline` call."""
 
     name: str
     cpp: str
@@ -77,58 +77,58 @@ class Extension(NamedTuple):
     flags: list[str]
 
 
-def build(
+def build_model(
     nvcc: str, architecture: str, facts: Mapping[str, int], task: Task, candidate: Candidate, workdir: Path, timeout_s: float
 ) -> None:
-    """Leaves the extensions, the stand-ins they are recorded with, and what is to be known of the task."""
+    """Builds the extensions and writes the recording runtime, the tensor library and the task description."""
     if CLASS not in candidate.files[FILE]:
-        raise CandidateError("symbol", f"no class {CLASS}(nn.Module) in the file")
-    host = toolchain.find("")
+        raise CandidateError("symbol", f"the file defines no class {CLASS}(nn.Module); define it")
+    host = toolchain.find_compiler("")
     if host is None:
-        raise UserError(toolchain.missing("") or "")
-    tools = Tools(nvcc, host, architecture, LONGER * timeout_s)
+        raise UserError(toolchain.missing_compiler_message("") or "")
+    tools = ExtensionTools(nvcc, host, architecture, LONGER * timeout_s)
     known = {**NOMINAL, **facts}
     order = {"source": task.source, "name": f"{task.id}.py", "sizes": task.sizes["bench"], "small": task.sizes["small"], "facts": known}
     try:
         (workdir / FILE).write_text(candidate.files[FILE])
-        (workdir / KNOWN).write_text(json.dumps(known))
+        (workdir / DEVICE_FILE).write_text(json.dumps(known))
         (workdir / ORDER).write_text(json.dumps(order))
-        shutil.copy(recording_library(nvcc), workdir / RECORDER)
-        shutil.copy(tensor_library(host, nvcc), workdir / STAND_IN)
+        shutil.copy(build_recording_runtime(nvcc), workdir / RECORDER)
+        shutil.copy(build_tensor_library(host, nvcc), workdir / TENSOR_LIBRARY)
     except OSError as error:
         raise InfraError(f"cannot write to {workdir}: {error}") from error
-    extensions = collected(workdir)
+    extensions = collect_extensions(workdir)
     for number, extension in enumerate(extensions):
-        compiled(tools, extension, number, workdir)
+        compile_extension(tools, extension, number, workdir)
     (workdir / EXTENSIONS).write_text(json.dumps([extension.name for extension in extensions]))
 
 
-def collected(workdir: Path) -> list[Extension]:
-    """What the file has compiled; its own code runs for that, where it can do no harm."""
+def collect_extensions(workdir: Path) -> list[Extension]:
+    """Collects the extensions of the file by running it in the sandbox."""
     program, *arguments = isolated_python.isolated_command("evokernel.backends.cuda.model.collect", "main", str(workdir))
-    packages = [path for path in map(os.path.abspath, sys.path) if is_for_packages(path)]
+    packages = [path for path in map(os.path.abspath, sys.path) if is_package_folder(path)]
     seen = [Path(path) for path in {*packages, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}]
-    done = compile(program, arguments, workdir, COLLECT_S, [*seen, HERE.parents[3], Path(sys.base_prefix), Path(sys.prefix)])
+    done = run_compiler(program, arguments, workdir, COLLECT_S, [*seen, HERE.parents[3], Path(sys.base_prefix), Path(sys.prefix)])
     if done.timed_out:
         raise CandidateError("timeout", f"loading the file took longer than {COLLECT_S:g} s")
     try:
-        found = json.loads((workdir / FOUND).read_text()) if done.code == 0 else {}
+        found = json.loads((workdir / COLLECTED).read_text()) if done.code == 0 else {}
         if "refused" in found:
             reason, detail = found["refused"]
             raise CandidateError(str(reason), str(detail))
-        extensions = [extension(one) for one in found.get("extensions", ())]
+        extensions = [parse_extension(one) for one in found.get("extensions", ())]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CandidateError("forbidden", f"what was found of this file's extensions was changed: {error}") from error
+        raise CandidateError("forbidden", f"the description of this file's extensions is invalid, so it was modified: {error}") from error
     if done.code:
         said = [line for line in done.text.splitlines() if line.strip()]
         raise CandidateError("trace_error", f"loading the file failed: {said[-1][:400] if said else 'it was killed'}")
     if not extensions:
-        raise CandidateError("no_code", "the file has no kernels compiled: use load_inline(..., cuda_sources=...)")
+        raise CandidateError("no_code", "the file compiles no kernels; use load_inline(..., cuda_sources=...)")
     return extensions
 
 
-def extension(found: dict[str, Any]) -> Extension:
-    """As a process said that may not mean well."""
+def parse_extension(found: dict[str, Any]) -> Extension:
+    """Parses an extension description from an untrusted process."""
     made = Extension(
         str(found["name"]),
         str(found["cpp"]),
@@ -143,22 +143,24 @@ def extension(found: dict[str, Any]) -> Extension:
     return made
 
 
-def compiled(tools: Tools, extension: Extension, number: int, workdir: Path) -> None:
-    """With our headers; with PyTorch's where something is missing in those, or is wrong in any case."""
+def compile_extension(tools: ExtensionTools, extension: Extension, number: int, workdir: Path) -> None:
+    """Compiles an extension with our headers, and with PyTorch's if that fails."""
     try:
-        attempt(tools, extension, number, workdir, [ALWAYS, LIGHT])
+        compile_with_headers(tools, extension, number, workdir, [ALWAYS, LIGHT])
     except CandidateError as error:
         if error.reason != "compile_error":
             raise
-        attempt(tools, extension, number, workdir, [ALWAYS])
+        compile_with_headers(tools, extension, number, workdir, [ALWAYS])
 
 
-def attempt(tools: Tools, extension: Extension, number: int, workdir: Path, headers: Sequence[Path]) -> None:
-    """Device code and binding at the same time, then both into one library."""
-    includes = [f"-I{path}" for path in [*headers, *torch_headers(), sysconfig.get_path("include"), root(tools.nvcc) / "include"]]
+def compile_with_headers(tools: ExtensionTools, extension: Extension, number: int, workdir: Path, headers: Sequence[Path]) -> None:
+    """Compiles device code and binding in parallel, then links them into one library."""
+    includes = [
+        f"-I{path}" for path in [*headers, *torch_header_folders(), sysconfig.get_path("include"), toolkit_folder(tools.nvcc) / "include"]
+    ]
     options = [*includes, f"-DTORCH_EXTENSION_NAME={extension.name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
     sources = {f"{extension.name}.cu": extension.cuda, f"{extension.name}.cpp": extension.cpp}
-    steps = [(tools.host, [*HOST, *options, BINDS, "-x", "c++"], bound(extension), f"bind{number}")]
+    steps = [(tools.host, [*HOST, *options, BINDS, "-x", "c++"], binding_source(extension), f"bind{number}")]
     if extension.cuda.strip():
         flags = [flag for flag in extension.flags if FLAG.fullmatch(flag)]
         binds = [BINDS] if "pybind" in extension.cuda.lower() else []
@@ -169,17 +171,17 @@ def attempt(tools: Tools, extension: Extension, number: int, workdir: Path, head
         program, given, text, name = step
         (workdir / f"{name}.src").write_text(text)
         arguments = [*given, "-c", f"{name}.src", "-o", f"{name}.o"]
-        done = compile(program, arguments, workdir, min(tools.timeout_s, SLOWEST_S), readable(tools, headers))
-        refuse(done._replace(text=plain(done.text)), workdir / f"{name}.o", sources, tools.timeout_s)
+        done = run_compiler(program, arguments, workdir, min(tools.timeout_s, SLOWEST_S), readable_folders(tools, headers))
+        raise_for_failed_build(done._replace(text=normalize_messages(done.text)), workdir / f"{name}.o", sources, tools.timeout_s)
 
     with ThreadPoolExecutor(len(steps)) as pool:
         list(pool.map(run, steps))
     objects = [f"{name}.o" for *_, name in steps]
-    link(tools, [*objects, "-L.", f"-l:{RECORDER}"], f"{extension.name}.so", workdir)
+    link_extension(tools, [*objects, "-L.", f"-l:{RECORDER}"], f"{extension.name}.so", workdir)
 
 
-def bound(extension: Extension) -> str:
-    """The C++ side, with the functions that Python is to see."""
+def binding_source(extension: Extension) -> str:
+    """Returns the C++ source with the bindings of the exported functions."""
     head = f'#include <torch/extension.h>\n#line 1 "{extension.name}.cpp"\n{extension.cpp}\n'
     if extension.functions is None:
         return head
@@ -187,55 +189,55 @@ def bound(extension: Extension) -> str:
     return f"{head}PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{\n{listed}}}\n"
 
 
-def refuse(done: Compiled, built: Path, sources: Mapping[str, str], timeout_s: float) -> None:
-    """Whose fault it is that there is no object."""
+def raise_for_failed_build(done: CompilerRun, built: Path, sources: Mapping[str, str], timeout_s: float) -> None:
+    """Raises the error of a failed compilation."""
     if done.code and (found := PTXAS.search(done.text)):
         raise CandidateError("compile_error", f"ptxas: {found['text'].strip()}")
     if done.code and (found := NO_HEADER.search(done.text)) and LIBRARY_HEADER.match(found[1]):
-        raise CandidateError("forbidden", f"includes {found[1]}: kernels are written, not called from a library")
-    refuse_failed(done, built, sources, timeout_s)
+        raise CandidateError("forbidden", f"the extension includes {found[1]}; write kernels instead of calling a library")
+    raise_for_failed_compile(done, built, sources, timeout_s)
 
 
-def link(tools: Tools, objects: Sequence[str], made: str, workdir: Path) -> None:
-    """A library that finds PyTorch where it is loaded, and the recorder beside itself, before anything else."""
-    libraries = torch_headers()[0].parent / "lib"
+def link_extension(tools: ExtensionTools, objects: Sequence[str], made: str, workdir: Path) -> None:
+    """Links a library that finds PyTorch in its process and the recording runtime next to itself first."""
+    libraries = torch_header_folders()[0].parent / "lib"
     needed = [f"-L{libraries}", "-ltorch_python", "-ltorch_cpu", "-lc10"]
     arguments = ["-shared", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", *objects, *needed, "-o", made]
-    done = compile(tools.host, arguments, workdir, tools.timeout_s, readable(tools, ()))
-    refuse_failed(done, workdir / made, {}, tools.timeout_s)
+    done = run_compiler(tools.host, arguments, workdir, tools.timeout_s, readable_folders(tools, ()))
+    raise_for_failed_compile(done, workdir / made, {}, tools.timeout_s)
 
 
-def readable(tools: Tools, headers: Sequence[Path]) -> list[Path]:
-    return [*headers, HERE, root(tools.nvcc), torch_headers()[0].parent, Path(sysconfig.get_path("include"))]
+def readable_folders(tools: ExtensionTools, headers: Sequence[Path]) -> list[Path]:
+    return [*headers, HERE, toolkit_folder(tools.nvcc), torch_header_folders()[0].parent, Path(sysconfig.get_path("include"))]
 
 
 @lru_cache
-def torch_headers() -> tuple[Path, ...]:
-    """Where PyTorch's own are."""
+def torch_header_folders() -> tuple[Path, ...]:
+    """Returns PyTorch's include folders."""
     spec = find_spec("torch")
     if spec is None or spec.origin is None:
-        raise UserError("models with inline extensions need PyTorch: pip install 'evokernel[torch]'")
+        raise UserError("models with inline extensions need PyTorch; run pip install 'evokernel[torch]'")
     include = Path(spec.origin).parent / "include"
     return include, include / "torch" / "csrc" / "api" / "include"
 
 
 @lru_cache
-def tensor_library(host: str, nvcc: str) -> Path:
-    """What makes tensors without a device, compiled once per machine and version of PyTorch."""
-    source = HERE / f"{Path(STAND_IN).stem}.cpp"
-    versions = metadata.version("torch"), sysconfig.get_python_version(), str(torch_headers()[0])
-    folder = paths.cache_folder() / "cuda" / key_of(source.read_text(), version_text(host), *versions)
-    made = folder / STAND_IN
+def build_tensor_library(host: str, nvcc: str) -> Path:
+    """Builds the library that creates tensors without a device, once per machine and PyTorch version."""
+    source = HERE / f"{Path(TENSOR_LIBRARY).stem}.cpp"
+    versions = metadata.version("torch"), sysconfig.get_python_version(), str(torch_header_folders()[0])
+    folder = paths.cache_folder() / "cuda" / cache_key(source.read_text(), compiler_version_text(host), *versions)
+    made = folder / TENSOR_LIBRARY
     with paths.hold_lock(folder / "lock"):
         if made.exists():
             return made
-        includes = [f"-I{path}" for path in [*torch_headers(), sysconfig.get_path("include")]]
-        tools = Tools(nvcc, host, "", COLLECT_S)
+        includes = [f"-I{path}" for path in [*torch_header_folders(), sysconfig.get_path("include")]]
+        tools = ExtensionTools(nvcc, host, "", COLLECT_S)
         with tempfile.TemporaryDirectory(dir=folder) as building:
             arguments = [*HOST, *includes, "-c", str(source), "-o", "made.o"]
-            done = compile(host, arguments, Path(building), COLLECT_S, readable(tools, ()))
+            done = run_compiler(host, arguments, Path(building), COLLECT_S, readable_folders(tools, ()))
             if done.code:
-                raise InfraError(f"the stand-in for PyTorch's device does not compile with {host}: {done.text[-600:]}")
-            link(tools, ["made.o"], STAND_IN, Path(building))
-            (Path(building) / STAND_IN).replace(made)
+                raise InfraError(f"the tensor library does not compile with {host}: {done.text[-600:]}")
+            link_extension(tools, ["made.o"], TENSOR_LIBRARY, Path(building))
+            (Path(building) / TENSOR_LIBRARY).replace(made)
     return made

@@ -1,4 +1,4 @@
-"""Runs a model's file as far as it has extensions compiled, and writes down what they are. In a process of its own, closed in."""
+"""Runs a model's file in the sandbox up to its extensions, and records them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from evokernel.backends.cuda.model import FILE, FOUND, ORDER
-from evokernel.backends.cuda.model.host import loaded, stage
+from evokernel.backends.cuda.model import COLLECTED, FILE, ORDER
+from evokernel.backends.cuda.model.host import fake_cuda_environment, load_model_class
 from evokernel.core.errors import CandidateError
 
 
-class Nothing:
-    """Stands for an extension that is not built yet."""
+class PlaceholderExtension:
+    """Placeholder for an extension that is not built yet."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def fail(*_: object, **__: object) -> None:
@@ -25,51 +25,51 @@ class Nothing:
         return fail
 
 
-class Collector:
-    """Takes what `load_inline` is given."""
+class ExtensionCollector:
+    """Records the arguments of `load_inline`."""
 
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
 
     def load_inline(
         self, name: str, cpp_sources: Any = "", cuda_sources: Any = "", functions: Any = None, *_: object, **more: Any
-    ) -> Nothing:
+    ) -> PlaceholderExtension:
         named = {one: one for one in [functions] if isinstance(one, str)} or functions
         self.found.append(
             {
                 "name": str(name),
-                "cpp": joined(cpp_sources),
-                "cuda": joined(cuda_sources),
+                "cpp": join_sources(cpp_sources),
+                "cuda": join_sources(cuda_sources),
                 "functions": None if named is None else [str(one) for one in named],
                 "flags": [str(flag) for flag in more.get("extra_cuda_cflags") or ()],
             }
         )
-        return Nothing()
+        return PlaceholderExtension()
 
 
-def joined(sources: Any) -> str:
+def join_sources(sources: Any) -> str:
     return "\n".join([sources] if isinstance(sources, str) else [str(source) for source in sources or ()])
 
 
-def collect(workdir: Path) -> list[dict[str, Any]]:
-    """All extensions of a file; of those that have none when they are loaded, the class is made once as well."""
+def collect_from_file(workdir: Path) -> list[dict[str, Any]]:
+    """Collects all extensions of a file; if loading it creates none, its class is instantiated once as well."""
     order = json.loads((workdir / ORDER).read_text())
-    collector = Collector()
-    with stage(collector.load_inline, order["facts"]), torch.no_grad():
-        made = loaded(workdir / FILE)
+    collector = ExtensionCollector()
+    with fake_cuda_environment(collector.load_inline, order["facts"]), torch.no_grad():
+        made = load_model_class(workdir / FILE)
         if not collector.found:
             from evokernel.reference.module import Reference
 
-            made(*Reference(order["source"], order["name"], order["sizes"]).initial())
+            made(*Reference(order["source"], order["name"], order["sizes"]).init_arguments())
     return collector.found
 
 
 def main() -> None:
-    """Leaves a file; what else is raised is told on stderr."""
+    """Writes the collected extensions to a file; exceptions go to stderr."""
     workdir = Path(sys.argv[2])
     found: Mapping[str, Any]
     try:
-        found = {"extensions": collect(workdir)}
+        found = {"extensions": collect_from_file(workdir)}
     except CandidateError as error:
         found = {"refused": [error.reason, error.detail]}
-    (workdir / FOUND).write_text(json.dumps(found))
+    (workdir / COLLECTED).write_text(json.dumps(found))

@@ -1,4 +1,4 @@
-"""Python as a model finds it while it is recorded: a PyTorch that says it has a device, and `load_inline` in our hands."""
+"""The Python environment of a model while it is recorded: a PyTorch that reports a device, and our `load_inline`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FORBIDDEN = {
     "Stream": ("stream", "a stream of its own: launch on the current one"),
     "stream": ("stream", "a stream of its own: launch on the current one"),
     "Event": ("forbidden", "events are the clock's, not a model's"),
-    "CUDAGraph": ("forbidden", "a captured graph keeps what was launched before: launch the kernels in every call"),
-    "graph": ("forbidden", "a captured graph keeps what was launched before: launch the kernels in every call"),
-    "make_graphed_callables": ("forbidden", "a captured graph keeps what was launched before: launch the kernels in every call"),
+    "CUDAGraph": ("forbidden", "a captured graph keeps the launches before: launch the kernels in every call"),
+    "graph": ("forbidden", "a captured graph keeps the launches before: launch the kernels in every call"),
+    "make_graphed_callables": ("forbidden", "a captured graph keeps the launches before: launch the kernels in every call"),
 }
-"""Names in `torch.cuda`, and why a model may not use them."""
+"""Names in `torch.cuda` that a model may not use, with the reason."""
 Load = Callable[..., Any]
 
 
 @contextmanager
-def stage(load_inline: Load, facts: Mapping[str, int]) -> Iterator[None]:
-    """While this lasts, a model finds a device, and what it has compiled comes to us."""
+def fake_cuda_environment(load_inline: Load, facts: Mapping[str, int]) -> Iterator[None]:
+    """Context in which a model sees a device and its `load_inline` calls are intercepted."""
     before = sys.modules.get(EXTENSIONS)
-    sys.modules[EXTENSIONS] = torch.utils.cpp_extension = extensions(load_inline)
-    changed = pretended(facts)
+    sys.modules[EXTENSIONS] = torch.utils.cpp_extension = fake_cpp_extension(load_inline)
+    changed = fake_torch_cuda(facts)
     kept = {name: getattr(torch.cuda, name) for name in changed if hasattr(torch.cuda, name)}
     for name, value in changed.items():
         setattr(torch.cuda, name, value)
@@ -46,20 +46,20 @@ def stage(load_inline: Load, facts: Mapping[str, int]) -> Iterator[None]:
             sys.modules[EXTENSIONS] = torch.utils.cpp_extension = before
 
 
-def extensions(load_inline: Load) -> types.ModuleType:
-    """Stands in for PyTorch's own module, which looks for compilers as soon as it is loaded."""
+def fake_cpp_extension(load_inline: Load) -> types.ModuleType:
+    """Replaces PyTorch's own module, which searches for compilers when it is imported."""
     made: Any = types.ModuleType(EXTENSIONS)
     made.load_inline, made.CUDA_HOME = load_inline, "/usr/local/cuda"
 
     def load(*_: object, **__: object) -> None:
-        raise CandidateError("unsupported", "cpp_extension.load reads other files: put the sources into the file, and use load_inline")
+        raise CandidateError("unsupported", "cpp_extension.load reads other files; put the sources into this file and use load_inline")
 
     made.load = load
     return made  # type: ignore[no-any-return]
 
 
-def pretended(facts: Mapping[str, int]) -> dict[str, Any]:
-    """What `torch.cuda` says and does."""
+def fake_torch_cuda(facts: Mapping[str, int]) -> dict[str, Any]:
+    """Returns the replaced attributes of `torch.cuda`."""
     properties = types.SimpleNamespace(
         name="GPU",
         multi_processor_count=facts["multiprocessors"],
@@ -90,23 +90,23 @@ def pretended(facts: Mapping[str, int]) -> dict[str, Any]:
         "current_stream": stream,
         "default_stream": stream,
     }
-    found: dict[str, Any] = {name: always(value) for name, value in said.items()}
-    return found | {name: refuser(*why) for name, why in FORBIDDEN.items()}
+    found: dict[str, Any] = {name: make_constant(value) for name, value in said.items()}
+    return found | {name: make_refusal(*why) for name, why in FORBIDDEN.items()}
 
 
-def always(value: Any) -> Callable[..., Any]:
+def make_constant(value: Any) -> Callable[..., Any]:
     return lambda *_, **__: value
 
 
-def refuser(reason: str, detail: str) -> Callable[..., Any]:
+def make_refusal(reason: str, detail: str) -> Callable[..., Any]:
     def refuse(*_: object, **__: object) -> None:
         raise CandidateError(reason, detail)
 
     return refuse
 
 
-def loaded(path: Path) -> Any:
-    """The class of a model's file."""
+def load_model_class(path: Path) -> Any:
+    """Loads a model's file and returns its class."""
     spec = importlib.util.spec_from_file_location("evokernel_candidate", path)
     assert spec
     assert spec.loader
@@ -115,5 +115,5 @@ def loaded(path: Path) -> Any:
     spec.loader.exec_module(module)
     found = getattr(module, CLASS, None)
     if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
-        raise CandidateError("symbol", f"no class {CLASS}(nn.Module) in the file")
+        raise CandidateError("symbol", f"the file defines no class {CLASS}(nn.Module); define it")
     return found

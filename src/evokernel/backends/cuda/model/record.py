@@ -1,4 +1,4 @@
-"""Runs a model once, on tensors at addresses where nothing is, and writes down what its extensions launch."""
+"""Runs a model once on tensors at unmapped addresses and records the launches of its extensions."""
 
 from __future__ import annotations
 
@@ -14,100 +14,107 @@ from typing import Any, NamedTuple
 import torch
 
 from evokernel.backends.cuda.model import EXTENSIONS, FILE, ORDER
-from evokernel.backends.cuda.model.host import loaded, stage
-from evokernel.backends.cuda.model.tensors import Device, Maker, Stage
-from evokernel.backends.cuda.record import APART, FIRST, Tape, key_of, places, unloadable
-from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumbered, used
+from evokernel.backends.cuda.model.host import fake_cuda_environment, load_model_class
+from evokernel.backends.cuda.model.tensors import DeviceCallbacks, DispatchGuard, TensorFactory
+from evokernel.backends.cuda.record import APART, FIRST, RecordingRuntime, explain_load_error, fake_addresses, program_key_of
+from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumber_tensors, tensors_of_step
 from evokernel.core.errors import CandidateError
 from evokernel.core.protocols import CallShape
-from evokernel.reference.module import Reference, Sample, held_tensors, leaves, own_chance
+from evokernel.reference.module import Reference, Sample, SeededRandom, flatten_value, module_tensors
 
 SEED = 0x5EED
 MOST_BYTES = 1 << 20
-"""Of a tensor that is not the reference's."""
+"""Name of a tensor that does not belong to the reference."""
 DEFAULT_STREAM = 0
 SCRATCH, OWN = 0x5EEE << 48, 0x5EEF << 48
-"""Where scratch is, and what a model brought along; the first is the recorder's."""
+"""Base addresses of scratch (used by the recorder) and of the model's own tensors."""
 
 
-def record(workdir: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-    """Leaves the program of the one size a model is made for, and the device code, in a folder."""
+def record_model(workdir: Path, calls: Mapping[str, CallShape], into: Path) -> None:
+    """Records the program of the model's one size and the device code into a folder."""
     torch.set_num_threads(1)  # this process may start none
     order = json.loads((workdir / ORDER).read_text())
     reference, small = (Reference(order["source"], order["name"], order[size]) for size in ("sizes", "small"))
-    tape = Tape(workdir)
-    model = Model(tape, Maker(workdir), workdir, json.loads((workdir / EXTENSIONS).read_text()))
-    with stage(model.load_inline, tape.facts), torch.no_grad():
-        programs = {key_of(call): model.program(reference, small, call) for call in calls.values()}
-    tape.keep(programs, into)
+    runtime = RecordingRuntime(workdir)
+    model = ModelRecorder(runtime, TensorFactory(workdir), workdir, json.loads((workdir / EXTENSIONS).read_text()))
+    with fake_cuda_environment(model.load_inline, runtime.attributes), torch.no_grad():
+        programs = {program_key_of(call): model.program(reference, small, call) for call in calls.values()}
+    runtime.write_programs(programs, into)
 
 
-class Model:
-    """A candidate's class, and the device it believes to be on."""
+class ModelRecorder:
+    """Records a candidate's model on a fake device."""
 
-    def __init__(self, tape: Tape, make: Maker, folder: Path, extensions: Sequence[str]) -> None:
-        self.tape, self.make, self.folder, self.extensions = tape, make, folder, extensions
+    def __init__(self, runtime: RecordingRuntime, make: TensorFactory, folder: Path, extensions: Sequence[str]) -> None:
+        self.runtime, self.make, self.folder, self.extensions = runtime, make, folder, extensions
         self.built = 0
         self.own: list[tuple[str, bytes | None]] = []
-        """What it brought along: a name, and the contents where they are known."""
+        """The model's own tensors: name, and contents if known."""
         self.is_called = False
 
     def load_inline(self, *_: object, **__: object) -> Any:
-        """The next of what was built: a model's file asks for them in the order in which it did when they were collected."""
+        """Returns the next built extension; a model requests them in the order in which they were collected."""
         if self.built >= len(self.extensions):
-            raise CandidateError("forbidden", "the file has other extensions compiled than when it was looked at")
+            raise CandidateError(
+                "forbidden", "the file compiles other extensions than at the first run; compile the same extensions every time"
+            )
         name = self.extensions[self.built]
         self.built += 1
-        module = imported(name, self.folder / f"{name}.so")
-        self.tape.learn()
+        module = import_extension(name, self.folder / f"{name}.so")
+        self.runtime.register_device_code()
         return module
 
     def program(self, reference: Reference, small: Reference, call: CallShape) -> Program:
-        """Of a small size only the way arguments are nested is taken: large ones would be drawn for nothing."""
-        with own_chance(SEED):
-            module = reference.namespace["Model"](*reference.initial()).eval()
+        """Records the program; the small size provides only the nesting of arguments, so that large inputs need not be drawn."""
+        with SeededRandom(SEED):
+            module = reference.namespace["Model"](*reference.init_arguments()).eval()
         sample = small.sample(SEED, module)
-        bases, sizes = places(call)
+        bases, sizes = fake_addresses(call)
         there = [
-            self.make(base, shape, strides(shape), getattr(torch, dtype))
+            self.make(base, shape, row_major_strides(shape), getattr(torch, dtype))
             for base, (_, dtype, shape) in zip(bases, (*call.inputs, *call.outputs))
         ]
-        with Stage(self.make, Device(self.take, self.fill, self.copy)):
-            with own_chance(SEED):
-                model = loaded(self.folder / FILE)(*reference.initial()).eval()
+        with DispatchGuard(self.make, DeviceCallbacks(self.take, self.fill, self.copy)):
+            with SeededRandom(SEED):
+                model = load_model_class(self.folder / FILE)(*reference.init_arguments()).eval()
             self.adopt(model, sample, there[len(sample.inputs) : len(call.inputs)])
-            given = {id(tensor): stand_in for (_, tensor), stand_in in zip(sample.inputs, there)}
-            numbers = iter([number(kind, value) for _, kind, value in call.scalars])
+            given = {id(tensor): substitute for (_, tensor), substitute in zip(sample.inputs, there)}
+            numbers = iter([as_python_number(kind, value) for _, kind, value in call.scalars])
             brought = [len(data or b"") for _, data in self.own]
-            self.tape.begin([*bases, *map(own_place, range(len(brought)))], [*sizes, *brought], DEFAULT_STREAM)
+            self.runtime.begin([*bases, *map(constant_address, range(len(brought)))], [*sizes, *brought], DEFAULT_STREAM)
             self.is_called = True
             try:
-                result = model(*placed(sample.args, given, numbers))
+                result = model(*substitute_arguments(sample.args, given, numbers))
             finally:
-                self.tape.refuse_trouble()  # which says more than what became of it
-        steps, scratch, data = self.tape.end()
+                self.runtime.raise_for_violation()  # which says more than what became of it
+        steps, scratch, data = self.runtime.end()
         self.refuse_unknown(steps)
         if not any(isinstance(step, Launch) for step in steps):
-            raise CandidateError("no_code", "ModelNew launches no kernel of its own")
-        found = [leaf for _, leaf in leaves("out", result) if leaf is not None]
+            raise CandidateError("no_code", "ModelNew launches no kernel of its extensions")
+        found = [leaf for _, leaf in flatten_value("out", result) if leaf is not None]
         constants = (*(known or b"" for _, known in self.own), *data)
         made = Program(tuple(sizes), len(call.outputs), tuple(scratch), tuple(steps), constants)
-        return returned(made, call, found, len(self.own))
+        return map_results_to_outputs(made, call, found, len(self.own))
 
     def adopt(self, model: torch.nn.Module, sample: Sample, there: Sequence[torch.Tensor]) -> None:
-        """Parameters and buffers become the reference's, since both were made alike."""
-        known = [Held(name, tensor, stand_in) for (name, tensor), stand_in in zip(held_tensors(sample.module), there, strict=True)]
+        """Replaces parameters and buffers by the reference's, because both models are initialised alike."""
+        known = [
+            ReferenceTensor(name, tensor, substitute)
+            for (name, tensor), substitute in zip(module_tensors(sample.module), there, strict=True)
+        ]
         taken: set[str] = set()
         for prefix, part in model.named_modules():
             for store in (part._parameters, part._buffers, vars(part)):
                 for key, value in list(store.items()):
                     if isinstance(value, torch.Tensor):
-                        store[key] = self.adopted(f"{prefix}.{key}".lstrip("."), value, known, taken)
+                        store[key] = self.adopt_tensor(f"{prefix}.{key}".lstrip("."), value, known, taken)
 
-    def adopted(self, name: str, value: torch.Tensor, known: Sequence[Held], taken: set[str]) -> torch.Tensor:
-        if found := the_same(name, value, [one for one in known if one.name not in taken]) or the_same(name, value, known):
+    def adopt_tensor(self, name: str, value: torch.Tensor, known: Sequence[ReferenceTensor], taken: set[str]) -> torch.Tensor:
+        if found := match_reference_tensor(name, value, [one for one in known if one.name not in taken]) or match_reference_tensor(
+            name, value, known
+        ):
             taken.add(found.name)
-            return found.stand_in
+            return found.substitute
         if value.is_cuda:
             return value
         flat = value.detach().contiguous()
@@ -117,44 +124,46 @@ class Model:
         return self.make.like(flat, self.keep(name, ctypes.string_at(flat.data_ptr(), count) if count else b""))
 
     def keep(self, name: str, data: bytes | None) -> int:
-        """An address for what a model brought along."""
+        """Assigns an address to a tensor that the model created itself."""
         self.own.append((name, data))
-        return own_place(len(self.own) - 1)
+        return constant_address(len(self.own) - 1)
 
     def take(self, count: int) -> int:
         if not self.is_called:
             return self.keep("a tensor that was taken before the call", None)
         place = ctypes.c_void_p()
-        self.tape.library.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(count))
+        self.runtime.library.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(count))
         return place.value or 0
 
     def fill(self, place: int, value: int, width: int, count: int) -> None:
         if place < OWN:
-            self.tape.library.recorder_fill(ctypes.c_void_p(place), ctypes.c_uint64(value), width, ctypes.c_size_t(count))
+            self.runtime.library.recorder_fill(ctypes.c_void_p(place), ctypes.c_uint64(value), width, ctypes.c_size_t(count))
 
     def copy(self, target: int, source: int, count: int) -> None:
-        self.tape.library.cudaMemcpy(ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(count), 3)
+        self.runtime.library.cudaMemcpy(ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(count), 3)
 
     def refuse_unknown(self, steps: Sequence[Step]) -> None:
-        """What was put there before the call was not written down."""
-        for word in (word for step in steps if isinstance(step, Launch) for word in words(step.arguments)):
+        """Raises CandidateError if the recording uses a tensor whose contents are unknown."""
+        for word in (word for step in steps if isinstance(step, Launch) for word in unpack_words(step.arguments)):
             number = (word - OWN) // APART
             if 0 <= number < len(self.own) and self.own[number][1] is None:
-                raise CandidateError("unsupported", f"a kernel uses {self.own[number][0]}: its contents are not known here")
+                raise CandidateError(
+                    "unsupported", f"a kernel uses {self.own[number][0]}, whose contents are unknown; compute it in a kernel"
+                )
 
 
-class Held(NamedTuple):
-    """A tensor that the reference holds, and what stands for it."""
+class ReferenceTensor(NamedTuple):
+    """A tensor of the reference and its substitute."""
 
     name: str
     tensor: torch.Tensor
-    stand_in: torch.Tensor
+    substitute: torch.Tensor
 
 
-def the_same(name: str, value: torch.Tensor, known: Sequence[Held]) -> Held | None:
-    """The one of the reference's that a model's tensor is: of its name; else of its last name, or its values, or best of both."""
+def match_reference_tensor(name: str, value: torch.Tensor, known: Sequence[ReferenceTensor]) -> ReferenceTensor | None:
+    """Finds the reference tensor that matches a model's tensor: by full name, else by last name or values, or best of both."""
 
-    def likeness(one: Held) -> tuple[bool, int]:
+    def likeness(one: ReferenceTensor) -> tuple[bool, int]:
         is_named_so = one.name.rpartition(".")[2] == name.rpartition(".")[2]
         return one.name == name, 2 * (not value.is_cuda and torch.equal(one.tensor, value)) + is_named_so
 
@@ -163,8 +172,8 @@ def the_same(name: str, value: torch.Tensor, known: Sequence[Held]) -> Held | No
     return best if best and any(likeness(best)) else None
 
 
-def imported(name: str, path: Path) -> Any:
-    """An extension; what it calls of the CUDA runtime is the recorder's, whatever else PyTorch has loaded."""
+def import_extension(name: str, path: Path) -> Any:
+    """Imports an extension so that its CUDA runtime calls reach the recorder, whatever PyTorch has loaded."""
     before = sys.getdlopenflags()
     sys.setdlopenflags(os.RTLD_NOW | os.RTLD_DEEPBIND)
     try:
@@ -174,14 +183,14 @@ def imported(name: str, path: Path) -> Any:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     except ImportError as error:
-        raise unloadable(error) from error
+        raise explain_load_error(error) from error
     finally:
         sys.setdlopenflags(before)
     return module
 
 
-def strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Of a tensor in row-major order."""
+def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Returns the strides of a row-major tensor."""
     found, step = [], 1
     for extent in reversed(shape):
         found.append(step)
@@ -189,44 +198,44 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def placed(value: Any, given: Mapping[int, torch.Tensor], numbers: Iterator[float]) -> Any:
-    """The same nest of arguments with the tensors that stand for them, and with the numbers of this size, in order."""
+def substitute_arguments(value: Any, given: Mapping[int, torch.Tensor], numbers: Iterator[float]) -> Any:
+    """Replaces tensors in nested arguments by their substitutes, and numbers by those of this size, in order."""
     if isinstance(value, torch.Tensor):
         return given[id(value)]
     if isinstance(value, bool | int | float):
         return next(numbers)
     if isinstance(value, Mapping):
-        return {key: placed(item, given, numbers) for key, item in value.items()}
-    return type(value)(placed(item, given, numbers) for item in value) if isinstance(value, list | tuple) else value
+        return {key: substitute_arguments(item, given, numbers) for key, item in value.items()}
+    return type(value)(substitute_arguments(item, given, numbers) for item in value) if isinstance(value, list | tuple) else value
 
 
-def number(kind: str, value: float) -> float:
-    """As Python has it."""
+def as_python_number(kind: str, value: float) -> float:
+    """Converts a scalar to its Python type."""
     return bool(value) if kind == "bool" else int(value) if kind == "int" else value
 
 
-def own_place(number: int) -> int:
+def constant_address(number: int) -> int:
     return OWN + APART * number
 
 
-def words(packed: bytes) -> Iterator[int]:
+def unpack_words(packed: bytes) -> Iterator[int]:
     return (int.from_bytes(packed[at : at + WORD], "little") for at in range(0, len(packed) - WORD + 1, WORD))
 
 
-def returned(made: Program, call: CallShape, results: Sequence[Any], brought: int) -> Program:
-    """What a model returns becomes the outputs: scratch that is one is no scratch any longer, everything else is copied.
+def map_results_to_outputs(made: Program, call: CallShape, results: Sequence[Any], brought: int) -> Program:
+    """Maps a model's results to the outputs: scratch that is returned becomes an output, everything else is copied.
 
     The recorder counts what a model brought along before scratch, and what it copied from the host by numbers below -1; what is kept
     has both at the end.
     """
-    refuse_other(call, results)
+    check_results(call, results)
     inputs, given = len(call.inputs), len(made.tensors)
     first = given + brought
     data = range(-2, -2 - len(made.constants) + brought, -1)
     numbers: dict[int, int] = {}
     steps = list(made.steps)
     for number, result in enumerate(results):
-        tensor, offset = place(result.data_ptr(), first)
+        tensor, offset = locate_address(result.data_ptr(), first)
         size = made.tensors[inputs + number]
         if tensor >= first and tensor not in numbers and offset == 0 and made.scratch[tensor - first] == size:
             numbers[tensor] = inputs + number
@@ -235,26 +244,26 @@ def returned(made: Program, call: CallShape, results: Sequence[Any], brought: in
     left = [tensor for tensor in range(first, first + len(made.scratch)) if tensor not in numbers]
     numbers |= {tensor: tensor for tensor in range(given)}
     held = dict(zip([*range(given, first), *data], made.constants, strict=True))
-    kept = [tensor for tensor in held if any(tensor in used(step) for step in steps)]
+    kept = [tensor for tensor in held if any(tensor in tensors_of_step(step) for step in steps)]
     numbers |= {tensor: given + index for index, tensor in enumerate([*left, *kept])}
     return made._replace(
         scratch=tuple(made.scratch[tensor - first] for tensor in left),
-        steps=tuple(renumbered(step, numbers.__getitem__) for step in steps),
+        steps=tuple(renumber_tensors(step, numbers.__getitem__) for step in steps),
         constants=tuple(held[tensor] for tensor in kept),
     )
 
 
-def place(address: int, scratch: int) -> tuple[int, int]:
-    """Which tensor is there, and the byte in it; scratch is counted from a number on."""
+def locate_address(address: int, scratch: int) -> tuple[int, int]:
+    """Returns the tensor at an address and the byte offset in it; scratch tensors are numbered from `scratch`."""
     first, offset = (scratch, address - SCRATCH) if address >= SCRATCH else (0, address - FIRST)
     return first + offset // APART, offset % APART
 
 
-def refuse_other(call: CallShape, results: Sequence[Any]) -> None:
+def check_results(call: CallShape, results: Sequence[Any]) -> None:
     wanted = [(dtype, shape) for _, dtype, shape in call.outputs]
     found = [(str(one.dtype).removeprefix("torch."), tuple(one.shape)) for one in results if isinstance(one, torch.Tensor)]
     if found != wanted or len(found) != len(results):
         raise CandidateError("mismatch", f"ModelNew returns {found}, the reference {wanted}")
     for result in results:
         if not result.is_cuda or not result.is_contiguous() or result.data_ptr() >= OWN:
-            raise CandidateError("unsupported", "ModelNew returns a tensor that is not whole, or was not computed in this call")
+            raise CandidateError("unsupported", "ModelNew returns a tensor that is not contiguous, or was not computed in this call")

@@ -1,4 +1,4 @@
-"""Rows turned into probabilities of classes by a linear layer and a softmax: what every sample here is a kernel for."""
+"""A linear layer and a softmax turn rows into class probabilities: the task of every sample in this folder."""
 
 import torch
 from torch import nn

@@ -1,7 +1,7 @@
-"""Time without a chip: the compiler's final schedule is executed bundle by bundle, its transfers priced, its bottleneck named."""
+"""Estimates latency without a TPU: simulates the compiler's final schedule with its transfers, and names the bottleneck."""
 
 from evokernel.backends.pallas.schedule.bundles import ScheduleError
 from evokernel.backends.pallas.schedule.diagnosis import Diagnosis, diagnose
-from evokernel.backends.pallas.schedule.module import Estimate, Operation, estimate
+from evokernel.backends.pallas.schedule.module_estimate import Estimate, Operation, estimate_schedule
 
-__all__ = ["Diagnosis", "Estimate", "Operation", "ScheduleError", "diagnose", "estimate"]
+__all__ = ["Diagnosis", "Estimate", "Operation", "ScheduleError", "diagnose", "estimate_schedule"]

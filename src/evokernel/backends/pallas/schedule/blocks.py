@@ -1,4 +1,4 @@
-"""Joins translated bundles into functions: one call executes a stretch of the schedule and says where control goes next."""
+"""Compiles translated bundles into Python functions: each executes one block of the schedule and returns the exit it took."""
 
 from __future__ import annotations
 
@@ -7,98 +7,104 @@ from typing import NamedTuple
 
 from evokernel.backends.pallas.schedule.bundles import Program, ScheduleError
 from evokernel.backends.pallas.schedule.machine import Machine
-from evokernel.backends.pallas.schedule.scalar import Branch, Step, condition, functions
+from evokernel.backends.pallas.schedule.scalar_translator import Branch, TranslatedBundle, predicate_expression, runtime_functions
 
-NOWHERE = -1
+UNKNOWN_TARGET = -1
 
 Block = Callable[[Machine, list[object], list[object], dict[object, object]], int]
 
 
-class Exit(NamedTuple):
-    """A way out of a block: bundles `begin` to `end` have been executed, control goes on at `target`."""
+class BlockExit(NamedTuple):
+    """One exit of a block: bundles `begin` to `end` have executed, and control continues at `target`."""
 
     begin: int
     end: int
     target: int
-    """The end of the program, or NOWHERE for a branch whose target the dump does not show."""
+    """A bundle, the end of the program, or UNKNOWN_TARGET for a branch whose target the dump does not show."""
 
 
-class Code(NamedTuple):
-    """The executable program."""
+class ExecutableCode(NamedTuple):
+    """A schedule as executable Python functions."""
 
-    exits: list[Exit]
+    exits: list[BlockExit]
     blocks: dict[int, Block]
-    """By the bundle they begin with."""
+    """The function of each block, by its first bundle."""
 
 
-def leaders(program: Program, steps: Sequence[Step], delay_slots: int) -> set[int]:
-    """Bundles control can come to other than from the one before."""
-    found = {0}
+def find_block_leaders(program: Program, steps: Sequence[TranslatedBundle], delay_slots: int) -> set[int]:
+    """The first bundles of blocks: those that control can reach from elsewhere than the previous bundle."""
+    result = {0}
     for at, step in enumerate(steps):
         if step.branch:
-            found.add(min(at + delay_slots + 1, len(steps)))
+            result.add(min(at + delay_slots + 1, len(steps)))
             if step.branch.region in program.regions:
-                found.add(program.regions[step.branch.region])
-    return found
+                result.add(program.regions[step.branch.region])
+    return result
 
 
-def assemble(program: Program, steps: Sequence[Step], entered: set[int], spent: Sequence[int], delay_slots: int) -> Code:
-    """`spent[n]` is the time the bundles before n take when nothing waits for a transfer."""
-    writer = Writer(program, steps, entered, spent, delay_slots)
-    source, wanted, written = [], [0], set()
-    while wanted:
-        begin = wanted.pop()
-        if begin in written or begin == len(steps) or begin == NOWHERE:
+def compile_blocks(
+    program: Program, steps: Sequence[TranslatedBundle], leaders: set[int], elapsed: Sequence[int], delay_slots: int
+) -> ExecutableCode:
+    """Compiles all reachable blocks. `elapsed[n]` is the time of the bundles before n if no bundle waits for a transfer."""
+    writer = BlockWriter(program, steps, leaders, elapsed, delay_slots)
+    source, pending, written_blocks = [], [0], set()
+    while pending:
+        begin = pending.pop()
+        if begin in written_blocks or begin == len(steps) or begin == UNKNOWN_TARGET:
             continue
-        written.add(begin)
+        written_blocks.add(begin)
         first = len(writer.exits)
-        source.append(writer.block(begin))
-        wanted += [way.target for way in writer.exits[first:]]
-    names = functions()
+        source.append(writer.write_block(begin))
+        pending += [block_exit.target for block_exit in writer.exits[first:]]
+    names = runtime_functions()
     try:
         exec(compile("\n".join(source), "<schedule>", "exec"), names)
     except (SyntaxError, RecursionError, MemoryError, ValueError, OverflowError) as error:
         raise ScheduleError(f"the schedule cannot be translated: {error}") from error
-    return Code(writer.exits, {begin: names[f"block{begin}"] for begin in written})
+    return ExecutableCode(writer.exits, {begin: names[f"block{begin}"] for begin in written_blocks})
 
 
-class Writer:
-    """Writes the functions. `m` is the machine, `r`, `p` and `s` are its registers, predicates and scalar memory."""
+class BlockWriter:
+    """Writes the Python source of blocks. `m` is the machine; `r`, `p` and `s` are its registers, predicates and scalar memory."""
 
-    def __init__(self, program: Program, steps: Sequence[Step], entered: set[int], spent: Sequence[int], delay_slots: int) -> None:
-        self.program, self.steps, self.entered, self.spent, self.delay_slots = program, steps, entered, spent, delay_slots
-        self.exits: list[Exit] = []
+    def __init__(
+        self, program: Program, steps: Sequence[TranslatedBundle], leaders: set[int], elapsed: Sequence[int], delay_slots: int
+    ) -> None:
+        self.program, self.steps, self.leaders, self.elapsed, self.delay_slots = program, steps, leaders, elapsed, delay_slots
+        self.exits: list[BlockExit] = []
 
-    def block(self, begin: int) -> str:
-        """From one leader to the next that is reached while no branch is on its way."""
+    def write_block(self, begin: int) -> str:
+        """The source of one block: from its leader to the next leader that is reached outside the delay slots of a branch."""
         lines = [f"def block{begin}(m,r,p,s):"]
-        on_the_way: list[tuple[int, Branch]] = []
-        at, clock = begin, self.spent[begin]
+        delayed_branches: list[tuple[int, Branch]] = []
+        at, clock = begin, self.elapsed[begin]
         while True:
-            for branched, branch in [entry for entry in on_the_way if min(entry[0] + self.delay_slots + 1, len(self.steps)) == at]:
-                target = self.program.regions.get(branch.region, NOWHERE)
-                lines.append(f" if b{branched}:")
-                lines += [" " + line for line in self.leave(begin, at, target, clock)]
-                on_the_way.remove((branched, branch))
-            if at == len(self.steps) or (at != begin and at in self.entered and not on_the_way):
-                return "\n".join(lines + self.leave(begin, at, at, clock))
+            for branch_at, branch in [entry for entry in delayed_branches if min(entry[0] + self.delay_slots + 1, len(self.steps)) == at]:
+                target = self.program.regions.get(branch.region, UNKNOWN_TARGET)
+                lines.append(f" if b{branch_at}:")
+                lines += [" " + line for line in self.write_exit(begin, at, target, clock)]
+                delayed_branches.remove((branch_at, branch))
+            if at == len(self.steps) or (at != begin and at in self.leaders and not delayed_branches):
+                return "\n".join(lines + self.write_exit(begin, at, at, clock))
             step = self.steps[at]
             if step.branch:
-                lines.append(f" b{at}={taken(step.branch, [earlier for earlier, _ in on_the_way])}")
-                on_the_way.append((at, step.branch))
-            if step.timed:
-                issued = self.spent[at + 1] - 1
-                lines.append(f" m.t+={issued - clock}")
-                clock = issued
+                lines.append(f" b{at}={branch_expression(step.branch, [earlier for earlier, _ in delayed_branches])}")
+                delayed_branches.append((at, step.branch))
+            if step.needs_clock:
+                issue_cycle = self.elapsed[at + 1] - 1
+                lines.append(f" m.clock+={issue_cycle - clock}")
+                clock = issue_cycle
             lines += [f" {line}" for line in (step.values, *step.effects, step.writes) if line]
             at += 1
 
-    def leave(self, begin: int, end: int, target: int, clock: int) -> list[str]:
-        self.exits.append(Exit(begin, end, target))
-        return [f" m.t+={self.spent[end] - clock}", f" return {len(self.exits) - 1}"]
+    def write_exit(self, begin: int, end: int, target: int, clock: int) -> list[str]:
+        self.exits.append(BlockExit(begin, end, target))
+        return [f" m.clock+={self.elapsed[end] - clock}", f" return {len(self.exits) - 1}"]
 
 
-def taken(branch: Branch, earlier: list[int]) -> str:
-    """Not when a branch before it already is."""
-    free = [f"not b{at}" for at in earlier]
-    return " and ".join([*free, condition(branch.predicate)] if branch.predicate else free) or "True"
+def branch_expression(branch: Branch, earlier: list[int]) -> str:
+    """Python expression for whether a branch is taken: its predicate holds, and no earlier branch is taken."""
+    conditions = [f"not b{at}" for at in earlier]
+    if branch.predicate:
+        conditions.append(predicate_expression(branch.predicate))
+    return " and ".join(conditions) or "True"

@@ -1,7 +1,7 @@
-"""Reads a dumped schedule: one bundle per cycle, each a handful of operations issued together.
+"""Parses a dumped schedule: one bundle per cycle, each with a few operations that issue together.
 
-Only what has a meaning for time is kept. Scalar operations, transfers and waits are kept whole, because they are executed; of the
-vector operations only those that occupy an MXU or XLU queue.
+The parser keeps only operations that affect time. Scalar operations, transfers and waits are complete, because they are executed; of the
+vector operations it keeps those that occupy an MXU or XLU queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 ARGUMENT_NAME = re.compile(r"(\w+)=$")
 DIVISION = re.compile(r" ?(kRem|kDivAndRem|kDiv) $")
 REGION = re.compile(r"Start region (\d{1,9})|Start/End empty region (\d{1,9})")
-KEPT_REGION = re.compile(r"@(\d+)")
+REGION_MARK = re.compile(r"@(\d+)")
 OPERATION = re.compile(r"(?:%(\S+) = )?([A-Za-z][\w.\-]*)\s*(.*)$", re.DOTALL)
 THREAD = re.compile(r"\[thread:[^\]]*\]\s*")
 PREDICATE = re.compile(r"\((!?)%p\d+_p(\d+)(?:, *%\w+)?\),? *")
@@ -29,28 +29,28 @@ QUEUED = re.compile(r"vmatmul|vmatpush|vpop|vxpose|v\w+\.xlane\.|v(?:perm|rot|bc
 
 CONSTANT = re.compile(r"\(([01])\),? *")
 CORE_LOAD = re.compile(r" = sld \[smem:\[#\w+\]\] $")
-CORE = "core_id"
+CORE_ID = "core_id"
 
 
 class ScheduleError(InfraError):
-    """The dump is not what this version of the compiler writes."""
+    """The dump does not have the format that this version of the compiler writes."""
 
 
 class Predicate(NamedTuple):
-    """The operation happens when this predicate register holds, or when it does not."""
+    """The operation executes if this predicate register is true, or if it is false when `is_negated`."""
 
-    negated: bool
+    is_negated: bool
     register: int
 
 
 class ScalarOp(NamedTuple):
-    """An operation of the scalar core, or a transfer or wait it issues."""
+    """An operation of the scalar core, or a transfer or wait that it issues."""
 
     result: str
     name: str
     operands: tuple[str, ...]
-    """All in order, those with a name included."""
-    named: dict[str, str]
+    """All operands in order, including those with a keyword."""
+    keywords: dict[str, str]
     predicate: Predicate | None
 
 
@@ -60,20 +60,20 @@ class VectorOp(NamedTuple):
     name: str
     result: str
     operand: str
-    """Number of the value it takes, where it takes one."""
+    """Number of its operand value; empty if it has none."""
 
 
 class Bundle(NamedTuple):
-    """What is issued in one cycle."""
+    """The operations that issue in one cycle."""
 
-    scalar: tuple[ScalarOp, ...]
-    vector: tuple[VectorOp, ...]
-    depth: int
-    """How many loops it is in."""
+    scalar_ops: tuple[ScalarOp, ...]
+    vector_ops: tuple[VectorOp, ...]
+    loop_depth: int
+    """Number of loops around the bundle."""
 
 
-class Usage(NamedTuple):
-    """How many slots of each unit every bundle takes, as the compiler counts them."""
+class SlotUsage(NamedTuple):
+    """The compiler's count of the slots that every bundle uses of each unit."""
 
     units: tuple[str, ...]
     capacity: tuple[int, ...]
@@ -81,34 +81,34 @@ class Usage(NamedTuple):
 
 
 class Program(NamedTuple):
-    """One operation of a module: a kernel, a fusion."""
+    """The schedule of one operation of a module: a kernel or a fusion."""
 
     name: str
     bundles: tuple[Bundle, ...]
     regions: dict[int, int]
-    """Branch targets: region number to the bundle it begins with."""
-    usage: Usage | None
+    """Branch targets: region number to the first bundle of the region."""
+    usage: SlotUsage | None
 
 
-def read(name: str, schedule: Path, usage: Path | None) -> Program:
-    """The program of a dumped schedule. ScheduleError when there is no sense in it."""
-    bundles, regions = parse(text_of(schedule))
-    return Program(name, bundles, regions, parse_usage(text_of(usage)) if usage else None)
+def read_program(name: str, schedule: Path, usage: Path | None) -> Program:
+    """Reads a dumped schedule. Raises ScheduleError if it cannot be parsed."""
+    bundles, regions = parse_schedule(read_dump(schedule))
+    return Program(name, bundles, regions, parse_usage(read_dump(usage)) if usage else None)
 
 
-def text_of(path: Path) -> str:
-    """ScheduleError when it cannot be read or is larger than any sensible schedule."""
+def read_dump(path: Path) -> str:
+    """The text of a dump. Raises ScheduleError if it cannot be read or is too large."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ScheduleError(f"a schedule of {path.stat().st_size >> 20} MiB is too long to be priced")
+            raise ScheduleError(f"a schedule of {path.stat().st_size >> 20} MiB exceeds the limit of {MAX_BYTES >> 20} MiB for an estimate")
         return path.read_text(errors="replace")
     except OSError as error:
         raise ScheduleError(f"the schedule cannot be read: {error}") from error
 
 
-def parse(text: str) -> tuple[tuple[Bundle, ...], dict[int, int]]:
-    """Bundles in order of address, and where each region begins."""
-    text = COMMENT.sub(without_comment, text)
+def parse_schedule(text: str) -> tuple[tuple[Bundle, ...], dict[int, int]]:
+    """The bundles in order of address, and the first bundle of each region."""
+    text = COMMENT.sub(replace_comment, text)
     heads = list(HEAD.finditer(text))
     bundles: list[Bundle] = []
     regions: dict[int, int] = {}
@@ -117,24 +117,24 @@ def parse(text: str) -> tuple[tuple[Bundle, ...], dict[int, int]]:
             raise ScheduleError(f"bundle {at} has the address {head[1]}")
         body, brace, trailer = text[head.end() : heads[at + 1].start() if at + 1 < len(heads) else len(text)].rpartition("}")
         if not brace:
-            raise ScheduleError(f"bundle {at} does not end")
-        for kept in KEPT_REGION.finditer(trailer):
-            regions.setdefault(int(kept[1]), at)
+            raise ScheduleError(f"bundle {at} has no closing brace")
+        for region in REGION_MARK.finditer(trailer):
+            regions.setdefault(int(region[1]), at)
         bundles.append(parse_bundle(body, head[3].count(">")))
     if not bundles:
-        raise ScheduleError("the schedule holds no bundles")
+        raise ScheduleError("the schedule contains no bundles")
     return tuple(bundles), regions
 
 
-def without_comment(comment: re.Match[str]) -> str:
-    """Comments go, except argument names, kinds of division, where the core's number is read, and regions that start after a bundle."""
+def replace_comment(comment: re.Match[str]) -> str:
+    """The replacement of a comment: empty, except for argument names, kinds of division, loads of the core id, and region starts."""
     text = comment[1]
     if name := ARGUMENT_NAME.match(text):
         return f"{name[1]}="
     if division := DIVISION.match(text):
         return f", {division[1]}"
     if text.endswith("core id ") and CORE_LOAD.search(comment.string, max(0, comment.start() - 80), comment.start()):
-        return f", {CORE}"
+        return f", {CORE_ID}"
     if comment.string[max(0, comment.start() - 2) : comment.start()] == "} ":
         return "".join(f"@{region[1] or region[2]}" for region in REGION.finditer(text))
     return ""
@@ -147,39 +147,39 @@ def parse_bundle(body: str, depth: int) -> Bundle:
         slot = slot.strip()
         if not slot:
             continue
-        if (found := VECTOR.match(slot)) and not slot.startswith(("%s", "%p")):
-            if QUEUED.match(found[2]):
-                vector.append(VectorOp(found[2], found[1] or "", found[3]))
+        if (match := VECTOR.match(slot)) and not slot.startswith(("%s", "%p")):
+            if QUEUED.match(match[2]):
+                vector.append(VectorOp(match[2], match[1] or "", match[3]))
         elif (op := parse_scalar(slot)) is not None:
             scalar.append(op)
     return Bundle(tuple(scalar), tuple(vector), depth)
 
 
 def parse_scalar(slot: str) -> ScalarOp | None:
-    """None for text that is no operation; the simulator has no use for it either."""
-    found = OPERATION.match(slot)
-    if not found or found[2].startswith("sphi"):  # a name for a register that already holds the value
+    """The operation in a slot; None for text that is not an operation, and for operations that never execute."""
+    match = OPERATION.match(slot)
+    if not match or match[2].startswith("sphi"):  # a new name for a register that already contains the value
         return None
-    rest = THREAD.sub("", found[3].strip(), count=1)
+    rest = THREAD.sub("", match[3].strip(), count=1)
     if always := CONSTANT.match(rest):
-        if always[1] == "0":  # the compiler knows that it never happens, and has left it in its place
+        if always[1] == "0":  # the compiler proved that it never executes, and left it in the schedule
             return None
         rest = rest[always.end() :]
     predicate = None
-    if test := PREDICATE.search(rest):  # mostly before the operands, after them in a load
+    if test := PREDICATE.search(rest):  # usually before the operands, but after them in a load
         predicate = Predicate(test[1] == "!", int(test[2]))
         rest = (rest[: test.start()] + rest[test.end() :]).strip()
-    operands, named = [], {}
-    for operand in split(rest):
+    operands, keywords = [], {}
+    for operand in split_operands(rest):
         keyword = KEYWORD.match(operand)
         if keyword:
-            operand = named[keyword[1]] = keyword[2].strip()
+            operand = keywords[keyword[1]] = keyword[2].strip()
         operands.append(operand)
-    return ScalarOp(found[1] or "", found[2], tuple(operands), named, predicate)
+    return ScalarOp(match[1] or "", match[2], tuple(operands), keywords, predicate)
 
 
-def split(text: str) -> list[str]:
-    """At commas outside brackets."""
+def split_operands(text: str) -> list[str]:
+    """Splits a text at commas outside brackets."""
     if "[" not in text and "(" not in text:
         return [part.strip() for part in text.split(",") if part.strip()]
     parts, depth, begin = [], 0, 0
@@ -195,8 +195,8 @@ def split(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-def parse_usage(text: str) -> Usage | None:
-    """None for a table of another form: shares of units are then not reported."""
+def parse_usage(text: str) -> SlotUsage | None:
+    """The slot usage table; None if its format is unknown, in which case the estimate has no unit shares."""
     lines = text.splitlines()
     try:
         units = tuple(name.strip() for name in lines[1].split(","))
@@ -204,4 +204,4 @@ def parse_usage(text: str) -> Usage | None:
         rows = tuple(tuple(map(int, line.split())) for line in lines[4:] if line.strip())
     except (IndexError, ValueError):
         return None
-    return Usage(units, capacity, rows) if len(units) == len(capacity) else None
+    return SlotUsage(units, capacity, rows) if len(units) == len(capacity) else None

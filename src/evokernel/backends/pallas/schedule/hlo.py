@@ -1,4 +1,4 @@
-"""Reads the scheduled module: which operations run, in which order, and how often."""
+"""Parses the scheduled HLO module: which operations run, in which order, and how often."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ BITS |= {"s32": 32, "u32": 32, "f32": 32, "s64": 64, "u64": 64, "f64": 64, "c64"
 
 
 class Instruction(NamedTuple):
-    """One line of a computation."""
+    """One instruction of a computation."""
 
     name: str
     type: str
     opcode: str
     rest: str
-    """Operands, closing bracket, attributes."""
+    """Text after the opening bracket: operands, closing bracket, attributes."""
 
     @property
     def operands(self) -> list[str]:
-        """Names only."""
-        return NAME.findall(dissect(self.rest)[0])
+        """Names of the operands."""
+        return NAME.findall(split_attributes(self.rest)[0])
 
     def attribute(self, name: str) -> str:
-        """Empty when there is none. Text in quotes, which may come from a candidate, is never taken for one."""
-        return dissect(self.rest)[1].get(name, "")
+        """The value of an attribute; empty if it does not exist. Quoted text may come from a candidate and is never parsed as one."""
+        return split_attributes(self.rest)[1].get(name, "")
 
-    def called(self, *attributes: str) -> list[str]:
-        """The computations that attributes name."""
-        return [found for name in attributes for found in re.findall(r"[\w.\-]+", self.attribute(name).replace("%", " "))]
+    def called_computations(self, *attributes: str) -> list[str]:
+        """Names of the computations in these attributes."""
+        return [computation for name in attributes for computation in re.findall(r"[\w.\-]+", self.attribute(name).replace("%", " "))]
 
     @property
     def bytes(self) -> float:
-        """Of the result; of an asynchronous copy the smaller of source and destination."""
-        return min(map(size, SHAPE.findall(self.type)[:2]), default=0.0)
+        """Size of the result; for an asynchronous copy the smaller of source and destination."""
+        return min(map(shape_bytes, SHAPE.findall(self.type)[:2]), default=0.0)
 
     @property
-    def scalar(self) -> bool:
-        """One number."""
+    def is_scalar(self) -> bool:
+        """Whether the result is a scalar."""
         return bool(re.match(r"\w+\[\]", self.type))
 
     @property
-    def into_smem(self) -> bool:
+    def writes_smem(self) -> bool:
         return "S(6)" in self.type
 
 
 class Module(NamedTuple):
-    """All computations; operations run in the order of their lines."""
+    """All computations of a module; instructions execute in the order of their lines."""
 
     computations: dict[str, list[Instruction]]
     entry: str
 
 
-def parse(text: str) -> Module:
-    """Lines that are no instructions are passed over."""
+def parse_module(text: str) -> Module:
+    """Parses a module; skips lines that are not instructions."""
     computations: dict[str, list[Instruction]] = {}
     entry, inside = "", ""
     for line in text.splitlines():
         if line.startswith("}"):
             inside = ""
         elif inside:
-            if found := INSTRUCTION.match(line):
-                computations[inside].append(Instruction(found[1], found[2], found[3], found[4]))
+            if match := INSTRUCTION.match(line):
+                computations[inside].append(Instruction(match[1], match[2], match[3], match[4]))
         elif head := COMPUTATION.match(line):
             inside = head[2]
             computations[inside] = []
@@ -78,8 +78,8 @@ def parse(text: str) -> Module:
     return Module(computations, entry)
 
 
-def dissect(rest: str) -> tuple[str, dict[str, str]]:
-    """Operands, and attributes by name."""
+def split_attributes(rest: str) -> tuple[str, dict[str, str]]:
+    """Splits the rest of an instruction into its operands and its attributes by name."""
     parts: list[str] = []
     part: list[str] = []
     depth = 1
@@ -96,37 +96,36 @@ def dissect(rest: str) -> tuple[str, dict[str, str]]:
     parts.append("".join(part))
     attributes: dict[str, str] = {}
     for text in parts[1:]:
-        name, given, value = text.strip().partition("=")
-        if given:
+        name, equals, value = text.strip().partition("=")
+        if equals:
             attributes.setdefault(name, value)
     return parts[0], attributes
 
 
-def size(shape: tuple[str, str]) -> float:
-    """Bytes; nothing for what is no data (a token, a tuple)."""
+def shape_bytes(shape: tuple[str, str]) -> float:
+    """Bytes of a shape; 0 for types without data (token, tuple)."""
     kind, extents = shape
     return BITS.get(kind, 0) * prod(int(extent) for extent in extents.split(",") if extent) / 8
 
 
 def trip_count(loop: Instruction, module: Module) -> int | None:
-    """As the compiler knows it, or from a condition that compares with one constant; None when neither tells."""
+    """Trip count of a loop: from the compiler's attribute, or from a condition that compares with one constant; None if neither exists."""
     try:
-        known = json.loads(loop.attribute("backend_config"))["known_trip_count"]["n"]
-        return int(known)
+        return int(json.loads(loop.attribute("backend_config"))["known_trip_count"]["n"])
     except (ValueError, KeyError, TypeError):
         pass
-    lines = [line for name in loop.called("condition") for line in module.computations.get(name, [])]
+    lines = [line for name in loop.called_computations("condition") for line in module.computations.get(name, [])]
     limits = [int(line.rest[:-1].partition(")")[0]) for line in lines if line.opcode == "constant" and re.match(r"\d{1,9}\)", line.rest)]
     compares = [line for line in lines if line.attribute("direction") == "LT"]
     return limits[0] if len(limits) == 1 and compares else None
 
 
-def duplicates(text: str) -> dict[str, str]:
-    """Equal operations are compiled and dumped once: name to the name they are dumped under."""
-    known, key = {}, ""
+def parse_duplicates(text: str) -> dict[str, str]:
+    """Operation name to the name of its dump: the compiler compiles and dumps equal operations once."""
+    names, key = {}, ""
     for line in text.splitlines():
         if line.startswith("key:"):
             key = line[4:].strip()
         elif line.startswith("  ") and key:
-            known[line.strip().lstrip("%")] = key
-    return known
+            names[line.strip().lstrip("%")] = key
+    return names

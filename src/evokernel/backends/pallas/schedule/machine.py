@@ -1,4 +1,4 @@
-"""What the scalar core acts on while a schedule is executed: its memory, synchronisation flags, transfers, and the clock."""
+"""The state of the simulated core: registers, scalar memory, synchronisation flags, transfers and the clock."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from typing import Any
 
 from evokernel.backends.pallas.chips import Chip
 
-WORD = 0xFFFFFFFF
+WORD_MASK = 0xFFFFFFFF
 LOCAL_SPEED = 4
-"""Transfers within the chip, in multiples of HBM's bandwidth."""
+"""Speed of transfers within the chip, as a multiple of the HBM bandwidth."""
 SMEM_WORDS = 1 << 16
 ARGUMENTS = 1 << 36
-"""Arguments of a program are at this address and above."""
-WORD_OF_DATA, INDEX, DIFFERENCE, CHANGED = "data", "index", "difference", "changed"
-"""Any word; one read from an array in scalar memory; what two of those have between them; whether that is anything."""
+"""Arguments of a program have this address or a higher one."""
+DATA_WORD, INDEX, DIFFERENCE, CHANGED = "data", "index", "difference", "changed"
+"""Kinds of unknown words: any word; an index read from an array in scalar memory; the difference of two indices; whether they differ."""
 MAX_PENDING = 200_000
 
 
-class OutOfBounds(ArithmeticError):
-    """The program keeps more transfers in flight than any machine could."""
+class TooManyTransfers(ArithmeticError):
+    """The program has more transfers in flight than any chip supports."""
 
 
-class Unknown:
-    """A word that depends on data nobody has here. It may be computed with; when it decides something, the machine is told.
+class UnknownWord:
+    """A word that depends on data that the simulation does not have. Arithmetic on it works; the machine counts decisions that use it.
 
-    One kind of decision is foreseen: whether a block differs from the one before, when its index was read from memory. Indices are
-    taken to be all different, so a transfer is never spared. That needs to know where words come from: see `kind`.
+    One kind of decision is supported: whether a block differs from the previous one, if its index was read from memory. The simulation
+    assumes that all indices differ, so no transfer is skipped. `kind` records where a word comes from, to recognise these decisions.
     """
 
     __slots__ = ("kind", "machine", "value")
 
-    def __init__(self, value: int, machine: Machine, kind: str = WORD_OF_DATA) -> None:
+    def __init__(self, value: int, machine: Machine, kind: str = DATA_WORD) -> None:
         self.value, self.machine, self.kind = value, machine, kind
 
     def __bool__(self) -> bool:
         if self.kind == CHANGED:
-            self.machine.indices_compared += 1
+            self.machine.index_comparisons += 1
         else:
-            self.machine.decided_by_data += 1
+            self.machine.data_decisions += 1
         return bool(self.value)
 
     def __index__(self) -> int:
-        self.machine.decided_by_data += 1
+        self.machine.data_decisions += 1
         return int(self.value)
 
     __int__ = __index__
@@ -54,57 +54,57 @@ class Unknown:
         return hash(int(self))
 
 
-def kind_of(operation: str, left: Any, right: Any) -> str:
-    """Of the result: what two indices have between them, and whether that is nothing, stays recognisable."""
-    kinds = {word.kind for word in (left, right) if isinstance(word, Unknown)}
-    both = isinstance(left, Unknown) and isinstance(right, Unknown)
+def result_kind(operation: str, left: Any, right: Any) -> str:
+    """The kind of an operation's result: differences of two indices, and their comparison with zero, keep their kinds."""
+    kinds = {word.kind for word in (left, right) if isinstance(word, UnknownWord)}
+    both = isinstance(left, UnknownWord) and isinstance(right, UnknownWord)
     if len(kinds) > 1:
-        return WORD_OF_DATA
+        return DATA_WORD
     (kind,) = kinds
     if operation in ("eq", "ne"):
-        compares = both if kind == INDEX else kind == DIFFERENCE and (right if isinstance(left, Unknown) else left) == 0
-        return CHANGED if compares else WORD_OF_DATA
+        compares = both if kind == INDEX else kind == DIFFERENCE and (right if isinstance(left, UnknownWord) else left) == 0
+        return CHANGED if compares else DATA_WORD
     if operation in ("lt", "le", "gt", "ge"):
-        return WORD_OF_DATA
+        return DATA_WORD
     if both and kind == INDEX:
         return DIFFERENCE if operation in ("sub", "xor") else INDEX
     return kind
 
 
-def lifted(operation: str, swapped: bool = False) -> Callable[[Unknown, Any], Unknown]:
-    """The operation on unknown words; what comes out is unknown as well."""
+def lift_operation(operation: str, swapped: bool = False) -> Callable[[UnknownWord, Any], UnknownWord]:
+    """The operation on unknown words; its result is unknown as well."""
     calculate = getattr(operator, f"__{operation}__")
 
-    def calculated(self: Unknown, other: Any) -> Unknown:
+    def apply(self: UnknownWord, other: Any) -> UnknownWord:
         left, right = (other, self) if swapped else (self, other)
-        value = calculate(*(word.value if isinstance(word, Unknown) else word for word in (left, right)))
-        return Unknown(int(value), self.machine, kind_of(operation, left, right))
+        value = calculate(*(word.value if isinstance(word, UnknownWord) else word for word in (left, right)))
+        return UnknownWord(int(value), self.machine, result_kind(operation, left, right))
 
-    return calculated
+    return apply
 
 
 for name in ("add", "sub", "mul", "and", "or", "xor", "lshift", "rshift"):
-    setattr(Unknown, f"__{name}__", lifted(name))
-    setattr(Unknown, f"__r{name}__", lifted(name, swapped=True))
+    setattr(UnknownWord, f"__{name}__", lift_operation(name))
+    setattr(UnknownWord, f"__r{name}__", lift_operation(name, swapped=True))
 for name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Unknown, f"__{name}__", lifted(name))
+    setattr(UnknownWord, f"__{name}__", lift_operation(name))
 
 
-class Smem(dict[Any, Any]):
-    """Scalar memory by address. What nobody wrote is unknown; arguments that are there from the beginning are taken for indices."""
+class ScalarMemory(dict[Any, Any]):
+    """Scalar memory by address. Words that the program never wrote are unknown; arguments of the program count as indices."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self.machine = machine
 
-    def __missing__(self, address: Any) -> Unknown:
-        if not isinstance(address, Unknown) and address >= ARGUMENTS:
-            return Unknown(address & (SMEM_WORDS - 1), self.machine, INDEX)
-        return self.machine.unknown()
+    def __missing__(self, address: Any) -> UnknownWord:
+        if not isinstance(address, UnknownWord) and address >= ARGUMENTS:
+            return UnknownWord(address & (SMEM_WORDS - 1), self.machine, INDEX)
+        return self.machine.make_unknown()
 
 
-class Flag:
-    """A synchronisation flag: its count, and the transfers that will add to it, in order of completion."""
+class SyncFlag:
+    """A synchronisation flag: its count, and the pending transfers that will add to it, in order of completion."""
 
     __slots__ = ("count", "pending")
 
@@ -114,171 +114,171 @@ class Flag:
 
 
 class Machine:
-    """State of one core. Time is in cycles; transfers share one channel to HBM, first come, first served."""
+    """State of one core. Time is in cycles; transfers share one channel to HBM in the order of issue."""
 
-    def __init__(self, chip: Chip, background: float = 0.0, unknown_value: int = 0, core: int = 0) -> None:
+    def __init__(self, chip: Chip, background_bytes: float = 0.0, unknown_value: int = 0, core: int = 0) -> None:
         self.chip, self.core = chip, core
-        self.speed = chip.hbm_bytes_per_cycle
+        self.hbm_bytes_per_cycle = chip.hbm_bytes_per_cycle
         self.unknown_value = unknown_value
-        self.t = 0.0
+        self.clock = 0.0
         self.registers: list[Any] = [0] * 256
         self.predicates: list[Any] = [0] * 256
-        self.smem = Smem(self)
-        self.flags: dict[Any, Flag] = {}
-        self.divided: deque[Any] = deque()
-        self.free_at = 0.0
-        self.background, self.background_at = background, 0.0
+        self.smem = ScalarMemory(self)
+        self.flags: dict[Any, SyncFlag] = {}
+        self.division_results: deque[Any] = deque()
+        self.channel_free_at = 0.0
+        self.background_bytes, self.background_updated_at = background_bytes, 0.0
         self.bytes_read = self.bytes_written = self.bytes_local = 0
         self.transfers = 0
-        self.waited = 0.0
-        self.lone_waits = 0
-        self.decided_by_data = 0
-        self.indices_compared = 0
-        self.left_over = 0
+        self.wait_cycles = 0.0
+        self.unmatched_waits = 0
+        self.data_decisions = 0
+        self.index_comparisons = 0
+        self.reset_nonzero = 0
 
-    def unknown(self) -> Unknown:
-        return Unknown(self.unknown_value, self)
+    def make_unknown(self) -> UnknownWord:
+        return UnknownWord(self.unknown_value, self)
 
-    def flag(self, number: Any) -> Flag:
+    def get_flag(self, number: Any) -> SyncFlag:
         number = int(number)
-        found = self.flags.get(number)
-        if found is None:
-            found = self.flags[number] = Flag()
-        return found
+        flag = self.flags.get(number)
+        if flag is None:
+            flag = self.flags[number] = SyncFlag()
+        return flag
 
     @property
-    def unwaited(self) -> int:
-        """Transfers nobody has waited for, and flags on which less was waited for than arrived."""
-        return self.left_over + sum(len(flag.pending) + bool(flag.count) for flag in self.flags.values())
+    def unwaited_transfers(self) -> int:
+        """Transfers without a wait, plus flags whose waits cover less than arrived."""
+        return self.reset_nonzero + sum(len(flag.pending) + bool(flag.count) for flag in self.flags.values())
 
     def delay(self, cycles: Any) -> None:
-        self.t += min(int(cycles) & WORD, 1 << 20)
+        self.clock += min(int(cycles) & WORD_MASK, 1 << 20)
 
     def divide(self, dividend: Any, divisor: Any, quotient: bool, remainder: bool) -> None:
-        """Results are fetched later, in order."""
-        if isinstance(dividend, Unknown) or isinstance(divisor, Unknown):
-            results: tuple[Any, Any] = (self.unknown(), self.unknown())
+        """Queues the results of a division; `pop_division_result` returns them in order."""
+        if isinstance(dividend, UnknownWord) or isinstance(divisor, UnknownWord):
+            results: tuple[Any, Any] = (self.make_unknown(), self.make_unknown())
         else:
-            results = divmod(dividend & WORD, divisor & WORD) if divisor & WORD else (0, 0)
+            results = divmod(dividend & WORD_MASK, divisor & WORD_MASK) if divisor & WORD_MASK else (0, 0)
         if quotient:
-            self.divided.append(results[0])
+            self.division_results.append(results[0])
         if remainder:
-            self.divided.append(results[1])
+            self.division_results.append(results[1])
 
-    def fetch(self) -> Any:
-        return self.divided.popleft() if self.divided else self.unknown()
+    def pop_division_result(self) -> Any:
+        return self.division_results.popleft() if self.division_results else self.make_unknown()
 
     def transfer(self, source: str, target: str, granules: Any, flag: Any, smem: Any) -> None:
-        """Issues one; it is done after its turn on the channel and the latency of its direction."""
-        granules = int(granules) & WORD
+        """Issues a transfer. It completes after its turn on the channel plus the latency of its direction."""
+        granules = int(granules) & WORD_MASK
         size = granules * self.chip.granule_bytes
         self.transfers += 1
-        if target == "smem" and not isinstance(smem, Unknown) and smem:
-            for word in range(min(size // 4, SMEM_WORDS)):  # counting up, so that no block looks like the one before
-                self.smem[smem + word] = Unknown(word, self, INDEX)
+        if target == "smem" and not isinstance(smem, UnknownWord) and smem:
+            for word in range(min(size // 4, SMEM_WORDS)):  # increasing words, so that no block equals the previous one
+                self.smem[smem + word] = UnknownWord(word, self, INDEX)
         if "hbm" in (source, target):
             twice = 2 if source == target else 1
-            begin = max(self.t, self.free_at)
-            self.free_at = begin + self.occupied(begin, size * twice)
+            begin = max(self.clock, self.channel_free_at)
+            self.channel_free_at = begin + self.channel_cycles(begin, size * twice)
             if target == "hbm":
                 self.bytes_written += size
-                done = self.free_at + self.chip.write_latency
+                completes_at = self.channel_free_at + self.chip.write_latency
             if source == "hbm":
                 self.bytes_read += size
-                done = self.free_at + self.chip.read_latency
+                completes_at = self.channel_free_at + self.chip.read_latency
         else:
             self.bytes_local += size
-            done = self.t + size / (LOCAL_SPEED * self.speed) + self.chip.write_latency / 2
-        pending = self.flag(flag).pending
-        pending.append((done, granules))
+            completes_at = self.clock + size / (LOCAL_SPEED * self.hbm_bytes_per_cycle) + self.chip.write_latency / 2
+        pending = self.get_flag(flag).pending
+        pending.append((completes_at, granules))
         if len(pending) > MAX_PENDING:
-            raise OutOfBounds
+            raise TooManyTransfers
 
-    def occupied(self, begin: float, size: int) -> float:
-        """How long the channel is taken; a prefetch in the background has half of it while it lasts."""
-        if not self.background:
-            return size / self.speed
-        self.drain(begin)
-        if size <= self.background:
-            taken = 2 * size / self.speed
-            self.background -= size
+    def channel_cycles(self, begin: float, size: int) -> float:
+        """Cycles for which a transfer occupies the channel; a background prefetch takes half of the bandwidth while it runs."""
+        if not self.background_bytes:
+            return size / self.hbm_bytes_per_cycle
+        self.drain_background(begin)
+        if size <= self.background_bytes:
+            cycles = 2 * size / self.hbm_bytes_per_cycle
+            self.background_bytes -= size
         else:
-            taken = (size + self.background) / self.speed
-            self.background = 0.0
-        self.background_at = begin + taken
-        return taken
+            cycles = (size + self.background_bytes) / self.hbm_bytes_per_cycle
+            self.background_bytes = 0.0
+        self.background_updated_at = begin + cycles
+        return cycles
 
-    def drain(self, until: float) -> None:
-        """The background transfer has the channel alone until then."""
-        if self.background and until > self.background_at:
-            self.background = max(0.0, self.background - (until - self.background_at) * self.speed)
-        self.background_at = max(self.background_at, until)
+    def drain_background(self, until: float) -> None:
+        """Advances the background transfer, which has the channel alone until the given time."""
+        if self.background_bytes and until > self.background_updated_at:
+            self.background_bytes = max(0.0, self.background_bytes - (until - self.background_updated_at) * self.hbm_bytes_per_cycle)
+        self.background_updated_at = max(self.background_updated_at, until)
 
     def wait(self, number: Any, count: Any) -> None:
-        """Until the flag has reached the count. A count that no transfer will ever bring about is noted and taken as reached."""
-        flag, count = self.flag(number), int(count)
-        while signed(flag.count) < count:
+        """Waits until the flag reaches the count. If no pending transfer can reach it, counts an unmatched wait and continues."""
+        flag, count = self.get_flag(number), int(count)
+        while to_signed(flag.count) < count:
             if not flag.pending:
-                self.lone_waits += 1
+                self.unmatched_waits += 1
                 flag.count = count
                 break
-            done, granules = flag.pending.popleft()
+            completes_at, granules = flag.pending.popleft()
             flag.count += granules
-            if done > self.t:
-                self.waited += done - self.t
-                self.t = done
+            if completes_at > self.clock:
+                self.wait_cycles += completes_at - self.clock
+                self.clock = completes_at
 
-    def add(self, number: Any, count: Any) -> None:
-        flag = self.flag(number)
-        flag.count = (flag.count + int(count)) & WORD
+    def add_to_flag(self, number: Any, count: Any) -> None:
+        flag = self.get_flag(number)
+        flag.count = (flag.count + int(count)) & WORD_MASK
 
-    def reset(self, number: Any) -> None:
-        flag = self.flag(number)
-        self.left_over += bool(flag.count)
+    def reset_flag(self, number: Any) -> None:
+        flag = self.get_flag(number)
+        self.reset_nonzero += bool(flag.count)
         flag.count = 0
 
 
 def pick(condition: Any, yes: Any, no: Any) -> Any:
-    """Chooses without deciding: by a condition that is not known, an unknown word."""
-    if not isinstance(condition, Unknown) or condition.kind == CHANGED:
+    """Selects a word without counting a decision: if the condition is unknown, the result is an unknown word."""
+    if not isinstance(condition, UnknownWord) or condition.kind == CHANGED:
         return yes if condition else no
-    chosen = yes if condition.value else no
-    return Unknown(chosen.value if isinstance(chosen, Unknown) else int(chosen), condition.machine)
+    word = yes if condition.value else no
+    return UnknownWord(word.value if isinstance(word, UnknownWord) else int(word), condition.machine)
 
 
 def pick_read(condition: Any, read: Callable[[], Any], no: Any) -> Any:
-    """The same for a word that is read from memory only if it may be chosen: its address may be left over from something else."""
-    if isinstance(condition, Unknown) and condition.kind != CHANGED:
+    """Like `pick`, for a word that is read from memory only if it may be selected: otherwise its address may be stale."""
+    if isinstance(condition, UnknownWord) and condition.kind != CHANGED:
         return pick(condition, read(), no)
     return read() if condition else no
 
 
-def signed(word: int) -> int:
+def to_signed(word: int) -> int:
     """A 32-bit word in two's complement."""
-    return ((word & WORD) ^ 0x80000000) - 0x80000000
+    return ((word & WORD_MASK) ^ 0x80000000) - 0x80000000
 
 
-def as_float(word: Any) -> float:
-    return float(struct.unpack("<f", struct.pack("<I", int(word) & WORD))[0])
+def word_to_float(word: Any) -> float:
+    return float(struct.unpack("<f", struct.pack("<I", int(word) & WORD_MASK))[0])
 
 
-def float_word(value: float) -> int:
-    """The word that holds it; infinity where it is too large."""
+def float_to_word(value: float) -> int:
+    """The word that represents a float; infinity if it is too large."""
     try:
         return int(struct.unpack("<I", struct.pack("<f", value))[0])
     except OverflowError:
         return 0x7F800000 if value > 0 else 0xFF800000
 
 
-def with_floats(calculate: Callable[[float, float], float | bool], compares: bool = False) -> Callable[[Any, Any], Any]:
-    """An operation on words that hold floats."""
+def float_operation(calculate: Callable[[float, float], float | bool], compares: bool = False) -> Callable[[Any, Any], Any]:
+    """An operation on words that represent floats."""
 
-    def calculated(left: Any, right: Any) -> Any:
+    def apply(left: Any, right: Any) -> Any:
         for word in (left, right):
-            if isinstance(word, Unknown):
+            if isinstance(word, UnknownWord):
                 guess = word.machine.unknown_value
-                return Unknown(int(guess != 0) if compares else guess, word.machine)
-        result = calculate(as_float(left), as_float(right))
-        return result if compares else float_word(float(result))
+                return UnknownWord(int(guess != 0) if compares else guess, word.machine)
+        result = calculate(word_to_float(left), word_to_float(right))
+        return result if compares else float_to_word(float(result))
 
-    return calculated
+    return apply

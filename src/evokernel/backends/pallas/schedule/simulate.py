@@ -1,4 +1,4 @@
-"""Executes the schedule of one operation: trip counts, skipped and overlapping transfers come out as they would on the chip."""
+"""Executes the schedule of one operation, so that trip counts and skipped or overlapping transfers are those of the chip."""
 
 from __future__ import annotations
 
@@ -6,131 +6,132 @@ import time
 from typing import NamedTuple
 
 from evokernel.backends.pallas.chips import Chip
-from evokernel.backends.pallas.schedule.blocks import NOWHERE, Code, assemble, leaders
+from evokernel.backends.pallas.schedule.blocks import UNKNOWN_TARGET, ExecutableCode, compile_blocks, find_block_leaders
 from evokernel.backends.pallas.schedule.bundles import Program
-from evokernel.backends.pallas.schedule.machine import WORD, Machine, OutOfBounds
-from evokernel.backends.pallas.schedule.scalar import Translator
-from evokernel.backends.pallas.schedule.stalls import stalls
+from evokernel.backends.pallas.schedule.machine import WORD_MASK, Machine, TooManyTransfers
+from evokernel.backends.pallas.schedule.scalar_translator import ScalarTranslator
+from evokernel.backends.pallas.schedule.stalls import compute_stalls
 
 MAX_BLOCKS = 20_000_000
 CHECK_EVERY = 0x3FF
-GUESSES = (0, 1 << 30, WORD - (1 << 30))
-"""What an unknown word is taken for: nothing, something large, something negative."""
-DATA = "decided by data"
+GUESSES = (0, 1 << 30, WORD_MASK - (1 << 30))
+"""Values that replace unknown words: zero, a large number, a negative number."""
+DECIDED_BY_DATA = "decided by data"
 
 
-class Prepared(NamedTuple):
-    """A program that can be executed again and again."""
+class PreparedProgram(NamedTuple):
+    """A translated program, which can be executed repeatedly."""
 
     program: Program
-    code: Code
+    code: ExecutableCode
     stalls: list[int]
-    not_understood: dict[str, int]
+    unknown_operations: dict[str, int]
 
 
-class Executed(NamedTuple):
-    """One execution."""
+class Execution(NamedTuple):
+    """The result of executing a program once."""
 
     cycles: float
-    waited: float
-    """Cycles of it spent waiting for transfers."""
+    wait_cycles: float
+    """Cycles spent waiting for transfers."""
     bytes_read: int
     bytes_written: int
     bytes_local: int
     transfers: int
-    counts: list[int]
-    """How often each bundle was executed."""
-    background_left: float
-    unwaited: int
+    bundle_counts: list[int]
+    """How often each bundle executed."""
+    background_bytes_left: float
+    unwaited_transfers: int
     doubts: tuple[str, ...]
-    """Why the figures may be wrong."""
+    """Reasons why the figures may be wrong."""
     remarks: tuple[str, ...] = ()
-    """What was assumed."""
+    """Assumptions of the simulation."""
 
 
-def prepare(program: Program, chip: Chip, careful: bool = False) -> Prepared:
-    """Translates it once."""
-    translator = Translator(careful)
-    steps = [translator.step(bundle.scalar) for bundle in program.bundles]
-    entered = leaders(program, steps, chip.delay_slots)
-    waits = stalls(program.bundles, entered, chip)
-    spent = [0]
+def translate_program(program: Program, chip: Chip, careful: bool = False) -> PreparedProgram:
+    """Translates a program into executable code."""
+    translator = ScalarTranslator(careful)
+    steps = [translator.translate_bundle(bundle.scalar_ops) for bundle in program.bundles]
+    leaders = find_block_leaders(program, steps, chip.delay_slots)
+    waits = compute_stalls(program.bundles, leaders, chip)
+    elapsed = [0]
     for wait in waits:
-        spent.append(spent[-1] + 1 + wait)
-    return Prepared(program, assemble(program, steps, entered, spent, chip.delay_slots), waits, dict(translator.not_understood))
+        elapsed.append(elapsed[-1] + 1 + wait)
+    code = compile_blocks(program, steps, leaders, elapsed, chip.delay_slots)
+    return PreparedProgram(program, code, waits, dict(translator.unknown_operations))
 
 
-def execute(prepared: Prepared, chip: Chip, deadline: float, background: float = 0.0) -> Executed:
-    """On the slowest core of the device; where data decides, with the slowest of several guesses."""
-    results = on_all_cores(prepared, chip, deadline, background)
-    if in_doubt(results):
-        prepared = prepare(prepared.program, chip, careful=True)
-        results = on_all_cores(prepared, chip, deadline, background)
-    if in_doubt(results):
+def execute_program(prepared: PreparedProgram, chip: Chip, deadline: float, background: float = 0.0) -> Execution:
+    """Executes a program on the slowest core of the device; if control flow depends on data, with the slowest of several guesses."""
+    results = execute_on_all_cores(prepared, chip, deadline, background)
+    if depends_on_data(results):
+        prepared = translate_program(prepared.program, chip, careful=True)
+        results = execute_on_all_cores(prepared, chip, deadline, background)
+    if depends_on_data(results):
         results += [execute_once(prepared, chip, deadline, background, guess) for guess in GUESSES[1:]]
     return max(results, key=lambda result: result.cycles)
 
 
-def on_all_cores(prepared: Prepared, chip: Chip, deadline: float, background: float) -> list[Executed]:
+def execute_on_all_cores(prepared: PreparedProgram, chip: Chip, deadline: float, background: float) -> list[Execution]:
     return [execute_once(prepared, chip, deadline, background, 0, core) for core in range(chip.cores)]
 
 
-def in_doubt(results: list[Executed]) -> bool:
-    return any(DATA in doubt for result in results for doubt in result.doubts)
+def depends_on_data(results: list[Execution]) -> bool:
+    return any(DECIDED_BY_DATA in doubt for result in results for doubt in result.doubts)
 
 
-def execute_once(prepared: Prepared, chip: Chip, deadline: float, background: float, guess: int, core: int = 0) -> Executed:
+def execute_once(prepared: PreparedProgram, chip: Chip, deadline: float, background: float, guess: int, core: int = 0) -> Execution:
     machine = Machine(chip, background, guess, core)
-    hits, stopped = walk(prepared, machine, deadline)
-    doubts = [stopped] if stopped else []
-    machine.drain(machine.t)
+    hits, stop_reason = run_blocks(prepared, machine, deadline)
+    doubts = [stop_reason] if stop_reason else []
+    machine.drain_background(machine.clock)
     size = len(prepared.program.bundles)
     change = [0] * (size + 1)
-    for way, times in zip(prepared.code.exits, hits):
-        change[way.begin] += times
-        change[way.end] -= times
+    for block_exit, times in zip(prepared.code.exits, hits):
+        change[block_exit.begin] += times
+        change[block_exit.end] -= times
     counts, count = [], 0
     for at in range(size):
         count += change[at]
         counts.append(count)
-    if machine.decided_by_data:
-        doubts.append(f"control flow is {DATA} that is not known here")
-    if machine.lone_waits:
-        doubts.append(f"{machine.lone_waits} waits without a matching transfer")
-    if prepared.not_understood:
-        doubts.append("operations that are not understood: " + ", ".join(sorted(prepared.not_understood)))
-    return Executed(
-        cycles=machine.t,
-        waited=machine.waited,
+    if machine.data_decisions:
+        doubts.append(f"control flow is {DECIDED_BY_DATA} whose values the estimate does not know")
+    if machine.unmatched_waits:
+        doubts.append(f"waits without a matching transfer: {machine.unmatched_waits}")
+    if prepared.unknown_operations:
+        doubts.append("unknown operations in the schedule: " + ", ".join(sorted(prepared.unknown_operations)))
+    return Execution(
+        cycles=machine.clock,
+        wait_cycles=machine.wait_cycles,
         bytes_read=machine.bytes_read,
         bytes_written=machine.bytes_written,
         bytes_local=machine.bytes_local,
         transfers=machine.transfers,
-        counts=counts,
-        background_left=machine.background,
-        unwaited=0 if stopped else machine.unwaited,
+        bundle_counts=counts,
+        background_bytes_left=machine.background_bytes,
+        unwaited_transfers=0 if stop_reason else machine.unwaited_transfers,
         doubts=tuple(doubts),
-        remarks=("block indices read from memory are taken to be all different",) if machine.indices_compared else (),
+        remarks=("assumes that all block indices read from memory differ",) if machine.index_comparisons else (),
     )
 
 
-def walk(prepared: Prepared, machine: Machine, deadline: float) -> tuple[list[int], str]:
-    """How often each exit was taken, and why the walk ended early if it did."""
+def run_blocks(prepared: PreparedProgram, machine: Machine, deadline: float) -> tuple[list[int], str]:
+    """Executes blocks until the program ends. Returns how often each exit was taken, and the reason if the execution stopped early."""
     exits, blocks = prepared.code
     hits = [0] * len(exits)
-    following = [blocks.get(way.target) for way in exits]
+    successors = [blocks.get(block_exit.target) for block_exit in exits]
     block, steps = blocks[0], 0
     registers, predicates, smem = machine.registers, machine.predicates, machine.smem
     try:
         while True:
-            taken = block(machine, registers, predicates, smem)
-            hits[taken] += 1
-            successor = following[taken]
+            exit_index = block(machine, registers, predicates, smem)
+            hits[exit_index] += 1
+            successor = successors[exit_index]
             if successor is None:
-                return hits, "a branch leads to a region that was not dumped" if exits[taken].target == NOWHERE else ""
+                return hits, "a branch leads to a region that is missing in the dump" if exits[exit_index].target == UNKNOWN_TARGET else ""
             block = successor
             steps += 1
             if not steps & CHECK_EVERY and (steps > MAX_BLOCKS or time.thread_time() > deadline):
-                return hits, "it ran past the limit of time"
-    except OutOfBounds:
-        return hits, "it keeps too many transfers in flight"
+                return hits, "the simulation exceeded its time limit"
+    except TooManyTransfers:
+        return hits, "the program has too many transfers in flight"

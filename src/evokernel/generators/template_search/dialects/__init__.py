@@ -1,4 +1,6 @@
-"""Backends the sweep can write for: a folder each, with one file of decisions and one template per family of kernels, and hints.toml."""
+"""The backends that template_search can write for: one folder each, with a module of decisions and a Jinja file per kernel family,
+and hints.toml.
+"""
 
 from __future__ import annotations
 
@@ -14,141 +16,146 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.hints import Hints, hints_in
-from evokernel.generators.template_search.sketch import Described, Facts, Sketch
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.hints import Hints, load_hints
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, TemplateVariables
+from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Plan, Stage
 
 HERE = Path(__file__).parent
 
 
-class Written(NamedTuple):
-    """One stage as text."""
+class RenderedStage(NamedTuple):
+    """The source code of one stage."""
 
     name: str
-    """Of its function or namespace."""
+    """Name of its function or namespace."""
     text: str
     stage: Stage
-    described: Described
+    description: PatternDescription
 
 
-class Answers:
-    """Decisions as a template asks for them, `d.tail`; a question that did not arise is answered with nothing."""
+class TemplateChoice:
+    """The choice of a stage as Jinja files read it, `d.tail`; empty for a decision that does not apply."""
 
-    def __init__(self, taken: Choice) -> None:
-        self.taken = dict(taken)
+    def __init__(self, choice: Choice) -> None:
+        self.choice = dict(choice)
 
     def __getattr__(self, name: str) -> str:
-        """The option taken."""
+        """The option of a decision."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return self.taken.get(name, "")
+        return self.choice.get(name, "")
 
     def __getitem__(self, name: str) -> str:
-        """The option taken."""
-        return self.taken.get(name, "")
+        """The option of a decision."""
+        return self.choice.get(name, "")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """One backend's way of writing kernels."""
+    """The templates of one backend, and how a kernel is put together from rendered stages."""
 
     folder: Path
     file: str
-    """Name of the kernel's file; its ending is also the templates'."""
+    """Name of the kernel's file; the Jinja files have the same suffix, followed by `.j2`."""
     fence: str
-    """How a code block of it is marked."""
-    frame: Callable[[Signature, Plan, list[Written], Choice], Facts]
-    """What the template of the whole kernel, `kernel.*.j2`, is rendered with."""
-    prepare: Callable[[Stage, Described, Choice], Facts] = lambda stage, described, d: {}
-    """Further names every stage's template uses."""
-    shared: tuple[Decision, ...] = ()
-    """Decisions about the kernel as a whole."""
-    spaced: bool = False
+    """Language tag of a Markdown code block."""
+    build_kernel_variables: Callable[[Signature, Plan, list[RenderedStage], Choice], TemplateVariables]
+    """The variables of `kernel.*.j2`, the template of the complete kernel."""
+    build_stage_variables: Callable[[Stage, PatternDescription, Choice], TemplateVariables] = lambda stage, description, choice: {}
+    """Further variables of every stage's template."""
+    kernel_decisions: tuple[Decision, ...] = ()
+    """Decisions about the complete kernel."""
+    keeps_blank_lines: bool = False
     """Whether blank lines of the templates are kept, several in a row as one."""
 
     @property
     def hints(self) -> Hints:
-        return hints_in(self.folder)
+        """The dialect's hints."""
+        return load_hints(self.folder)
 
     @cached_property
-    def sketches(self) -> Mapping[str, Sketch]:
-        """By family: every module of the folder that has a template beside it."""
+    def templates(self) -> Mapping[str, KernelTemplate]:
+        """Templates by kernel family: every module of the folder that has a Jinja file of the same name."""
         suffix = Path(self.file).suffix
         names = sorted(p.stem for p in self.folder.glob("*.py") if (self.folder / f"{p.stem}{suffix}.j2").exists())
-        return {name: importlib.import_module(f"{__name__}.{self.folder.name}.{name}").sketch for name in names}
+        return {name: importlib.import_module(f"{__name__}.{self.folder.name}.{name}").template for name in names}
 
-    def describe(self, form: Form) -> Described:
-        """A form as its sketch sees it, looked at once; raises NoSketch where there is no sketch for it."""
-        return described(self, This(form))
+    def describe(self, pattern: KernelPattern) -> PatternDescription:
+        """A pattern in the terms of its template, cached; raises UnsupportedPattern if there is no template for it."""
+        return cached_description(self, PatternIdentity(pattern))
 
-    def look(self, form: Form) -> Described:
-        """What the form's sketch says about it."""
-        if form.family not in self.sketches:
-            raise NoSketch(f"a {form.family} kernel")
-        return self.sketches[form.family].describe(form)
+    def describe_uncached(self, pattern: KernelPattern) -> PatternDescription:
+        """A pattern in the terms of its template; raises UnsupportedPattern if there is no template for it."""
+        if pattern.family not in self.templates:
+            raise UnsupportedPattern(f"a {pattern.family} kernel")
+        return self.templates[pattern.family].describe(pattern)
 
-    def render(self, signature: Signature, plan: Plan, line: str, shared: Choice, stages: list[Choice]) -> str:
-        """The kernel's text: its stages, and what calls them in turn."""
-        written = [self.stage(i, stage, taken) for i, (stage, taken) in enumerate(zip(plan.stages, stages))]
-        facts = self.frame(signature, plan, written, shared)
-        text = self.template("kernel").render(**facts, stages=written, d=shared, line=line)
-        lines = [one.rstrip() for one in text.splitlines()]
-        kept = [one for before, one in zip(["", *lines], lines) if one or (before and self.spaced)]
-        return "\n".join(kept).rstrip() + "\n"
+    def render_kernel(
+        self, signature: Signature, plan: Plan, decision_line: str, kernel_choice: Choice, stage_choices: list[Choice]
+    ) -> str:
+        """The source code of a kernel: its stages, and the entry point that calls them in order."""
+        stages = [self.render_stage(i, stage, choice) for i, (stage, choice) in enumerate(zip(plan.stages, stage_choices))]
+        variables = self.build_kernel_variables(signature, plan, stages, kernel_choice)
+        text = self.load_template("kernel").render(**variables, stages=stages, d=kernel_choice, line=decision_line)
+        lines = [line.rstrip() for line in text.splitlines()]
+        non_blank = [line for before, line in zip(["", *lines], lines) if line or (before and self.keeps_blank_lines)]
+        return "\n".join(non_blank).rstrip() + "\n"
 
-    def stage(self, i: int, stage: Stage, taken: Choice) -> Written:
-        """One stage's text."""
-        described = self.describe(stage.form)
-        d = Answers(taken)
-        name = f"{stage.form.family}{i}"
-        facts = {**described.facts, **self.prepare(stage, described, taken)}
-        return Written(name, self.template(stage.form.family).render(**facts, name=name, d=d), stage, described)
+    def render_stage(self, i: int, stage: Stage, choice: Choice) -> RenderedStage:
+        """The source code of stage i."""
+        description = self.describe(stage.pattern)
+        name = f"{stage.pattern.family}{i}"
+        variables = {**description.variables, **self.build_stage_variables(stage, description, choice)}
+        text = self.load_template(stage.pattern.family).render(**variables, name=name, d=TemplateChoice(choice))
+        return RenderedStage(name, text, stage, description)
 
-    def template(self, name: str) -> Template:
-        """A template of the folder."""
-        return environment(self.folder).get_template(f"{name}{Path(self.file).suffix}.j2")
+    def load_template(self, name: str) -> Template:
+        """A Jinja template of the folder."""
+        return jinja_environment(self.folder).get_template(f"{name}{Path(self.file).suffix}.j2")
 
 
 @dataclass(frozen=True, eq=False)
-class This:
-    """A form itself, not one that equals it: equal forms of two tasks may get their sizes from arguments of other names."""
+class PatternIdentity:
+    """A cache key for one pattern object: equal patterns of two tasks may take their sizes from arguments with different names."""
 
-    form: Form
+    pattern: KernelPattern
 
     def __hash__(self) -> int:
-        return id(self.form)
+        return id(self.pattern)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, This) and other.form is self.form
+        return isinstance(other, PatternIdentity) and other.pattern is self.pattern
 
 
 @lru_cache(maxsize=4096)
-def described(dialect: Dialect, this: This) -> Described:
-    """What a dialect makes of a form."""
-    return dialect.look(this.form)
+def cached_description(dialect: Dialect, identity: PatternIdentity) -> PatternDescription:
+    """The description of a pattern in a dialect, computed once."""
+    return dialect.describe_uncached(identity.pattern)
 
 
 @cache
-def environment(folder: Path) -> Environment:
-    """The templates of a dialect, compiled on first use."""
+def jinja_environment(folder: Path) -> Environment:
+    """The Jinja environment of a dialect's folder; templates are compiled on first use."""
     return Environment(
         loader=FileSystemLoader(folder), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )  # fmt: skip
 
 
-def dialects() -> list[str]:
-    """The backends the sweep can write for."""
+def list_dialects() -> list[str]:
+    """The names of the backends that template_search can write for."""
     return sorted(p.parent.name for p in HERE.glob("*/hints.toml"))
 
 
-def dialect_of(backend: str) -> Dialect:
+def get_dialect(backend: str) -> Dialect:
     """The dialect of a backend."""
-    known = dialects()
-    if backend not in known:
-        raise UserError(f"sweep has no sketches for backend '{backend}': use backend {' or '.join(known)}, or another generator")
-    found = importlib.import_module(f"{__name__}.{backend}").dialect
-    if not isinstance(found, Dialect):
+    names = list_dialects()
+    if backend not in names:
+        raise UserError(
+            f"generator 'template_search' has no templates for backend '{backend}': use backend {' or '.join(names)}, or another generator"
+        )
+    dialect = importlib.import_module(f"{__name__}.{backend}").dialect
+    if not isinstance(dialect, Dialect):
         raise TypeError(f"{__name__}.{backend} has no dialect")
-    return found
+    return dialect

@@ -1,28 +1,31 @@
-"""How dialects see operators on images whose pixels are read between the lines: resizing, and reading at given points."""
+"""Descriptions of image operators that interpolate between pixels, shared by the dialects: resizing and grid sampling."""
 
 from __future__ import annotations
 
-from evokernel.generators.template_search.forms import Form, product
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Given
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern, multiply_nums
 
 
-def resized(form: Form) -> Described:
-    """Old and new height and width, and how far apart new pixels are."""
-    (x,) = form.tensors
+def describe_resize(pattern: KernelPattern) -> PatternDescription:
+    """Old and new height and width, and the distance between new pixels in old ones."""
+    (x,) = pattern.tensors
     if x.dtype != "float32":
-        raise NoSketch(f"resized {x.dtype} images")
-    sizes = zip(("images", "h", "w", "height", "width"), (product(x.shape[:-2]), *x.shape[-2:], *form.root.shape[-2:]))
-    steps = zip(("down", "across"), form.root.nums)
-    return Described((Given("x", x), *(Given(*one) for one in sizes), *(Given(*one) for one in steps)), {"kind": form.root.name})
+        raise UnsupportedPattern(f"resized {x.dtype} images")
+    sizes = zip(("images", "h", "w", "height", "width"), (multiply_nums(x.shape[:-2]), *x.shape[-2:], *pattern.root.shape[-2:]))
+    steps = zip(("down", "across"), pattern.root.nums)
+    return PatternDescription(
+        (StageArgument("x", x), *(StageArgument(*pair) for pair in sizes), *(StageArgument(*pair) for pair in steps)),
+        {"kind": pattern.root.name},
+    )
 
 
-def sampled(form: Form) -> Described:
+def describe_grid_sample(pattern: KernelPattern) -> PatternDescription:
     """Images, channels, old height and width, and the number of points."""
-    x, grid = form.tensors
-    if any(t.dtype != "float32" for t in form.tensors):
-        raise NoSketch(f"{x.dtype} images at {grid.dtype} points")
-    mode, padding, corners = form.root.name.split()
-    sizes = zip(("images", "channels", "h", "w", "points"), (*x.shape, product(form.root.shape[2:])))
-    facts = {"mode": mode, "padding": padding, "corners": corners == "corners"}
-    return Described((Given("x", x), Given("grid", grid), *(Given(*one) for one in sizes)), facts)
+    x, grid = pattern.tensors
+    if any(t.dtype != "float32" for t in pattern.tensors):
+        raise UnsupportedPattern(f"{x.dtype} images at {grid.dtype} points")
+    mode, padding, corners = pattern.root.name.split()
+    sizes = zip(("images", "channels", "h", "w", "points"), (*x.shape, multiply_nums(pattern.root.shape[2:])))
+    variables = {"mode": mode, "padding": padding, "corners": corners == "corners"}
+    return PatternDescription((StageArgument("x", x), StageArgument("grid", grid), *(StageArgument(*pair) for pair in sizes)), variables)

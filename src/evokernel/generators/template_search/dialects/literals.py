@@ -1,4 +1,4 @@
-"""What numbers and steps have in common in every dialect: signs, and expressions over the kernel's arguments."""
+"""Numbers and operators that are spelled alike in every dialect: infix signs, and expressions over the kernel's arguments."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SIGNS = {
 """Steps written between their two arguments."""
 
 
-def spelled(num: Num, words: Mapping[str, str], literal: Callable[[float, bool], str]) -> str:
-    """A number where the kernel's arguments are known; `words` has a pattern for `extent` and for each kind of arithmetic."""
+def format_number(num: Num, formats: Mapping[str, str], format_literal: Callable[[float, bool], str]) -> str:
+    """A number as an expression over the kernel's arguments; `formats` has a format for `extent` and for each kind of arithmetic."""
     if num.op == "literal":
-        return literal(num.value, num.integer)
+        return format_literal(num.value, num.is_integer)
     if num.op == "scalar":
         return f"arg_{num.name}"
     if num.op == "extent":
-        return words["extent"].format(num.name, num.axis)
-    return words[num.op].format(*(spelled(arg, words, literal) for arg in num.args))
+        return formats["extent"].format(num.name, num.axis)
+    return formats[num.op].format(*(format_number(arg, formats, format_literal) for arg in num.args))

@@ -1,7 +1,8 @@
-"""PyTorch's operators in terms of nodes: one module per kind, each with a TABLE from names to functions.
+"""Lowerings of PyTorch operators to graph nodes: one module per kind, each with a TABLE from operator names to functions.
 
-A function takes what the operator takes, in its order: nodes, `Num`s, tuples of these, booleans, text and None. What it cannot express
-raises NoSketch. A new operator is an entry in a table; a new module in this folder is found by itself.
+A function takes the operator's arguments in order: nodes, `Num`s, tuples of these, booleans, strings and None. It raises
+UnsupportedPattern for arguments it cannot express. To add an operator, add an entry to a table; new modules in this folder are found
+automatically.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ Lowering = Callable[..., object]
 
 
 @cache
-def lowerings() -> Mapping[str, Lowering]:
-    """Every operator that is understood, by name: `softmax` for all its overloads, `max.dim` for that one alone."""
-    found: dict[str, Lowering] = {}
+def load_lowerings() -> Mapping[str, Lowering]:
+    """All lowerings by operator name: `softmax` covers all its overloads, `max.dim` only that one."""
+    table: dict[str, Lowering] = {}
     for module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
-        found |= importlib.import_module(f"{__name__}.{module}").TABLE
-    return found
+        table |= importlib.import_module(f"{__name__}.{module}").TABLE
+    return table

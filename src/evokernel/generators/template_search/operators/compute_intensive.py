@@ -1,4 +1,4 @@
-"""Products, convolutions, poolings, attention."""
+"""Lowerings of matrix products, convolutions, poolings and attention."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ from collections.abc import Callable, Mapping
 
 from evokernel.generators.template_search.graph import (
     Node,
-    NoSketch,
     Num,
+    UnsupportedPattern,
     apply,
-    arithmetic,
+    as_integer,
     as_node,
-    broadcast,
-    equal_shapes,
-    index,
-    integer,
-    number,
+    as_num,
+    broadcast_shapes,
+    calculate,
+    is_same_shape,
+    make_index,
+    make_select,
     permute,
     reshape,
-    select,
     unsqueeze,
 )  # fmt: skip
-from evokernel.generators.template_search.operators.reductions import along_channels, softmax
+from evokernel.generators.template_search.operators.reductions import as_channel_vector, softmax
 
 
 def matmul(a: object, b: object) -> Node:
-    """Product over the last two axes, batch axes equal, broadcast or missing; vectors are rows or columns."""
-    left, right = as_node(a), as_node(b)
-    if len(left.shape) == 1:
-        return drop(matmul(unsqueeze(left, 0), right), -2)
-    if len(right.shape) == 1:
-        return drop(matmul(left, unsqueeze(right, 1)), -1)
-    if not left.shape[-1].same(right.shape[-2]):
-        raise NoSketch("a product whose inner extents differ")
-    batch = broadcast(left.shape[:-2], right.shape[:-2])
-    if len(right.shape) > 2 and not equal_shapes(left.shape[:-2], right.shape[:-2]):
-        left, right = (stretched(x, (*batch, *x.shape[-2:])) for x in (left, right))
-    return Node("matmul", (left, right), (*batch, left.shape[-2], right.shape[-1]))
+    """Matrix product over the last two axes; batch axes are equal, broadcast or missing, and vectors count as rows or columns."""
+    lhs, rhs = as_node(a), as_node(b)
+    if len(lhs.shape) == 1:
+        return drop_axis(matmul(unsqueeze(lhs, 0), rhs), -2)
+    if len(rhs.shape) == 1:
+        return drop_axis(matmul(lhs, unsqueeze(rhs, 1)), -1)
+    if not lhs.shape[-1].is_same(rhs.shape[-2]):
+        raise UnsupportedPattern("a product whose inner extents differ")
+    batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
+    if len(rhs.shape) > 2 and not is_same_shape(lhs.shape[:-2], rhs.shape[:-2]):
+        lhs, rhs = (expand_to(x, (*batch, *x.shape[-2:])) for x in (lhs, rhs))
+    return Node("matmul", (lhs, rhs), (*batch, lhs.shape[-2], rhs.shape[-1]))
 
 
-def stretched(node: Node, shape: tuple[Num, ...]) -> Node:
-    """Repeated along batch axes it lacks."""
-    return node if equal_shapes(node.shape, shape) else Node("expand", (node,), shape, dtype=node.dtype)
+def expand_to(node: Node, shape: tuple[Num, ...]) -> Node:
+    """A node expanded to a shape."""
+    return node if is_same_shape(node.shape, shape) else Node("expand", (node,), shape, dtype=node.dtype)
 
 
-def drop(node: Node, axis: int) -> Node:
-    """Without an axis of size one."""
+def drop_axis(node: Node, axis: int) -> Node:
+    """A node without one of its axes, which has size one."""
     at = axis % len(node.shape)
     return reshape(node, (*node.shape[:at], *node.shape[at + 1 :]))
 
 
 def transpose(x: object, dim0: object = 0, dim1: object = 1) -> Node:
-    """Two axes exchanged."""
+    """A node with two axes exchanged."""
     node = as_node(x)
     order = list(range(len(node.shape)))
-    a, b = (integer(d) % len(order) for d in (dim0, dim1))
+    a, b = (as_integer(d) % len(order) for d in (dim0, dim1))
     order[a], order[b] = order[b], order[a]
     return permute(node, tuple(order))
 
@@ -68,115 +68,122 @@ def linear(x: object, weight: object, bias: object = None) -> Node:
 def addmm(c: object, a: object, b: object, beta: object = 1, alpha: object = 1) -> Node:
     """beta * c + alpha * a @ b."""
     product, rest = matmul(a, b), as_node(c)
-    scaled = product if number(alpha).value == 1 else apply("mul", alpha, product)
-    return apply("add", scaled, rest if number(beta).value == 1 else apply("mul", beta, rest))
+    scaled_product = product if as_num(alpha).value == 1 else apply("mul", alpha, product)
+    return apply("add", scaled_product, rest if as_num(beta).value == 1 else apply("mul", beta, rest))
 
 
 def attention(
     q: object, k: object, v: object, mask: object = None, dropout: object = 0.0, causal: object = False, scale: object = None,
     enable_gqa: object = False,
 ) -> Node:  # fmt: skip
-    """softmax(q k' * scale) v, with what lies ahead left out where asked for."""
+    """softmax(q k' * scale + mask) v; with `causal`, keys after the query's position are masked."""
     query, key = as_node(q), as_node(k)
     width = query.shape[-1]
-    factor = number(scale) if scale is not None else Num(tuple(n**-0.5 for n in width.values), "rsqrt", (width,), integer=False)
+    factor = as_num(scale) if scale is not None else Num(tuple(n**-0.5 for n in width.values), "rsqrt", (width,), is_integer=False)
     scores = apply("mul", matmul(query, transpose(key, -2, -1)), factor)
     if causal:
         rank = len(scores.shape)
-        scores = select("<=", index(scores.shape, rank - 1), index(scores.shape, rank - 2), scores, float("-inf"))
+        scores = make_select("<=", make_index(scores.shape, rank - 1), make_index(scores.shape, rank - 2), scores, float("-inf"))
     if isinstance(mask, Node):
         scores = apply("where", mask, scores, float("-inf")) if mask.dtype == "bool" else apply("add", scores, mask)
     return matmul(softmax(scores), v)
 
 
-def several(value: object, rank: int) -> tuple[Num, ...]:
-    """One number per spatial axis, from one or as many."""
-    listed = value if isinstance(value, (tuple, list)) else (value,)
-    found = tuple(number(v) for v in listed)
-    return found * rank if len(found) == 1 else found
+def per_axis_nums(value: object, rank: int) -> tuple[Num, ...]:
+    """One number per spatial axis, from a single number or a tuple."""
+    items = value if isinstance(value, (tuple, list)) else (value,)
+    nums = tuple(as_num(v) for v in items)
+    return nums * rank if len(nums) == 1 else nums
 
 
-def convolution(rank: int, transposed: bool = False) -> Callable[..., Node]:
-    """A convolution over so many axes. Its numbers: strides, paddings, dilations, paddings of the output, groups."""
+def convolution_lowering(rank: int, transposed: bool = False) -> Callable[..., Node]:
+    """The lowering of a convolution over `rank` axes. The node's numbers: strides, paddings, dilations, output paddings, groups."""
 
-    def call(
+    def lower(
         x: object, weight: object, bias: object = None, stride: object = 1, padding: object = 0, *more: object, shape: object = None
     ) -> Node:
         node, w = as_node(x), as_node(weight)
         if isinstance(padding, str) or len(node.shape) != rank + 2:
-            raise NoSketch("a convolution with named padding or without a batch axis")
+            raise UnsupportedPattern("a convolution with named padding or without a batch axis")
         extra = list(more)
         out_padding = extra.pop(0) if transposed and extra else 0
         groups = extra[0 if transposed else 1] if len(extra) > (0 if transposed else 1) else 1
         dilation = (extra[1] if len(extra) > 1 else 1) if transposed else (extra[0] if extra else 1)
-        nums = (*several(stride, rank), *several(padding, rank), *several(dilation, rank), *several(out_padding, rank), number(groups))
+        nums = (
+            *per_axis_nums(stride, rank),
+            *per_axis_nums(padding, rank),
+            *per_axis_nums(dilation, rank),
+            *per_axis_nums(out_padding, rank),
+            as_num(groups),
+        )
         steps = list(zip(w.shape[2:], nums, nums[rank:], nums[2 * rank :], nums[3 * rank :]))
-        sizes = [opened(n, *step) if transposed else windows(n, *step[:4]) for n, step in zip(node.shape[2:], steps)]
-        heavy = Node("conv", (node, w), exact(traced(shape), sizes), "transposed" if transposed else "", nums=nums)
-        return heavy if bias is None else apply("add", heavy, along_channels(as_node(bias), rank + 2))
+        sizes = [transposed_extent(n, *step) if transposed else count_windows(n, *step[:4]) for n, step in zip(node.shape[2:], steps)]
+        main = Node("conv", (node, w), replace_guessed_extents(require_shape(shape), sizes), "transposed" if transposed else "", nums=nums)
+        return main if bias is None else apply("add", main, as_channel_vector(as_node(bias), rank + 2))
 
-    return call
+    return lower
 
 
-def traced(shape: object) -> tuple[Num, ...]:
-    """The shape the tracer found."""
+def require_shape(shape: object) -> tuple[Num, ...]:
+    """The traced shape of a result; raises UnsupportedPattern if there is none."""
     if not isinstance(shape, tuple):
-        raise NoSketch("an operator whose result has no known shape")
+        raise UnsupportedPattern("an operator whose result has an unknown shape")
     return shape
 
 
-def windows(n: Num, window: Num, stride: Num, padding: Num, dilation: Num) -> Num:
-    """How many windows fit into an extent."""
-    covered = arithmetic("mul", dilation, arithmetic("sub", window, Num.of(1)))
-    spare = arithmetic("sub", arithmetic("mul", padding, Num.of(2)), covered)
+def count_windows(n: Num, window: Num, stride: Num, padding: Num, dilation: Num) -> Num:
+    """The number of window positions along an extent."""
+    window_span = calculate("mul", dilation, calculate("sub", window, Num.of(1)))
+    spare = calculate("sub", calculate("mul", padding, Num.of(2)), window_span)
     if stride.is_one:
-        return plus(n, spare)
-    return plus(arithmetic("floordiv", plus(n, arithmetic("sub", spare, Num.of(1))), stride), Num.of(1))
+        return add_nums(n, spare)
+    return add_nums(calculate("floordiv", add_nums(n, calculate("sub", spare, Num.of(1))), stride), Num.of(1))
 
 
-def opened(n: Num, window: Num, stride: Num, padding: Num, dilation: Num, more: Num) -> Num:
-    """The extent a transposed convolution makes of one."""
-    covered = arithmetic("mul", dilation, arithmetic("sub", window, Num.of(1)))
-    spare = arithmetic("add", arithmetic("sub", covered, arithmetic("mul", padding, Num.of(2))), more)
-    return plus(arithmetic("mul", n, stride), arithmetic("sub", arithmetic("add", spare, Num.of(1)), stride))
+def transposed_extent(n: Num, window: Num, stride: Num, padding: Num, dilation: Num, more: Num) -> Num:
+    """The output extent of a transposed convolution."""
+    window_span = calculate("mul", dilation, calculate("sub", window, Num.of(1)))
+    spare = calculate("add", calculate("sub", window_span, calculate("mul", padding, Num.of(2))), more)
+    return add_nums(calculate("mul", n, stride), calculate("sub", calculate("add", spare, Num.of(1)), stride))
 
 
-def plus(n: Num, by: Num) -> Num:
-    """A sum, written as a difference where that is plainer."""
+def add_nums(n: Num, by: Num) -> Num:
+    """The sum of two numbers, written as a difference if the second is a negative literal."""
     if by.is_literal and by.value <= 0:
-        return arithmetic("sub", n, Num.of(int(-by.value))) if by.value else n
-    return arithmetic("add", n, by)
+        return calculate("sub", n, Num.of(int(-by.value))) if by.value else n
+    return calculate("add", n, by)
 
 
-def exact(shape: tuple[Num, ...], sizes: list[Num]) -> tuple[Num, ...]:
-    """A traced shape with its last extents as they come about, not as they were guessed from a few sizes."""
-    kept = len(shape) - len(sizes)
-    return (*shape[:kept], *(known if known.same(found) else found for known, found in zip(sizes, shape[kept:])))
+def replace_guessed_extents(shape: tuple[Num, ...], sizes: list[Num]) -> tuple[Num, ...]:
+    """A traced shape whose last extents are the exact expressions where they agree, instead of expressions guessed from a few sizes."""
+    leading = len(shape) - len(sizes)
+    return (*shape[:leading], *(exact_extent if exact_extent.is_same(nums) else nums for exact_extent, nums in zip(sizes, shape[leading:])))
 
 
-def pooling(kind: str, rank: int) -> Callable[..., Node]:
-    """A pooling over windows of so many axes. Its numbers: window, strides, paddings, dilations; `dims` is (1,) where padding counts."""
+def pooling_lowering(kind: str, rank: int) -> Callable[..., Node]:
+    """The lowering of a pooling over `rank` axes. Numbers: window, strides, paddings, dilations; `dims` is (1,) if padding counts."""
 
-    def call(x: object, kernel: object, stride: object = (), padding: object = 0, *more: object, shape: object = None) -> Node:
+    def lower(x: object, kernel: object, stride: object = (), padding: object = 0, *more: object, shape: object = None) -> Node:
         node = as_node(x)
         if len(node.shape) == rank + 1:
-            return drop(call(unsqueeze(node, 0), kernel, stride, padding, *more, shape=(Num.of(1), *traced(shape))), 0)
+            return drop_axis(lower(unsqueeze(node, 0), kernel, stride, padding, *more, shape=(Num.of(1), *require_shape(shape))), 0)
         dilation = more[0] if kind == "max" and more else 1
         ceil = more[1] if kind == "max" and len(more) > 1 else more[0] if kind == "mean" and more else False
-        counted = bool(more[1]) if kind == "mean" and len(more) > 1 else True
+        counts_padding = bool(more[1]) if kind == "mean" and len(more) > 1 else True
         if ceil or (kind == "mean" and len(more) > 2 and more[2] is not None):
-            raise NoSketch("a pooling with windows that hang over, or with a divisor of its own")
-        nums = tuple(n for v in (kernel, stride if stride not in ((), None) else kernel, padding, dilation) for n in several(v, rank))
-        sizes = [windows(n, *nums[i::rank]) for i, n in enumerate(node.shape[-rank:])]
-        return Node("pool", (node,), exact(traced(shape), sizes), kind, (int(counted),), nums)
+            raise UnsupportedPattern("a pooling with ceil_mode or divisor_override")
+        nums = tuple(n for v in (kernel, stride if stride not in ((), None) else kernel, padding, dilation) for n in per_axis_nums(v, rank))
+        sizes = [count_windows(n, *nums[i::rank]) for i, n in enumerate(node.shape[-rank:])]
+        return Node("pool", (node,), replace_guessed_extents(require_shape(shape), sizes), kind, (int(counts_padding),), nums)
 
-    return call
+    return lower
 
 
 TABLE: Mapping[str, Callable[..., object]] = {
     "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "linear": linear, "addmm": addmm, "dot": matmul,
     "transpose": transpose, "t": transpose, "numpy_T": transpose, "mT": lambda x: transpose(x, -2, -1),
     "scaled_dot_product_attention": attention,
-    **{f"conv{n}d": convolution(n) for n in (1, 2, 3)}, **{f"conv_transpose{n}d": convolution(n, True) for n in (1, 2, 3)},
-    **{f"max_pool{n}d": pooling("max", n) for n in (1, 2, 3)}, **{f"avg_pool{n}d": pooling("mean", n) for n in (1, 2, 3)},
+    **{f"conv{n}d": convolution_lowering(n) for n in (1, 2, 3)}, **{f"conv_transpose{n}d": convolution_lowering(n, True) for n in (1, 2,
+    3)},
+    **{f"max_pool{n}d": pooling_lowering("max", n) for n in (1, 2, 3)}, **{f"avg_pool{n}d": pooling_lowering("mean", n) for n in (1, 2, 3)},
 }  # fmt: skip

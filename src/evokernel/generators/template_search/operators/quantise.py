@@ -1,4 +1,4 @@
-"""Exponents of floats: the powers of two that scales of quantised tensors are."""
+"""Lowerings of operators on the exponents of floats, which the scales of quantised tensors use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evokernel.generators.template_search.graph import Node, apply, as_node
 
 
 def frexp(x: object) -> tuple[Node, Node]:
-    """A mantissa from 1/2 to 1 and an exponent of two."""
+    """The mantissa, from 1/2 to 1, and the exponent of two."""
     exponent = apply("exponent", as_node(x))
     return apply("div", x, apply("power2", exponent)), exponent
 

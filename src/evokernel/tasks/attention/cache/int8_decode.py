@@ -1,4 +1,4 @@
-"""One step of decoding on a cache of 8-bit integers, each token's key and value with a scale of its own in every head."""
+"""One step of decoding on a cache of 8-bit integers, with a separate scale per token and head for keys and values."""
 
 import torch
 import torch.nn as nn

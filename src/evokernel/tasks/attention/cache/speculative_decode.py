@@ -1,4 +1,4 @@
-"""Checking several drafted tokens at once: each attends to the whole cache before the draft, and to the draft up to itself."""
+"""Checking several drafted tokens at once: each attends to the complete cache before the draft, and to the draft up to itself."""
 
 import torch
 import torch.nn as nn

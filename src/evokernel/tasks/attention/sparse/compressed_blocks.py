@@ -1,4 +1,4 @@
-"""Causal attention over whole earlier blocks, each pooled to one key by learned weights, plus a sliding window; one gate for each."""
+"""Causal attention over complete earlier blocks, each pooled to one key by learned weights, plus a sliding window; one gate for each."""
 
 import torch
 import torch.nn as nn
@@ -31,7 +31,7 @@ class Model(nn.Module):
 
     def pooled(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         blocks = torch.einsum("bhnld,l->bhnd", x.unflatten(2, (-1, weights.shape[0])), weights)
-        return F.pad(blocks, (0, 0, 1, 0))  # zeros first: the earliest queries have no whole block before them
+        return F.pad(blocks, (0, 0, 1, 0))  # zeros first: the earliest queries have no complete block before them
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
         place = torch.arange(q.shape[2])

@@ -1,4 +1,4 @@
-"""Induced set attention: learned points attend to the set, then the set attends to what they found; each followed by a layer."""
+"""Induced set attention: learned points attend to the set, then the set attends to their results; each followed by a layer."""
 
 import torch
 import torch.nn as nn

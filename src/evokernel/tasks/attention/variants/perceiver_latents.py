@@ -1,4 +1,4 @@
-"""Perceiver read: learned latents attend to a long input, both layer-normalised, and add what they find to themselves."""
+"""Perceiver read: learned latents attend to a long input, both layer-normalised, and add the result to themselves."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Depthwise 3 x 5 convolution: every channel has one filter of its own; no padding, no bias."""
+"""Depthwise 3 x 5 convolution: every channel has its own filter; no padding, no bias."""
 
 import torch
 import torch.nn as nn

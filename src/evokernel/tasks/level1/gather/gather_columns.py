@@ -1,4 +1,4 @@
-"""Every row picks elements of its own by index: out[i, j] = x[i, index[i, j]]."""
+"""Each row selects elements by its own indices: out[i, j] = x[i, index[i, j]]."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Product of two symmetric matrices, each given by its upper triangle; what lies below the diagonal is not looked at."""
+"""Product of two symmetric matrices, each given by its upper triangle; elements below the diagonal are ignored."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""A whole tensor brought to a given Frobenius norm: x * target / sqrt(sum of all squares)."""
+"""Scales a tensor to a given Frobenius norm: x * target / sqrt(sum of all squares)."""
 
 import torch
 import torch.nn as nn

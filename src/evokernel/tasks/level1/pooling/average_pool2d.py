@@ -1,4 +1,4 @@
-"""Two-dimensional average pooling of 11 x 11 windows that do not overlap; what is left over at the border is dropped."""
+"""Two-dimensional average pooling of 11 x 11 windows that do not overlap; remaining elements at the border are dropped."""
 
 import torch
 import torch.nn as nn

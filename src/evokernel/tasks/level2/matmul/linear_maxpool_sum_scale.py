@@ -1,4 +1,4 @@
-"""Linear layer, max pooling of neighbouring features, sum over what is left of each row, scaled."""
+"""Linear layer, max pooling of neighbouring features, sum over the pooled features of each row, scaled."""
 
 import torch
 import torch.nn as nn

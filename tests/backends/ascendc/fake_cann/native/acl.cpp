@@ -1,4 +1,4 @@
-// libascendcl.so of the fake toolkit. A launch that failed shows when the stream is waited for, as on a card.
+// libascendcl.so of the fake toolkit. A failed launch is reported when the stream is synchronized, as on an NPU.
 #include "acl.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The part of a card's runtime that an operator needs, on the CPU: memory of the "card" is memory of the process.
+// The part of the NPU runtime that an operator needs, on the CPU: NPU memory is memory of the process.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// An operator package's interface over an operator that the twin runs. interface.cpp, written for each operator, fills in the functions.
+// An operator package's interface over an operator that the simulator runs. interface.cpp, written for each operator, fills in the functions.
 #pragma once
 #include <dlfcn.h>
 
@@ -10,8 +10,8 @@
 
 #include "acl.h"
 
-// As the twin's loader has it.
-struct TwinArgument {
+// As the simulator's loader has it.
+struct SimulatorArgument {
   int32_t kind;
   int32_t dtype;
   int32_t rank;
@@ -23,24 +23,24 @@ struct TwinArgument {
 };
 
 extern "C" {
-int twin_run(const char* op, const TwinArgument* inputs, int inputCount, const TwinArgument* attributes, int attributeCount,
-             const TwinArgument* outputs, int outputCount);
-const char* twin_error();
-const char* twin_report();
-int twin_configure(const char* text);
-void twin_level(int level);
+int simulator_run(const char* op, const SimulatorArgument* inputs, int inputCount, const SimulatorArgument* attributes, int attributeCount,
+             const SimulatorArgument* outputs, int outputCount);
+const char* simulator_error();
+const char* simulator_report();
+int simulator_configure(const char* text);
+void simulator_level(int level);
 }
 
 struct Prepared {
-  std::vector<TwinArgument> inputs;
-  std::vector<TwinArgument> attributes;
-  std::vector<TwinArgument> outputs;
+  std::vector<SimulatorArgument> inputs;
+  std::vector<SimulatorArgument> attributes;
+  std::vector<SimulatorArgument> outputs;
 };
 
-inline TwinArgument tensor(const aclTensor* given) {
-  TwinArgument made = {};
+inline SimulatorArgument tensor(const aclTensor* given) {
+  SimulatorArgument made = {};
   if (!given) return made;
-  // The twin's number of a type, by that of acl_base.h.
+  // The simulator's number of a type, by that of acl_base.h.
   static const int types[] = {8, 6, 2, 4, 1, -1, 3, -1, -1, 5, -1, 9, 0};
   made.kind = 1;
   made.dtype = given->type == 27 ? 7 : types[given->type];
@@ -50,28 +50,28 @@ inline TwinArgument tensor(const aclTensor* given) {
   return made;
 }
 
-inline TwinArgument scalar(int64_t value) {
-  TwinArgument made = {};
+inline SimulatorArgument scalar(int64_t value) {
+  SimulatorArgument made = {};
   made.kind = 2;
   made.integer = value;
   return made;
 }
 
-inline TwinArgument scalar(double value) {
-  TwinArgument made = {};
+inline SimulatorArgument scalar(double value) {
+  SimulatorArgument made = {};
   made.kind = 3;
   made.number = value;
   return made;
 }
 
-inline TwinArgument scalar(bool value) {
-  TwinArgument made = {};
+inline SimulatorArgument scalar(bool value) {
+  SimulatorArgument made = {};
   made.kind = 4;
   made.integer = value;
   return made;
 }
 
-// The profiler's share: a line for every launch, beside the package.
+// For the profiler: a line for every launch, in a file next to the package.
 inline void keepReport() {
   Dl_info here;
   if (!dladdr(reinterpret_cast<void*>(&keepReport), &here)) return;
@@ -79,17 +79,17 @@ inline void keepReport() {
   for (int up = 0; up < 3; ++up) path.resize(path.rfind('/'));
   std::FILE* file = std::fopen((path + "/report.jsonl").c_str(), "a");
   if (!file) return;
-  std::fprintf(file, "%s\n", twin_report());
+  std::fprintf(file, "%s\n", simulator_report());
   std::fclose(file);
 }
 
 inline int launch(const char* op, void* executor, uint64_t workspace) {
   Prepared* prepared = static_cast<Prepared*>(executor);
   if (workspace != 128) return 161002;
-  const int code = twin_run(op, prepared->inputs.data(), static_cast<int>(prepared->inputs.size()), prepared->attributes.data(),
+  const int code = simulator_run(op, prepared->inputs.data(), static_cast<int>(prepared->inputs.size()), prepared->attributes.data(),
                             static_cast<int>(prepared->attributes.size()), prepared->outputs.data(),
                             static_cast<int>(prepared->outputs.size()));
-  if (code) fakeFail(507035, twin_error());
+  if (code) fakeFail(507035, simulator_error());
   delete prepared;
   keepReport();
   return 0;

@@ -1,4 +1,4 @@
-// An operator package without the twin: out = x + alpha * y, or, by alpha, one of the ways in which an operator fails.
+// An operator package without the simulator: out = x + alpha * y, or, by alpha, one of the ways in which an operator fails.
 #include "acl.h"
 
 #include <cstdlib>

@@ -1,10 +1,10 @@
-// Runs one kernel in CANN's debug mode on the CPU (tikicpulib): no card, no times, but the toolkit's own checks.
+// Runs one kernel in CANN's CPU debug mode (tikicpulib): without an NPU and without times, but with the toolkit's checks.
 #include "tikicpulib.h"
 #include "entry.h"
 #include "order.h"
 
 int main(int count, char** words) {
-  if (count != 2) giveUp("wants", "the path of an order");
+  if (count != 2) giveUp("the argument must be", "the path of an order");
   Order order = readOrder(words[1]);
   if (order.parameters.size() != EVOKERNEL_PARAMETERS) giveUp("wrong number of parameters in", words[1]);
   uint8_t* places[EVOKERNEL_PARAMETERS];
@@ -19,7 +19,7 @@ int main(int count, char** words) {
   ICPU_SET_TILING_KEY(EVOKERNEL_KEY);
   ICPU_RUN_KF(EVOKERNEL_ENTRY, order.blocks, EVOKERNEL_ARGUMENTS(places));
   for (const Parameter& parameter : order.parameters) {
-    keep(parameter, parameter.data);
+    writeOutput(parameter, parameter.data);
     AscendC::GmFree(parameter.data);
   }
   return 0;

@@ -1,4 +1,4 @@
-// Runs one kernel on a card, or on the simulator that stands in for it: without an operator project, launched directly.
+// Runs one kernel on an NPU or on CANN's simulator, launched directly without an operator project.
 #include "acl/acl.h"
 #include "entry.h"
 #include "order.h"
@@ -10,7 +10,7 @@ static void check(int code, const char* what) {
 }
 
 int main(int count, char** words) {
-  if (count != 2) giveUp("wants", "the path of an order");
+  if (count != 2) giveUp("the argument must be", "the path of an order");
   Order order = readOrder(words[1]);
   if (order.parameters.size() != EVOKERNEL_PARAMETERS) giveUp("wrong number of parameters in", words[1]);
   aclrtStream stream = nullptr;
@@ -23,7 +23,7 @@ int main(int count, char** words) {
     std::vector<uint8_t> bytes = contents(parameter);
     check(aclrtMalloc(reinterpret_cast<void**>(&parameter.data), bytes.size() + 64, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
     if (!bytes.empty()) {
-      check(aclrtMemcpy(parameter.data, bytes.size() + 64, bytes.data(), bytes.size(), ACL_MEMCPY_HOST_TO_DEVICE), "copy to the card");
+      check(aclrtMemcpy(parameter.data, bytes.size() + 64, bytes.data(), bytes.size(), ACL_MEMCPY_HOST_TO_DEVICE), "copy to the NPU");
     }
     places[i] = parameter.data;
   }
@@ -32,8 +32,8 @@ int main(int count, char** words) {
   for (const Parameter& parameter : order.parameters) {
     if (parameter.kind != "out") continue;
     std::vector<uint8_t> bytes(parameter.bytes);
-    check(aclrtMemcpy(bytes.data(), bytes.size(), parameter.data, bytes.size(), ACL_MEMCPY_DEVICE_TO_HOST), "copy from the card");
-    keep(parameter, bytes.data());
+    check(aclrtMemcpy(bytes.data(), bytes.size(), parameter.data, bytes.size(), ACL_MEMCPY_DEVICE_TO_HOST), "copy from the NPU");
+    writeOutput(parameter, bytes.data());
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// The candidate's kernel, with what CANN's own build would have defined for it. call.h is written for each candidate.
+// The candidate's kernel with the macros of CANN's build. call.h is generated for each candidate.
 #pragma once
 #include "kernel_operator.h"
 #include "register/tilingdata_base.h"

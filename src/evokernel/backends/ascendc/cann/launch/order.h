@@ -1,7 +1,7 @@
-// What a program that runs one kernel is told: a line with the number of blocks, then a line per parameter of the kernel.
+// The order of a program that runs one kernel: a line with the number of blocks, then a line per parameter of the kernel.
 //   blocks 8
 //   in 4096 inputs_0.bin       read before the launch
-//   out 4096 outputs_0.bin     read before, written after it
+//   out 4096 outputs_0.bin     read before the launch, written after it
 //   scratch 1024 -             the workspace
 #pragma once
 #include <cstdint>
@@ -57,7 +57,7 @@ inline std::vector<uint8_t> contents(const Parameter& parameter) {
   return bytes;
 }
 
-inline void keep(const Parameter& parameter, const uint8_t* bytes) {
+inline void writeOutput(const Parameter& parameter, const uint8_t* bytes) {
   if (parameter.kind != "out") return;
   std::FILE* file = std::fopen(parameter.file.c_str(), "wb");
   if (!file) giveUp("cannot write", parameter.file.c_str());

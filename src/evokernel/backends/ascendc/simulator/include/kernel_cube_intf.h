@@ -1,3 +1,3 @@
-// Part of the API that some kernels include by its own name; the twin has it with the rest.
+// A header of the API that some kernels include directly. The simulator declares the entire API in kernel_operator.h.
 #pragma once
 #include "kernel_operator.h"

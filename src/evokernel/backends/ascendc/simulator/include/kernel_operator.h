@@ -1,4 +1,4 @@
-// Ascend C, kernel side, on the twin.
+// The kernel API of Ascend C, implemented by the simulator.
 #pragma once
 #include "../runtime/copy.h"
 #include "../runtime/slices.h"

@@ -1,3 +1,3 @@
-// Helpers of CANN that some kernels include by name; the twin has them with the rest.
+// Helpers of CANN that some kernels include directly. The simulator declares the entire API in kernel_operator.h.
 #pragma once
 #include "kernel_operator.h"

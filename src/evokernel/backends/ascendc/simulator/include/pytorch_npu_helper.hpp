@@ -1,8 +1,8 @@
-// EXEC_NPU_CMD: from a bind to the operator. On the device each argument goes to the aclnn function as it is, so its C++ type counts.
+// EXEC_NPU_CMD: calls the operator from a binding. On the device the aclnn function gets each argument unconverted, so its C++ type matters.
 #pragma once
 #include "torch/extension.h"
 
-namespace twin {
+namespace simulator {
 
 Operand commandOperand(const at::Tensor& tensor);
 inline Operand commandOperand(const std::optional<at::Tensor>& tensor) { return tensor ? commandOperand(*tensor) : Operand(); }
@@ -35,6 +35,6 @@ void command(const char* name, const T&... arguments) {
   runCommand(name, {commandOperand(arguments)...});
 }
 
-}  // namespace twin
+}  // namespace simulator
 
-#define EXEC_NPU_CMD(api, ...) ::twin::command(#api, ##__VA_ARGS__)
+#define EXEC_NPU_CMD(api, ...) ::simulator::command(#api, ##__VA_ARGS__)

@@ -1,8 +1,8 @@
-// Activations of the library. Where CANN approximates (the GELUs), the same formula is used; elsewhere the exact function.
+// Activation functions of the library. Where CANN approximates (the GELUs), this uses the same formula, otherwise the exact function.
 #pragma once
 #include "library.h"
 
-namespace twin {
+namespace simulator {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
@@ -11,7 +11,7 @@ inline float gelu(float x) {
   return x / (1.0f + std::exp(-y));
 }
 inline float fasterGelu(float x) { return x / (1.0f + std::exp(-1.702f * x)); }
-inline float fasterGelu2(float x) {  // a parabola for the error function
+inline float fasterGelu2(float x) {  // approximates the error function by a parabola
   float from = std::min(std::fabs(x * 0.7071f), 1.769f) - 1.769f;
   float half = -0.1444f * from * from + 0.5f;
   float shifted = x + 1e-12f, sign = shifted / std::fabs(shifted);
@@ -19,7 +19,7 @@ inline float fasterGelu2(float x) {  // a parabola for the error function
 }
 inline float gegluGate(float x) { return x / (1.0f + std::exp(-0.0713548162726f * x * (x * x + 22.363860002236f))); }
 
-// x / (1 + exp(-beta x)), in the order the library has it: the denominator goes to the destination first.
+// x / (1 + exp(-beta x)), in the order of the library: it writes the denominator to the destination first.
 template <typename T>
 inline void swish(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, float beta,
                   uint32_t count) {
@@ -37,64 +37,64 @@ inline void swish(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, cons
   for (uint32_t i = 0; i < count; i++) to[i] = T(float(from[i]) / float(to[i]));
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
-TWIN_LIBRARY(Tanh, floats, 18, 8, 1, 4, false, std::tanh(x))
-TWIN_LIBRARY(Sigmoid, floats, 12, 5, 1, 1, false, twin::sigmoid(x))
+SIMULATOR_LIBRARY(Tanh, floats, 18, 8, 1, 4, false, std::tanh(x))
+SIMULATOR_LIBRARY(Sigmoid, floats, 12, 5, 1, 1, false, simulator::sigmoid(x))
 
-#define TWIN_GELU(NAME, CYCLES, INSTRUCTIONS, TENSORS, FORMULA)                                                              \
+#define SIMULATOR_GELU(NAME, CYCLES, INSTRUCTIONS, TENSORS, FORMULA)                                                              \
   template <typename T, bool highPrecision = false, bool highPerformance = false>                                            \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,        \
                    const uint32_t dataSize) {                                                                                \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false}; \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                            \
-    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                 \
-    twin::element1(recipe, dst, src, scratch, dataSize, FORMULA);                                                            \
+    constexpr simulator::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false}; \
+    simulator::takes<simulator::Kind<T>::floats, T>(#NAME);                                                                            \
+    uint64_t scratch = simulator::scratch(sharedTmpBuffer, simulator::leastScratch<T>(recipe), #NAME);                                 \
+    simulator::element1(recipe, dst, src, scratch, dataSize, FORMULA);                                                            \
   }                                                                                                                          \
   template <typename T, bool highPrecision = false, bool highPerformance = false>                                            \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dataSize) {                          \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false}; \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                            \
-    twin::element1(recipe, dst, src, twin::scratch(twin::leastScratch<T>(recipe), #NAME), dataSize, FORMULA);                \
+    constexpr simulator::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, TENSORS, highPrecision ? 2 * (TENSORS + 1) : TENSORS, false}; \
+    simulator::takes<simulator::Kind<T>::floats, T>(#NAME);                                                                            \
+    simulator::element1(recipe, dst, src, simulator::scratch(simulator::leastScratch<T>(recipe), #NAME), dataSize, FORMULA);                \
   }
-TWIN_GELU(Gelu, 20, 13, 2, twin::gelu)
-TWIN_GELU(FasterGelu, 9, 4, 1, twin::fasterGelu)
-TWIN_GELU(FasterGeluV2, 14, 13, 3, twin::fasterGelu2)
-#undef TWIN_GELU
+SIMULATOR_GELU(Gelu, 20, 13, 2, simulator::gelu)
+SIMULATOR_GELU(FasterGelu, 9, 4, 1, simulator::fasterGelu)
+SIMULATOR_GELU(FasterGeluV2, 14, 13, 3, simulator::fasterGelu2)
+#undef SIMULATOR_GELU
 
 template <typename T, bool isReuseSource = false>
 inline void Silu(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t dataSize) {
-  twin::swish({"Silu", 12, 4, 0, 0, true}, dst, src, 1.0f, dataSize);
+  simulator::swish({"Silu", 12, 4, 0, 0, true}, dst, src, 1.0f, dataSize);
 }
 template <typename T, bool isReuseSource = false>
 inline void Swish(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t dataSize, const T scalarValue) {
-  twin::swish({"Swish", 12, 4, 0, 0, true}, dst, src, float(scalarValue), dataSize);
+  simulator::swish({"Swish", 12, 4, 0, 0, true}, dst, src, float(scalarValue), dataSize);
 }
 
-TWIN_LIBRARY_TWO(GeGLU, floats, 14, 8, 0, 4, true, float(x) * twin::gegluGate(float(y)))
-TWIN_LIBRARY_TWO(ReGlu, floats, 2, 2, 0, 6, true, float(x) * std::max(float(y), 0.0f))
+SIMULATOR_LIBRARY_TWO(GeGLU, floats, 14, 8, 0, 4, true, float(x) * simulator::gegluGate(float(y)))
+SIMULATOR_LIBRARY_TWO(ReGlu, floats, 2, 2, 0, 6, true, float(x) * std::max(float(y), 0.0f))
 
 // src0 times Swish of src1.
 template <typename T, bool isReuseSource = false>
 inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue,
                    const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {
-  constexpr twin::Recipe recipe{"SwiGLU", 14, 6, 0, 3, true};
-  twin::takes<twin::Kind<T>::floats, T>("SwiGLU");
-  uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), "SwiGLU");
+  constexpr simulator::Recipe recipe{"SwiGLU", 14, 6, 0, 3, true};
+  simulator::takes<simulator::Kind<T>::floats, T>("SwiGLU");
+  uint64_t scratch = simulator::scratch(sharedTmpBuffer, simulator::leastScratch<T>(recipe), "SwiGLU");
   float beta = scalarValue;
-  twin::element2(recipe, dst, src0, src1, scratch, count,
+  simulator::element2(recipe, dst, src0, src1, scratch, count,
                  [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
 }
 template <typename T, bool isReuseSource = false>
 inline void SwiGLU(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const float& scalarValue,
                    const uint32_t count) {
-  constexpr twin::Recipe recipe{"SwiGLU", 14, 6, 0, 3, true};
-  twin::takes<twin::Kind<T>::floats, T>("SwiGLU");
-  uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), "SwiGLU");
+  constexpr simulator::Recipe recipe{"SwiGLU", 14, 6, 0, 3, true};
+  simulator::takes<simulator::Kind<T>::floats, T>("SwiGLU");
+  uint64_t scratch = simulator::scratch(simulator::leastScratch<T>(recipe), "SwiGLU");
   float beta = scalarValue;
-  twin::element2(recipe, dst, src0, src1, scratch, count,
+  simulator::element2(recipe, dst, src0, src1, scratch, count,
                  [beta](T x, T y) { return float(x) * float(y) / (1.0f + std::exp(-beta * float(y))); });
 }
 template <typename T, bool isReuseSource = false>

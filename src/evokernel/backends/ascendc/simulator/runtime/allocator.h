@@ -1,4 +1,4 @@
-// Local memory without a pipe: an allocator per memory, which hands out one tensor behind the other.
+// Local memory without a TPipe: one allocator per memory, which allocates tensors one behind the other.
 #pragma once
 #include "tensors.h"
 
@@ -12,10 +12,10 @@ template <Hardware memory = Hardware::UB> class LocalMemAllocator {
   template <TPosition position, class T, uint32_t elements> LocalTensor<T> Alloc() { return Alloc<position, T>(elements); }
   template <class T> LocalTensor<T> Alloc(uint32_t elements) { return Alloc<POSITION, T>(elements); }
   template <TPosition position, class T> LocalTensor<T> Alloc(uint32_t elements) {
-    static_assert(twin::spaceAt(position) == twin::spaceAt(POSITION), "the position lies in another memory");
-    LocalTensor<T> made(position, used_, elements);  // which knows where the memory ends
+    static_assert(simulator::spaceAt(position) == simulator::spaceAt(POSITION), "this position is in a different memory");
+    LocalTensor<T> made(position, used_, elements);  // the constructor checks the end of the memory
     used_ += uint32_t((uint64_t(elements) * sizeof(T) + 31) / 32 * 32);
-    if (memory == Hardware::UB) twin::core->counts.ubPeak = std::max(twin::core->counts.ubPeak, used_);
+    if (memory == Hardware::UB) simulator::core->counts.ubPeak = std::max(simulator::core->counts.ubPeak, used_);
     return made;
   }
   uint32_t GetCurAddr() const { return used_; }

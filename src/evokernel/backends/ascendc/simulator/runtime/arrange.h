@@ -1,4 +1,4 @@
-// Library functions that move or choose: broadcasting, padding, selecting by a mask of bytes, dropping out, progressions, the largest k.
+// Library functions that move or select elements: Broadcast, Pad, SelectWithBytesMask, DropOut, ArithProgression, TopK.
 #pragma once
 #include <numeric>
 
@@ -29,12 +29,12 @@ struct DropOutShapeInfo {
   uint32_t firstAxis = 0, srcLastAxis = 0, maskLastAxis = 0;
 };
 struct TopKInfo {
-  int32_t outter = 1, inner = 0, n = 0;  // rows; elements from row to row, of which n count
+  int32_t outter = 1, inner = 0, n = 0;  // number of rows; elements from row to row, of which the first n are used
 };
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
 template <typename T> inline uint32_t wholeBlock(uint32_t elements) {
   constexpr uint32_t each = BLOCK / uint32_t(sizeof(T));
@@ -49,7 +49,7 @@ inline void broadcast(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTe
   uint64_t to = 1, from = 1;
   for (int i = 0; i < dims; i++) {
     if (srcShape[i] != dstShape[i] && srcShape[i] != 1)
-      stop("E-LIB-SHAPE", "Broadcast: axis %d has %u elements and shall have %u: only an axis of 1 is repeated", i, srcShape[i],
+      endRun("E-LIB-SHAPE", "Broadcast: axis %d has %u elements and the destination has %u: only an axis with 1 element can be repeated", i, srcShape[i],
            dstShape[i]);
     to *= dstShape[i];
     from *= srcShape[i];
@@ -69,7 +69,7 @@ inline void broadcast(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTe
   }
 }
 
-// Where the mask is 0 stays the tensor; elsewhere comes the scalar, or the other way round.
+// Takes the tensor where the mask is 0 and the scalar elsewhere, or the reverse.
 template <typename T, typename U>
 inline void selectByBytes(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, T scalar,
                           const AscendC::LocalTensor<U>& mask, bool tensorFirst, const AscendC::LocalTensor<uint8_t>& buffer,
@@ -79,7 +79,7 @@ inline void selectByBytes(const AscendC::LocalTensor<T>& dst, const AscendC::Loc
   Rows rows{info.firstAxis, info.srcLastAxis, info.srcLastAxis};
   alignedRows<T>(rows, what);
   if (info.maskLastAxis < info.srcLastAxis || info.maskLastAxis * sizeof(U) % BLOCK)
-    stop("E-LIB-SHAPE", "%s: rows of the mask have %u elements, those of the source %u", what, info.maskLastAxis, info.srcLastAxis);
+    endRun("E-LIB-SHAPE", "%s: a row of the mask has %u elements, but a row of the source has %u", what, info.maskLastAxis, info.srcLastAxis);
   scratch(buffer, 256, what);
   vectorCost(rows.elements() * sizeof(T), 4, 4);
   source(V, src, rows.elements() * sizeof(T), what);
@@ -92,7 +92,7 @@ inline void selectByBytes(const AscendC::LocalTensor<T>& dst, const AscendC::Loc
     }
 }
 
-// Kept where the mask has a byte, or a bit, that is not 0; what is kept grows by 1 / keepProb.
+// Keeps an element if its mask byte, or mask bit, is not 0, and multiplies it by 1 / keepProb.
 template <typename T>
 inline void dropOut(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<uint8_t>& mask,
                     float keepProb, const AscendC::DropOutShapeInfo& info, uint32_t mode) {
@@ -102,7 +102,7 @@ inline void dropOut(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTens
   alignedRows<T>(rows, what);
   bool bits = mode ? mode >= 3 : info.maskLastAxis < info.srcLastAxis;
   if (info.maskLastAxis * (bits ? 8u : 1u) < info.srcLastAxis)
-    stop("E-LIB-SHAPE", "DropOut: rows of the mask have %u bytes, those of the source %u elements", info.maskLastAxis, info.srcLastAxis);
+    endRun("E-LIB-SHAPE", "DropOut: a row of the mask has %u bytes, but a row of the source has %u elements", info.maskLastAxis, info.srcLastAxis);
   vectorCost(rows.elements() * sizeof(T), 4, 4);
   source(V, src, rows.elements() * sizeof(T), what);
   source(V, mask, uint64_t(info.firstAxis) * info.maskLastAxis, what);
@@ -123,9 +123,9 @@ inline void topK(const AscendC::LocalTensor<T>& values, const AscendC::LocalTens
   takes<Kind<T>::floats, T>(what);
   Rows rows{uint32_t(info.outter), uint32_t(info.inner), uint32_t(info.n)};
   alignedRows<T>(rows, what);
-  if (k < 1 || k > info.n) stop("E-LIB-SHAPE", "TopK: the largest %d of %d elements", k, info.n);
+  if (k < 1 || k > info.n) endRun("E-LIB-SHAPE", "TopK: k = %d is outside 1..%d, the number of elements", k, info.n);
   if (info.inner % 32 || info.inner > 4096)
-    broken("E-LIB-ALIGN", "TopK: rows of %d elements; they are multiples of 32, up to 4096", info.inner);
+    reportViolation("E-LIB-ALIGN", "TopK: a row has %d elements, but must have a multiple of 32, at most 4096", info.inner);
   uint32_t valueStride = wholeBlock<T>(uint32_t(k)), indexStride = wholeBlock<int32_t>(uint32_t(k));
   double rounds = std::log2(std::max<double>(rows.stride / 32.0, 1));
   vectorCost(rows.elements() * 8, 4 + 4 * rounds, int(rows.count) * int(4 + rounds));
@@ -149,43 +149,43 @@ inline void topK(const AscendC::LocalTensor<T>& values, const AscendC::LocalTens
   }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
-#define TWIN_BROADCAST(NAME)                                                                                                           \
+#define SIMULATOR_BROADCAST(NAME)                                                                                                           \
   template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                         \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim],   \
                    const LocalTensor<uint8_t>& sharedTmpBuffer) {                                                                      \
     static_assert(dim == 1 || dim == 2, "one or two axes");                                                                            \
-    twin::scratch(sharedTmpBuffer, 256, #NAME);                                                                                        \
-    twin::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
+    simulator::scratch(sharedTmpBuffer, 256, #NAME);                                                                                        \
+    simulator::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
   }                                                                                                                                    \
   template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                         \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim]) { \
     static_assert(dim == 1 || dim == 2, "one or two axes");                                                                            \
-    twin::scratch(256, #NAME);                                                                                                         \
-    twin::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
+    simulator::scratch(256, #NAME);                                                                                                         \
+    simulator::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
   }
-TWIN_BROADCAST(Broadcast)
-TWIN_BROADCAST(BroadCast)
-#undef TWIN_BROADCAST
+SIMULATOR_BROADCAST(Broadcast)
+SIMULATOR_BROADCAST(BroadCast)
+#undef SIMULATOR_BROADCAST
 
-// ---- rows that get values at their ends, and rows that lose them
+// ---- adding and removing padding at the ends of rows
 template <typename T>
 inline void Pad(const LocalTensor<T>& dst, const LocalTensor<T>& src, PadParams& params, const LocalTensor<uint8_t>& sharedTmpBuffer,
                 PadTiling& tiling) {
   const char* what = "Pad";
-  twin::scratch(sharedTmpBuffer, 32, what);
+  simulator::scratch(sharedTmpBuffer, 32, what);
   uint32_t width = tiling.srcOriWidth ? tiling.srcOriWidth : tiling.srcWidth,
-           wide = twin::wholeBlock<T>(width + params.leftPad + params.rightPad);
-  twin::Rows rows{tiling.srcHeight, tiling.srcWidth, width};
-  if (!rows.count || !rows.stride) twin::stop("E-LIB-SHAPE", "Pad: %u rows of %u elements", rows.count, rows.stride);
+           wide = simulator::wholeBlock<T>(width + params.leftPad + params.rightPad);
+  simulator::Rows rows{tiling.srcHeight, tiling.srcWidth, width};
+  if (!rows.count || !rows.stride) simulator::endRun("E-LIB-SHAPE", "Pad: the tensor has %u rows of %u elements; both must be above 0", rows.count, rows.stride);
   if (params.leftPad * sizeof(T) > 32 || params.rightPad * sizeof(T) > 32)
-    twin::broken("E-LIB-SHAPE", "Pad: more than 32 bytes on one side");
-  twin::vectorCost(uint64_t(rows.count) * wide * sizeof(T), 3, 4);
-  twin::source(twin::V, src, rows.elements() * sizeof(T), what);
-  twin::target(twin::V, dst, uint64_t(rows.count) * wide * sizeof(T), what);
+    simulator::reportViolation("E-LIB-SHAPE", "Pad: the padding is more than 32 bytes on one side");
+  simulator::vectorCost(uint64_t(rows.count) * wide * sizeof(T), 3, 4);
+  simulator::source(simulator::V, src, rows.elements() * sizeof(T), what);
+  simulator::target(simulator::V, dst, uint64_t(rows.count) * wide * sizeof(T), what);
   for (uint32_t row = 0; row < rows.count; row++)
     for (uint32_t i = 0; i < wide; i++) {
       bool inside = i >= params.leftPad && i < params.leftPad + width;
@@ -193,59 +193,59 @@ inline void Pad(const LocalTensor<T>& dst, const LocalTensor<T>& src, PadParams&
     }
 }
 template <typename T> inline void Pad(const LocalTensor<T>& dst, const LocalTensor<T>& src, PadParams& params, PadTiling& tiling) {
-  Pad(dst, src, params, LocalTensor<uint8_t>(TPosition::VECCALC, uint32_t(twin::chip().ub_bytes) - 256, 256), tiling);
+  Pad(dst, src, params, LocalTensor<uint8_t>(TPosition::VECCALC, uint32_t(simulator::chip().ub_bytes) - 256, 256), tiling);
 }
 template <typename T>
 inline void UnPad(const LocalTensor<T>& dst, const LocalTensor<T>& src, UnPadParams& params, LocalTensor<uint8_t>& sharedTmpBuffer,
                   UnPadTiling& tiling) {
   const char* what = "UnPad";
-  twin::scratch(sharedTmpBuffer, 32, what);
-  twin::Rows rows{tiling.srcHeight, tiling.srcWidth, tiling.srcWidth};
-  twin::alignedRows<T>(rows, what);
+  simulator::scratch(sharedTmpBuffer, 32, what);
+  simulator::Rows rows{tiling.srcHeight, tiling.srcWidth, tiling.srcWidth};
+  simulator::alignedRows<T>(rows, what);
   uint32_t cut = uint32_t(params.leftPad) + params.rightPad;
-  if (cut >= rows.width) twin::stop("E-LIB-SHAPE", "UnPad: %u of %u elements go", cut, rows.width);
+  if (cut >= rows.width) simulator::endRun("E-LIB-SHAPE", "UnPad: it would remove %u of %u elements of a row", cut, rows.width);
   uint32_t wide = rows.width - cut;
-  twin::vectorCost(rows.elements() * sizeof(T), 3, 4);
-  twin::source(twin::V, src, rows.elements() * sizeof(T), what);
-  twin::target(twin::V, dst, uint64_t(rows.count) * wide * sizeof(T), what);
+  simulator::vectorCost(rows.elements() * sizeof(T), 3, 4);
+  simulator::source(simulator::V, src, rows.elements() * sizeof(T), what);
+  simulator::target(simulator::V, dst, uint64_t(rows.count) * wide * sizeof(T), what);
   for (uint32_t row = 0; row < rows.count; row++)
     for (uint32_t i = 0; i < wide; i++) dst.data()[uint64_t(row) * wide + i] = src.data()[rows.at(row, i + params.leftPad)];
 }
 template <typename T> inline void UnPad(const LocalTensor<T>& dst, const LocalTensor<T>& src, UnPadParams& params, UnPadTiling& tiling) {
-  LocalTensor<uint8_t> scratch(TPosition::VECCALC, uint32_t(twin::chip().ub_bytes) - 256, 256);
+  LocalTensor<uint8_t> scratch(TPosition::VECCALC, uint32_t(simulator::chip().ub_bytes) - 256, 256);
   UnPad(dst, src, params, scratch, tiling);
 }
 
-// ---- selecting
-#define TWIN_SELECT(NAME)                                                                                     \
+// ---- selection
+#define SIMULATOR_SELECT(NAME)                                                                                     \
   template <typename T, typename U, bool isReuseMask = true>                                                  \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, T src1, const LocalTensor<U>& mask, \
                    const LocalTensor<uint8_t>& sharedTmpBuffer, const SelectWithBytesMaskShapeInfo& info) {   \
-    twin::selectByBytes(dst, src0, src1, mask, true, sharedTmpBuffer, info);                                  \
+    simulator::selectByBytes(dst, src0, src1, mask, true, sharedTmpBuffer, info);                                  \
   }                                                                                                           \
   template <typename T, typename U, bool isReuseMask = true>                                                  \
   inline void NAME(const LocalTensor<T>& dst, T src0, const LocalTensor<T>& src1, const LocalTensor<U>& mask, \
                    const LocalTensor<uint8_t>& sharedTmpBuffer, const SelectWithBytesMaskShapeInfo& info) {   \
-    twin::selectByBytes(dst, src1, src0, mask, false, sharedTmpBuffer, info);                                 \
+    simulator::selectByBytes(dst, src1, src0, mask, false, sharedTmpBuffer, info);                                 \
   }
-TWIN_SELECT(SelectWithBytesMask)
-TWIN_SELECT(Select)
-#undef TWIN_SELECT
+SIMULATOR_SELECT(SelectWithBytesMask)
+SIMULATOR_SELECT(Select)
+#undef SIMULATOR_SELECT
 
 template <typename T, bool isInitBitMode = false, uint32_t dropOutMode = 0>
 inline void DropOut(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& mask,
                     const LocalTensor<uint8_t>& sharedTmpBuffer, const float keepProb, const DropOutShapeInfo& info) {
-  twin::scratch(sharedTmpBuffer, 256, "DropOut");
-  twin::dropOut(dst, src, mask, keepProb, info, dropOutMode);
+  simulator::scratch(sharedTmpBuffer, 256, "DropOut");
+  simulator::dropOut(dst, src, mask, keepProb, info, dropOutMode);
 }
 template <typename T, bool isInitBitMode = false, uint32_t dropOutMode = 0>
 inline void DropOut(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& mask, const float keepProb,
                     const DropOutShapeInfo& info) {
-  twin::scratch(256, "DropOut");
-  twin::dropOut(dst, src, mask, keepProb, info, dropOutMode);
+  simulator::scratch(256, "DropOut");
+  simulator::dropOut(dst, src, mask, keepProb, info, dropOutMode);
 }
 
-// ---- first, first + difference, and so on
+// ---- arithmetic progressions: first, first + difference, ...
 template <typename T> inline void Arange(const LocalTensor<T>& dst, const T firstValue, const T diffValue, const int32_t count) {
   ArithProgression<T>(dst, firstValue, diffValue, count);
 }
@@ -256,16 +256,16 @@ template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool i
 inline void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src,
                  const LocalTensor<int32_t>& srcIndex, const LocalTensor<bool>& finish, const LocalTensor<uint8_t>& tmp, const int32_t k,
                  const TopkTiling&, const TopKInfo& info, const bool isLargest = true) {
-  twin::scratch(tmp, 256, "TopK");
-  twin::topK(dstValue, dstIndex, src, isInitIndex ? &srcIndex : nullptr, isHasfinish ? &finish : nullptr, k, info, isLargest);
+  simulator::scratch(tmp, 256, "TopK");
+  simulator::topK(dstValue, dstIndex, src, isInitIndex ? &srcIndex : nullptr, isHasfinish ? &finish : nullptr, k, info, isLargest);
 }
 template <typename T, bool isInitIndex = false, bool isHasfinish = false, bool isReuseSrc = false,
           enum TopKMode topkMode = TopKMode::TOPK_NORMAL>
 inline void TopK(const LocalTensor<T>& dstValue, const LocalTensor<int32_t>& dstIndex, const LocalTensor<T>& src,
                  const LocalTensor<int32_t>& srcIndex, const LocalTensor<bool>& finish, const int32_t k, const TopkTiling&,
                  const TopKInfo& info, const bool isLargest = true) {
-  twin::scratch(256, "TopK");
-  twin::topK(dstValue, dstIndex, src, isInitIndex ? &srcIndex : nullptr, isHasfinish ? &finish : nullptr, k, info, isLargest);
+  simulator::scratch(256, "TopK");
+  simulator::topK(dstValue, dstIndex, src, isInitIndex ? &srcIndex : nullptr, isHasfinish ? &finish : nullptr, k, info, isLargest);
 }
 
 }  // namespace AscendC

@@ -1,4 +1,4 @@
-// Calls from the judge, straight to the operator or through the bind that a project brings along.
+// Calls from the loader, directly to the operator or through the binding of a project.
 #include "bind.h"
 
 #include <map>
@@ -9,7 +9,7 @@
 #include "pytorch_npu_helper.hpp"
 #include "tensor_memory.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
@@ -38,7 +38,7 @@ ge::DataType dataType(at::ScalarType type) {
 struct BoundEntry {
   BoundFunction function;
   std::vector<std::string> parameters;
-  std::vector<Operand> defaults;  // of the last parameters
+  std::vector<Operand> defaults;  // defaults of the last parameters
 };
 
 std::map<std::string, BoundEntry>& boundFunctions() {
@@ -48,7 +48,7 @@ std::map<std::string, BoundEntry>& boundFunctions() {
 
 std::string lastError;
 
-Operand operand(const TwinArgument& given) {
+Operand operand(const SimulatorArgument& given) {
   Operand made;
   made.kind = static_cast<Operand::Kind>(given.kind);
   made.type = TYPES[given.dtype];
@@ -59,7 +59,7 @@ Operand operand(const TwinArgument& given) {
   return made;
 }
 
-std::vector<Operand> operands(const TwinArgument* given, int count) {
+std::vector<Operand> operands(const SimulatorArgument* given, int count) {
   std::vector<Operand> made;
   for (int i = 0; i < count; i++) made.push_back(operand(given[i]));
   return made;
@@ -70,10 +70,10 @@ const BoundEntry& boundEntry(const std::string& name) {
   if (found != boundFunctions().end()) return found->second;
   std::string known;
   for (const auto& one : boundFunctions()) known += (known.empty() ? "" : ", ") + one.first;
-  stop("E-BIND-ARGS", "the model calls '%s', and PYBIND11_MODULE names %s", name.c_str(), known.empty() ? "nothing" : known.c_str());
+  endRun("E-BIND-ARGS", "the model calls '%s', but PYBIND11_MODULE defines %s", name.c_str(), known.empty() ? "nothing" : known.c_str());
 }
 
-// Parameters that were not given take their defaults; an optional one is absent.
+// Missing arguments take their defaults; a missing optional argument is absent.
 std::vector<Operand> completed(const std::string& name, const BoundEntry& entry, std::vector<Operand> given) {
   size_t wanted = entry.parameters.size(), without = wanted - std::min(wanted, entry.defaults.size());
   size_t had = given.size();
@@ -86,18 +86,18 @@ std::vector<Operand> completed(const std::string& name, const BoundEntry& entry,
   if (given.size() == wanted) return given;
   std::string list;
   for (const std::string& type : entry.parameters) list += (list.empty() ? "" : ", ") + type;
-  stop("E-BIND-ARGS", "%s(%s) is called with %zu arguments", name.c_str(), list.c_str(), had);
+  endRun("E-BIND-ARGS", "%s(%s) is called with %zu arguments", name.c_str(), list.c_str(), had);
 }
 
 void copyResult(const std::string& name, size_t index, const at::Tensor& result, const Operand& output) {
   int64_t count = 1;
   for (int64_t size : output.shape) count *= size;
-  if (!result.defined()) stop("E-BIND-RESULT", "result %zu of %s is no tensor", index, name.c_str());
+  if (!result.defined()) endRun("E-BIND-RESULT", "result %zu of %s is not a tensor", index, name.c_str());
   if (result.numel() != count || dataType(result.scalar_type()) != output.type)
-    stop("E-BIND-RESULT", "result %zu of %s is %s %s, and must be %s %s", index, name.c_str(), at::toString(result.scalar_type()),
+    endRun("E-BIND-RESULT", "result %zu of %s is %s %s, but must be %s %s", index, name.c_str(), at::toString(result.scalar_type()),
          joined(result.sizes()).c_str(), at::toString(scalarType(output.type)), joined(at::IntArrayRef(output.shape)).c_str());
   at::Tensor plain = result.contiguous();
-  memcpy(output.data, plain.twinData(), plain.nbytes());
+  memcpy(output.data, plain.simulatorData(), plain.nbytes());
 }
 
 void callBound(const std::string& name, std::vector<Operand> arguments, const std::vector<Operand>& outputs) {
@@ -105,28 +105,28 @@ void callBound(const std::string& name, std::vector<Operand> arguments, const st
   ExpectedOutputs expected(outputs);
   Results results = entry.function(completed(name, entry, std::move(arguments)));
   if (results.size() != outputs.size())
-    stop("E-BIND-RESULT", "%s returns %zu tensors, and must return %zu", name.c_str(), results.size(), outputs.size());
+    endRun("E-BIND-RESULT", "%s returns %zu tensors, but must return %zu", name.c_str(), results.size(), outputs.size());
   for (size_t i = 0; i < results.size(); i++) copyResult(name, i, results[i], outputs[i]);
 }
 
 template <class Body>
-int told(Body body) {
+int runAndRecordError(Body body) {
   lastError.clear();
-  startAnew();
+  clearViolations();
   try {
     body();
-    remember();
+    rethrowViolation();
     return 0;
   } catch (const Stop& stopped) {
     lastError = stopped.what();
   } catch (const c10::Error& error) {
     lastError = std::string("E-BIND-CHECK\t\tTORCH_CHECK failed: ") + error.what();
   } catch (const std::bad_alloc&) {
-    lastError = "E-MEMORY\t\tthe host side asks for more memory than there is";
+    lastError = "E-MEMORY\t\tthe host code requests more memory than is available";
   } catch (const std::exception& error) {
-    lastError = std::string("E-HOST-RAISED\t\tthe host code raised ") + error.what();
+    lastError = std::string("E-HOST-RAISED\t\tthe host code threw an exception: ") + error.what();
   } catch (...) {
-    lastError = "E-HOST-RAISED\t\tthe host code raised something that is no std::exception";
+    lastError = "E-HOST-RAISED\t\tthe host code threw an exception that is not a std::exception";
   }
   return 1;
 }
@@ -139,31 +139,31 @@ void addBound(const char* name, BoundFunction function, std::vector<std::string>
 
 void wrongArgument(const char* wanted, const Operand& given) {
   static const char* const KINDS[] = {"nothing", "a tensor", "an int", "a float", "a bool", "a list of ints", "a text", "a list of tensors"};
-  stop("E-BIND-ARGS", "the bound function takes %s, and is given %s", wanted, KINDS[given.kind]);
+  endRun("E-BIND-ARGS", "the bound function takes %s, but gets %s", wanted, KINDS[given.kind]);
 }
 
 at::Tensor tensorOf(const Operand& given) {
   if (given.kind == Operand::ABSENT) return at::Tensor();
   if (given.kind != Operand::TENSOR) wrongArgument("a tensor", given);
-  return at::Tensor::twinOver(given.data, given.shape, scalarType(given.type));
+  return at::Tensor::simulatorOver(given.data, given.shape, scalarType(given.type));
 }
 
 Operand commandOperand(const at::Tensor& tensor) {
   Operand made;
   if (!tensor.defined()) return made;
-  if (!tensor.is_privateuseone()) stop("E-BIND-DEVICE", "EXEC_NPU_CMD is given a tensor on the CPU: only the device's own can be used");
+  if (!tensor.is_privateuseone()) endRun("E-BIND-DEVICE", "EXEC_NPU_CMD gets a tensor on the CPU, but takes only tensors on the device");
   if (!tensor.is_contiguous())
-    stop("E-BIND-LAYOUT", "EXEC_NPU_CMD is given a tensor that is not contiguous: its kernel would see the values in another order; call contiguous()");
+    endRun("E-BIND-LAYOUT", "EXEC_NPU_CMD gets a tensor that is not contiguous, so its kernel would read the values in another order: call contiguous()");
   made.kind = Operand::TENSOR;
   made.type = dataType(tensor.scalar_type());
   made.shape = tensor.sizes().vec();
-  made.data = tensor.twinData();
+  made.data = tensor.simulatorData();
   return made;
 }
 
-}  // namespace twin
+}  // namespace simulator
 
-namespace twin {
+namespace simulator {
 
 static void begin(const std::vector<Operand>& given, const std::vector<Operand>& outputs) {
   call().number++;
@@ -177,23 +177,23 @@ static void begin(const std::vector<Operand>& given, const std::vector<Operand>&
     }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
-int twin_run(const char* op, const TwinArgument* inputs, int inputCount, const TwinArgument* attributes, int attributeCount,
-             const TwinArgument* outputs, int outputCount) {
-  return twin::told([&] {
-    std::vector<twin::Operand> given = twin::operands(inputs, inputCount), made = twin::operands(outputs, outputCount);
-    twin::begin(given, made);
-    twin::runOperator(op, given, twin::operands(attributes, attributeCount), made);
+int simulator_run(const char* op, const SimulatorArgument* inputs, int inputCount, const SimulatorArgument* attributes, int attributeCount,
+             const SimulatorArgument* outputs, int outputCount) {
+  return simulator::runAndRecordError([&] {
+    std::vector<simulator::Operand> given = simulator::operands(inputs, inputCount), made = simulator::operands(outputs, outputCount);
+    simulator::begin(given, made);
+    simulator::runOperator(op, given, simulator::operands(attributes, attributeCount), made);
   });
 }
 
-int twin_call(const char* function, const TwinArgument* arguments, int argumentCount, const TwinArgument* outputs, int outputCount) {
-  return twin::told([&] {
-    std::vector<twin::Operand> given = twin::operands(arguments, argumentCount), made = twin::operands(outputs, outputCount);
-    twin::begin(given, made);
-    twin::callBound(function, given, made);
+int simulator_call(const char* function, const SimulatorArgument* arguments, int argumentCount, const SimulatorArgument* outputs, int outputCount) {
+  return simulator::runAndRecordError([&] {
+    std::vector<simulator::Operand> given = simulator::operands(arguments, argumentCount), made = simulator::operands(outputs, outputCount);
+    simulator::begin(given, made);
+    simulator::callBound(function, given, made);
   });
 }
 
-const char* twin_error() { return twin::lastError.c_str(); }
+const char* simulator_error() { return simulator::lastError.c_str(); }

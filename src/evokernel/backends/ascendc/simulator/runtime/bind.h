@@ -1,10 +1,10 @@
-// Between the judge's arguments and the operator: the C interface of the host side.
+// The C interface through which the loader calls an operator.
 #pragma once
 #include <cstdint>
 
 extern "C" {
 
-struct TwinArgument {
+struct SimulatorArgument {
   int32_t kind;   // 0 absent, 1 tensor, 2 int, 3 float, 4 bool, 5 list of ints
   int32_t dtype;  // bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64
   int32_t rank;   // of the tensor, or length of the list
@@ -15,13 +15,13 @@ struct TwinArgument {
   double number;
 };
 
-// Through the operator's definition and tiling; 0, or 1 (see twin_error).
-int twin_run(const char* op, const TwinArgument* inputs, int inputCount, const TwinArgument* attributes, int attributeCount,
-             const TwinArgument* outputs, int outputCount);
+// Runs the operator through its definition and tiling. Returns 0, or 1 on failure (see simulator_error).
+int simulator_run(const char* op, const SimulatorArgument* inputs, int inputCount, const SimulatorArgument* attributes, int attributeCount,
+             const SimulatorArgument* outputs, int outputCount);
 
-// Through a function of the project's own bind; its results are copied into `outputs`.
-int twin_call(const char* function, const TwinArgument* arguments, int argumentCount, const TwinArgument* outputs, int outputCount);
+// Calls a function of the project's binding and copies its results into `outputs`.
+int simulator_call(const char* function, const SimulatorArgument* arguments, int argumentCount, const SimulatorArgument* outputs, int outputCount);
 
 // "CODE\taddresses\tmessage" of the last call that failed.
-const char* twin_error();
+const char* simulator_error();
 }

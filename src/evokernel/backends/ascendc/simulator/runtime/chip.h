@@ -1,8 +1,8 @@
-// What the twin knows about the chip. Every number comes from chips.toml, through twin_configure; those here are of the 910B2.
+// Properties of the simulated chip. simulator_configure sets every number from chips.toml; the defaults here are those of the 910B2.
 #pragma once
 #include <cstdint>
 
-namespace twin {
+namespace simulator {
 
 struct Chip {
   // cores and memories
@@ -14,26 +14,26 @@ struct Chip {
   double l2_bytes = 192.0 * 1024 * 1024;
   double max_buffers = 64, event_ids = 8, queue_buffers = 8;
   // cost model, in cycles of a core
-  double issue = 10;           // scalar cycles of one API call
+  double issue = 10;           // scalar cycles per API call
   double vector_start = 22;    // fixed cycles of one vector instruction
   double scalar_ub = 11;       // one GetValue or SetValue in local memory
-  double scalar_gm_hit = 11;   // the same in global memory, when the data cache has the line
+  double scalar_gm_hit = 11;   // the same in global memory, if the line is in the data cache
   double scalar_gm_miss = 300;
   double flag = 15;            // a barrier
-  double handshake = 1.5;      // setting or waiting for a flag, enqueueing or dequeueing
+  double handshake = 1.5;      // setting or waiting for a flag, EnQue or DeQue
   double dcache_lines = 512;   // of 64 bytes
   double hbm_bytes_per_cycle = 973 * 0.85;
   double l2_bytes_per_cycle = 2640;
-  double l2_share = 0.8;       // data up to this share of L2 stay in it
-  double unaligned_gm = 1.43;  // at most so many times as long takes a copy that touches more sectors of 512 bytes than it needs
-  double copy_start = 21;      // until the next copy can start, however short this one is
-  double core_hbm_bytes_per_cycle = 34;  // one core's pace when L2 does not have the data
+  double l2_share = 0.8;       // data up to this share of the L2 capacity stay in L2
+  double unaligned_gm = 1.43;  // maximum slowdown of a copy that touches more 512-byte sectors than necessary
+  double copy_start = 21;      // minimum cycles until the next copy can start
+  double core_hbm_bytes_per_cycle = 34;  // rate of one core if the data are not in L2
   double cube_macs_half = 4096, cube_macs_float = 1024;
   double l1_to_l0_bytes_per_cycle = 256, fixpipe_bytes_per_cycle = 64;
   double matmul_bytes_per_cycle = 69, matmul_bulk_bytes_per_cycle = 95;  // into L1, one tile at a time or several (CFG_MDL)
   double launch_us = 2.0;
-  double sync_all = 1500;      // cycles until all cores have met
-  // GM to UB and back: cycles of one copy of so many KiB, by one core
+  double sync_all = 1500;      // cycles until all cores have reached SyncAll
+  // GM to UB and back: cycles of one copy by one core, for each size in KiB
   static constexpr int COPY_POINTS = 12;
   double copy_kib[COPY_POINTS] = {0, 1, 2, 4, 8, 12, 16, 20, 24, 32, 64, 128};
   double copy_cycles[COPY_POINTS] = {215, 235, 255, 291, 321, 378, 404, 496, 534, 712, 1413, 2800};
@@ -46,7 +46,7 @@ struct Chip {
     double slope = (copy_cycles[i] - copy_cycles[i - 1]) / (copy_kib[i] - copy_kib[i - 1]);
     return copy_cycles[i - 1] + slope * (kib - copy_kib[i - 1]);
   }
-  double longCopyRate() const {  // bytes per cycle of one core's longest copies
+  double longCopyRate() const {  // bytes per cycle of the longest copies of one core
     constexpr int last = COPY_POINTS - 1;
     return 1024 * (copy_kib[last] - copy_kib[last - 1]) / (copy_cycles[last] - copy_cycles[last - 1]);
   }
@@ -54,7 +54,7 @@ struct Chip {
 
 Chip& chip();
 
-}  // namespace twin
+}  // namespace simulator
 
-// "key=value" lines, the keys being the names above; copy_kib and copy_cycles take values with commas between them. 0 when all are known.
-extern "C" int twin_configure(const char* lines);
+// Reads "key=value" lines with the names above as keys; copy_kib and copy_cycles take comma-separated values. Returns 0 if all keys are known.
+extern "C" int simulator_configure(const char* lines);

@@ -1,8 +1,8 @@
-// Comparing, and choosing by what was found. A result is one bit per element, the first element in the lowest bit.
+// Compare and Select. A comparison result has one bit per element, with the first element in the lowest bit.
 #pragma once
 #include "vector.h"
 
-namespace twin {
+namespace simulator {
 
 using AscendC::CMPMODE;
 using AscendC::SELMODE;
@@ -23,16 +23,16 @@ template <typename U> inline bool bitOf(const AscendC::LocalTensor<U>& bits, uin
 }
 template <typename T, typename U> inline void comparable(CMPMODE mode, const char* what) {
   takes<Kind<T>::floats || Kind<T>::i32, T>(what);
-  if (Kind<T>::i32 && mode != CMPMODE::EQ) broken("E-DTYPE", "%s takes int32_t with CMPMODE::EQ only on this chip", what);
+  if (Kind<T>::i32 && mode != CMPMODE::EQ) reportViolation("E-DTYPE", "%s supports int32_t only with CMPMODE::EQ on this chip", what);
   takes<sizeof(U) == 1, U>(what);
 }
 
-// F gives the bit of an element. Whole repeats only: the rest of a count is left out.
+// F computes the bit of an element. Only complete repeats are processed; the remainder of a count is ignored.
 template <typename T, typename U, typename F>
 inline void compare(const AscendC::LocalTensor<U>& dst, uint64_t count, const char* what, F f) {
   uint64_t bytes = count * sizeof(T);
   if (bytes % 256)
-    broken("E-CMP-256", "%s: %llu elements of %s are %llu bytes, which is no multiple of 256", what, (unsigned long long)count, typeName<T>(),
+    reportViolation("E-CMP-256", "%s: %llu elements of %s are %llu bytes, which is not a multiple of 256", what, (unsigned long long)count, typeName<T>(),
            (unsigned long long)bytes);
   uint64_t whole = bytes / 256 * (256 / sizeof(T));
   if (!whole) return;
@@ -42,7 +42,7 @@ inline void compare(const AscendC::LocalTensor<U>& dst, uint64_t count, const ch
   memcpy(static_cast<void*>(dst.data()), bits.data(), bits.size());
 }
 
-// By repeats: on this chip the mask has no effect, and the results lie one after the other.
+// By repeats: on this chip the mask has no effect, and the results are contiguous.
 template <typename T, typename U, typename F>
 inline void compareRepeat(const AscendC::LocalTensor<U>& dst, int count, const char* what, F f) {
   repeats(count, what);
@@ -111,23 +111,23 @@ inline void compareToRegister(const AscendC::LocalTensor<T>& one, const AscendC:
       (lane < 64 ? core->compared.low : core->compared.high) |= 1ull << (lane % 64);
 }
 
-// ---- choosing
+// ---- selection
 
 inline void selects(SELMODE mode, bool withScalar) {
   if (withScalar != (mode == SELMODE::VSEL_TENSOR_SCALAR_MODE))
-    broken("E-SEL-MODE", "Select %s takes %s", withScalar ? "with a scalar" : "of two tensors",
+    reportViolation("E-SEL-MODE", "Select %s requires %s", withScalar ? "with a scalar" : "of two tensors",
            withScalar ? "VSEL_TENSOR_SCALAR_MODE" : "VSEL_CMPMASK_SPR or VSEL_TENSOR_TENSOR_MODE");
 }
 template <typename T, typename U> inline void selectable() {
   takes<Kind<T>::floats, T>("Select");
   takes<std::is_integral<U>::value, U>("Select with a mask of type");
 }
-// In VSEL_CMPMASK_SPR all repeats use the same bits; otherwise bits go on from repeat to repeat.
+// In VSEL_CMPMASK_SPR all repeats use the same bits; in the other modes each repeat uses the following bits.
 template <typename T> inline uint64_t selectBit(SELMODE mode, int repeat, int lane) {
   constexpr uint64_t width = 256 / sizeof(T);
   return mode == SELMODE::VSEL_CMPMASK_SPR ? uint64_t(lane) : uint64_t(repeat) * width + uint64_t(lane);
 }
-// What is taken where a bit is 0.
+// The operand for elements whose bit is 0.
 template <typename T> struct OtherTensor {
   AscendC::LocalTensor<T> tensor;
   bool inDoubt(Doubt& doubt, uint64_t count) const { return doubt.finds(tensor, count * sizeof(T), "Select"); }
@@ -140,7 +140,7 @@ template <typename T> struct OtherNumber {
   T at(uint64_t) const { return number; }
   bool knows(uint64_t) const { return true; }
 };
-// The price of a comparison: none is published for a selection.
+// Uses the cycles of a comparison, because none are published for a selection.
 template <typename T, typename U, typename O>
 inline void select(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& bits, const AscendC::LocalTensor<T>& one,
                    SELMODE mode, uint32_t count, const O& other) {
@@ -192,156 +192,156 @@ inline auto secondSource(const AscendC::LocalTensor<T>& other, const Lanes& give
   return [other, b](int r, int lane) { return other.data()[element<T>(r, lane, b)]; };
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T, typename U>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, uint32_t count) {
   const char* what = "Compare";
-  twin::forgetMask();
-  twin::comparable<T, U>(cmpMode, what);
-  if (twin::nothing(count, what)) return;
-  twin::vectorCost(uint64_t(count) * sizeof(T), 2);
-  twin::Doubt doubt;
+  simulator::forgetMask();
+  simulator::comparable<T, U>(cmpMode, what);
+  if (simulator::nothing(count, what)) return;
+  simulator::vectorCost(uint64_t(count) * sizeof(T), 2);
+  simulator::Doubt doubt;
   doubt.source(src0, count, what);
   doubt.source(src1, count, what);
-  twin::compare<T>(dst, count, what, [&](uint64_t i) { return twin::holds(src0.data()[i], src1.data()[i], cmpMode); });
+  simulator::compare<T>(dst, count, what, [&](uint64_t i) { return simulator::holds(src0.data()[i], src1.data()[i], cmpMode); });
   doubt.bits(dst);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
                     uint8_t repeatTime, const BinaryRepeatParams& by) {
   (void)mask;
-  twin::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
+  simulator::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
 }
 template <typename T, bool isSetMask = true>
 inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
                     const BinaryRepeatParams& by) {
-  twin::compareToRegister(src0, src1, cmpMode, twin::maskOf<T, isSetMask>(mask, "Compare"), by);
+  simulator::compareToRegister(src0, src1, cmpMode, simulator::maskOf<T, isSetMask>(mask, "Compare"), by);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
                     const uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
   (void)mask;
-  twin::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
+  simulator::compareTensors(dst, src0, src1, cmpMode, repeatTime, by);
 }
 template <typename T, bool isSetMask = true>
 inline void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[],
                     const BinaryRepeatParams& by) {
-  twin::compareToRegister(src0, src1, cmpMode, twin::maskOf<T, isSetMask>(mask, "Compare"), by);
+  simulator::compareToRegister(src0, src1, cmpMode, simulator::maskOf<T, isSetMask>(mask, "Compare"), by);
 }
 
 template <typename T, typename U>
 inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, uint32_t count) {
-  twin::compareScalar(dst, src0, src1Scalar, cmpMode, count, "CompareScalar");
+  simulator::compareScalar(dst, src0, src1Scalar, cmpMode, count, "CompareScalar");
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask,
                           uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
-  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
+  simulator::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[],
                           uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
-  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
+  simulator::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "CompareScalar");
 }
 
 template <typename T, typename U>
 inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, uint32_t count) {
-  twin::compareScalar(dst, src0, src1Scalar, cmpMode, count, "Compares");
+  simulator::compareScalar(dst, src0, src1Scalar, cmpMode, count, "Compares");
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask,
                      uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
-  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
+  simulator::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Compares(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, const uint64_t mask[],
                      uint8_t repeatTime, const UnaryRepeatParams& by) {
   (void)mask;
-  twin::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
+  simulator::compareScalar(dst, src0, src1Scalar, cmpMode, repeatTime, by, "Compares");
 }
 
-// The register of 128 bits that a Compare without a destination fills, and a Select without a mask reads.
+// The 128-bit register that Compare without a destination writes and Select without a mask reads.
 template <typename T> inline void GetCmpMask(const LocalTensor<T>& dst) {
-  twin::vectorCost(16, 1);
-  twin::target(twin::V, dst, 16, "GetCmpMask", 16);
-  memcpy(static_cast<void*>(dst.data()), &twin::core->compared, 16);
+  simulator::vectorCost(16, 1);
+  simulator::target(simulator::V, dst, 16, "GetCmpMask", 16);
+  memcpy(static_cast<void*>(dst.data()), &simulator::core->compared, 16);
 }
 template <typename T> inline void SetCmpMask(const LocalTensor<T>& src) {
-  twin::vectorCost(16, 1);
-  twin::source(twin::V, src, 16, "SetCmpMask", 16);
-  memcpy(static_cast<void*>(&twin::core->compared), src.data(), 16);
+  simulator::vectorCost(16, 1);
+  simulator::source(simulator::V, src, 16, "SetCmpMask", 16);
+  memcpy(static_cast<void*>(&simulator::core->compared), src.data(), 16);
 }
 
 template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                    SELMODE selMode, uint32_t count) {
-  twin::selects(selMode, false);
-  twin::select(dst, selMask, src0, selMode, count, twin::OtherTensor<T>{src1});
+  simulator::selects(selMode, false);
+  simulator::select(dst, selMask, src0, selMode, count, simulator::OtherTensor<T>{src1});
 }
 template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
                    uint32_t count) {
-  twin::selects(selMode, true);
-  twin::select(dst, selMask, src0, selMode, count, twin::OtherNumber<T>{src1});
+  simulator::selects(selMode, true);
+  simulator::select(dst, selMask, src0, selMode, count, simulator::OtherNumber<T>{src1});
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                    SELMODE selMode, uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& by) {
-  twin::selects(selMode, false);
-  twin::selectable<T, U>();
-  twin::Lanes given = twin::maskOf<T, isSetMask>(mask, "Select");
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
-                     twin::secondSource(src1, given, repeatTime, by));
+  simulator::selects(selMode, false);
+  simulator::selectable<T, U>();
+  simulator::Lanes given = simulator::maskOf<T, isSetMask>(mask, "Select");
+  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
+                     simulator::secondSource(src1, given, repeatTime, by));
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
                    uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& by) {
-  twin::selects(selMode, true);
-  twin::selectable<T, U>();
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, twin::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
+  simulator::selects(selMode, true);
+  simulator::selectable<T, U>();
+  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, simulator::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
                      [src1](int, int) { return src1; });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                    SELMODE selMode, uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
-  twin::selects(selMode, false);
-  twin::selectable<T, U>();
-  twin::Lanes given = twin::maskOf<T, isSetMask>(mask, "Select");
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
-                     twin::secondSource(src1, given, repeatTime, by));
+  simulator::selects(selMode, false);
+  simulator::selectable<T, U>();
+  simulator::Lanes given = simulator::maskOf<T, isSetMask>(mask, "Select");
+  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
+                     simulator::secondSource(src1, given, repeatTime, by));
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
                    uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
-  twin::selects(selMode, true);
-  twin::selectable<T, U>();
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, selMode, repeatTime), src0, twin::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
+  simulator::selects(selMode, true);
+  simulator::selectable<T, U>();
+  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, simulator::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
                      [src1](int, int) { return src1; });
 }
-// With the bits that SetCmpMask or a Compare left, on the lanes that SetVectorMask left.
+// Uses the bits of the last SetCmpMask or Compare, and the lanes of SetVectorMask.
 template <typename T, SELMODE selMode>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint8_t repeatTime,
                    const BinaryRepeatParams& by) {
-  if (selMode != SELMODE::VSEL_CMPMASK_SPR) twin::broken("E-SEL-MODE", "Select without a mask tensor takes VSEL_CMPMASK_SPR on the twin");
-  twin::Lanes given = twin::maskOf<T, false>(uint64_t(0), "Select");
-  twin::selectRepeat(dst, [](int, int lane) { return twin::core->compared.on(lane); }, src0, given, repeatTime, by,
-                     twin::secondSource(src1, given, repeatTime, by));
+  if (selMode != SELMODE::VSEL_CMPMASK_SPR) simulator::reportViolation("E-SEL-MODE", "Select without a mask tensor requires VSEL_CMPMASK_SPR on the simulator");
+  simulator::Lanes given = simulator::maskOf<T, false>(uint64_t(0), "Select");
+  simulator::selectRepeat(dst, [](int, int lane) { return simulator::core->compared.on(lane); }, src0, given, repeatTime, by,
+                     simulator::secondSource(src1, given, repeatTime, by));
 }
-// The same where a bit is 0 with the number that SetCmpMask left.
+// The same, with the number set by SetCmpMask for elements whose bit is 0.
 template <typename T, typename U>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, uint8_t repeatTime,
                    const BinaryRepeatParams& by) {
-  twin::selectable<T, U>();
+  simulator::selectable<T, U>();
   T scalar;
-  memcpy(static_cast<void*>(&scalar), &twin::core->compared, sizeof(T));
-  twin::selectRepeat(dst, twin::bitsFrom<T>(selMask, SELMODE::VSEL_TENSOR_SCALAR_MODE, repeatTime), src0,
-                     twin::maskOf<T, false>(uint64_t(0), "Select"), repeatTime,
+  memcpy(static_cast<void*>(&scalar), &simulator::core->compared, sizeof(T));
+  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, SELMODE::VSEL_TENSOR_SCALAR_MODE, repeatTime), src0,
+                     simulator::maskOf<T, false>(uint64_t(0), "Select"), repeatTime,
                      by, [scalar](int, int) { return scalar; });
 }
 

@@ -1,8 +1,8 @@
-// From one type to another: which pairs and roundings the chip knows, and what they make of a number.
+// Cast: the type pairs and rounding modes of the chip, and the conversion of a number.
 #pragma once
 #include "vector.h"
 
-namespace twin {
+namespace simulator {
 
 using AscendC::RoundMode;
 
@@ -11,14 +11,14 @@ inline const char* roundName(RoundMode mode) {
   return int(mode) < 7 ? names[int(mode)] : "?";
 }
 
-// Sets of roundings, as bits.
+// Sets of rounding modes, as bits.
 constexpr int bitOf(RoundMode mode) { return 1 << int(mode); }
 constexpr int NONE_ONLY = bitOf(RoundMode::CAST_NONE);
 constexpr int FIVE = bitOf(RoundMode::CAST_RINT) | bitOf(RoundMode::CAST_FLOOR) | bitOf(RoundMode::CAST_CEIL) | bitOf(RoundMode::CAST_ROUND) |
                      bitOf(RoundMode::CAST_TRUNC);
 constexpr int ANY = 127;
 
-// The roundings with which this chip casts from S to D; none when it does not at all.
+// The rounding modes of a cast from S to D on this chip; empty if the cast does not exist.
 template <typename D, typename S> constexpr int roundings() {
   using AscendC::IsSameType;
   constexpr bool toHalf = IsSameType<D, half>::value, toFloat = IsSameType<D, float>::value, toInt = IsSameType<D, int32_t>::value;
@@ -32,7 +32,7 @@ template <typename D, typename S> constexpr int roundings() {
   if (IsSameType<S, bfloat16_t>::value) return toFloat ? NONE_ONLY : toInt ? FIVE : 0;
   if (IsSameType<S, int32_t>::value) {
     if (toFloat) return FIVE | NONE_ONLY;
-    if (toHalf) return ANY;  // with the scale that SetDeqScale left
+    if (toHalf) return ANY;  // with the scale of the last SetDeqScale
     return IsSameType<D, int16_t>::value || IsSameType<D, int64_t>::value ? NONE_ONLY : 0;
   }
   if (IsSameType<S, float>::value) {
@@ -44,7 +44,7 @@ template <typename D, typename S> constexpr int roundings() {
   return 0;
 }
 
-// ---- rounding to a whole number
+// ---- rounding to an integer
 
 inline double wholeNumber(double x, RoundMode mode) {
   switch (mode) {
@@ -62,7 +62,7 @@ template <typename D> inline D saturated(double x) {
   return D(x);
 }
 
-// ---- rounding to a floating number of fewer digits
+// ---- rounding to a floating-point type with fewer digits
 
 inline half nextUp(half x) {
   uint16_t bits = x.bits;
@@ -89,7 +89,7 @@ inline void makeOdd(float&) {}
 
 // X is wide enough to hold the source exactly.
 template <typename D, typename X> inline D fewerDigits(X x, RoundMode mode) {
-  D near = D(float(x));  // one rounding only: what float cannot hold goes to a float
+  D near = D(float(x));  // only one rounding happens: a source that float cannot represent is only cast to float
   if (x != x || X(float(near)) == x) return near;
   D below = X(float(near)) < x ? near : nextDown(near), above = X(float(near)) < x ? nextUp(near) : near;
   if (std::isinf(x)) return near;
@@ -119,7 +119,7 @@ template <typename D, typename S> inline D convert(S x, RoundMode mode) {
   } else if constexpr (toWhole) {
     return saturated<D>(wholeNumber(double(float(x)), mode));
   } else if constexpr (std::is_same<S, int32_t>::value && std::is_same<D, half>::value) {
-    return half(float(x) * core->registers.deqScale);  // as SetDeqScale left it; the rounding has no effect
+    return half(float(x) * core->registers.deqScale);  // the scale of the last SetDeqScale; the rounding mode has no effect
   } else if constexpr (fromWhole && sizeof(S) == 8) {
     return fewerDigits<D>(static_cast<long double>(x), mode);
   } else if constexpr (fromWhole) {
@@ -134,18 +134,18 @@ template <typename D, typename S> inline D convert(S x, RoundMode mode) {
 template <typename D, typename S> inline bool castable(RoundMode mode) {
   constexpr int known = roundings<D, S>();
   if (known & bitOf(mode)) return true;
-  if (!known) broken("E-CAST-PAIR", "Cast from %s to %s does not exist on this chip", typeName<S>(), typeName<D>());
-  else broken("E-CAST-PAIR", "Cast from %s to %s does not take RoundMode::%s", typeName<S>(), typeName<D>(), roundName(mode));
+  if (!known) reportViolation("E-CAST-PAIR", "Cast from %s to %s does not exist on this chip", typeName<S>(), typeName<D>());
+  else reportViolation("E-CAST-PAIR", "Cast from %s to %s does not support RoundMode::%s", typeName<S>(), typeName<D>(), roundName(mode));
   return known != 0;
 }
 
-// Two numbers of four bits share a byte, the first in its lower half.
+// A byte holds two 4-bit numbers, the first in its lower half.
 template <typename D, typename S>
 inline void castFourBits(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<S>& src, RoundMode mode, uint32_t count) {
   const char* what = "Cast";
   forgetMask();
   if (nothing(count, what)) return;
-  if (count % 2) broken("E-COUNT", "Cast of int4b_t: a count of %u is odd, and a byte holds two", count);
+  if (count % 2) reportViolation("E-COUNT", "Cast of int4b_t: the count %u is odd, but a byte holds two elements", count);
   vectorCost(uint64_t(count) * 2, 1);
   constexpr bool packs = std::is_same<D, int4b_t>::value;
   source(V, src, packs ? uint64_t(count) * 2 : (count + 1) / 2, what);
@@ -164,34 +164,34 @@ inline void castFourBits(const AscendC::LocalTensor<D>& dst, const AscendC::Loca
 }
 template <typename D, typename S> constexpr bool fourBits = std::is_same<D, int4b_t>::value || std::is_same<S, int4b_t>::value;
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T, typename U>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint32_t count) {
-  if (!twin::castable<T, U>(roundMode)) return;
+  if (!simulator::castable<T, U>(roundMode)) return;
   const RoundMode mode = roundMode;
-  if constexpr (twin::fourBits<T, U>) twin::castFourBits(dst, src, mode, count);
-  else twin::unary("Cast", dst, src, count, 1, [mode](U x) { return twin::convert<T>(x, mode); });
+  if constexpr (simulator::fourBits<T, U>) simulator::castFourBits(dst, src, mode, count);
+  else simulator::unary("Cast", dst, src, count, 1, [mode](U x) { return simulator::convert<T>(x, mode); });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask,
                  const uint8_t repeatTime, const UnaryRepeatParams& by) {
-  if (!twin::castable<T, U>(roundMode)) return;
+  if (!simulator::castable<T, U>(roundMode)) return;
   const RoundMode mode = roundMode;
   using Wider = std::conditional_t<(sizeof(T) > sizeof(U)), T, U>;
-  twin::unaryRepeat("Cast", dst, src, twin::maskOf<Wider, isSetMask>(mask, "Cast"), repeatTime, {by.dstBlkStride, by.dstRepStride},
-                    {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return twin::convert<T>(x, mode); });
+  simulator::unaryRepeat("Cast", dst, src, simulator::maskOf<Wider, isSetMask>(mask, "Cast"), repeatTime, {by.dstBlkStride, by.dstRepStride},
+                    {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return simulator::convert<T>(x, mode); });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
                  const uint8_t repeatTime, const UnaryRepeatParams& by) {
-  if (!twin::castable<T, U>(roundMode)) return;
+  if (!simulator::castable<T, U>(roundMode)) return;
   const RoundMode mode = roundMode;
   using Wider = std::conditional_t<(sizeof(T) > sizeof(U)), T, U>;
-  twin::unaryRepeat("Cast", dst, src, twin::maskOf<Wider, isSetMask>(mask, "Cast"), repeatTime, {by.dstBlkStride, by.dstRepStride},
-                    {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return twin::convert<T>(x, mode); });
+  simulator::unaryRepeat("Cast", dst, src, simulator::maskOf<Wider, isSetMask>(mask, "Cast"), repeatTime, {by.dstBlkStride, by.dstRepStride},
+                    {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return simulator::convert<T>(x, mode); });
 }
 
 }  // namespace AscendC

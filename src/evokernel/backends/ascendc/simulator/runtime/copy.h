@@ -47,17 +47,17 @@ struct DataCopyEnhancedParams {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// Hardware moves whole blocks of 32 bytes and drops the rest.
+// The hardware moves complete blocks of 32 bytes and drops the remainder.
 inline uint64_t wholeBlocks(uint64_t bytes, const char* what) {
   if (__builtin_expect(bytes % BLOCK != 0, 0))
-    broken("E-COPY-32", "%s: %llu bytes are no multiple of 32, of which only %llu are moved", what, (unsigned long long)bytes,
+    reportViolation("E-COPY-32", "%s: %llu bytes are not a multiple of 32, so it moves only %llu", what, (unsigned long long)bytes,
            (unsigned long long)(bytes / BLOCK * BLOCK));
   return bytes / BLOCK * BLOCK;
 }
 
-// One stretch from local to global memory, which may add to what is there.
+// One contiguous range from local to global memory, which an atomic operation may combine with the existing data.
 template <typename T> inline void store(T* to, const T* from, uint64_t bytes) {
   if (core->atomic == Atomic::NONE) {
     memcpy(to, from, bytes);
@@ -70,7 +70,7 @@ template <typename T> inline void store(T* to, const T* from, uint64_t bytes) {
   }
 }
 
-struct Strided {  // one copy of several stretches, in bytes
+struct Strided {  // one copy of several ranges, in bytes
   uint64_t count, length, fromGap, toGap;
 };
 
@@ -114,11 +114,11 @@ inline void betweenCost(int pipe, uint64_t bytes) {
 }
 
 inline void counted(uint64_t count, uint64_t most, const char* what) {
-  if (count > most) broken("E-COPY-COUNT", "%s: blockCount %llu is above %llu", what, (unsigned long long)count, (unsigned long long)most);
+  if (count > most) reportViolation("E-COPY-COUNT", "%s: blockCount %llu is above %llu", what, (unsigned long long)count, (unsigned long long)most);
 }
 
-// What fills a row up to whole blocks: the value given here or by SetPadValue; without either the row's first element, or, where the caller
-// asks for padding, whatever there is: a number that shows.
+// The fill value of a row up to complete blocks: the value given here or by SetPadValue; without either the first element of the row, or, if the caller
+// requests padding, an undefined value: a number that is easy to notice.
 template <typename T, class Pad> inline T filling(const Pad& pad, const uint8_t* row, uint64_t length) {
   T filler = T(0);
   if (pad.isPad) filler = T(pad.paddingValue);
@@ -128,14 +128,14 @@ template <typename T, class Pad> inline T filling(const Pad& pad, const uint8_t*
   return filler;
 }
 
-// GM is counted in bytes, UB in rows that start at whole blocks; the rest of a row is filled.
+// Lengths in GM are bytes; rows in UB start at complete blocks, and the rest of a row is filled.
 template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>& to, const AscendC::GlobalTensor<T>& from, uint64_t count,
                                                    uint64_t length, uint64_t fromGap, uint64_t toGapBlocks, const Pad& pad) {
   const char* what = "DataCopyPad GM->UB";
   counted(count, 4095, what);
-  if (length > 2097151) broken("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
+  if (length > 2097151) reportViolation("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
   if (pad.leftPadding * sizeof(T) > 32 || pad.rightPadding * sizeof(T) > 32)
-    broken("E-COPY-PAD", "%s: %d elements on the left and %d on the right are more than 32 bytes", what, pad.leftPadding, pad.rightPadding);
+    reportViolation("E-COPY-PAD", "%s: padding of %d elements on the left and %d on the right exceeds 32 bytes on a side", what, pad.leftPadding, pad.rightPadding);
   if (!count || !length) return;
   core->move(MTE2, from.rows(count, length, fromGap));
   uint64_t left = pad.leftPadding * sizeof(T), right = pad.rightPadding * sizeof(T);
@@ -158,68 +158,68 @@ template <typename T> inline void padOut(const AscendC::GlobalTensor<T>& to, con
                                          uint64_t fromGapBlocks, uint64_t toGap) {
   const char* what = "DataCopyPad UB->GM";
   counted(count, 4095, what);
-  if (length > 2097151) broken("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
+  if (length > 2097151) reportViolation("E-COPY-LENGTH", "%s: blockLen %llu is above 2097151 bytes", what, (unsigned long long)length);
   if (!count || !length) return;
   uint64_t row = (length + BLOCK - 1) / BLOCK * BLOCK;
   copyOut(to, from, {count, length, row - length + fromGapBlocks * BLOCK, toGap}, what);
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count) {
   const char* what = "DataCopy GM->UB";
-  if (twin::nothing(count, what)) return;
-  twin::copyIn(dst, src, {1, twin::wholeBlocks(uint64_t(count) * sizeof(T), what), 0, 0}, what);
+  if (simulator::nothing(count, what)) return;
+  simulator::copyIn(dst, src, {1, simulator::wholeBlocks(uint64_t(count) * sizeof(T), what), 0, 0}, what);
 }
 template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {
   const char* what = "DataCopy UB->GM";
-  if (twin::nothing(count, what)) return;
-  twin::copyOut(dst, src, {1, twin::wholeBlocks(uint64_t(count) * sizeof(T), what), 0, 0}, what);
+  if (simulator::nothing(count, what)) return;
+  simulator::copyOut(dst, src, {1, simulator::wholeBlocks(uint64_t(count) * sizeof(T), what), 0, 0}, what);
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& by) {
-  twin::counted(by.blockCount, 4095, "DataCopy GM->UB");
+  simulator::counted(by.blockCount, 4095, "DataCopy GM->UB");
   if (!by.blockCount || !by.blockLen) return;
-  twin::copyIn(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy GM->UB");
+  simulator::copyIn(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy GM->UB");
 }
 template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
-  twin::counted(by.blockCount, 4095, "DataCopy UB->GM");
+  simulator::counted(by.blockCount, 4095, "DataCopy UB->GM");
   if (!by.blockCount || !by.blockLen) return;
-  twin::copyOut(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy UB->GM");
+  simulator::copyOut(dst, src, {by.blockCount, by.blockLen * 32ull, by.srcStride * 32ull, by.dstStride * 32ull}, "DataCopy UB->GM");
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
   const char* what = "DataCopy UB->UB";
   uint64_t length = by.blockLen * 32ull;
-  int pipe = twin::betweenPipe(src.address, dst.address);
-  twin::betweenCost(pipe, length * by.blockCount);
+  int pipe = simulator::betweenPipe(src.address, dst.address);
+  simulator::betweenCost(pipe, length * by.blockCount);
   LocalTensor<T> from = src, to = dst;
   for (uint64_t i = 0; i < by.blockCount; i++) {
     from.address = src.address + uint32_t(i * (length + by.srcStride * 32ull));
     to.address = dst.address + uint32_t(i * (length + by.dstStride * 32ull));
-    twin::Doubt().moves(pipe, from, to, length, what);
+    simulator::Doubt().moves(pipe, from, to, length, what);
   }
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {
   const char* what = "DataCopy UB->UB";
-  if (twin::nothing(count, what)) return;
-  uint64_t bytes = twin::wholeBlocks(uint64_t(count) * sizeof(T), what);
-  int pipe = twin::betweenPipe(src.address, dst.address);
-  twin::betweenCost(pipe, bytes);
-  twin::Doubt().moves(pipe, src, dst, bytes, what);
+  if (simulator::nothing(count, what)) return;
+  uint64_t bytes = simulator::wholeBlocks(uint64_t(count) * sizeof(T), what);
+  int pipe = simulator::betweenPipe(src.address, dst.address);
+  simulator::betweenCost(pipe, bytes);
+  simulator::Doubt().moves(pipe, src, dst, bytes, what);
 }
 
 template <typename T> inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& by, const DataCopyPadExtParams<T>& pad) {
-  twin::padIn(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride, pad);
+  simulator::padIn(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride, pad);
 }
 template <typename T> inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& by, const DataCopyPadParams& pad) {
-  twin::padIn(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride, pad);
+  simulator::padIn(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride, pad);
 }
 template <typename T> inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& by) {
-  twin::padOut(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride);
+  simulator::padOut(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride);
 }
 template <typename T> inline void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
-  twin::padOut(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride);
+  simulator::padOut(dst, src, by.blockCount, by.blockLen, by.srcStride, by.dstStride);
 }
 
 }  // namespace AscendC

@@ -1,4 +1,4 @@
-// One core: what is not needed in every access.
+// One core: code that is not needed in every access.
 #include "core.h"
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 #include <string>
 #include <sys/mman.h>
 
-namespace twin {
+namespace simulator {
 
 Run run;
 Core* core = nullptr;
@@ -110,7 +110,7 @@ void Core::barrier(int pipe) { time[pipe] = std::max(finished(pipe), time[S]) + 
 
 void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) {
   uint32_t address = block * BLOCK;
-  broken("E-RACE", "%s on PIPE_%s %s %s bytes [%u, +32) %s PIPE_%s, and nothing orders the two", what, pipeName(pipe),
+  reportViolation("E-RACE", "%s on PIPE_%s %s %s bytes [%u, +32) %s PIPE_%s, but nothing orders the two pipes", what, pipeName(pipe),
          writes ? "overwrites" : "reads", spaceName(spaceOf(address)), inSpace(address),
          wrote ? "last written by" : "that may still be read by", pipeName(other));
 }
@@ -118,14 +118,14 @@ void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, co
 void Core::unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) {
   doubtful = true;
   if (tolerates) return;
-  broken("E-UNINIT", "%s reads %llu bytes at %s address %u, of which the one at +%ld was never written, or comes from one that was not", what, (unsigned long long)bytes,
+  reportViolation("E-UNINIT", "%s reads %llu bytes at %s address %u, but the byte at +%ld is uninitialized or was computed from uninitialized data", what, (unsigned long long)bytes,
          spaceName(spaceOf(address)), inSpace(address), long(at - known - address));
 }
 
-}  // namespace twin
+}  // namespace simulator
 
-int twin_configure(const char* text) {
-  twin::Chip& c = twin::chip();
+int simulator_configure(const char* text) {
+  simulator::Chip& c = simulator::chip();
   struct { const char* key; double* value; } fields[] = {
 #define FIELD(name) {#name, &c.name}
       FIELD(aiv_cores), FIELD(aic_cores), FIELD(ghz), FIELD(ub_bytes), FIELD(l1_bytes), FIELD(l0a_bytes), FIELD(l0b_bytes), FIELD(l0c_bytes),
@@ -148,7 +148,7 @@ int twin_configure(const char* text) {
     double* list = key == "copy_kib" ? c.copy_kib : key == "copy_cycles" ? c.copy_cycles : nullptr;
     if (list) {
       std::string one;
-      for (int i = 0; i < twin::Chip::COPY_POINTS && std::getline(values, one, ','); i++) list[i] = std::stod(one);
+      for (int i = 0; i < simulator::Chip::COPY_POINTS && std::getline(values, one, ','); i++) list[i] = std::stod(one);
       continue;
     }
     bool found = false;

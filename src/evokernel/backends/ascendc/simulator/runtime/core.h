@@ -1,4 +1,4 @@
-// One core while it runs a block: its pipes and their clocks, its local memories and who touched them, its flags, what it cost.
+// One core while it runs a block: its pipes with their clocks, its local memories with their access history, its flags and its cost counters.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "diagnose.h"
 #include "traffic.h"
 
-namespace twin {
+namespace simulator {
 
 enum Pipe : int { S, V, MTE2, MTE3, MTE1, M, FIX, PIPES };
 inline const char* pipeName(int pipe) {
@@ -17,7 +17,7 @@ inline const char* pipeName(int pipe) {
   return names[pipe];
 }
 
-// Local memories lie one after the other in one space of addresses.
+// The local memories share one address space, one behind the other.
 enum Space : int { UB, L1, L0A, L0B, L0C, BT, FB, SPACES };
 inline const char* spaceName(int space) {
   static const char* names[] = {"UB", "L1", "L0A", "L0B", "L0C", "BT", "FB"};
@@ -25,28 +25,28 @@ inline const char* spaceName(int space) {
 }
 constexpr uint32_t SPACE_START[SPACES + 1] = {0, 256u << 10, 1280u << 10, 1344u << 10, 1408u << 10, 1664u << 10, 1668u << 10, 1672u << 10};
 constexpr uint32_t LOCAL_BYTES = SPACE_START[SPACES], BLOCK = 32;
-constexpr uint64_t SYSTEM_WORKSPACE = 16u << 20;  // bytes of the workspace that the library has for itself
+constexpr uint64_t SYSTEM_WORKSPACE = 16u << 20;  // bytes of the workspace that the library reserves
 
 inline int spaceOf(uint32_t address) {
   int space = 0;
   while (space + 1 < SPACES && address >= SPACE_START[space + 1]) space++;
   return space;
 }
-// Outside its buffer, but in the same memory: the device does not mind, and finds its neighbour's bytes there.
-inline bool isBeside(uint32_t buffer, int64_t at, uint64_t bytes) {
+// Outside its buffer, but in the same memory: the device accesses the neighbouring buffer without an error.
+inline bool isInSameMemory(uint32_t buffer, int64_t at, uint64_t bytes) {
   int space = spaceOf(buffer);
   return at >= int64_t(SPACE_START[space]) && at + int64_t(bytes) <= int64_t(SPACE_START[space + 1]);
 }
 inline uint32_t inSpace(uint32_t address) { return address - SPACE_START[spaceOf(address)]; }
 
-// Who wrote and read 32 bytes last, by epochs of the pipes.
+// The last write and reads of a 32-byte block, as epochs of the pipes.
 struct Shadow {
   uint32_t written = 0;
   uint32_t read[PIPES] = {};
   uint8_t writer = 0xff;
 };
 
-// What one pipe knew when it raised a flag: its time, and how far it was in order behind the others.
+// The state of a pipe when it set a flag: its time, and its progress relative to the other pipes.
 struct Event {
   double time = 0;
   uint32_t clock[PIPES] = {};
@@ -57,48 +57,48 @@ struct Mask {  // the lanes of a vector instruction
   uint64_t low = ~0ull, high = ~0ull;
   bool on(int lane) const { return lane < 64 ? (low >> lane) & 1 : (high >> (lane - 64)) & 1; }
 };
-struct Registers {  // what one instruction leaves for another
+struct Registers {  // registers that one instruction sets and another reads
   float deqScale = 1;          // SetDeqScale
   int16_t deqOffset = 0;
   bool deqSigned = true;
-  uint32_t deqTable = 0;       // the address of 16 of them
-  uint64_t sum = 0;            // bits of what a reduction has added up
+  uint32_t deqTable = 0;       // the address of a table of 16 scales
+  uint64_t sum = 0;            // bits of the accumulated sum of a reduction
   uint64_t extreme = 0, extremeIndex = 0;
-  uint16_t merged[4] = {};     // how far MrgSort came in each of its queues
-  uint64_t kept = 0;           // how many GatherMask took
-  uint64_t pad = 0;            // bits that DataCopyPad fills up with: SetPadValue
+  uint16_t merged[4] = {};     // number of records that MrgSort consumed from each queue
+  uint64_t kept = 0;           // number of elements that GatherMask selected
+  uint64_t pad = 0;            // bits of the fill value of DataCopyPad: SetPadValue
   bool hasPad = false;
-  uint64_t blocks[8][8] = {};  // addresses of blocks that set_va_reg_sb names
+  uint64_t blocks[8][8] = {};  // block addresses set by set_va_reg_sb
 };
-enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // what a copy to global memory does with what is there
+enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // how a copy to global memory combines with the existing data
 
 struct Region {  // of global memory
-  uintptr_t seen, low, high;  // the address the kernel is given; where the data is
+  uintptr_t seen, low, high;  // the address that the kernel gets; the range of the data
   const char* name;
   bool writable;
-  uint16_t* lineOwner;  // per 64 bytes: block that wrote it through the scalar data cache, plus one
-  uint32_t* lines = nullptr;  // per 128 bytes: when it was moved last, where not all data fit in L2
-  bool past = false;          // copies pass L2 by
-  uint32_t* writers = nullptr;  // who wrote it since the launch began: see writers.cpp
+  uint16_t* lineOwner;  // per 64 bytes: 1 + the block that wrote it through the scalar data cache
+  uint32_t* lines = nullptr;  // per 128 bytes: time of the last transfer, if not all data fit into L2
+  bool past = false;          // copies bypass L2
+  uint32_t* writers = nullptr;  // the blocks that wrote it since the start of the launch: see writers.cpp
 };
 
 struct Counts {
   double busy[PIPES] = {}, end = 0;
-  double cube = 0;  // cycles in which the cube core worked for this vector core
+  double cube = 0;  // cycles of the cube core for this vector core
   uint64_t vectorCalls = 0, copies = 0, bytesIn = 0, bytesOut = 0, scalarGm = 0, scalarGmMiss = 0, scalarUb = 0, macs = 0;
   uint32_t ubPeak = 0;
 };
 
-// How the judge has the operator run; the same for all blocks.
+// Settings of the run; the same for all blocks.
 struct Run {
   std::vector<Region> regions;
   int64_t blockCount = 1;
   uint64_t tilingKey = 0;
-  double hbmRate = 1e9, l2Rate = 1e9;  // bytes per cycle that one core gets of the memory and of L2 when all move data
-  bool fits = true;                    // all arguments stay in L2
-  uint32_t moved = 0, reach = 0;       // lines moved so far, and how many of them L2 keeps for a block
+  double hbmRate = 1e9, l2Rate = 1e9;  // bytes per cycle of HBM and of L2 for one core while all cores move data
+  bool fits = true;                    // all arguments fit into L2
+  uint32_t moved = 0, reach = 0;       // lines moved so far, and the number of them that L2 keeps for a block
   uint8_t* workspace = nullptr;
-  uint64_t workspaceBytes = 0;         // that the host side asked for
+  uint64_t workspaceBytes = 0;         // requested by the host code
   bool rawPointers = false;
   bool isMix = false;
 };
@@ -116,14 +116,14 @@ class Core {
 
   // ---- time and order
   double time[PIPES];
-  double late[PIPES] = {};  // when the last copy's data have arrived; its pipe goes on before that
-  uint32_t cold = 0;        // lines moved before this block began
+  double late[PIPES] = {};  // arrival time of the last copy's data; the pipe continues earlier
+  uint32_t cold = 0;        // lines moved before the start of this block
   double finished(int pipe) const { return std::max(time[pipe], late[pipe]); }
   uint32_t clock[PIPES][PIPES], epoch[PIPES];
   Event events[PIPES][PIPES][8];
   Counts counts;
 
-  void issue(int pipe, double cycles);   // an instruction, in its pipe's order
+  void issue(int pipe, double cycles);   // issues an instruction, in the order of its pipe
   void move(int pipe, const Traffic& rows);  // a copy between global and local memory
   void move(int pipe, double bytes, bool aligned = true);
   void scalar(double cycles) {
@@ -136,30 +136,30 @@ class Core {
   void barrier(int pipe);
 
   // ---- registers
-  Mask mask;                 // as SetVectorMask left it
+  Mask mask;                 // set by SetVectorMask
   bool maskCounts = false;   // SetMaskCount: a mask is a number of elements
   uint64_t maskElements = 0;
-  Mask compared;             // what Compare without a destination left
+  Mask compared;             // result of Compare without a destination
   Registers registers;
   Atomic atomic = Atomic::NONE;
-  void* pipe = nullptr;      // the TPipe made last
+  void* pipe = nullptr;      // the TPipe constructed last
   uint64_t repeatSize = 0;
-  uint32_t writer = 0;       // its number among those who write to global memory
-  uint64_t idsTaken[PIPES][PIPES] = {};  // event ids that buffers of queues hold, by the pipe that sets and the one that waits
+  uint32_t writer = 0;       // its number among the writers of global memory
+  uint64_t idsTaken[PIPES][PIPES] = {};  // event IDs in use by buffers of queues, by setting and waiting pipe
 
   // ---- local memory
   uint8_t* local;
-  uint8_t* seen;         // the address a kernel is given of it: nobody can use that at first
-  bool isOpen = false;   // a raw pointer was used, and got the data
+  uint8_t* seen;         // the address that a kernel gets; it is inaccessible at first
+  bool isOpen = false;   // the kernel used a raw pointer, so the data were mapped there
   bool open();
-  uint8_t* known;      // per byte: was it ever written
-  bool tolerates = false, doubtful = false;  // doubt.h: bytes that were not are remarked upon, and were found
+  uint8_t* known;      // per byte: whether it was written
+  bool tolerates = false, doubtful = false;  // doubt.h: uninitialized bytes are tracked instead of refused; some were read
   Shadow* shadows;
   uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};
   void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);
-  void reads(uint32_t address, uint64_t bytes, const char* what);    // were they ever written?
+  void reads(uint32_t address, uint64_t bytes, const char* what);    // requires that all bytes were written
   void scalarTouch(uint32_t address, bool writes);
-  void used(uint32_t address, uint64_t bytes) {  // so that a reset need not clear what nobody touched
+  void used(uint32_t address, uint64_t bytes) {  // so that a reset clears only the used range
     int space = spaceOf(address);
     high[space] = std::max(high[space], uint32_t(address + bytes));
   }
@@ -168,15 +168,15 @@ class Core {
   void scalarGm(uintptr_t address);
 
  private:
-  double hbmPort = 0, l2Port = 0;   // no copy ends before this core's share of the bandwidth allows all it moved
+  double hbmPort = 0, l2Port = 0;   // no copy ends before this core's share of the bandwidth allows its traffic
   uint64_t lines[512];
   void race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) __attribute__((cold, noinline));
   void unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) __attribute__((cold, noinline));
 };
 
-extern Core* core;   // the one whose turn it is
+extern Core* core;   // the core that runs now
 
-// Orders that the compiler keeps by itself: everything with the scalar pipe, and each pipe with itself.
+// The order that the compiler guarantees: everything with the scalar pipe, and each pipe with itself.
 inline bool ordered(int one, int other) { return one == S || other == S || one == other; }
 
 double spaceBytes(int space);
@@ -215,7 +215,7 @@ inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
   if (auto at = static_cast<const uint8_t*>(memchr(known + address, 0, bytes))) unknown(address, bytes, at, what);
 }
 
-// The compiler makes the scalar pipe wait for whoever touched the bytes last.
+// The compiler makes the scalar pipe wait for the last access to the bytes.
 inline void Core::scalarTouch(uint32_t address, bool writes) {
   Shadow& shadow = shadows[address / BLOCK];
   if (shadow.writer != 0xff && shadow.writer != S) time[S] = std::max(time[S], finished(shadow.writer));
@@ -239,10 +239,10 @@ inline void Core::scalarGm(uintptr_t address) {
   }
 }
 
-// The library's part of the workspace is the host side's to ask for.
+// The host code must request the library's part of the workspace.
 inline bool needsSystemWorkspace(const char* what) {
   if (__builtin_expect(run.workspaceBytes >= SYSTEM_WORKSPACE, 1)) return true;
-  broken("E-WS-SYSTEM", "%s: the host side asks for %llu bytes of workspace, of which the library alone needs %llu", what,
+  reportViolation("E-WS-SYSTEM", "%s: the host code requests %llu bytes of workspace, but the library alone needs %llu", what,
          (unsigned long long)run.workspaceBytes, (unsigned long long)SYSTEM_WORKSPACE);
   return false;
 }
@@ -253,4 +253,4 @@ inline const Region* regionAt(uintptr_t seen) {
   return nullptr;
 }
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,5 +1,5 @@
-// Flags between cores. Each core counts, per flag, the signals that reached it; a wait takes one of them, or lets others run until
-// there is one.
+// Flags between cores. Each core counts the received signals of each flag; a wait takes one of them, or lets other blocks run until
+// one arrives.
 #include "cross.h"
 
 #include <deque>
@@ -9,15 +9,15 @@
 #include "meeting.h"
 #include "writers.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
 constexpr int FLAGS = 16, AT_ONCE = 15;
 
 struct Mailbox {
-  std::deque<double> signals[FLAGS];  // the time each was sent
-  std::deque<double> times[FLAGS];    // of signals this core sent and that wait for other senders
+  std::deque<double> signals[FLAGS];  // send time of each
+  std::deque<double> times[FLAGS];    // send times of signals of this core that wait for other senders
 };
 std::map<int64_t, Mailbox> vectorCores, cubeCores;
 int64_t vectors = 0, cubes = 0;
@@ -28,20 +28,20 @@ struct Mark {
 };
 std::map<std::tuple<uintptr_t, int64_t, int64_t>, Mark> marks;
 
-int64_t turn = 0;  // of how many blocks the turn is over
+int64_t turn = 0;  // number of blocks whose turn is over
 double turnTime = 0;
-std::map<const Core*, int64_t> rounds;  // how often a core has waited for its turn
+std::map<const Core*, int64_t> rounds;  // number of turns that a core has waited for
 
 int64_t perBlock() { return run.isMix ? 2 : 1; }
 
 void deliver(Mailbox& to, int flag, double time, const char* what) {
   to.signals[flag].push_back(time);
   if (int(to.signals[flag].size()) > AT_ONCE)
-    broken("E-CROSS-COUNT", "%s: flag %d was set %zu times and nobody waited for it; a core counts to %d", what, flag,
+    reportViolation("E-CROSS-COUNT", "%s: flag %d was set %zu times without a wait, but a core counts to at most %d", what, flag,
            to.signals[flag].size(), AT_ONCE);
 }
 
-// A signal that needs all of `senders` goes to all of `receivers` when the last has sent it.
+// A signal that needs all of `senders` reaches all of `receivers` when the last one has sent it.
 void combine(const std::vector<Mailbox*>& senders, const std::vector<Mailbox*>& receivers, int flag, const char* what) {
   double latest = 0;
   for (Mailbox* one : senders) {
@@ -59,7 +59,7 @@ std::vector<Mailbox*> all(std::map<int64_t, Mailbox>& cores, int64_t first, int6
 }
 
 int checked(int flag, const char* what) {
-  if (flag < 0 || flag >= FLAGS) stop("E-CROSS-FLAG", "%s: flag %d is outside 0..%d", what, flag, FLAGS - 1);
+  if (flag < 0 || flag >= FLAGS) endRun("E-CROSS-FLAG", "%s: flag %d is outside 0..%d", what, flag, FLAGS - 1);
   return flag;
 }
 
@@ -96,7 +96,7 @@ void setCross(int mode, int pipe, int flag, const char* what) {
     else
       combine(pair, all(cubeCores, block, 1), flag, what);
   } else {
-    stop("E-CROSS-MODE", "%s: mode %d; there are 0 (all cores of a kind), 1 (the vector cores of a block) and 2 (cube and vector cores)",
+    endRun("E-CROSS-MODE", "%s: mode %d does not exist; use 0 (all cores of a kind), 1 (the vector cores of a block) or 2 (cube and vector cores of a block)",
          what, mode);
   }
 }
@@ -148,4 +148,4 @@ void passTurn() {
   turn++;
 }
 
-}  // namespace twin
+}  // namespace simulator

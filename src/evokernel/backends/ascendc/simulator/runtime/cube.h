@@ -1,20 +1,20 @@
-// The cube's own instructions. Matrices lie in fractals of 512 bytes: 16 rows of 32 bytes. L0A holds them row of fractals by row (zZ),
-// L0B likewise but turned inside (nZ), L0C in strips of 16 columns (NZ).
+// The instructions of the cube. Matrices consist of fractals of 512 bytes: 16 rows of 32 bytes. L0A stores them row by row of fractals (zZ),
+// L0B likewise with transposed fractals (nZ), L0C in strips of 16 columns (NZ).
 #pragma once
 #include "cube_types.h"
 #include "matrices.h"
 #include "queues.h"
 
-namespace twin {
+namespace simulator {
 
 constexpr uint32_t FRACTAL = 512;
 
 inline void onCube(const char* what) {
-  if (!core->isCube) broken("E-CUBE-CORE", "%s on a vector core: it has no cube", what);
+  if (!core->isCube) reportViolation("E-CUBE-CORE", "%s runs on a vector core, which has no cube", what);
 }
 inline void loadCost(int pipe, uint64_t bytes) { core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle); }
 
-// One fractal's worth of memory, somewhere in a tensor.
+// The memory of one fractal, anywhere in a tensor.
 template <typename T> inline AscendC::LocalTensor<T> shifted(const AscendC::LocalTensor<T>& tensor, int64_t bytes) {
   AscendC::LocalTensor<T> part = tensor;
   part.address = uint32_t(int64_t(tensor.address) + bytes);
@@ -27,8 +27,8 @@ template <typename T>
 inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::Nd2NzParams& by) {
   const char* what = "DataCopy ND to NZ";
   constexpr int64_t STRIP = BLOCK / sizeof(T);
-  if (by.nValue == 0 || by.nValue > 16384) broken("E-CUBE-PARAMS", "%s: nValue %u is outside 1..16384", what, by.nValue);
-  if (!by.ndNum || !by.dValue) stop("E-CUBE-PARAMS", "%s: ndNum %u, dValue %u", what, by.ndNum, by.dValue);
+  if (by.nValue == 0 || by.nValue > 16384) reportViolation("E-CUBE-PARAMS", "%s: nValue %u is outside 1..16384", what, by.nValue);
+  if (!by.ndNum || !by.dValue) endRun("E-CUBE-PARAMS", "%s: ndNum is %u and dValue is %u; both must be above 0", what, by.ndNum, by.dValue);
   int64_t strips = (by.dValue + STRIP - 1) / STRIP;
   core->move(MTE2, double(by.ndNum) * by.nValue * by.dValue * sizeof(T), src.aligned());
   for (int64_t matrix = 0; matrix < by.ndNum; matrix++)
@@ -62,9 +62,9 @@ template <typename T>
 inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData2DParams& by) {
   const char* what = "LoadData";
   onCube(what);
-  if (!by.repeatTimes) broken("E-CUBE-PARAMS", "%s: repeatTimes 0 is outside 1..255", what);
+  if (!by.repeatTimes) reportViolation("E-CUBE-PARAMS", "%s: repeatTimes 0 is outside 1..255", what);
   if (by.ifTranspose && sizeof(T) != 2)
-    broken("E-DTYPE", "%s turns fractals of two-byte types only, not of %s: LoadDataWithTranspose", what, typeName<T>());
+    reportViolation("E-DTYPE", "%s transposes fractals of two-byte types only, not of %s: use LoadDataWithTranspose", what, typeName<T>());
   loadCost(MTE1, uint64_t(by.repeatTimes) * FRACTAL);
   int64_t direction = by.addrMode ? -1 : 1;
   for (int64_t i = 0; i < by.repeatTimes; i++) {
@@ -89,14 +89,14 @@ inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::Glob
   }
 }
 
-// Squares of 16 x 16 elements of two or four bytes, or 32 x 32 of one byte, are turned. A square is one fractal, or two.
+// Transposes squares of 16 x 16 elements of two or four bytes, or 32 x 32 elements of one byte. A square is one fractal or two.
 template <typename T>
 inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                        const AscendC::LoadData2dTransposeParams& by) {
   const char* what = "LoadDataWithTranspose";
   onCube(what);
   constexpr int PARTS = sizeof(T) == 2 ? 1 : 2, SIDE = sizeof(T) == 1 ? 32 : 16, WIDTH = int(BLOCK / sizeof(T));
-  if (!by.repeatTimes) broken("E-CUBE-PARAMS", "%s: repeatTimes 0 is outside 1..255", what);
+  if (!by.repeatTimes) reportViolation("E-CUBE-PARAMS", "%s: repeatTimes 0 is outside 1..255", what);
   loadCost(MTE1, uint64_t(by.repeatTimes) * FRACTAL * PARTS);
   int64_t square = FRACTAL * PARTS;
   for (int64_t i = 0; i < by.repeatTimes; i++) {
@@ -116,15 +116,15 @@ inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalT
   }
 }
 
-// A picture in L1 ([channels / C0][height][width][C0]) as the rows a convolution multiplies: one per output pixel, one column per weight.
+// An image in L1 ([channels / C0][height][width][C0]) as the matrix of a convolution: one row per output pixel, one column per weight.
 template <typename T>
 inline void loadPicture(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LoadData3DParamsV2<T>& by) {
   const char* what = "LoadData (3D)";
   onCube(what);
   constexpr int64_t C0 = BLOCK / sizeof(T);
-  if (spaceOf(dst.address) != L0A) stop("E-UNSUPPORTED", "LoadData with LoadData3DParamsV2 into anything but A2");
+  if (spaceOf(dst.address) != L0A) endRun("E-UNSUPPORTED", "LoadData with LoadData3DParamsV2 supports only A2 as the destination");
   if (!by.mExtension || !by.kExtension || by.kExtension % C0 || by.kStartPt % C0)
-    stop("E-CUBE-PARAMS", "%s: mExtension %u, kExtension %u from %u on: multiples of %lld along k", what, by.mExtension, by.kExtension,
+    endRun("E-CUBE-PARAMS", "%s: mExtension is %u and kExtension is %u from position %u; along k they must be multiples of %lld", what, by.mExtension, by.kExtension,
          by.kStartPt, (long long)C0);
   int64_t left = by.padList[0], right = by.padList[1], above = by.padList[2];
   int64_t widthOut = (by.l1W + left + right - by.dilationFilterW * (by.filterW - 1) - 1) / by.strideW + 1;
@@ -143,6 +143,6 @@ inline void loadPicture(const AscendC::LocalTensor<T>& dst, const AscendC::Local
     }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 #include "cube_products.h"

@@ -1,13 +1,13 @@
-// Products of the cube, their way out of L0C, and the public forms of the cube's instructions.
+// Matrix products of the cube, the output of L0C, and the public overloads of the cube instructions.
 #pragma once
 
-namespace twin {
+namespace simulator {
 
 // ---- L0A times L0B into L0C
 
 struct LeftAt {  // zZ
   int64_t blocks, strip;
-  bool single;  // one row: it lies there as it is
+  bool single;  // one row, stored without fractals
   int64_t at(int64_t m, int64_t k) const { return single ? k : (m / 16 * blocks + k / strip) * 16 * strip + m % 16 * strip + k % strip; }
 };
 struct RightAt {  // nZ
@@ -25,9 +25,9 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
                         const T* bias, bool fromZero, const AscendC::MmadParams& by) {
   const char* what = "Mmad";
   onCube(what);
-  if (!multipliable<T, U, S>()) stop("E-DTYPE", "Mmad does not multiply %s with %s into %s", typeName<U>(), typeName<S>(), typeName<T>());
+  if (!multipliable<T, U, S>()) endRun("E-DTYPE", "Mmad does not support %s x %s with a result of %s", typeName<U>(), typeName<S>(), typeName<T>());
   if (!by.m || !by.n || !by.k || by.m > 4095 || by.n > 4095 || by.k > 4095)
-    stop("E-CUBE-PARAMS", "Mmad: %u x %u x %u is outside 1..4095", by.m, by.n, by.k);
+    endRun("E-CUBE-PARAMS", "Mmad: %u x %u x %u is outside 1..4095", by.m, by.n, by.k);
   constexpr int64_t STRIP = BLOCK / sizeof(U);
   int64_t rows = roundUp(by.m, 16), columns = roundUp(by.n, 16), depth = roundUp(by.k, by.kDirectionAlign ? 16 : STRIP);
   bool single = by.m == 1;
@@ -51,7 +51,7 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
     }
 }
 
-// ---- out of L0C
+// ---- output of L0C
 
 inline float scaleOf(uint64_t bits) {
   uint32_t low = uint32_t(bits);
@@ -64,7 +64,7 @@ template <typename D> inline D saturated(float value) {
   return D(std::min(std::max(std::nearbyint(value), low), high));
 }
 
-template <typename D, typename U> struct Leaving {  // what happens to a number on the way out
+template <typename D, typename U> struct Leaving {  // the conversion of a number in Fixpipe
   QuantMode_t mode;
   float scale;
   const uint64_t* scales;  // one per column
@@ -79,9 +79,9 @@ template <typename D, typename U> struct Leaving {  // what happens to a number 
     if (mode == DEQF16 || mode == VDEQF16) fits = Kind<D>::f16 && Kind<U>::i32;
     if (mode == QF322B8_PRE || mode == VQF322B8_PRE) fits = toByte && Kind<U>::f32;
     if (mode == REQ8 || mode == VREQ8) fits = toByte && Kind<U>::i32;
-    if (!fits) broken("E-CUBE-QUANT", "%s: quantPre %d does not turn %s into %s", what, int(mode), typeName<U>(), typeName<D>());
+    if (!fits) reportViolation("E-CUBE-QUANT", "%s: quantPre %d does not convert %s to %s", what, int(mode), typeName<U>(), typeName<D>());
     bool perColumn = mode == VDEQF16 || mode == VQF322B8_PRE || mode == VREQ8;
-    if (perColumn && !scales) stop("E-CUBE-QUANT", "%s: quantPre %d needs one scale per column, in a tensor", what, int(mode));
+    if (perColumn && !scales) endRun("E-CUBE-QUANT", "%s: quantPre %d needs one scale per column, in a tensor", what, int(mode));
   }
   D operator()(U number, int64_t column) const {
     bool isPlain = mode == NoQuant || mode == F322F16 || mode == F322BF16;
@@ -95,16 +95,16 @@ template <typename D, typename U> struct Leaving {  // what happens to a number 
   }
 };
 
-// Rows of results, one after the other: `write` puts a row's stretch where it belongs.
+// Processes the result row by row: `write` stores a contiguous range of a row.
 template <typename D, typename U, typename W>
 inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipeParamsV220& by, bool strips, int64_t strip,
                   const uint64_t* scales, const char* what, W write) {
   onCube(what);
-  if (!by.nSize || !by.mSize) stop("E-CUBE-PARAMS", "%s: %u rows and %u columns", what, by.mSize, by.nSize);
-  if (by.srcStride < by.mSize) broken("E-CUBE-PARAMS", "%s: srcStride %u is below the %u rows it skips", what, by.srcStride, by.mSize);
+  if (!by.nSize || !by.mSize) endRun("E-CUBE-PARAMS", "%s: mSize is %u and nSize is %u; both must be above 0", what, by.mSize, by.nSize);
+  if (by.srcStride < by.mSize) reportViolation("E-CUBE-PARAMS", "%s: srcStride %u is smaller than mSize, which is %u rows", what, by.srcStride, by.mSize);
   Leaving<D, U> leaving{by.quantPre, scaleOf(by.deqScalar), scales, by.reluEn};
   leaving.check(what);
-  if (by.unitFlag) {  // the cube itself tells when a result is there
+  if (by.unitFlag) {  // the cube signals the completion of a result
     Event done;
     core->raise(done, M);
     core->wait(done, FIX);
@@ -151,83 +151,83 @@ inline void fixpipe(const AscendC::LocalTensor<D>& dst, const AscendC::LocalTens
   });
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& by) {
-  twin::nd2nz(dst, src, by);
+  simulator::nd2nz(dst, src, by);
 }
 
 template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& by) {
-  twin::loadFractals(dst, src, by);
+  simulator::loadFractals(dst, src, by);
 }
 template <typename T> inline void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadData2DParams& by) {
-  twin::loadFractals(dst, src, by);
+  simulator::loadFractals(dst, src, by);
 }
 template <typename T> inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& by) {
-  twin::loadPicture(dst, src, by);
+  simulator::loadPicture(dst, src, by);
 }
 template <typename T>
 inline void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2dTransposeParams& by) {
-  twin::loadTurned(dst, src, by);
+  simulator::loadTurned(dst, src, by);
 }
 
 template <typename T, typename U, typename S>
 inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const MmadParams& by) {
-  twin::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, by.cmatrixInitVal && !by.isBias, by);
+  simulator::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, by.cmatrixInitVal && !by.isBias, by);
 }
 template <typename T, typename U, typename S, typename V>
 inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const LocalTensor<V>& bias,
                  const MmadParams& by) {
-  static_assert(std::is_same<T, V>::value, "the bias has the type of the result");
+  static_assert(std::is_same<T, V>::value, "the bias must have the type of the result");
   if (by.cmatrixInitVal) {
-    twin::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, true, by);
+    simulator::multiplyAdd<T, U, S>(dst, fm, filter, nullptr, true, by);
     return;
   }
-  twin::source(twin::M, bias, uint64_t(by.n) * sizeof(V), "Mmad (bias)", 64);
-  twin::multiplyAdd<T, U, S>(dst, fm, filter, bias.data(), false, by);
+  simulator::source(simulator::M, bias, uint64_t(by.n) * sizeof(V), "Mmad (bias)", 64);
+  simulator::multiplyAdd<T, U, S>(dst, fm, filter, bias.data(), false, by);
 }
 
-#define TWIN_FIXPIPE(DESTINATION)                                                                                \
+#define SIMULATOR_FIXPIPE(DESTINATION)                                                                                \
   template <typename T, typename U, const auto& config = CFG_ROW_MAJOR>                                          \
   inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& by) {       \
-    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, nullptr);                                        \
+    simulator::fixpipe(dst, src, by, config.format == CO2Layout::NZ, nullptr);                                        \
   }                                                                                                              \
   template <typename T, typename U, const auto& config = CFG_ROW_MAJOR, typename S = uint64_t>                   \
   inline void Fixpipe(const DESTINATION<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace, \
                       const FixpipeParamsV220& by) {                                                             \
-    twin::source(twin::FIX, cbufWorkspace, uint64_t(by.nSize) * sizeof(S), "Fixpipe (scales)");                  \
-    twin::fixpipe(dst, src, by, config.format == CO2Layout::NZ, cbufWorkspace.data());                           \
+    simulator::source(simulator::FIX, cbufWorkspace, uint64_t(by.nSize) * sizeof(S), "Fixpipe (scales)");                  \
+    simulator::fixpipe(dst, src, by, config.format == CO2Layout::NZ, cbufWorkspace.data());                           \
   }
-TWIN_FIXPIPE(GlobalTensor)
-TWIN_FIXPIPE(LocalTensor)
-#undef TWIN_FIXPIPE
+SIMULATOR_FIXPIPE(GlobalTensor)
+SIMULATOR_FIXPIPE(LocalTensor)
+#undef SIMULATOR_FIXPIPE
 template <typename T, typename U>
 inline void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyCO12DstParams& by) {
   FixpipeParamsV220 params(by.nSize, by.mSize, by.srcStride, by.dstStride, by.reluPre != 0);
   params.quantPre = by.quantPre;
   params.unitFlag = by.unitFlag;
   params.isChannelSplit = by.channelSplit;
-  twin::fixpipe(dst, src, params, !by.nz2ndEn, nullptr);
+  simulator::fixpipe(dst, src, params, !by.nz2ndEn, nullptr);
 }
 
-// L1 is filled in blocks of 32 bytes, L0A and L0B in fractals of 512.
+// L1 is filled in blocks of 32 bytes, L0A and L0B in fractals of 512 bytes.
 template <typename T> inline void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& by) {
   const char* what = "InitConstValue";
-  bool isL1 = twin::spaceOf(dst.address) == twin::L1;
-  int pipe = isL1 ? twin::MTE2 : twin::MTE1;
-  uint64_t each = isL1 ? twin::BLOCK : twin::FRACTAL, length = std::max<uint64_t>(by.blockNum, 1) * each;
-  twin::core->issue(pipe, 20 + double(by.repeatTimes) * double(length) / twin::chip().l1_to_l0_bytes_per_cycle);
+  bool isL1 = simulator::spaceOf(dst.address) == simulator::L1;
+  int pipe = isL1 ? simulator::MTE2 : simulator::MTE1;
+  uint64_t each = isL1 ? simulator::BLOCK : simulator::FRACTAL, length = std::max<uint64_t>(by.blockNum, 1) * each;
+  simulator::core->issue(pipe, 20 + double(by.repeatTimes) * double(length) / simulator::chip().l1_to_l0_bytes_per_cycle);
   for (int64_t i = 0; i < by.repeatTimes; i++) {
-    auto part = twin::shifted(dst, i * int64_t(length + by.dstGap * each));
-    twin::target(pipe, part, length, what);
+    auto part = simulator::shifted(dst, i * int64_t(length + by.dstGap * each));
+    simulator::target(pipe, part, length, what);
     for (uint64_t k = 0; k < length / sizeof(T); k++) part.data()[k] = by.initValue;
   }
 }
 template <typename T> inline void Fill(const LocalTensor<T>& dst, const InitConstValueParams<T>& by) { InitConstValue(dst, by); }
 
-// Settings that change neither results nor, on the twin, time.
+// Settings that change neither the results nor, in the simulator, the time.
 inline void SetHF32Mode(bool) {}
 inline void SetHF32Mode(HF32Mode) {}
 inline void SetHF32TransMode(bool) {}

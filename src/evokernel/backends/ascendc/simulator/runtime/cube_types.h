@@ -1,4 +1,4 @@
-// What the cube's instructions are told: parameters and modes.
+// Parameters and modes of the cube instructions.
 #pragma once
 #include "types.h"
 

@@ -1,4 +1,4 @@
-// Casts with a scale that a register holds, as quantised numbers need them.
+// Casts with a scale in a register, for quantised numbers.
 #pragma once
 #include "fused.h"
 
@@ -21,9 +21,9 @@ struct VdeqInfo {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// How one element is scaled, as the hardware packs it into 64 bits.
+// The scale of one element, as the hardware packs it into 64 bits.
 struct Scale {
   float scale;
   int16_t offset;
@@ -47,11 +47,11 @@ struct Scale {
 template <typename T> inline T scaled(int16_t x, const Scale& by) {
   double value = wholeNumber(double(x) * double(by.scale), RoundMode::CAST_RINT) + by.offset;
   if (by.isSigned != std::is_signed<T>::value)
-    broken("E-DTYPE", "CastDeq: SetDeqScale's signMode says %s, the destination is %s", by.isSigned ? "int8_t" : "uint8_t", typeName<T>());
+    reportViolation("E-DTYPE", "CastDeq: signMode of SetDeqScale selects %s, but the destination is %s", by.isSigned ? "int8_t" : "uint8_t", typeName<T>());
   return saturated<T>(value);
 }
 
-// 16 numbers of 16 bits make half a block: the lower half, or the upper one.
+// 16 numbers of 16 bits fill half a block: the lower or the upper half.
 template <typename T>
 inline void castDeq(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<int16_t>& src, const Work& work, Stride to, Stride from,
                     bool isVector, bool upper, const char* what) {
@@ -80,52 +80,52 @@ inline void castDeq(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTens
 template <typename T, typename U> constexpr bool dequantised =
     (Kind<U>::i16 && (std::is_same<T, int8_t>::value || std::is_same<T, uint8_t>::value)) || (Kind<U>::i32 && Kind<T>::f16);
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
-inline void SetDeqScale(half scale) { twin::core->registers.deqScale = float(scale); }
+inline void SetDeqScale(half scale) { simulator::core->registers.deqScale = float(scale); }
 inline void SetDeqScale(float scale, int16_t offset, bool signMode) {
-  twin::core->registers.deqScale = scale;
-  twin::core->registers.deqOffset = offset;
-  twin::core->registers.deqSigned = signMode;
+  simulator::core->registers.deqScale = scale;
+  simulator::core->registers.deqOffset = offset;
+  simulator::core->registers.deqSigned = signMode;
 }
 template <typename T> inline void SetDeqScale(const LocalTensor<T>& vdeq, const VdeqInfo& vdeqInfo) {
   for (int i = 0; i < VDEQ_TENSOR_SIZE; i++)
-    vdeq.SetValue(i, T(twin::Scale{vdeqInfo.vdeqScale[i], vdeqInfo.vdeqOffset[i], vdeqInfo.vdeqSignMode[i]}.packed()));
-  twin::core->registers.deqTable = vdeq.address;
+    vdeq.SetValue(i, T(simulator::Scale{vdeqInfo.vdeqScale[i], vdeqInfo.vdeqOffset[i], vdeqInfo.vdeqSignMode[i]}.packed()));
+  simulator::core->registers.deqTable = vdeq.address;
 }
 
 template <typename T, typename U, bool isVecDeq = true, bool halfBlock = true>
 inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint32_t count) {
-  twin::takes<twin::dequantised<T, U>, U>("CastDeq");
+  simulator::takes<simulator::dequantised<T, U>, U>("CastDeq");
   if constexpr (std::is_same<U, int32_t>::value) {
     Cast(dst, src, RoundMode::CAST_RINT, count);
   } else {
-    twin::forgetMask();
-    if (twin::nothing(count, "CastDeq")) return;
-    twin::castDeq(dst, src, twin::workOf({twin::Mask(), count, true}, 1, 128, "CastDeq"), {1, 8}, {1, 8}, isVecDeq, halfBlock, "CastDeq");
+    simulator::forgetMask();
+    if (simulator::nothing(count, "CastDeq")) return;
+    simulator::castDeq(dst, src, simulator::workOf({simulator::Mask(), count, true}, 1, 128, "CastDeq"), {1, 8}, {1, 8}, isVecDeq, halfBlock, "CastDeq");
   }
 }
 template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>
 inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const int32_t mask, uint8_t repeatTime,
                     const UnaryRepeatParams& by) {
-  twin::takes<twin::dequantised<T, U>, U>("CastDeq");
+  simulator::takes<simulator::dequantised<T, U>, U>("CastDeq");
   if constexpr (std::is_same<U, int32_t>::value)
     Cast<T, U, isSetMask>(dst, src, RoundMode::CAST_RINT, uint64_t(mask), repeatTime, by);
   else
-    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(uint64_t(mask), "CastDeq"), repeatTime, 128, "CastDeq"),
+    simulator::castDeq(dst, src, simulator::workOf(simulator::maskOf<U, isSetMask>(uint64_t(mask), "CastDeq"), repeatTime, 128, "CastDeq"),
                   {by.dstBlkStride, by.dstRepStride},
                   {by.srcBlkStride, by.srcRepStride}, isVecDeq, halfBlock, "CastDeq");
 }
 template <typename T, typename U, bool isSetMask = true, bool isVecDeq = true, bool halfBlock = true>
 inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const uint64_t mask[], uint8_t repeatTime,
                     const UnaryRepeatParams& by) {
-  twin::takes<twin::dequantised<T, U>, U>("CastDeq");
+  simulator::takes<simulator::dequantised<T, U>, U>("CastDeq");
   if constexpr (std::is_same<U, int32_t>::value)
     Cast<T, U, isSetMask>(dst, src, RoundMode::CAST_RINT, mask, repeatTime, by);
   else
-    twin::castDeq(dst, src, twin::workOf(twin::maskOf<U, isSetMask>(mask, "CastDeq"), repeatTime, 128, "CastDeq"),
+    simulator::castDeq(dst, src, simulator::workOf(simulator::maskOf<U, isSetMask>(mask, "CastDeq"), repeatTime, 128, "CastDeq"),
                   {by.dstBlkStride, by.dstRepStride},
                   {by.srcBlkStride, by.srcRepStride}, isVecDeq, halfBlock, "CastDeq");
 }
@@ -133,21 +133,21 @@ inline void CastDeq(const LocalTensor<T>& dst, const LocalTensor<U>& src, const 
 // max(0, (src0 + src1) * scale), from int32_t to half.
 inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1,
                        const int32_t& count) {
-  const float scale = twin::core->registers.deqScale;
-  twin::binary("AddDeqRelu", dst, src0, src1, count, 0, [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
+  const float scale = simulator::core->registers.deqScale;
+  simulator::binary("AddDeqRelu", dst, src0, src1, count, 0, [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
 }
 template <bool isSetMask = true>
 inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask,
                        const uint8_t repeatTime, const BinaryRepeatParams& by) {
-  const float scale = twin::core->registers.deqScale;
-  twin::binaryRepeat("AddDeqRelu", dst, src0, src1, twin::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
+  const float scale = simulator::core->registers.deqScale;
+  simulator::binaryRepeat("AddDeqRelu", dst, src0, src1, simulator::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
                      [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
 }
 template <bool isSetMask = true>
 inline void AddDeqRelu(const LocalTensor<half>& dst, const LocalTensor<int32_t>& src0, const LocalTensor<int32_t>& src1, uint64_t mask[],
                        const uint8_t repeatTime, const BinaryRepeatParams& by) {
-  const float scale = twin::core->registers.deqScale;
-  twin::binaryRepeat("AddDeqRelu", dst, src0, src1, twin::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
+  const float scale = simulator::core->registers.deqScale;
+  simulator::binaryRepeat("AddDeqRelu", dst, src0, src1, simulator::maskOf<int32_t, isSetMask>(mask, "AddDeqRelu"), repeatTime, by, 0,
                      [scale](int32_t x, int32_t y) { return half(std::max(0.0f, float(x + y) * scale)); });
 }
 

@@ -1,4 +1,4 @@
-// Broken rules: the place is found by walking the stack, here where it is rare, so that the API keeps its public signatures.
+// Reports rule violations. It finds the source line by walking the stack, so that the API keeps its public signatures.
 #include "diagnose.h"
 
 #include <cstdarg>
@@ -11,7 +11,7 @@
 
 #include "core.h"
 
-namespace twin {
+namespace simulator {
 
 Level level = STRICT;
 bool atFault = false;
@@ -24,12 +24,12 @@ std::vector<Note>& notes() {
 namespace {
 
 std::string ended;
-std::map<std::pair<const void*, const char*>, size_t> seen;  // notes by where they were called from: in a loop, the stack is walked once
+std::map<std::pair<const void*, const char*>, size_t> seen;  // notes by caller, so that a loop walks the stack only once
 
 constexpr int FRAMES = 24;
 constexpr size_t MOST_NOTES = 64;
 
-// Offsets in the operator's library of the calls that led here, innermost first.
+// Offsets of the call stack in the operator's library, innermost first.
 std::string addresses() {
   void* frames[FRAMES];
   int depth = backtrace(frames, FRAMES);
@@ -66,17 +66,17 @@ std::string words(const char* format, va_list given) {
 
 }  // namespace
 
-void remember() {
+void rethrowViolation() {
   if (!ended.empty()) throw Stop(ended);
 }
 
-void startAnew() {
+void clearViolations() {
   ended.clear();
   seen.clear();
   notes().clear();
 }
 
-void stop(const char* code, const char* format, ...) {
+void endRun(const char* code, const char* format, ...) {
   va_list given;
   va_start(given, format);
   std::string text = words(format, given);
@@ -84,7 +84,7 @@ void stop(const char* code, const char* format, ...) {
   end(code, text);
 }
 
-void broken(const char* code, const char* format, ...) {
+void reportViolation(const char* code, const char* format, ...) {
   if (level == FAST) return;
   auto here = std::make_pair(static_cast<const void*>(__builtin_return_address(0)), code);
   if (level == HARDWARE && seen.count(here)) {
@@ -101,7 +101,7 @@ void broken(const char* code, const char* format, ...) {
   notes().push_back({code, addresses(), text, 1});
 }
 
-void remark(const char* code, const char* format, ...) {
+void addNote(const char* code, const char* format, ...) {
   for (Note& note : notes())
     if (note.code == code) {
       note.count++;
@@ -114,10 +114,10 @@ void remark(const char* code, const char* format, ...) {
   if (notes().size() < MOST_NOTES) notes().push_back({code, addresses(), text, 1});
 }
 
-}  // namespace twin
+}  // namespace simulator
 
-void twin_level(int level) {
-  twin::level = static_cast<twin::Level>(level);
+void simulator_level(int level) {
+  simulator::level = static_cast<simulator::Level>(level);
   void* frame[1];
-  backtrace(frame, 1);  // loads what it needs while files can still be opened
+  backtrace(frame, 1);  // loads its libraries while files can still be opened
 }

@@ -1,14 +1,14 @@
-// Broken rules: how they are told, and what happens then.
+// Reports violations of hardware rules, and ends or continues the run.
 #pragma once
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace twin {
+namespace simulator {
 
 enum Level { FAST, HARDWARE, STRICT };
 
-// A run that ends here: "CODE\taddresses\tmessage".
+// Ends a run: "CODE\taddresses\tmessage".
 struct Stop : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -20,26 +20,26 @@ struct Note {
 
 extern Level level;
 
-// Ends the run, whatever the level: nothing sensible can follow.
-[[noreturn]] void stop(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
+// Ends the run at every level, because it cannot continue meaningfully.
+[[noreturn]] void endRun(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
 
-// strict: ends the run; hardware: is noted, once per code and place, and the run goes on as silicon would; fast: nothing.
-void broken(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
+// strict: ends the run; hardware: notes the violation once per code and place and continues as the hardware would; fast: does nothing.
+void reportViolation(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
 
-// Breaks no rule, but is worth knowing: noted once per code, whatever the level.
-void remark(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
+// Violates no rule, but is useful to know: noted once per code at every level.
+void addNote(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
 
-// A signal has stopped the code: its place is where it stopped, not where it would return to.
+// A signal stopped the code: the reported place is the instruction that stopped, not a return address.
 extern bool atFault;
 
 std::vector<Note>& notes();
 
-// What ended the run, whoever caught it since: code that swallows the exception does not get away with it.
+// Remembers the violation that ended the run, so that a candidate cannot hide it by catching the exception.
 // Throws it again.
-void remember();
-// Before a call: nothing is noted, and nothing has ended.
-void startAnew();
+void rethrowViolation();
+// Clears notes and violations before a call.
+void clearViolations();
 
-}  // namespace twin
+}  // namespace simulator
 
-extern "C" void twin_level(int level);
+extern "C" void simulator_level(int level);

@@ -1,10 +1,10 @@
-// Elements that were never written may be computed with, as long as nobody uses what comes out: a tile's tail is, where an instruction takes whole
-// blocks. What is made from such an element counts as never written itself, and breaks the rule where it leaves: in a copy, a sum, a scalar read.
-// A source whose very first element was never written is no tail, and breaks the rule at once.
+// A kernel may compute with uninitialized elements if it does not use the results: this happens in the tail of a tile when an instruction processes complete
+// blocks. A result of such an element counts as uninitialized and violates the rule where it is used: in a copy out, a sum, or a scalar read.
+// A source whose first element is uninitialized is not a tail, and violates the rule at once.
 #pragma once
 #include "lanes.h"
 
-namespace twin {
+namespace simulator {
 
 template <typename T> inline bool isKnown(const AscendC::LocalTensor<T>& tensor, uint64_t index) {
   return !memchr(core->known + tensor.address + index * sizeof(T), 0, sizeof(T));
@@ -13,17 +13,17 @@ template <typename T> inline bool isKnown(const AscendC::LocalTensor<T>& tensor,
 class Doubt {
  public:
   template <typename T> void source(const AscendC::LocalTensor<T>& tensor, uint64_t count, const char* what) {
-    if (!asks([&] { twin::source(V, tensor, count * sizeof(T), what); }, tensor)) return;
+    if (!asks([&] { simulator::source(V, tensor, count * sizeof(T), what); }, tensor)) return;
     marks.resize(count);
     for (uint64_t i = 0; i < count; i++) marks[i] |= !isKnown(tensor, i);
   }
   template <typename T> void target(const AscendC::LocalTensor<T>& tensor, uint64_t count, const char* what) {
-    twin::target(V, tensor, count * sizeof(T), what);
+    simulator::target(V, tensor, count * sizeof(T), what);
     for (uint64_t i = 0; i < marks.size(); i++)
       if (marks[i]) forget(tensor, i);
   }
 
-  // By mask and repeats. Nothing is carried from one repeat to the next: an instruction that adds up in place has to start from what was written.
+  // By mask and repeats. Doubt does not carry from one repeat to the next: an instruction that accumulates in place must start from initialized data.
   template <typename T> void source(const AscendC::LocalTensor<T>& tensor, const Work& work, Stride by, int width, const char* what) {
     if (!asks([&] { lanesOperand(tensor, work, by, false, what); }, tensor)) return;
     marks.resize(size_t(work.repeats) * size_t(width));
@@ -37,18 +37,18 @@ class Doubt {
     });
   }
 
-  // For those who know themselves what becomes of which element: whether some are in doubt, and which ones of the result.
+  // For callers that map elements to results themselves: whether some elements are in doubt, and which elements of the result.
   template <typename T> bool finds(const AscendC::LocalTensor<T>& tensor, uint64_t bytes, const char* what) {
-    return asks([&] { twin::source(V, tensor, bytes, what); }, tensor);
+    return asks([&] { simulator::source(V, tensor, bytes, what); }, tensor);
   }
   void mark(uint64_t count, uint64_t index) {
     marks.resize(count);
     marks[index] = 1;
   }
 
-  // The same where `head` is what must have been written, of several operands that lie apart.
+  // The same for several separate operands, where `head` must be initialized.
   template <typename T> bool finds(const AscendC::LocalTensor<T>& tensor, const AscendC::LocalTensor<T>& head, uint64_t bytes, const char* what) {
-    return asks([&] { twin::source(V, tensor, bytes, what); }, head);
+    return asks([&] { simulator::source(V, tensor, bytes, what); }, head);
   }
 
   // One bit per element: a byte is in doubt when all of its elements are.
@@ -57,11 +57,11 @@ class Doubt {
       if (std::all_of(&marks[8 * byte], &marks[8 * byte] + 8, [](uint8_t mark) { return mark; })) core->known[tensor.address + byte] = 0;
   }
 
-  // Bytes move within local memory as they are.
+  // Copies the marks of bytes that move within local memory.
   template <typename T>
   void moves(int pipe, const AscendC::LocalTensor<T>& from, const AscendC::LocalTensor<T>& to, uint64_t bytes, const char* what) {
-    if (asks([&] { twin::source(pipe, from, bytes, what); }, from)) marks.assign(core->known + from.address, core->known + from.address + bytes);
-    twin::target(pipe, to, bytes, what);
+    if (asks([&] { simulator::source(pipe, from, bytes, what); }, from)) marks.assign(core->known + from.address, core->known + from.address + bytes);
+    simulator::target(pipe, to, bytes, what);
     if (!marks.empty()) memcpy(core->known + to.address, marks.data(), bytes);
     memmove(to.data(), from.data(), bytes);
   }
@@ -70,7 +70,7 @@ class Doubt {
   }
 
  private:
-  std::vector<uint8_t> marks;  // of elements in doubt; empty while there are none
+  std::vector<uint8_t> marks;  // marks of elements in doubt; empty if there are none
 
   template <typename F, typename T> bool asks(F asking, const AscendC::LocalTensor<T>& tensor) {
     struct Tolerance {
@@ -92,4 +92,4 @@ class Doubt {
   }
 };
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,16 +1,16 @@
-// By itself and without other headers: every candidate is compiled with it.
+// Every candidate is compiled with this header, so it includes no others.
 #pragma once
 
-namespace twin {
+namespace simulator {
 
-// What the operator's library says about its kernel.
+// The kernel that the operator's library registers.
 struct Entry {
   void (*call)(void** arguments);
   int parameters;
   bool isMix;      // each block has a cube core and two vector cores
-  bool onCube;     // there is code for the cube core itself
-  bool meets;      // blocks wait for each other: all are alive at once
+  bool onCube;     // the kernel has code for the cube core
+  bool meets;      // blocks wait for each other, so all must be active at once
 };
 Entry& entry();
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,4 +1,4 @@
-// Filling local memory: one value everywhere, a value per block, a run of numbers.
+// Fills local memory: one value, one value per block, or a sequence of numbers.
 #pragma once
 #include "copy.h"
 #include "vector.h"
@@ -23,9 +23,9 @@ struct CopyRepeatParams {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// One destination and no source: F gives each element by its place in the run.
+// One destination and no source: F computes each element from its index.
 template <typename F, typename T> inline void fill(const char* what, const AscendC::LocalTensor<T>& dst, int64_t count, F f) {
   forgetMask();
   if (nothing(count, what)) return;
@@ -47,81 +47,81 @@ inline void fillRepeat(const char* what, const AscendC::LocalTensor<T>& dst, con
 
 template <typename T> constexpr bool fills = Kind<T>::arithmetic || Kind<T>::bf16 || Kind<T>::u16 || Kind<T>::u32;
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T> inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int32_t& count) {
-  twin::takes<twin::fills<T>, T>("Duplicate");
+  simulator::takes<simulator::fills<T>, T>("Duplicate");
   const T value = scalarValue;
-  twin::fill("Duplicate", dst, count, [value](int64_t) { return value; });
+  simulator::fill("Duplicate", dst, count, [value](int64_t) { return value; });
 }
 template <typename T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask, const uint8_t repeatTime,
                       const uint16_t dstBlockStride, const uint8_t dstRepeatStride) {
-  twin::takes<twin::fills<T>, T>("Duplicate");
+  simulator::takes<simulator::fills<T>, T>("Duplicate");
   const T value = scalarValue;
-  twin::fillRepeat("Duplicate", dst, twin::maskOf<T, isSetMask>(mask, "Duplicate"), repeatTime, {dstBlockStride, dstRepeatStride},
+  simulator::fillRepeat("Duplicate", dst, simulator::maskOf<T, isSetMask>(mask, "Duplicate"), repeatTime, {dstBlockStride, dstRepeatStride},
                    [value](int64_t) { return value; });
 }
 template <typename T, bool isSetMask = true>
 inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[], const uint8_t repeatTime,
                       const uint16_t dstBlockStride, const uint8_t dstRepeatStride) {
-  twin::takes<twin::fills<T>, T>("Duplicate");
+  simulator::takes<simulator::fills<T>, T>("Duplicate");
   const T value = scalarValue;
-  twin::fillRepeat("Duplicate", dst, twin::maskOf<T, isSetMask>(mask, "Duplicate"), repeatTime, {dstBlockStride, dstRepeatStride},
+  simulator::fillRepeat("Duplicate", dst, simulator::maskOf<T, isSetMask>(mask, "Duplicate"), repeatTime, {dstBlockStride, dstRepeatStride},
                    [value](int64_t) { return value; });
 }
 
-// first, first + 1, first + 2, ... The scalar pipe prepares a first run, so it is no cheaper than one instruction.
+// first, first + 1, first + 2, ... The scalar pipe prepares the first values, so the cost is at least one instruction.
 template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count) {
-  twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
+  simulator::takes<simulator::Kind<T>::arithmetic, T>("CreateVecIndex");
   const T first = firstValue;
-  twin::fill("CreateVecIndex", dst, count, [first](int64_t i) { return T(first + T(i)); });
+  simulator::fill("CreateVecIndex", dst, count, [first](int64_t i) { return T(first + T(i)); });
 }
 template <typename T>
 inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, uint8_t repeatTime, uint16_t dstBlkStride,
                            uint8_t dstRepStride) {
-  twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
+  simulator::takes<simulator::Kind<T>::arithmetic, T>("CreateVecIndex");
   const T first = firstValue;
-  twin::fillRepeat("CreateVecIndex", dst, twin::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
+  simulator::fillRepeat("CreateVecIndex", dst, simulator::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
                    [first](int64_t i) { return T(first + T(i)); });
 }
 template <typename T>
 inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], uint8_t repeatTime, uint16_t dstBlkStride,
                            uint8_t dstRepStride) {
-  twin::takes<twin::Kind<T>::arithmetic, T>("CreateVecIndex");
+  simulator::takes<simulator::Kind<T>::arithmetic, T>("CreateVecIndex");
   const T first = firstValue;
-  twin::fillRepeat("CreateVecIndex", dst, twin::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
+  simulator::fillRepeat("CreateVecIndex", dst, simulator::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
                    [first](int64_t i) { return T(first + T(i)); });
 }
 
-// first, first + step, ... A library function: a run of the scalar pipe's, and what doubles it until all is filled.
+// first, first + step, ... A library function: the scalar pipe writes the first values, and vector instructions double them until the end.
 template <typename T>
 inline void ArithProgression(const LocalTensor<T>& dst, const T firstValue, const T diffValue, const int32_t count) {
-  twin::takes<twin::Kind<T>::arithmetic, T>("ArithProgression");
-  twin::core->scalar(8 * twin::chip().scalar_ub);
-  twin::fill("ArithProgression", dst, count, [=](int64_t i) { return T(firstValue + T(i) * diffValue); });
+  simulator::takes<simulator::Kind<T>::arithmetic, T>("ArithProgression");
+  simulator::core->scalar(8 * simulator::chip().scalar_ub);
+  simulator::fill("ArithProgression", dst, count, [=](int64_t i) { return T(firstValue + T(i) * diffValue); });
 }
 
-// Each of eight elements per repeat fills a block of 32 bytes.
+// Each repeat copies eight elements, each into a complete block of 32 bytes.
 template <typename T>
 inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint8_t repeatTime, const BrcbRepeatParams& by) {
   const char* what = "Brcb";
-  twin::takes<twin::fills<T>, T>(what);
-  twin::repeats(repeatTime, what);
-  if (!by.dstBlkStride) twin::broken("E-STRIDE", "Brcb: dstBlkStride may not be 0");
-  twin::vectorCost(256ull * repeatTime, 1);
-  bool inDoubt = twin::Doubt().finds(src, repeatTime * 8ull * sizeof(T), what);
+  simulator::takes<simulator::fills<T>, T>(what);
+  simulator::repeats(repeatTime, what);
+  if (!by.dstBlkStride) simulator::reportViolation("E-STRIDE", "Brcb: dstBlkStride must not be 0");
+  simulator::vectorCost(256ull * repeatTime, 1);
+  bool inDoubt = simulator::Doubt().finds(src, repeatTime * 8ull * sizeof(T), what);
   LocalTensor<T> part = dst;
   for (uint32_t r = 0; r < repeatTime; r++)
     for (uint32_t block = 0; block < 8; block++) {
       const T value = src.data()[r * 8 + block];
-      bool isKnown = !inDoubt || twin::isKnown(src, r * 8 + block);
+      bool isKnown = !inDoubt || simulator::isKnown(src, r * 8 + block);
       part.address = dst.address + (r * by.dstRepStride + block * by.dstBlkStride) * 32;
-      twin::target(twin::V, part, 32, what);
+      simulator::target(simulator::V, part, 32, what);
       std::fill_n(part.data(), 32 / sizeof(T), value);
-      for (uint32_t i = 0; !isKnown && i < 32 / sizeof(T); i++) twin::Doubt::forget(part, i);
+      for (uint32_t i = 0; !isKnown && i < 32 / sizeof(T); i++) simulator::Doubt::forget(part, i);
     }
 }
 
@@ -129,32 +129,32 @@ inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uin
 template <typename T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const uint8_t repeatTime,
                  const CopyRepeatParams& by) {
-  twin::takes<twin::fills<T>, T>("Copy");
-  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize},
+  simulator::takes<simulator::fills<T>, T>("Copy");
+  simulator::unaryRepeat("Copy", dst, src, simulator::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize},
                     {by.srcStride, by.srcRepeatSize}, 1,
                     [](T x) { return x; });
 }
 template <typename T, bool isSetMask = true>
 inline void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const uint8_t repeatTime,
                  const CopyRepeatParams& by) {
-  twin::takes<twin::fills<T>, T>("Copy");
-  twin::unaryRepeat("Copy", dst, src, twin::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize},
+  simulator::takes<simulator::fills<T>, T>("Copy");
+  simulator::unaryRepeat("Copy", dst, src, simulator::maskOf<T, isSetMask>(mask, "Copy"), repeatTime, {by.dstStride, by.dstRepeatSize},
                     {by.srcStride, by.srcRepeatSize}, 1,
                     [](T x) { return x; });
 }
 
-// Global memory, through a part of UB that the API has for itself; it ends when the writing has begun, so others must still wait.
+// Global memory, through a part of UB that the API reserves. It returns after starting the write, so other code must still wait.
 template <typename T> inline void InitOutput(GlobalTensor<T> gmWorkspaceAddr, uint32_t size, T value = 0) {
   const char* what = "InitOutput";
   if (!size) return;
   gmWorkspaceAddr.writes(what);
   gmWorkspaceAddr.check(0, uint64_t(size) * sizeof(T), what);
   uint64_t bytes = uint64_t(size) * sizeof(T), piece = uint64_t(TOTAL_VEC_LOCAL_SIZE);
-  twin::vectorCost(std::min(bytes, piece), 1);
-  twin::Event filled;
-  twin::core->raise(filled, twin::V);
-  twin::core->wait(filled, twin::MTE3);
-  for (uint64_t done = 0; done < bytes; done += piece) twin::core->move(twin::MTE3, double(std::min(piece, bytes - done)),
+  simulator::vectorCost(std::min(bytes, piece), 1);
+  simulator::Event filled;
+  simulator::core->raise(filled, simulator::V);
+  simulator::core->wait(filled, simulator::MTE3);
+  for (uint64_t done = 0; done < bytes; done += piece) simulator::core->move(simulator::MTE3, double(std::min(piece, bytes - done)),
        gmWorkspaceAddr.aligned());
   std::vector<T> part(std::min<uint32_t>(size, 4096), value);
   for (uint64_t i = 0; i < size; i += part.size())
@@ -168,11 +168,11 @@ template <typename T> inline void Fill(GlobalTensor<T>& gmWorkspaceAddr, const u
   InitOutput<T>(gmWorkspaceAddr, uint32_t(size), value);
 }
 
-// What DataCopyPad fills the rest of a block with, where its parameters do not say.
+// The default fill value of DataCopyPad.
 template <typename T, TPosition pos = TPosition::MAX> inline void SetPadValue(T paddingValue) {
-  twin::core->registers.pad = 0;
-  twin::core->registers.hasPad = true;
-  memcpy(&twin::core->registers.pad, &paddingValue, sizeof(T));
+  simulator::core->registers.pad = 0;
+  simulator::core->registers.hasPad = true;
+  memcpy(&simulator::core->registers.pad, &paddingValue, sizeof(T));
 }
 
 }  // namespace AscendC

@@ -1,10 +1,10 @@
-// Several steps in one instruction: multiply and add, add and clip, and a cast on the way out.
+// Fused instructions: multiply and add, add and clip, and both with a cast of the result.
 #pragma once
 #include "convert.h"
 
-namespace twin {
+namespace simulator {
 
-// Destinations that are read as well: F takes what is there and one or two sources.
+// Instructions that also read their destination: F takes the old value and one or two sources.
 template <typename F, typename D, typename T, typename U>
 inline void update(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& one,
                    const AscendC::LocalTensor<U>& other, int64_t count, double cycles, F f) {
@@ -42,124 +42,124 @@ inline void updateRepeat(const char* what, const AscendC::LocalTensor<D>& dst, c
 template <typename D, typename S> constexpr bool accumulates = Kind<D>::floats && (std::is_same<D, S>::value || (Kind<D>::f32 && Kind<S>::f16));
 template <typename D, typename S> using Wider = std::conditional_t<(sizeof(D) > sizeof(S)), D, S>;
 
-// Cycles of multiply-and-add, measured as madd and mla.
+// Cycles of multiply-and-add, published as madd and mla.
 constexpr double MULTIPLY_ADD = 6;
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
-// dst += src * scalar. Cycles as with any two sources: none are published.
+// dst += src * scalar. Uses the cycles of any instruction with two sources, because none are published.
 template <typename T, typename U>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count) {
-  twin::takes<twin::accumulates<T, U>, U>("Axpy");
+  simulator::takes<simulator::accumulates<T, U>, U>("Axpy");
   const U scalar = scalarValue;
-  twin::update("Axpy", dst, src, src, count, twin::twoSources(dst, src), [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
+  simulator::update("Axpy", dst, src, src, count, simulator::twoSources(dst, src), [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask, const uint8_t repeatTime,
                  const UnaryRepeatParams& by) {
-  twin::takes<twin::accumulates<T, U>, U>("Axpy");
+  simulator::takes<simulator::accumulates<T, U>, U>("Axpy");
   const U scalar = scalarValue;
   BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride,
                           by.srcRepStride);
-  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
-                     twin::twoSources(dst, src),
+  simulator::updateRepeat("Axpy", dst, src, src, simulator::maskOf<simulator::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
+                     simulator::twoSources(dst, src),
                      [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[], const uint8_t repeatTime,
                  const UnaryRepeatParams& by) {
-  twin::takes<twin::accumulates<T, U>, U>("Axpy");
+  simulator::takes<simulator::accumulates<T, U>, U>("Axpy");
   const U scalar = scalarValue;
   BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride,
                           by.srcRepStride);
-  twin::updateRepeat("Axpy", dst, src, src, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
-                     twin::twoSources(dst, src),
+  simulator::updateRepeat("Axpy", dst, src, src, simulator::maskOf<simulator::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
+                     simulator::twoSources(dst, src),
                      [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
 }
 
 // dst += src0 * src1, where a float destination may have half sources.
 template <typename T, typename U>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const int32_t& count) {
-  twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
-  twin::update("MulAddDst", dst, src0, src1, count, twin::MULTIPLY_ADD, [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
+  simulator::takes<simulator::accumulates<T, U>, U>("MulAddDst");
+  simulator::update("MulAddDst", dst, src0, src1, count, simulator::MULTIPLY_ADD, [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask,
                       const uint8_t repeatTime, const BinaryRepeatParams& by) {
-  twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
-  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by,
-                     twin::MULTIPLY_ADD,
+  simulator::takes<simulator::accumulates<T, U>, U>("MulAddDst");
+  simulator::updateRepeat("MulAddDst", dst, src0, src1, simulator::maskOf<simulator::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by,
+                     simulator::MULTIPLY_ADD,
                      [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint64_t mask[],
                       const uint8_t repeatTime, const BinaryRepeatParams& by) {
-  twin::takes<twin::accumulates<T, U>, U>("MulAddDst");
-  twin::updateRepeat("MulAddDst", dst, src0, src1, twin::maskOf<twin::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by,
-                     twin::MULTIPLY_ADD,
+  simulator::takes<simulator::accumulates<T, U>, U>("MulAddDst");
+  simulator::updateRepeat("MulAddDst", dst, src0, src1, simulator::maskOf<simulator::Wider<T, U>, isSetMask>(mask, "MulAddDst"), repeatTime, by,
+                     simulator::MULTIPLY_ADD,
                      [](T sum, U x, U y) { return T(sum + T(x) * T(y)); });
 }
 
 }  // namespace AscendC
 
-// Three forms of an instruction that reads its destination, `was`.
-#define TWIN_UPDATE(NAME, EXPRESSION)                                                                                                                     \
+// Three overloads of an instruction that reads the old value of its destination, `was`.
+#define SIMULATOR_UPDATE(NAME, EXPRESSION)                                                                                                                     \
   template <typename T> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const int32_t& count) {        \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                                         \
-    twin::update(#NAME, dst, src0, src1, count, twin::MULTIPLY_ADD, [](T was, T x, T y) { return T(EXPRESSION); });                                       \
+    simulator::takes<simulator::Kind<T>::floats, T>(#NAME);                                                                                                         \
+    simulator::update(#NAME, dst, src0, src1, count, simulator::MULTIPLY_ADD, [](T was, T x, T y) { return T(EXPRESSION); });                                       \
   }                                                                                                                                                       \
   template <typename T, bool isSetMask = true>                                                                                                            \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask, const uint8_t repeatTime,            \
                    const BinaryRepeatParams& by) {                                                                                                        \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                                         \
-    twin::updateRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, twin::MULTIPLY_ADD,                               \
+    simulator::takes<simulator::Kind<T>::floats, T>(#NAME);                                                                                                         \
+    simulator::updateRepeat(#NAME, dst, src0, src1, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, simulator::MULTIPLY_ADD,                               \
                        [](T was, T x, T y) { return T(EXPRESSION); });                                                                                    \
   }                                                                                                                                                       \
   template <typename T, bool isSetMask = true>                                                                                                            \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[], const uint8_t repeatTime,          \
                    const BinaryRepeatParams& by) {                                                                                                        \
-    twin::takes<twin::Kind<T>::floats, T>(#NAME);                                                                                                         \
-    twin::updateRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, twin::MULTIPLY_ADD,                               \
+    simulator::takes<simulator::Kind<T>::floats, T>(#NAME);                                                                                                         \
+    simulator::updateRepeat(#NAME, dst, src0, src1, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, simulator::MULTIPLY_ADD,                               \
                        [](T was, T x, T y) { return T(EXPRESSION); });                                                                                    \
   }
 
-// Three forms of an instruction on two sources that casts its result; X is wide enough for what is computed.
-#define TWIN_BINARY_CAST(NAME, ALLOWED, CYCLES, EXPRESSION)                                                                                               \
+// Three overloads of an instruction on two sources that casts its result; X can represent the exact intermediate result.
+#define SIMULATOR_BINARY_CAST(NAME, ALLOWED, CYCLES, EXPRESSION)                                                                                               \
   template <typename T, typename U> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint32_t count) { \
-    twin::takes<ALLOWED, U>(#NAME);                                                                                                                       \
-    twin::binary(#NAME, dst, src0, src1, count, CYCLES, [](U x, U y) { return twin::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                  \
+    simulator::takes<ALLOWED, U>(#NAME);                                                                                                                       \
+    simulator::binary(#NAME, dst, src0, src1, count, CYCLES, [](U x, U y) { return simulator::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                  \
   }                                                                                                                                                       \
   template <typename T, typename U, bool isSetMask = true>                                                                                                \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask, const uint8_t repeatTime,            \
                    const BinaryRepeatParams& by) {                                                                                                        \
-    twin::takes<ALLOWED, U>(#NAME);                                                                                                                       \
-    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<U, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                           \
-                       [](U x, U y) { return twin::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                                                   \
+    simulator::takes<ALLOWED, U>(#NAME);                                                                                                                       \
+    simulator::binaryRepeat(#NAME, dst, src0, src1, simulator::maskOf<U, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                           \
+                       [](U x, U y) { return simulator::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                                                   \
   }                                                                                                                                                       \
   template <typename T, typename U, bool isSetMask = true>                                                                                                \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask[], const uint8_t repeatTime,          \
                    const BinaryRepeatParams& by) {                                                                                                        \
-    twin::takes<ALLOWED, U>(#NAME);                                                                                                                       \
-    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<U, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                           \
-                       [](U x, U y) { return twin::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                                                   \
+    simulator::takes<ALLOWED, U>(#NAME);                                                                                                                       \
+    simulator::binaryRepeat(#NAME, dst, src0, src1, simulator::maskOf<U, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                           \
+                       [](U x, U y) { return simulator::convert<T>(U(EXPRESSION), RoundMode::CAST_RINT); });                                                   \
   }
 
-namespace twin {
+namespace simulator {
 template <typename D, typename S> constexpr bool clipsAndCasts =
     (Kind<S>::f16 && std::is_same<D, int8_t>::value) || (Kind<S>::f32 && Kind<D>::f16) || (Kind<S>::i16 && std::is_same<D, int8_t>::value);
 template <typename D, typename S> constexpr bool multipliesAndCasts =
     Kind<S>::f16 && (std::is_same<D, int8_t>::value || std::is_same<D, uint8_t>::value);
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
-TWIN_UPDATE(FusedMulAdd, x * was + y)
-TWIN_UPDATE(FusedMulAddRelu, std::max(0.0f, float(x * was + y)))
-TWIN_UPDATE(MulAddRelu, std::max(0.0f, float(x * was + y)))
-TWIN_BINARY_CAST(AddReluCast, (twin::clipsAndCasts<T, U>), 0, x + y > U(0) ? U(x + y) : U(0))
-TWIN_BINARY_CAST(SubReluCast, (twin::clipsAndCasts<T, U>), 0, x - y > U(0) ? U(x - y) : U(0))
-TWIN_BINARY_CAST(MulCast, (twin::multipliesAndCasts<T, U>), 2, x * y)
+SIMULATOR_UPDATE(FusedMulAdd, x * was + y)
+SIMULATOR_UPDATE(FusedMulAddRelu, std::max(0.0f, float(x * was + y)))
+SIMULATOR_UPDATE(MulAddRelu, std::max(0.0f, float(x * was + y)))
+SIMULATOR_BINARY_CAST(AddReluCast, (simulator::clipsAndCasts<T, U>), 0, x + y > U(0) ? U(x + y) : U(0))
+SIMULATOR_BINARY_CAST(SubReluCast, (simulator::clipsAndCasts<T, U>), 0, x - y > U(0) ? U(x - y) : U(0))
+SIMULATOR_BINARY_CAST(MulCast, (simulator::multipliesAndCasts<T, U>), 2, x * y)
 
 }  // namespace AscendC

@@ -1,4 +1,4 @@
-// Elements from here and there: by offsets in bytes, by blocks, or those that a pattern of bits keeps.
+// Gathers elements: by byte offsets, by blocks, or by a bit mask.
 #pragma once
 #include "vector.h"
 
@@ -25,25 +25,25 @@ constexpr GatherMaskMode defaultGatherMaskMode = GatherMaskMode::VERSION_V1, def
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
 template <typename T> constexpr bool gathered = Kind<T>::arithmetic || Kind<T>::bf16 || Kind<T>::u16 || Kind<T>::u32;
 
 // Measured for 32 and for 16 bits.
 template <typename T> constexpr double GATHER = sizeof(T) == 4 ? 12 : 24;
 
-// One element from so many bytes behind the source's start.
+// One element at a byte offset from the start of the source.
 template <typename T> inline T fetched(const AscendC::LocalTensor<T>& src, uint64_t offset, const char* what) {
   if (__builtin_expect(offset % sizeof(T) != 0, 0))
-    broken("E-GATHER-OFFSET", "%s: an offset of %llu bytes is no multiple of the %zu bytes of %s", what, (unsigned long long)offset,
+    reportViolation("E-GATHER-OFFSET", "%s: the offset of %llu bytes is not a multiple of the %zu bytes of %s", what, (unsigned long long)offset,
            sizeof(T), typeName<T>());
   offset = offset / sizeof(T) * sizeof(T);
   uint64_t address = src.address + offset;
   if (__builtin_expect(address + sizeof(T) > src.high, 0)) {
-    broken("E-GATHER-OFFSET", "%s: an offset of %llu bytes lies behind the source, which has %u from there on", what, (unsigned long long)offset,
+    reportViolation("E-GATHER-OFFSET", "%s: the offset of %llu bytes is behind the end of the source, which has %u bytes", what, (unsigned long long)offset,
            src.high - src.address);
     if (address + sizeof(T) > SPACE_START[UB + 1])
-      stop("E-GATHER-OFFSET", "%s: an offset of %llu bytes lies behind the local memory", what, (unsigned long long)offset);
+      endRun("E-GATHER-OFFSET", "%s: the offset of %llu bytes is behind the end of the local memory", what, (unsigned long long)offset);
   }
   core->reads(uint32_t(address), sizeof(T), what);
   core->touch(V, uint32_t(address), sizeof(T), false, what);
@@ -52,12 +52,12 @@ template <typename T> inline T fetched(const AscendC::LocalTensor<T>& src, uint6
 
 template <typename T> inline void gatherable(const AscendC::LocalTensor<T>& src, const char* what) {
   takes<gathered<T>, T>(what);
-  if (!src.allocated) stop("E-UB-NULL", "%s: a LocalTensor that was never allocated", what);
+  if (!src.allocated) endRun("E-UB-NULL", "%s: the LocalTensor has no memory (it was never allocated)", what);
   if (src.address % BLOCK)
-    broken("E-UB-ALIGN", "%s: %s address %u is no multiple of 32 bytes", what, spaceName(spaceOf(src.address)), inSpace(src.address));
+    reportViolation("E-UB-ALIGN", "%s: %s address %u is not a multiple of 32 bytes", what, spaceName(spaceOf(src.address)), inSpace(src.address));
 }
 
-// Offsets are read one after the other, 64 or 128 of them per repeat.
+// Reads the offsets in sequence, 64 or 128 per repeat.
 template <typename T>
 inline void gather(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<uint32_t>& offsets,
                    uint32_t base, const Work& work, uint32_t dstRepStride, const char* what) {
@@ -79,7 +79,7 @@ inline void gather(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTenso
   }
 }
 
-// Those elements for which Keep says so, one after the other.
+// Copies the elements that Keep selects to consecutive addresses.
 template <typename T, typename Keep>
 inline uint64_t keep(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, bool reduceMode, uint32_t mask,
                      const AscendC::GatherMaskParams& by, Keep kept) {
@@ -87,7 +87,7 @@ inline uint64_t keep(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   takes<gathered<T>, T>(what);
   constexpr uint64_t width = 256 / sizeof(T);
   uint64_t each = reduceMode ? mask : width;
-  if (reduceMode && !mask) broken("E-MASK", "GatherMask in counter mode with a mask of 0");
+  if (reduceMode && !mask) reportViolation("E-MASK", "GatherMask in counter mode: the mask is 0");
   vectorCost((each * sizeof(T) + 255) / 256 * 256 * by.repeatTimes, 2);
   uint64_t taken = 0;
   std::vector<T> values;
@@ -109,54 +109,54 @@ inline uint64_t keep(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   }
   forgetMask();
   core->registers.kept = taken;
-  core->time[S] = std::max(core->time[S], core->time[V]) + chip().handshake;  // the number goes to a scalar
+  core->time[S] = std::max(core->time[S], core->time[V]) + chip().handshake;  // a scalar receives the number
   return taken;
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
                    const uint32_t srcBaseOffset, const uint32_t count) {
-  twin::forgetMask();
-  if (twin::nothing(count, "Gather")) return;
-  twin::gather(dst, src, srcOffset, srcBaseOffset, twin::workOf({twin::Mask(), count, true}, 1, int(256 / sizeof(T)), "Gather"), 8, "Gather");
+  simulator::forgetMask();
+  if (simulator::nothing(count, "Gather")) return;
+  simulator::gather(dst, src, srcOffset, srcBaseOffset, simulator::workOf({simulator::Mask(), count, true}, 1, int(256 / sizeof(T)), "Gather"), 8, "Gather");
 }
 template <typename T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
                    const uint32_t srcBaseOffset, const uint64_t mask, const uint8_t repeatTime, const uint16_t dstRepStride) {
-  twin::gather(dst, src, srcOffset, srcBaseOffset,
-               twin::workOf(twin::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
+  simulator::gather(dst, src, srcOffset, srcBaseOffset,
+               simulator::workOf(simulator::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
 }
 template <typename T>
 inline void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
                    const uint32_t srcBaseOffset, const uint64_t mask[], const uint8_t repeatTime, const uint16_t dstRepStride) {
-  twin::gather(dst, src, srcOffset, srcBaseOffset,
-               twin::workOf(twin::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
+  simulator::gather(dst, src, srcOffset, srcBaseOffset,
+               simulator::workOf(simulator::maskOf<T>(mask, "Gather"), repeatTime, int(256 / sizeof(T)), "Gather"), dstRepStride, "Gather");
 }
 
-// Whole blocks: eight offsets per repeat, each of a block. No price is published; a block is moved as by a copy.
+// Complete blocks: eight offsets per repeat, one per block. No cycles are published; a block costs as much as in a copy.
 template <typename T>
 inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offset, const uint8_t repeatTime,
                     const GatherRepeatParams& by) {
   const char* what = "Gatherb";
-  twin::gatherable(src, what);
-  twin::repeats(repeatTime, what);
-  twin::vectorCost(256ull * repeatTime, 1);
-  twin::source(twin::V, offset, repeatTime * 32ull, what);
+  simulator::gatherable(src, what);
+  simulator::repeats(repeatTime, what);
+  simulator::vectorCost(256ull * repeatTime, 1);
+  simulator::source(simulator::V, offset, repeatTime * 32ull, what);
   uint32_t blockStride = by.dstBlkStride ? by.dstBlkStride : 1;
   LocalTensor<T> from = src, to = dst;
   for (uint32_t r = 0; r < repeatTime; r++)
     for (uint32_t block = 0; block < 8; block++) {
       uint32_t skip = offset.data()[r * 8 + block];
       if (skip % 32 || uint64_t(src.address) + skip + 32 > src.high)
-        twin::stop("E-GATHER-OFFSET", "Gatherb: an offset of %u bytes is no multiple of 32, or lies behind the source", skip);
+        simulator::endRun("E-GATHER-OFFSET", "Gatherb: the offset of %u bytes is not a multiple of 32, or is behind the end of the source", skip);
       from.address = src.address + skip;
       to.address = dst.address + (r * by.dstRepStride + block * blockStride) * 32;
-      twin::source(twin::V, from, 32, what);
-      twin::target(twin::V, to, 32, what);
+      simulator::source(simulator::V, from, 32, what);
+      simulator::target(simulator::V, to, 32, what);
       memmove(static_cast<void*>(to.data()), from.data(), 32);
     }
 }
@@ -164,8 +164,8 @@ inline void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
 template <typename T, GatherMaskMode mode = defaultGatherMaskMode>
 inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
                        const uint32_t mask, const GatherMaskParams& by, uint64_t& rsvdCnt) {
-  if (src1Pattern < 1 || src1Pattern > 7) twin::stop("E-GATHER-PATTERN", "GatherMask: the pattern %d is outside 1..7", src1Pattern);
-  rsvdCnt = twin::keep(dst, src0, reduceMode, mask, by, [src1Pattern](uint64_t, uint64_t index) {
+  if (src1Pattern < 1 || src1Pattern > 7) simulator::endRun("E-GATHER-PATTERN", "GatherMask: the pattern %d is outside 1..7", src1Pattern);
+  rsvdCnt = simulator::keep(dst, src0, reduceMode, mask, by, [src1Pattern](uint64_t, uint64_t index) {
     if (src1Pattern == 7) return true;
     if (src1Pattern < 3) return index % 2 == uint64_t(src1Pattern - 1);
     return index % 4 == uint64_t(src1Pattern - 3);
@@ -174,35 +174,35 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, co
 template <typename T, typename U, GatherMaskMode mode = defaultGatherMaskMode>
 inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern, const bool reduceMode,
                        const uint32_t mask, const GatherMaskParams& by, uint64_t& rsvdCnt) {
-  twin::takes<std::is_unsigned<U>::value && sizeof(U) == sizeof(T), U>("GatherMask with a pattern of type");
+  simulator::takes<std::is_unsigned<U>::value && sizeof(U) == sizeof(T), U>("GatherMask with a pattern of type");
   uint64_t each = reduceMode ? mask : 256 / sizeof(T);
   for (uint32_t r = 0; r < by.repeatTimes; r++) {
     LocalTensor<U> own = src1Pattern;
     own.address += r * by.src1RepeatStride * 32u;
-    twin::source(twin::V, own, (each + 7) / 8, "GatherMask");
+    simulator::source(simulator::V, own, (each + 7) / 8, "GatherMask");
   }
-  rsvdCnt = twin::keep(dst, src0, reduceMode, mask, by, [&](uint64_t r, uint64_t index) {
+  rsvdCnt = simulator::keep(dst, src0, reduceMode, mask, by, [&](uint64_t r, uint64_t index) {
     const uint8_t* bits = reinterpret_cast<const uint8_t*>(src1Pattern.data()) + r * by.src1RepeatStride * 32;
     return bool((bits[index / 8] >> (index % 8)) & 1);
   });
 }
-inline int64_t GetGatherMaskRemainCount() { return int64_t(twin::core->registers.kept); }
+inline int64_t GetGatherMaskRemainCount() { return int64_t(simulator::core->registers.kept); }
 
 // ---- not on this chip
 
 template <typename T>
 inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint64_t,
                     const uint8_t, const uint8_t) {
-  twin::stop("E-API-CHIP", "Scatter does not exist on this chip");
+  simulator::endRun("E-API-CHIP", "Scatter does not exist on this chip");
 }
 template <typename T>
 inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint64_t[],
                     const uint8_t, const uint8_t) {
-  twin::stop("E-API-CHIP", "Scatter does not exist on this chip");
+  simulator::endRun("E-API-CHIP", "Scatter does not exist on this chip");
 }
 template <typename T>
 inline void Scatter(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<uint32_t>&, const uint32_t, const uint32_t) {
-  twin::stop("E-API-CHIP", "Scatter does not exist on this chip");
+  simulator::endRun("E-API-CHIP", "Scatter does not exist on this chip");
 }
 
 }  // namespace AscendC

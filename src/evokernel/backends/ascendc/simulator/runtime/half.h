@@ -1,11 +1,11 @@
-// Numbers of 16 bits. Compilers differ in what they offer, so both types are ours; arithmetic is done in float and rounded when stored.
+// 16-bit floating-point types. Compilers differ in their support, so the simulator has its own; arithmetic is in float, rounded on store.
 #pragma once
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
-namespace twin {
+namespace simulator {
 
 // Round to nearest, ties to even.
 constexpr uint16_t halfBits(float value) {
@@ -18,7 +18,7 @@ constexpr uint16_t halfBits(float value) {
     rounded += 0xfff + ((rounded >> 13) & 1);
     return uint16_t(sign | (rounded >> 13));
   }
-  if (magnitude < 0x33000000) return uint16_t(sign);  // half of the smallest one, or less
+  if (magnitude < 0x33000000) return uint16_t(sign);  // at most half of the smallest subnormal number
   uint32_t shift = 126 - (magnitude >> 23), mantissa = (magnitude & 0x7fffff) | 0x800000;
   uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
   return uint16_t(sign | (kept + (rest > middle || (rest == middle && (kept & 1)))));
@@ -74,13 +74,13 @@ struct BrainBits {
   static constexpr float to(uint16_t bits) { return __builtin_bit_cast(float, uint32_t(bits) << 16); }
 };
 
-}  // namespace twin
+}  // namespace simulator
 
-using half = twin::Short<twin::HalfBits>;
-using bfloat16_t = twin::Short<twin::BrainBits>;
+using half = simulator::Short<simulator::HalfBits>;
+using bfloat16_t = simulator::Short<simulator::BrainBits>;
 
 namespace std {
-template <class Bits> class numeric_limits<twin::Short<Bits>> {
+template <class Bits> class numeric_limits<simulator::Short<Bits>> {
  public:
   static constexpr bool is_specialized = true, is_signed = true, is_integer = false, has_infinity = true;
 };

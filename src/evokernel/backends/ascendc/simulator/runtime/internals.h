@@ -1,30 +1,30 @@
-// Functions of CANN below its API that published kernels call: on raw local addresses, on address registers, on what is left of UB.
+// Internal functions of CANN that published kernels call: on raw local addresses, on address registers, on the free part of UB.
 #pragma once
 #include <algorithm>
 
 #include "builtins.h"
 
-namespace twin {
+namespace simulator {
 template <typename A, typename B>
 using Common = typename std::enable_if_t<std::is_arithmetic<A>::value && std::is_arithmetic<B>::value, std::common_type<A, B>>::type;
-}  // namespace twin
+}  // namespace simulator
 
-// ---- the scalar unit's own minimum and maximum, which kernels write without a namespace
-template <typename A, typename B> constexpr twin::Common<A, B> min(A one, B other) {
-  using C = twin::Common<A, B>;
+// ---- minimum and maximum of the scalar unit, which kernels call without a namespace
+template <typename A, typename B> constexpr simulator::Common<A, B> min(A one, B other) {
+  using C = simulator::Common<A, B>;
   return C(other) < C(one) ? C(other) : C(one);
 }
-template <typename A, typename B> constexpr twin::Common<A, B> max(A one, B other) {
-  using C = twin::Common<A, B>;
+template <typename A, typename B> constexpr simulator::Common<A, B> max(A one, B other) {
+  using C = simulator::Common<A, B>;
   return C(one) < C(other) ? C(other) : C(one);
 }
 
-// ---- address registers: two next to each other name the 16 blocks of a transposition
+// ---- address registers: a pair of registers holds the 16 block addresses of a transposition
 enum ub_addr8_t { VA0, VA1, VA2, VA3, VA4, VA5, VA6, VA7 };
 
-inline void set_va_reg_sb(ub_addr8_t which, uint64_t* addresses) { std::copy_n(addresses, 8, twin::core->registers.blocks[which]); }
+inline void set_va_reg_sb(ub_addr8_t which, uint64_t* addresses) { std::copy_n(addresses, 8, simulator::core->registers.blocks[which]); }
 
-namespace twin {
+namespace simulator {
 
 template <typename T>
 inline void turnRegisters(ub_addr8_t dst, ub_addr8_t src, const AscendC::TransDataTo5HDParams& by) {
@@ -36,21 +36,21 @@ inline void turnRegisters(ub_addr8_t dst, ub_addr8_t src, const AscendC::TransDa
   AscendC::TransDataTo5HD<T>(to, from, by);
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 inline void scatter_vnchwconv_b8(ub_addr8_t dst, ub_addr8_t src, uint8_t repeats, uint16_t dstRep, uint16_t srcRep, bool dstHigh, bool srcHigh) {
-  twin::turnRegisters<uint8_t>(dst, src, {dstHigh, srcHigh, repeats, dstRep, srcRep});
+  simulator::turnRegisters<uint8_t>(dst, src, {dstHigh, srcHigh, repeats, dstRep, srcRep});
 }
 inline void scatter_vnchwconv_b16(ub_addr8_t dst, ub_addr8_t src, uint8_t repeats, uint16_t dstRep, uint16_t srcRep) {
-  twin::turnRegisters<uint16_t>(dst, src, {false, false, repeats, dstRep, srcRep});
+  simulator::turnRegisters<uint16_t>(dst, src, {false, false, repeats, dstRep, srcRep});
 }
 inline void scatter_vnchwconv_b32(ub_addr8_t dst, ub_addr8_t src, uint8_t repeats, uint16_t dstRep, uint16_t srcRep) {
-  twin::turnRegisters<uint32_t>(dst, src, {false, false, repeats, dstRep, srcRep});
+  simulator::turnRegisters<uint32_t>(dst, src, {false, false, repeats, dstRep, srcRep});
 }
 
 namespace AscendC {
 
-// ---- what the API's functions call with raw addresses
+// ---- implementation functions of the API that take raw addresses
 template <typename T>
 inline void TransDataTo5HDImpl(T* const (&dstList)[NCHW_CONV_ADDR_LIST_SIZE], T* const (&srcList)[NCHW_CONV_ADDR_LIST_SIZE],
                                const TransDataTo5HDParams& by) {
@@ -62,23 +62,23 @@ inline void TransDataTo5HDImpl(T* const (&dstList)[NCHW_CONV_ADDR_LIST_SIZE], T*
   TransDataTo5HD<T>(to, from, by);
 }
 template <typename T> inline void DuplicateImpl(T* dst, const T& scalar, const int32_t& count) {
-  Duplicate(twin::raw(dst, "DuplicateImpl"), scalar, count);
+  Duplicate(simulator::raw(dst, "DuplicateImpl"), scalar, count);
 }
 template <typename T> inline void DataCopyGM2UBImpl(T* dst, T* src, const DataCopyParams& by) {
   GlobalTensor<T> from;
   from.SetGlobalBuffer(src);
-  DataCopy(twin::raw(dst, "DataCopyGM2UBImpl"), from, by);
+  DataCopy(simulator::raw(dst, "DataCopyGM2UBImpl"), from, by);
 }
 template <typename T> inline void DataCopyUB2GMImpl(T* dst, T* src, const DataCopyParams& by) {
   GlobalTensor<T> to;
   to.SetGlobalBuffer(dst);
-  DataCopy(to, twin::raw(src, "DataCopyUB2GMImpl"), by);
+  DataCopy(to, simulator::raw(src, "DataCopyUB2GMImpl"), by);
 }
 
-// ---- what InitBuffer left of UB, as one tensor
+// ---- the free part of UB as one tensor
 template <typename T, TPosition position> inline bool PopStackBuffer(LocalTensor<T>& into) {
-  static_assert(position == TPosition::VECCALC || position == TPosition::VECIN || position == TPosition::VECOUT, "the rest of UB");
-  uint32_t used = twin::core->top[twin::UB] - twin::SPACE_START[twin::UB], all = uint32_t(twin::spaceBytes(twin::UB));
+  static_assert(position == TPosition::VECCALC || position == TPosition::VECIN || position == TPosition::VECOUT, "only the rest of UB is supported");
+  uint32_t used = simulator::core->top[simulator::UB] - simulator::SPACE_START[simulator::UB], all = uint32_t(simulator::spaceBytes(simulator::UB));
   if (used >= all) return false;
   into = LocalTensor<T>(position, used, (all - used) / uint32_t(sizeof(T)));
   return true;

@@ -1,16 +1,16 @@
-// The lanes of a vector instruction: what its mask, its repeats and its strides make of an operand.
+// The lanes of a vector instruction: the elements of an operand that its mask, repeats and strides select.
 #pragma once
 #include "tensors.h"
 
-namespace twin {
+namespace simulator {
 
-// ---- masks and the lanes they leave
+// ---- masks and their lanes
 
 inline Mask lanes(uint64_t count) {
   return {count >= 64 ? ~0ull : (1ull << count) - 1, count <= 64 ? 0 : count >= 128 ? ~0ull : (1ull << (count - 64)) - 1};
 }
 
-// What an instruction works on: the lanes of each repeat, or in counter mode so many elements, however many repeats that takes.
+// The work of an instruction: the lanes of each repeat, or in counter mode a number of elements over as many repeats as necessary.
 struct Lanes {
   Mask mask;
   uint64_t elements = 0;
@@ -24,7 +24,7 @@ template <typename T, bool isSetMask = true> inline Lanes maskOf(uint64_t count,
   if (isSetMask) {
     uint64_t most = 256 / sizeof(T);
     if (count < 1 || count > most)
-      broken("E-MASK", "%s: a mask of %llu is outside 1..%llu for %s", what, (unsigned long long)count, (unsigned long long)most, typeName<T>());
+      reportViolation("E-MASK", "%s: the mask %llu is outside 1..%llu for %s", what, (unsigned long long)count, (unsigned long long)most, typeName<T>());
     core->mask = lanes(std::min(count, most));
     core->maskElements = core->mask.low & 0xffffffff;
   }
@@ -37,14 +37,14 @@ template <typename T, bool isSetMask = true> inline Lanes maskOf(const uint64_t 
   }
   if (isSetMask) {
     if (sizeof(T) >= 4 && bits[1])
-      broken("E-MASK-HIGH", "%s: mask[1] must be 0 for %s, which has %zu lanes", what, typeName<T>(), 256 / sizeof(T));
-    if (!bits[0] && !bits[1]) broken("E-MASK", "%s: a mask without any lane", what);
+      reportViolation("E-MASK-HIGH", "%s: mask[1] must be 0 for %s, which has %zu lanes", what, typeName<T>(), 256 / sizeof(T));
+    if (!bits[0] && !bits[1]) reportViolation("E-MASK", "%s: the mask selects no lane", what);
     core->mask = {bits[0], sizeof(T) >= 4 ? 0 : bits[1]};
     core->maskElements = bits[0] & 0xffffffff;
   }
   return {core->mask};
 }
-// A form with a count sets the mask register by itself, and leaves it full and in normal mode.
+// An overload with a count sets the mask register itself, and resets it to all lanes and normal mode.
 inline void forgetMask() {
   core->maskElements = 0xffffffff;
   core->mask = Mask();
@@ -52,10 +52,10 @@ inline void forgetMask() {
 }
 
 inline void repeats(int count, const char* what) {
-  if (count < 1 || count > 255) broken("E-REPEAT", "%s: %d repeats are outside 1..255", what, count);
+  if (count < 1 || count > 255) reportViolation("E-REPEAT", "%s: %d repeats are outside 1..255", what, count);
 }
 
-struct Work {  // all repeats alike, but for the last one
+struct Work {  // all repeats are equal except the last
   Mask mask, last;
   int repeats;
   const Mask& of(int repeat) const { return repeat + 1 < repeats ? mask : last; }
@@ -70,7 +70,7 @@ inline Work workOf(const Lanes& given, int count, int width, const char* what) {
     Mask mask = within(given.mask, width);
     return {mask, mask, count};
   }
-  if (!given.elements) broken("E-COUNT", "%s in counter mode with a mask of 0 elements", what);
+  if (!given.elements) reportViolation("E-COUNT", "%s in counter mode: the mask is 0 elements", what);
   uint64_t whole = uint64_t(width), needed = (given.elements + whole - 1) / whole;
   return {lanes(whole), lanes(given.elements - (needed ? needed - 1 : 0) * whole), int(needed)};
 }
@@ -79,21 +79,21 @@ struct Stride {
   uint32_t block, repeat;  // in blocks of 32 bytes
 };
 
-// The element that a lane of a repeat stands for.
+// The element of a lane in a repeat.
 template <typename T> inline uint64_t element(int repeat, int lane, Stride by) {
   constexpr int perBlock = 32 / sizeof(T);
   return (uint64_t(repeat) * by.repeat + uint64_t(lane / perBlock) * by.block) * perBlock + uint64_t(lane % perBlock);
 }
 inline int lastLane(const Mask& mask) { return mask.high ? 127 - __builtin_clzll(mask.high) : mask.low ? 63 - __builtin_clzll(mask.low) : 0; }
-inline bool solid(const Mask& mask) {  // lanes from the first one on, without a gap
+inline bool solid(const Mask& mask) {  // contiguous lanes from the first one
   return mask.high ? mask.low == ~0ull && !(mask.high & (mask.high + 1)) : !(mask.low & (mask.low + 1));
 }
-template <typename T> inline uint64_t span(const Mask& mask, int repeats, Stride by) {  // bytes from the first to the last element
+template <typename T> inline uint64_t span(const Mask& mask, int repeats, Stride by) {  // bytes from the first to the end of the last element
   uint64_t widest = element<T>(0, lastLane(mask), by);
   return (uint64_t(std::max(repeats - 1, 0)) * by.repeat * (32 / sizeof(T)) + widest + 1) * sizeof(T);
 }
 
-// Touches exactly the lanes that an instruction uses.
+// Records access to exactly the lanes that an instruction uses.
 template <typename T>
 inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask, int count, Stride by, bool writes, const char* what) {
   uint64_t bytes = span<T>(mask, count, by);
@@ -101,7 +101,7 @@ inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask
   bool isFull = uint64_t(lastLane(mask) + 1) * sizeof(T) == uint64_t(by.repeat) * BLOCK;
   if (solid(mask) && by.block == 1 && (count == 1 || isFull)) return operand(V, tensor, bytes, writes, what);
   if (__builtin_expect(!tensor.allocated || tensor.address < tensor.low || tensor.address + bytes > tensor.high || tensor.address % BLOCK, 0))
-    operand(V, tensor, bytes, true, what);  // tells what is wrong
+    operand(V, tensor, bytes, true, what);  // reports the violation
   for (int r = 0; r < count; r++)
     for (int b = 0; b < blocks; b++) {
       int from = -1, to = -1;
@@ -125,9 +125,9 @@ inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Work& work
   lanesOperand(tail, work.last, 1, by, writes, what);
 }
 
-// ---- sources that an earlier repeat has overwritten
+// ---- sources overwritten by an earlier repeat
 
-struct Place {  // of an operand, in bytes
+struct Place {  // byte range of an operand
   uint32_t address, size;
   Stride by;
 };
@@ -147,7 +147,7 @@ __attribute__((cold, noinline)) inline void overlap(const Place& to, const Place
   for (int r = 0; r < work.repeats; r++) {
     bytesOf(from, work, r, [&](uint32_t byte) {
       if (byte < writtenIn.size() && writtenIn[byte] != NEVER)
-        broken("E-OVERLAP", "%s: repeat %d reads a source at %s address %u that repeat %d has overwritten", what, r, spaceName(spaceOf(byte)),
+        reportViolation("E-OVERLAP", "%s: repeat %d reads its source at %s address %u, which repeat %d has overwritten", what, r, spaceName(spaceOf(byte)),
                inSpace(byte), writtenIn[byte]);
     });
     bytesOf(to, work, r, [&](uint32_t byte) {
@@ -162,7 +162,7 @@ inline void apart(const Place& to, const Place& from, const Work& work, const ch
   if (__builtin_expect(work.repeats > 1 && to.address < fromEnd && from.address < toEnd && level != FAST, 0)) overlap(to, from, work, what);
 }
 template <typename T> inline Place placeOf(const AscendC::LocalTensor<T>& tensor, Stride by) { return {tensor.address, uint32_t(sizeof(T)), by}; }
-// The same for a count of elements one after the other.
+// The same for a count of contiguous elements.
 template <typename D, typename T>
 inline void apart(const AscendC::LocalTensor<D>& to, const AscendC::LocalTensor<T>& from, int64_t count, const char* what) {
   if (__builtin_expect(to.address < from.address + uint64_t(count) * sizeof(T) && from.address < to.address + uint64_t(count) * sizeof(D) &&
@@ -173,4 +173,4 @@ inline void apart(const AscendC::LocalTensor<D>& to, const AscendC::LocalTensor<
   }
 }
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,4 +1,4 @@
-// One launch of an operator. Blocks run one after the other; where they wait for each other, each has a stack of its own.
+// One launch of an operator. Blocks run in sequence; if they wait for each other, each has a separate stack.
 #include "launch.h"
 
 #include <chrono>
@@ -16,7 +16,7 @@
 #include "meeting.h"
 #include "writers.h"
 
-namespace twin {
+namespace simulator {
 
 Call& call() {
   static Call one;
@@ -34,13 +34,13 @@ constexpr size_t STACK_BYTES = 1 << 20;
 double budgetSeconds = 20;
 std::string report = "[]", mark;
 
-struct Block {  // one core's run of one block
+struct Block {  // execution of one block on one core
   std::unique_ptr<Core> own;
   ucontext_t context{};
   std::unique_ptr<uint8_t[]> stack;
   std::string error;
   bool done = false;
-  std::function<bool()> ready;  // what it waits for, if anything
+  std::function<bool()> ready;  // the condition it waits for, if any
 };
 
 std::vector<void*> given;       // the kernel's arguments
@@ -50,22 +50,22 @@ ucontext_t scheduler;
 
 void callEntry(void*) { entry().call(given.data()); }
 
-// A kernel that throws something of its own ends as one that breaks a rule does.
+// Treats an exception of the kernel as a rule violation.
 void callKernel() {
   try {
     guarded(callEntry, nullptr);
   } catch (const Stop&) {
     throw;
   } catch (const std::bad_alloc&) {
-    stop("E-MEMORY", "the kernel asks for more memory than there is");
+    endRun("E-MEMORY", "the kernel requests more memory than is available");
   } catch (const std::exception& error) {
-    stop("E-RAISED", "the kernel raised %s", error.what());
+    endRun("E-RAISED", "the kernel threw an exception: %s", error.what());
   } catch (...) {
-    stop("E-RAISED", "the kernel raised something that is no std::exception");
+    endRun("E-RAISED", "the kernel threw an exception that is not a std::exception");
   }
 }
 
-struct Running {  // whose messages name the block
+struct Running {  // marks a running block, which messages then name
   Running() { core->running = true; }
   ~Running() { core->running = false; }
 };
@@ -75,7 +75,7 @@ void runBlock() {
     Running now;
     callKernel();
   }
-  remember();
+  rethrowViolation();
   core->finish();
 }
 
@@ -100,11 +100,11 @@ struct Totals {
   Counts all;
   double longest = 0, sum = 0;
   int64_t ran = 0;
-  std::vector<double> aiv, aic;  // cycles of each core, over its waves
+  std::vector<double> aiv, aic;  // cycles of each core, summed over its waves
   Totals() : aiv(size_t(chip().aiv_cores)), aic(size_t(chip().aic_cores)) {}
 
   void add(const Core& one) { add(one.counts, one.blockIndex, one.isCube); }
-  // Two vector cores of one block: each waits while the cube works for the other.
+  // Two vector cores of one block: each waits while the cube core works for the other.
   void addPair(Counts (&pair)[2], int64_t first) {
     double cube[2] = {pair[0].cube, pair[1].cube};
     for (int i = 0; i < 2; i++)
@@ -128,14 +128,14 @@ struct Totals {
     std::vector<double>& cores = isCube ? aic : aiv;
     cores[size_t(blockIndex) % cores.size()] += c.end;
   }
-  // The core that is busy longest; where only some blocks were run, which are those of vector cores, whole waves of the longest.
+  // The cycles of the busiest core. If only some blocks ran, which are vector blocks, complete waves of the longest block.
   double cycles(int64_t vectorBlocks, int64_t cubeBlocks) const {
     if (ran < vectorBlocks + cubeBlocks) return longest * std::ceil(double(vectorBlocks) / chip().aiv_cores);
     return std::max(*std::max_element(aiv.begin(), aiv.end()), *std::max_element(aic.begin(), aic.end()));
   }
 };
 
-// All blocks at once, each until it is done or waits for the others.
+// Runs all blocks concurrently, each until it ends or waits for others.
 void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
   std::vector<Block> all(size_t(vectorBlocks + cubeBlocks));
   blocks = &all;
@@ -165,7 +165,7 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
     }
   }
   for (Block& block : all) {
-    if (!block.done) stop("E-SYNC-LOST", "some blocks wait for others that never come: all must meet equally often");
+    if (!block.done) endRun("E-SYNC-LOST", "some blocks wait for other blocks that never arrive: all blocks must synchronize equally often");
   }
   for (size_t i = 0; i < all.size(); i++) {
     bool isPair = run.isMix && int64_t(i) + 1 < vectorBlocks;
@@ -179,7 +179,7 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
   }
 }
 
-struct Over {  // however a launch ends, nobody's turn it is then
+struct Over {  // at the end of a launch, no core is running
   ~Over() {
     core = nullptr;
     current = nullptr;
@@ -187,7 +187,7 @@ struct Over {  // however a launch ends, nobody's turn it is then
   }
 };
 
-// One block after the other on one core; all of them, or as many as the time allows, spread evenly.
+// Runs the blocks in sequence on one core: all of them, or an evenly spaced sample within the time limit.
 void runInTurn(int64_t count, bool isCube, Totals& totals) {
   static Core* one = new Core();
   core = one;
@@ -217,7 +217,7 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
 void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
   if (entry().meets || cubeBlocks) {
     if (double(wanted.blockDim) > (entry().isMix ? chip().aic_cores : chip().aiv_cores))
-      stop("E-SYNC-CORES", "blocks that wait for each other must all have a core: %u blocks, %d cores", wanted.blockDim, int(entry().isMix ? chip().aic_cores : chip().aiv_cores));
+      endRun("E-SYNC-CORES", "blocks that wait for each other must all have a core at the same time, but there are %u blocks and %d cores", wanted.blockDim, int(entry().isMix ? chip().aic_cores : chip().aiv_cores));
     runTogether(vectorBlocks, cubeBlocks, totals);
   } else {
     runInTurn(vectorBlocks, false, totals);
@@ -239,10 +239,10 @@ std::string number(const char* key, double value) {
   return text;
 }
 
-void tell(const Launch& wanted, const Totals& totals, int64_t blocksInAll, double cycles) {
+void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll, double cycles) {
   const Counts& c = totals.all;
   std::string out = "{\"op\":" + quoted(wanted.op) + ",";
-  out += number("block_dim", wanted.blockDim) + number("blocks", double(blocksInAll)) + number("ran", double(totals.ran));
+  out += number("block_dim", wanted.blockDim) + number("blocks", double(blocksInAll)) + number("blocks_run", double(totals.ran));
   out += number("tiling_key", double(wanted.tilingKey)) + number("workspace", double(wanted.workspaceBytes)) + number("cycles", cycles);
   out += number("us", chip().launch_us + cycles / (chip().ghz * 1000)) + number("ub_peak", c.ubPeak);
   out += number("vec_instr", double(c.vectorCalls)) + number("mte_instr", double(c.copies)) + number("mte2_bytes", double(c.bytesIn));
@@ -262,14 +262,14 @@ void tell(const Launch& wanted, const Totals& totals, int64_t blocksInAll, doubl
     out += (i ? ",[" : "[") + quoted(note.code) + "," + quoted(note.addresses) + "," + quoted(note.text) + "," + std::to_string(note.count) + "]";
   }
   report = out + "]}";
-  std::string line = "twin-report " + mark + " " + report + "\n";
+  std::string line = "simulator-report " + mark + " " + report + "\n";
   if (write(2, line.data(), line.size()) < 0) report += " ";
 }
 
 }  // namespace
 
 void mustRunTogether() {
-  if (!current || !blocks) stop("E-SYNC-ALONE", "a wait for other cores in a launch that runs its blocks one after the other");
+  if (!current || !blocks) endRun("E-SYNC-ALONE", "the kernel waits for other cores, but the simulator runs the blocks of this launch in sequence");
 }
 
 void pauseUntil(std::function<bool()> ready) {
@@ -293,17 +293,17 @@ void launch(const Launch& wanted) {
   shareMemory(footprint, std::min(double(vectorBlocks), chip().aiv_cores), entry().meets || cubeBlocks);
   given = arguments.pointers;
   if (int(given.size()) != entry().parameters)
-    stop("E-KERNEL-ARGS", "the kernel takes %d parameters, and the operator has %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());
+    endRun("E-KERNEL-ARGS", "the kernel has %d parameters, but needs %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());
   Totals totals;
   {
     Over over;
     runAll(wanted, vectorBlocks, cubeBlocks, totals);
   }
-  tell(wanted, totals, vectorBlocks + cubeBlocks, totals.cycles(vectorBlocks, cubeBlocks));
+  writeReport(wanted, totals, vectorBlocks + cubeBlocks, totals.cycles(vectorBlocks, cubeBlocks));
 }
 
-}  // namespace twin
+}  // namespace simulator
 
-void twin_budget(double seconds) { twin::budgetSeconds = seconds; }
-void twin_mark(const char* word) { twin::mark = word; }
-const char* twin_report() { return twin::report.c_str(); }
+void simulator_budget(double seconds) { simulator::budgetSeconds = seconds; }
+void simulator_mark(const char* word) { simulator::mark = word; }
+const char* simulator_report() { return simulator::report.c_str(); }

@@ -1,4 +1,4 @@
-// One launch of an operator: its arguments in global memory, its blocks one after the other, and what that cost.
+// One launch of an operator: its arguments in global memory, the execution of its blocks, and its cost.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "entry.h"
 
-namespace twin {
+namespace simulator {
 
 struct Buffer {
   void* data;  // nullptr for an optional input that is absent
@@ -14,7 +14,7 @@ struct Buffer {
   std::string name;
   bool writable;
   std::vector<int64_t> shape = {};
-  std::vector<Buffer> parts = {};  // of a list of tensors, which has no data of its own
+  std::vector<Buffer> parts = {};  // the tensors of a list, which itself has no data
 };
 
 struct Launch {
@@ -28,24 +28,24 @@ struct Launch {
 
 void launch(const Launch& wanted);
 
-// What the judge asked for, in which a bind may launch several operators.
+// The call from the loader; a binding may launch several operators in one call.
 struct Call {
   uint64_t number = 0;
-  std::vector<uint64_t> bytes;  // of its tensors
+  std::vector<uint64_t> bytes;  // sizes of its tensors
 };
 Call& call();
 
-// Runs what may touch memory it should not; such an access ends it with a broken rule.
+// Runs code that may access invalid memory; such an access ends it with a rule violation.
 void guarded(void (*body)(void*), void* with);
 
-}  // namespace twin
+}  // namespace simulator
 
 extern "C" {
-// Before the process is closed in: signals are handled from now on.
-void twin_open();
-// At most so many seconds for a launch; beyond that only some of its blocks are run.
-void twin_budget(double seconds);
-const char* twin_report();
-// What every line of a report begins with, so that nobody else can write one.
-void twin_mark(const char* word);
+// Installs the signal handlers, before the process enters the sandbox.
+void simulator_open();
+// The time limit of a launch in seconds; after it only some of the blocks run.
+void simulator_budget(double seconds);
+const char* simulator_report();
+// The secret mark at the start of every report line, so that a candidate cannot forge one.
+void simulator_mark(const char* word);
 }

@@ -1,17 +1,17 @@
-// What all library functions share: their scratch memory, their rules, and the engines that apply a formula to every element.
+// Shared code of the library functions: scratch memory, rules, and loops that apply a formula to every element.
 #pragma once
 #include "queues.h"
 #include "vector.h"
 
-namespace twin {
+namespace simulator {
 
-// How a library function is made. Cycles per repeat and instructions count what the documented algorithm needs; they are not measured.
+// The cost of a library function. Cycles per repeat and instruction counts follow from the documented algorithm; they are not measured.
 struct Recipe {
   const char* name;
-  double cycles;  // of all its vector instructions together, per repeat of 256 bytes
+  double cycles;  // of all its vector instructions, per repeat of 256 bytes
   int instructions;
-  int wide, narrow;  // tensors of scratch memory it lives in at once: for float, and for types of two bytes
-  bool rereads;      // reads the source again after it began to write the destination: in place it goes wrong
+  int wide, narrow;  // simultaneous scratch tensors: for float, and for two-byte types
+  bool rereads;      // reads the source after writing to the destination, so it cannot work in place
 };
 
 template <typename T, typename U>
@@ -19,46 +19,46 @@ inline bool overlap(const AscendC::LocalTensor<T>& one, uint64_t oneBytes, const
   return oneBytes && otherBytes && one.address < other.address + otherBytes && other.address < one.address + oneBytes;
 }
 
-// Source and destination are either apart or, where the algorithm allows it, the same.
+// Source and destination must be separate or, if the algorithm allows it, identical.
 template <typename D, typename T>
 inline void apart(const AscendC::LocalTensor<D>& dst, uint64_t dstBytes, const AscendC::LocalTensor<T>& src, uint64_t srcBytes,
                   bool sameAllowed, const char* what) {
   if (!overlap(dst, dstBytes, src, srcBytes)) return;
   bool same = dst.address == src.address;
   if (same && sameAllowed) return;
-  broken("E-LIB-OVERLAP", "%s: destination and source %s, and the source is read again after the destination was written", what,
-         same ? "are the same memory" : "overlap by a part");
+  reportViolation("E-LIB-OVERLAP", "%s: destination and source %s, and the function reads the source after writing the destination", what,
+         same ? "are the same memory" : "partly overlap");
 }
 
-// The documentation lets few library functions work in place. Others of which the algorithm does no harm then are told, not refused.
+// The documentation allows few library functions in place. If the algorithm works in place anyway, the simulator notes it and continues.
 template <typename T> inline void inPlace(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src) {
   if (__builtin_expect(dst.address != src.address, 1)) return;
   for (const char* documented : {"Gelu", "FasterGelu", "FasterGeluV2", "Trunc", "Round"})
     if (!strcmp(documented, recipe.name)) return;
-  remark("W-LIB-OVERLAP", "%s works in place, which its documentation excludes", recipe.name);
+  addNote("W-LIB-OVERLAP", "%s is used in place, which its documentation does not allow", recipe.name);
 }
 
-// Scratch memory that the caller passes.
+// Scratch memory passed by the caller.
 inline uint64_t scratch(const AscendC::LocalTensor<uint8_t>& buffer, uint64_t least, const char* what) {
-  if (!buffer.allocated) stop("E-LIB-TMP", "%s: the shared temporary buffer was never allocated", what);
+  if (!buffer.allocated) endRun("E-LIB-TMP", "%s: the shared temporary buffer has no memory (it was never allocated)", what);
   uint64_t has = buffer.address < buffer.high ? buffer.high - buffer.address : 0;
   if (has < least)
-    broken("E-LIB-TMP", "%s needs %llu bytes of temporary buffer at least, and is given %llu", what, (unsigned long long)least,
+    reportViolation("E-LIB-TMP", "%s needs a temporary buffer of at least %llu bytes, but gets %llu", what, (unsigned long long)least,
            (unsigned long long)has);
   uint64_t touched = std::min(has, least);
   if (touched) target(V, buffer, touched, what);
   return has;
 }
-// Scratch memory that the library takes from what InitBuffer left of UB.
+// Scratch memory that the library takes from the free part of UB.
 inline uint64_t scratch(uint64_t least, const char* what) {
   uint64_t used = core->top[UB] - SPACE_START[UB], left = used < chip().ub_bytes ? uint64_t(chip().ub_bytes) - used : 0;
   if (left < least)
-    broken("E-LIB-TMP", "%s without a temporary buffer takes %llu bytes of what InitBuffer left of UB, and that is %llu", what,
+    reportViolation("E-LIB-TMP", "%s without a temporary buffer needs %llu bytes of free UB, but InitBuffer left only %llu", what,
            (unsigned long long)least, (unsigned long long)left);
   return left;
 }
 
-// A function works on as much at a time as its scratch memory holds, and issues all its instructions anew for each piece.
+// A function processes as many elements at a time as its scratch memory holds, and issues all its instructions for each piece.
 template <typename T> inline void recipeCost(const Recipe& recipe, uint64_t count, uint64_t scratchBytes) {
   int tensors = sizeof(T) == 4 ? recipe.wide : recipe.narrow;
   uint64_t wanted = count * sizeof(T) * uint64_t(tensors);
@@ -105,72 +105,72 @@ inline void element2(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   for (uint64_t i = 0; i < count; i++) to[i] = T(f(a[i], b[i]));
 }
 
-struct NoConfig {};  // some functions can be configured; the formula stays the same
+struct NoConfig {};  // some functions have a configuration, which does not change the formula
 constexpr NoConfig NO_CONFIG{};
 
-}  // namespace twin
+}  // namespace simulator
 
-// The public forms of a function of one tensor: with or without a temporary buffer, on a count or on the whole source.
-#define TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                         \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                             \
+// The public overloads of a function of one tensor: with or without a temporary buffer, on a count or on the complete source.
+#define SIMULATOR_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                         \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                             \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer, \
                    const uint32_t count) {                                                                            \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                      \
-    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                          \
-    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                \
+    constexpr simulator::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                      \
+    uint64_t scratch = simulator::scratch(sharedTmpBuffer, simulator::leastScratch<T>(recipe), #NAME);                          \
+    simulator::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                \
   }                                                                                                                   \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                             \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                             \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {                      \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                      \
-    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                           \
-    twin::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                \
+    constexpr simulator::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                      \
+    uint64_t scratch = simulator::scratch(simulator::leastScratch<T>(recipe), #NAME);                                           \
+    simulator::element1(recipe, dst, src, scratch, count, [](float x) { return FORMULA; });                                \
   }
-#define TWIN_LIBRARY(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                 \
-  TWIN_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                 \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                               \
+#define SIMULATOR_LIBRARY(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                 \
+  SIMULATOR_LIBRARY_COUNT(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                 \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                               \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer) { \
     NAME<T, isReuseSource, config>(dst, src, sharedTmpBuffer, src.GetSize());                                           \
   }                                                                                                                     \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                               \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                               \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src) {                                              \
     NAME<T, isReuseSource, config>(dst, src, src.GetSize());                                                            \
   }
-// Functions that need no scratch memory have no form for it.
-#define TWIN_LIBRARY_PLAIN(NAME, TYPES, CYCLES, INSTRUCTIONS, REREADS, FORMULA)                                              \
+// Functions without scratch memory have no overload with a temporary buffer.
+#define SIMULATOR_LIBRARY_PLAIN(NAME, TYPES, CYCLES, INSTRUCTIONS, REREADS, FORMULA)                                              \
   template <typename T, bool isReuseSource = false>                                                                          \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint32_t count) {                                   \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, 0, 0, REREADS};                                               \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                             \
-    twin::element1(recipe, dst, src, 0, count, [](float x) { return FORMULA; });                                             \
+    constexpr simulator::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, 0, 0, REREADS};                                               \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                             \
+    simulator::element1(recipe, dst, src, 0, count, [](float x) { return FORMULA; });                                             \
   }                                                                                                                          \
   template <typename T, bool isReuseSource = false> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src) { \
     NAME<T, isReuseSource>(dst, src, src.GetSize());                                                                         \
   }
 // Functions of two tensors.
-#define TWIN_LIBRARY_TWO(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                   \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+#define SIMULATOR_LIBRARY_TWO(NAME, TYPES, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS, FORMULA)                                   \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                                     \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                         \
                    const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {                                       \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                        \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                              \
-    uint64_t scratch = twin::scratch(sharedTmpBuffer, twin::leastScratch<T>(recipe), #NAME);                                  \
-    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                \
+    constexpr simulator::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                        \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                              \
+    uint64_t scratch = simulator::scratch(sharedTmpBuffer, simulator::leastScratch<T>(recipe), #NAME);                                  \
+    simulator::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                \
   }                                                                                                                           \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                                     \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const uint32_t count) { \
-    constexpr twin::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                        \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                              \
-    uint64_t scratch = twin::scratch(twin::leastScratch<T>(recipe), #NAME);                                                   \
-    twin::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                \
+    constexpr simulator::Recipe recipe{#NAME, CYCLES, INSTRUCTIONS, WIDE, NARROW, REREADS};                                        \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                              \
+    uint64_t scratch = simulator::scratch(simulator::leastScratch<T>(recipe), #NAME);                                                   \
+    simulator::element2(recipe, dst, src0, src1, scratch, count, [](T x, T y) { return FORMULA; });                                \
   }                                                                                                                           \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                                     \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,                         \
                    const LocalTensor<uint8_t>& sharedTmpBuffer) {                                                             \
     NAME<T, isReuseSource, config>(dst, src0, src1, sharedTmpBuffer, src0.GetSize());                                         \
   }                                                                                                                           \
-  template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG>                                     \
+  template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG>                                     \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1) {                       \
     NAME<T, isReuseSource, config>(dst, src0, src1, src0.GetSize());                                                          \
   }

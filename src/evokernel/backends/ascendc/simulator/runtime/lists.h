@@ -1,4 +1,4 @@
-// Lists of tensors, as an operator gets them whose input is DYNAMIC.
+// Lists of tensors, for operators with a DYNAMIC input.
 #pragma once
 #include "tensors.h"
 
@@ -6,7 +6,7 @@ namespace AscendC {
 
 template <class T> class TensorDesc {
  public:
-  void SetShapeAddr(uint64_t* memory) { shape_ = memory; }  // where GetDesc leaves the sizes
+  void SetShapeAddr(uint64_t* memory) { shape_ = memory; }  // where GetDesc writes the sizes
   uint64_t* GetShapeAddr() const { return shape_; }
   uint64_t GetDim() const { return axes_; }
   uint64_t GetIndex() const { return index_; }
@@ -35,11 +35,11 @@ class ListTensorDesc {
     words_ = static_cast<const uint64_t*>(list);
     pointers_ = words_ + words_[0] / sizeof(uint64_t);
     count_ = uint32_t(words_[1] >> 32);
-    twin::core->scalar(twin::chip().scalar_gm_miss);
+    simulator::core->scalar(simulator::chip().scalar_gm_miss);
   }
   uint32_t GetSize() const { return count_; }
   template <class T> T* GetDataPtr(uint32_t index) const {
-    twin::core->scalar(twin::chip().scalar_gm_hit);
+    simulator::core->scalar(simulator::chip().scalar_gm_hit);
     return reinterpret_cast<T*>(pointers_[checked(index)]);
   }
   template <class T> void GetDesc(TensorDesc<T>& into, uint32_t index) const {
@@ -55,7 +55,7 @@ class ListTensorDesc {
   const uint64_t *words_ = nullptr, *pointers_ = nullptr;
   uint32_t count_ = 0;
   uint32_t checked(uint32_t index) const {
-    if (index >= count_) twin::stop("E-GM-OOB", "ListTensorDesc: tensor %u of a list of %u", index, count_);
+    if (index >= count_) simulator::endRun("E-GM-OOB", "ListTensorDesc: index %u is outside a list of %u tensors", index, count_);
     return index;
   }
 };

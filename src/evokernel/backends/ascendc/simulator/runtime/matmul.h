@@ -1,5 +1,5 @@
-// The library's Matmul: a vector core asks the cube core it belongs to for the product of two matrices, whole or tile by tile.
-// What the cube does in between (L1, L0) is not played through; its time is that of the multiplications or of the traffic.
+// The library's Matmul: a vector core requests the product of two matrices from its cube core, complete or tile by tile.
+// The simulator does not execute the intermediate steps of the cube (L1, L0); its time is that of the multiplications or of the traffic.
 #pragma once
 #include "../include/kernel_tiling/kernel_tiling.h"
 #include "matmul_config.h"
@@ -37,13 +37,13 @@ class MatmulImpl {
   using BiasT = typename BIAS_TYPE::T;
   using TCubeTiling = tiling::TCubeTiling;
 
-  // ---- what it works on
+  // ---- operands and shapes
   void Init(const TCubeTiling* cubeTiling, TPipe* = nullptr) {
     if (!cubeTiling) return;
     shape = *cubeTiling;
     ready = true;
     if (shape.singleCoreM <= 0 || shape.singleCoreN <= 0 || shape.singleCoreK <= 0 || shape.baseM <= 0 || shape.baseN <= 0)
-      twin::stop("E-MM-TILING",
+      simulator::endRun("E-MM-TILING",
                  "Matmul: the tiling has %d x %d x %d for one core and tiles of %d x %d: GetTiling failed, or was not called",
                  shape.singleCoreM, shape.singleCoreN, shape.singleCoreK, shape.baseM, shape.baseN);
     End();
@@ -113,7 +113,7 @@ class MatmulImpl {
     quantLocal = given;
     quant = LOCAL;
   }
-  void SetAntiQuantScalar(const SrcT, const SrcT) { twin::stop("E-UNSUPPORTED", "Matmul.SetAntiQuantScalar"); }
+  void SetAntiQuantScalar(const SrcT, const SrcT) { simulator::endRun("E-UNSUPPORTED", "Matmul.SetAntiQuantScalar"); }
   void SetHF32(bool = false, int32_t = 0) {}
   void SetSubBlockIdx(uint8_t index) { subBlock = index; }
   uint8_t GetSubBlockIdx() const { return subBlock; }
@@ -123,7 +123,7 @@ class MatmulImpl {
   }
   template <class T> void SetWorkspace(GlobalTensor<T>& given) { SetWorkspace(given.GetPhyAddr(), int(given.GetSize() * sizeof(T))); }
   void SetLocalWorkspace(const LocalTensor<uint8_t>& given) {
-    if (!given.allocated) twin::stop("E-UB-NULL", "Matmul.SetLocalWorkspace: a LocalTensor that was never allocated");
+    if (!given.allocated) simulator::endRun("E-UB-NULL", "Matmul.SetLocalWorkspace: the LocalTensor has no memory (it was never allocated)");
   }
   template <class T> void SetSelfDefineData(T) {}
   void SetUserDefInfo(const uint64_t) {}
@@ -132,10 +132,10 @@ class MatmulImpl {
     m = shape.singleCoreM;
     n = shape.singleCoreN;
     k = shape.singleCoreK;
-    restart();  // the tensors stay: kernels set the one that does not change once, and call End in the loop
+    restart();  // the tensors stay set: kernels set a constant operand once and call End in the loop
   }
 
-  // ---- all of it at once
+  // ---- the complete product
   template <bool sync = true>
   void IterateAll(const GlobalTensor<DstT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false, bool waitIterateAll = false,
                   bool fakeMsg = false) {
@@ -166,7 +166,7 @@ class MatmulImpl {
       return false;
     }
     step = next;
-    bool alongM = shape.iterateOrder == 0;  // first down the rows, then to the next columns
+    bool alongM = shape.iterateOrder == 0;  // first along the rows, then the next columns
     tile.row = (alongM ? step % tilesM : step / tilesN) * shape.baseM;
     tile.col = (alongM ? step / tilesM : step % tilesN) * shape.baseN;
     tile.height = std::min(shape.baseM, m - tile.row);
@@ -179,8 +179,8 @@ class MatmulImpl {
   template <bool sync = true, typename T> bool Iterate(bool enPartialSum, const LocalTensor<T>&) { return Iterate<sync>(enPartialSum); }
   template <bool sync = true> void GetTensorC(const GlobalTensor<DstT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false) {
     hasTile("Matmul.GetTensorC");
-    twin::Layout to = outputLayout();
-    if (enSequentialWrite) to.stride = to.fractal ? twin::roundUp(tile.height, 16) : shape.baseN;
+    simulator::Layout to = outputLayout();
+    if (enSequentialWrite) to.stride = to.fractal ? simulator::roundUp(tile.height, 16) : shape.baseN;
     int row = enSequentialWrite ? 0 : tile.row, column = enSequentialWrite ? 0 : tile.col;
     storeGm(gm, to, row, column, tile.height, tile.width, enAtomic, "Matmul.GetTensorC");
     if (sync) waitFor();
@@ -188,7 +188,7 @@ class MatmulImpl {
   template <bool sync = true, bool doPad = false>
   void GetTensorC(const LocalTensor<DstT>& local, uint8_t enAtomic = 0, bool enSequentialWrite = false, uint32_t height = 0,
                   uint32_t width = 0, uint32_t srcGap = 0, uint32_t dstGap = 0) {
-    (void)enSequentialWrite, (void)height, (void)width, (void)srcGap, (void)dstGap;  // local memory always gets one tile
+    (void)enSequentialWrite, (void)height, (void)width, (void)srcGap, (void)dstGap;  // local memory always receives one tile
     hasTile("Matmul.GetTensorC");
     waitFor();
     storeLocal(local, localLayout(shape.baseM, shape.baseN), tile.height, tile.width, enAtomic, "Matmul.GetTensorC");
@@ -198,14 +198,14 @@ class MatmulImpl {
     GetTensorC<sync>(gm, enAtomic, enSequentialWrite);
     GetTensorC<sync>(local, enAtomic, enSequentialWrite);
   }
-  // The tile lies in the workspace, where tiles follow one another.
+  // The tile is in the workspace, where tiles are contiguous.
   template <bool sync = true> GlobalTensor<DstT> GetTensorC(uint8_t enAtomic = 0, bool enSequentialWrite = false) {
     (void)enSequentialWrite;
     hasTile("Matmul.GetTensorC");
-    if (!workspace.region) twin::stop("E-MM-WORKSPACE", "Matmul.GetTensorC into the workspace: SetWorkspace was never called");
+    if (!workspace.region) simulator::endRun("E-MM-WORKSPACE", "Matmul.GetTensorC into the workspace: the kernel did not call SetWorkspace");
     GlobalTensor<DstT> into;
     into.SetGlobalBuffer(reinterpret_cast<DstT*>(workspace.GetPhyAddr()) + int64_t(step) * shape.baseM * shape.baseN);
-    twin::Layout to;
+    simulator::Layout to;
     to.stride = shape.baseN;
     storeGm(into, to, 0, 0, tile.height, tile.width, enAtomic, "Matmul.GetTensorC");
     if (sync) waitFor();
@@ -215,17 +215,17 @@ class MatmulImpl {
   void WaitGetTensorC() { waitFor(); }
   template <bool isTurnOnDebug = true> MatrixOffset GetOffsetC() const { return tile; }
 
-  // ---- several products of the same size, which lie one after the other
+  // ---- several products of the same size in contiguous memory
   template <bool sync = true, bool waitIterateBatch = false>
   void IterateBatch(const GlobalTensor<DstT>& gm, uint32_t batchA, uint32_t batchB, bool enSequentialWrite,
                     const uint32_t matrixStrideA = 0, const uint32_t matrixStrideB = 0, const uint32_t matrixStrideC = 0,
                     const bool enPartialSum = false, const uint8_t enAtomic = 0) {
     (void)enSequentialWrite, (void)enPartialSum;
     begin("Matmul.IterateBatch");
-    if (left.from != GM || right.from != GM) twin::stop("E-UNSUPPORTED", "Matmul.IterateBatch of matrices that are not in global memory");
+    if (left.from != GM || right.from != GM) simulator::endRun("E-UNSUPPORTED", "Matmul.IterateBatch supports only matrices in global memory");
     uint32_t number = std::max(batchA, batchB);
     if (!batchA || !batchB || number % batchA || number % batchB)
-      twin::stop("E-MM-BATCH", "Matmul.IterateBatch: %u and %u batches: one must be a multiple of the other", batchA, batchB);
+      simulator::endRun("E-MM-BATCH", "Matmul.IterateBatch: the batch sizes are %u and %u, but one must be a multiple of the other", batchA, batchB);
     int64_t strideA = matrixStrideA ? matrixStrideA : int64_t(m) * k, strideB = matrixStrideB ? matrixStrideB : int64_t(k) * n;
     int64_t strideC = matrixStrideC ? matrixStrideC : int64_t(m) * n;
     GlobalTensor<SrcAT> firstA = leftGm;
@@ -244,7 +244,7 @@ class MatmulImpl {
   template <bool sync = true, bool waitIterateBatch = false>
   void IterateNBatch(const uint32_t batchLoop, uint32_t, uint32_t, bool, const uint32_t = 0, const uint32_t = 0, const uint32_t = 0,
                      const bool = false, const uint8_t = 0) {
-    twin::stop("E-UNSUPPORTED", "Matmul.IterateNBatch of %u loops", batchLoop);
+    simulator::endRun("E-UNSUPPORTED", "Matmul.IterateNBatch with %u loops is not supported", batchLoop);
   }
 
  private:
@@ -253,7 +253,7 @@ class MatmulImpl {
     Where from = NOWHERE;
     bool transposed = false;
   };
-  using Sum = typename twin::Accumulator<SrcAT>::Type;
+  using Sum = typename simulator::Accumulator<SrcAT>::Type;
 
   TCubeTiling shape;
   bool ready = false, noBias = false;
@@ -275,8 +275,8 @@ class MatmulImpl {
   GlobalTensor<uint8_t> workspace;
   uint8_t subBlock = 0;
   MatrixOffset tile;
-  std::vector<Sum> sums;  // of the tile computed last
-  double done = 0;        // when the cube has finished
+  std::vector<Sum> sums;  // of the last computed tile
+  double done = 0;        // completion time of the cube
 
 #include "matmul_work.h"
 };
@@ -287,15 +287,15 @@ using Matmul = MatmulImpl<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB>;
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// It shares local memory out between the vector and the cube cores, so nothing may be given out before.
+// It divides local memory between the vector and the cube cores, so no buffer may be allocated before.
 inline void beforeBuffers() {
   needsSystemWorkspace("REGIST_MATMUL_OBJ");
-  if (core->buffers) broken("E-MM-ORDER", "REGIST_MATMUL_OBJ after InitBuffer gave out %u buffers", core->buffers);
+  if (core->buffers) reportViolation("E-MM-ORDER", "REGIST_MATMUL_OBJ is called after InitBuffer has allocated %u buffers", core->buffers);
 }
 
-// REGIST_MATMUL_OBJ takes objects, each with its tiling behind it or without.
+// REGIST_MATMUL_OBJ takes objects, each optionally followed by its tiling.
 inline void registerMatmul() {}
 template <class Object> inline void registerMatmul(Object&) {}
 template <class Object, class Next, class... Rest> inline void registerMatmul(Object& object, Next&& next, Rest&&... rest) {
@@ -308,11 +308,11 @@ template <class Object, class Next, class... Rest> inline void registerMatmul(Ob
   }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace matmul = AscendC;
 
-// CANN has these outside of its namespace.
+// CANN declares these outside of its namespace.
 using AscendC::CFG_MDL;
 using AscendC::CFG_NORM;
 using AscendC::CubeFormat;
@@ -325,8 +325,8 @@ using AscendC::MM_CFG_BB;
   do {                                          \
     (void)(pipe);                               \
     (void)(workspace);                          \
-    ::twin::beforeBuffers();                    \
-    ::twin::registerMatmul(__VA_ARGS__);        \
+    ::simulator::beforeBuffers();                    \
+    ::simulator::registerMatmul(__VA_ARGS__);        \
   } while (0)
 #define REGIST_MATMUL_OBJ_STATIC REGIST_MATMUL_OBJ
 #define REGIST_CUBE_OBJ REGIST_MATMUL_OBJ

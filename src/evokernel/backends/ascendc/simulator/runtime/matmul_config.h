@@ -1,4 +1,4 @@
-// How Matmul may be configured. The settings steer what the cube does in between; the twin computes the same product with all of them.
+// The configuration of Matmul. The settings control intermediate steps of the cube; the simulator computes the same product with all of them.
 #pragma once
 #include <cstdint>
 
@@ -45,7 +45,7 @@ template <typename... Settings> constexpr MatmulConfig GetSpecialBasicConfig(Set
 template <typename... Settings> constexpr MatmulConfig GetIBShareNormConfig(Settings...) { return MatmulConfig{}; }
 
 template <auto copyOut = nullptr, auto copyA = nullptr, auto copyB = nullptr> struct MatmulCallBackFunc {
-  static_assert(copyOut == nullptr && copyA == nullptr && copyB == nullptr, "copies of one's own inside Matmul are not supported");
+  static_assert(copyOut == nullptr && copyA == nullptr && copyB == nullptr, "custom copy functions inside Matmul are not supported");
 };
 
 }  // namespace AscendC

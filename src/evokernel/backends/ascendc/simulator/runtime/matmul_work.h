@@ -8,48 +8,48 @@ void take(Side& side, Where from, bool transposed) {
 }
 
 void begin(const char* what) {
-  if (!ready) twin::stop("E-MM-REGIST", "%s before REGIST_MATMUL_OBJ or Init gave the object its tiling", what);
+  if (!ready) simulator::endRun("E-MM-REGIST", "%s is called before REGIST_MATMUL_OBJ or Init gave the object its tiling", what);
   if (left.from == NOWHERE || right.from == NOWHERE)
-    twin::stop("E-MM-TENSOR", "%s: SetTensor%s was not called", what, left.from == NOWHERE ? "A" : "B");
-  if (shape.isBias && bias == NOWHERE && !noBias) twin::broken("E-MM-BIAS", "%s: the tiling has a bias, and SetBias was not called", what);
+    simulator::endRun("E-MM-TENSOR", "%s: the kernel did not call SetTensor%s", what, left.from == NOWHERE ? "A" : "B");
+  if (shape.isBias && bias == NOWHERE && !noBias) simulator::reportViolation("E-MM-BIAS", "%s: the tiling has a bias, but the kernel did not call SetBias", what);
   if (!shape.isBias && bias != NOWHERE)
-    twin::broken("E-MM-BIAS", "%s: SetBias was called, and the tiling has none: EnableBias on the host", what);
+    simulator::reportViolation("E-MM-BIAS", "%s: the kernel calls SetBias, but the tiling has no bias: call EnableBias on the host", what);
 }
 void hasTile(const char* what) const {
-  if (step < 0) twin::stop("E-MM-TILE", "%s without an Iterate() before it that returned true", what);
+  if (step < 0) simulator::endRun("E-MM-TILE", "%s needs a preceding Iterate() that returned true", what);
 }
 
 // ---- operands
 
-twin::Layout operandLayout(const Side& side, CubeFormat format, int64_t rows, int64_t columns, int64_t strip) const {
-  twin::Layout at;
+simulator::Layout operandLayout(const Side& side, CubeFormat format, int64_t rows, int64_t columns, int64_t strip) const {
+  simulator::Layout at;
   at.transposed = side.transposed;
   at.fractal = format == CubeFormat::NZ;
   at.strip = strip;
-  if (side.transposed) std::swap(rows, columns);  // as it lies in memory
-  at.stride = at.fractal ? twin::roundUp(rows, 16) : columns;
-  if (side.from == LOCAL && !at.fractal) at.stride = twin::roundUp(columns, strip);
+  if (side.transposed) std::swap(rows, columns);  // as stored in memory
+  at.stride = at.fractal ? simulator::roundUp(rows, 16) : columns;
+  if (side.from == LOCAL && !at.fractal) at.stride = simulator::roundUp(columns, strip);
   at.single = side.from == SCALAR;
   return at;
 }
-twin::Layout leftLayout() const {
+simulator::Layout leftLayout() const {
   bool local = left.from == LOCAL;
   return operandLayout(left, A_TYPE::format, local ? m : wholeM, local ? k : wholeKa, 32 / int64_t(sizeof(SrcAT)));
 }
-twin::Layout rightLayout() const {
+simulator::Layout rightLayout() const {
   bool local = right.from == LOCAL;
   return operandLayout(right, B_TYPE::format, local ? k : wholeKb, local ? n : wholeN, 32 / int64_t(sizeof(SrcBT)));
 }
-twin::Layout outputLayout() const {
-  twin::Layout to;
+simulator::Layout outputLayout() const {
+  simulator::Layout to;
   to.fractal = C_TYPE::format == CubeFormat::NZ;
-  to.stride = to.fractal ? twin::roundUp(wholeM, 16) : wholeNc;
+  to.stride = to.fractal ? simulator::roundUp(wholeM, 16) : wholeNc;
   return to;
 }
-twin::Layout localLayout(int64_t rows, int64_t columns) const {
-  twin::Layout to;
+simulator::Layout localLayout(int64_t rows, int64_t columns) const {
+  simulator::Layout to;
   to.fractal = C_TYPE::format == CubeFormat::NZ;
-  to.stride = to.fractal ? twin::roundUp(rows, 16) : twin::roundUp(columns, 32 / int64_t(sizeof(DstT)));
+  to.stride = to.fractal ? simulator::roundUp(rows, 16) : simulator::roundUp(columns, 32 / int64_t(sizeof(DstT)));
   return to;
 }
 
@@ -61,48 +61,48 @@ const T* readable(const Side& side, const GlobalTensor<T>& gm, const LocalTensor
     gm.check(0, elements * sizeof(T), what);
     return gm.data();
   }
-  twin::source(twin::S, local, elements * sizeof(T), what);  // the library orders its copy to the cube itself
+  simulator::source(simulator::S, local, elements * sizeof(T), what);  // the library orders its copy to the cube
   return local.data();
 }
 
 // ---- products
 
 void work(int row, int column, int rows, int columns, bool onTop) {
-  twin::Layout leftAt = leftLayout(), rightAt = rightLayout();
+  simulator::Layout leftAt = leftLayout(), rightAt = rightLayout();
   uint64_t leftElements = uint64_t(leftAt.elements(row + rows, k)), rightElements = uint64_t(rightAt.elements(k, column + columns));
   const SrcAT* a = readable(left, leftGm, leftLocal, leftScalar, leftElements, "Matmul reads A");
   const SrcBT* b = readable(right, rightGm, rightLocal, rightScalar, rightElements, "Matmul reads B");
-  int64_t wide = twin::packedColumns(columns);
-  size_t needed = size_t(twin::packedRows(rows) * wide);
+  int64_t wide = simulator::packedColumns(columns);
+  size_t needed = size_t(simulator::packedRows(rows) * wide);
   if (!onTop || sums.size() != needed) {
     sums.assign(needed, Sum(0));
     addBias(column, rows, columns, wide);
   }
-  // parts of the result that fit the host's caches
+  // parts of the result that fit into the caches of the host CPU
   constexpr int PART_ROWS = 512, PART_COLUMNS = 1024;
   std::vector<Sum> part;
   for (int i = 0; i < rows; i += PART_ROWS)
     for (int j = 0; j < columns; j += PART_COLUMNS) {
       int height = std::min(PART_ROWS, rows - i), width = std::min(PART_COLUMNS, columns - j);
-      int64_t packed = twin::packedColumns(width);
-      part.assign(size_t(twin::packedRows(height) * packed), Sum(0));
-      twin::product(a, shifted(leftAt, row + i, 0), b, shifted(rightAt, 0, column + j), part.data(), height, width, k);
+      int64_t packed = simulator::packedColumns(width);
+      part.assign(size_t(simulator::packedRows(height) * packed), Sum(0));
+      simulator::product(a, shifted(leftAt, row + i, 0), b, shifted(rightAt, 0, column + j), part.data(), height, width, k);
       for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++) sums[size_t((i + y) * wide + j + x)] += part[size_t(y * packed + x)];
     }
 }
 
-struct Shifted {  // a layout seen from another corner
-  twin::Layout layout;
+struct Shifted {  // a layout with a shifted origin
+  simulator::Layout layout;
   int64_t row, column;
   int64_t at(int64_t y, int64_t x) const { return layout.at(row + y, column + x); }
 };
-static Shifted shifted(const twin::Layout& layout, int64_t row, int64_t column) { return {layout, row, column}; }
+static Shifted shifted(const simulator::Layout& layout, int64_t row, int64_t column) { return {layout, row, column}; }
 
 void addBias(int column, int rows, int columns, int64_t wide) {
   if (bias == NOWHERE) return;
   if (bias == GM) biasGm.check(int64_t(column) * int64_t(sizeof(BiasT)), uint64_t(columns) * sizeof(BiasT), "Matmul reads the bias");
-  if (bias == LOCAL) twin::source(twin::S, biasLocal[column], uint64_t(columns) * sizeof(BiasT), "Matmul reads the bias", sizeof(BiasT));
+  if (bias == LOCAL) simulator::source(simulator::S, biasLocal[column], uint64_t(columns) * sizeof(BiasT), "Matmul reads the bias", sizeof(BiasT));
   const BiasT* values = bias == GM ? biasGm.data() : biasLocal.data();
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) sums[size_t(i * wide + j)] = Sum(values[column + j]);
@@ -110,7 +110,7 @@ void addBias(int column, int rows, int columns, int64_t wide) {
 
 // ---- results
 
-// A scale for the way out of the cube is a float in the low half of 64 bits.
+// An output scale of the cube is a float in the lower half of 64 bits.
 float scaleAt(int column) const {
   if (quant == NOWHERE) return 1.0f;
   uint64_t bits = quant == SCALAR ? quantBits : quant == GM ? quantGm.data()[column] : quantLocal.data()[column];
@@ -138,15 +138,15 @@ static DstT combined(DstT was, DstT is, uint8_t atomic) {
 }
 uint8_t atomicMode(uint8_t asked) const {
   if (asked) return asked;
-  return twin::core->atomic == twin::Atomic::NONE ? 0 : uint8_t(twin::core->atomic);
+  return simulator::core->atomic == simulator::Atomic::NONE ? 0 : uint8_t(simulator::core->atomic);
 }
-void storeGm(const GlobalTensor<DstT>& gm, const twin::Layout& to, int row, int column, int rows, int columns, uint8_t enAtomic,
+void storeGm(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row, int column, int rows, int columns, uint8_t enAtomic,
              const char* what) {
   gm.writes(what);
   gm.check(0, uint64_t(to.elements(row + rows, column + columns)) * sizeof(DstT), what);
   uint8_t atomic = atomicMode(enAtomic);
   if (!atomic && !to.fractal) {
-    int64_t wide = twin::packedColumns(columns);
+    int64_t wide = simulator::packedColumns(columns);
     int firstColumn = step >= 0 ? tile.col : 0;
     std::vector<DstT> line(size_t(columns), DstT(0));
     for (int i = 0; i < rows; i++) {
@@ -158,13 +158,13 @@ void storeGm(const GlobalTensor<DstT>& gm, const twin::Layout& to, int row, int 
   }
   put(gm.data(), to, row, column, rows, columns, atomic);
 }
-void storeLocal(const LocalTensor<DstT>& local, const twin::Layout& to, int rows, int columns, uint8_t enAtomic, const char* what) {
-  twin::core->move(twin::MTE2, double(rows) * columns * sizeof(DstT));  // through global memory
-  twin::target(twin::S, local, uint64_t(to.elements(rows, columns)) * sizeof(DstT), what);
+void storeLocal(const LocalTensor<DstT>& local, const simulator::Layout& to, int rows, int columns, uint8_t enAtomic, const char* what) {
+  simulator::core->move(simulator::MTE2, double(rows) * columns * sizeof(DstT));  // through global memory
+  simulator::target(simulator::S, local, uint64_t(to.elements(rows, columns)) * sizeof(DstT), what);
   put(local.data(), to, 0, 0, rows, columns, enAtomic);
 }
-void put(DstT* into, const twin::Layout& to, int row, int column, int rows, int columns, uint8_t atomic) {
-  int64_t wide = twin::packedColumns(columns);
+void put(DstT* into, const simulator::Layout& to, int row, int column, int rows, int columns, uint8_t atomic) {
+  int64_t wide = simulator::packedColumns(columns);
   int firstColumn = step >= 0 ? tile.col : 0;
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
@@ -175,10 +175,10 @@ void put(DstT* into, const twin::Layout& to, int row, int column, int rows, int 
 
 // ---- cost
 
-// Multiplications at the cube's rate or the traffic of the tiles, whichever is longer; then the way out. Where both vector cores of a block
-// ask its cube, the launch adds the time the other one takes.
+// The time of the multiplications at the cube's rate or of the tile traffic, whichever is longer, plus the output. If both vector cores of a block
+// use its cube, the launch adds the time of the other one.
 void charge(int rows, int columns, bool wait) {
-  const twin::Chip& chip = twin::chip();
+  const simulator::Chip& chip = simulator::chip();
   double macs = double(rows) * columns * k;
   double rate = sizeof(SrcAT) == 4 ? chip.cube_macs_float : chip.cube_macs_half;
   double mac = macs / rate;
@@ -186,25 +186,25 @@ void charge(int rows, int columns, bool wait) {
   double once = sizeof(SrcAT) * double(rows) * k + sizeof(SrcBT) * double(columns) * k;
   double in = sizeof(SrcAT) * double(rows) * k * tilesN + sizeof(SrcBT) * double(columns) * k * tilesM;
   double out = double(rows) * columns * sizeof(DstT);
-  // A cube core's share is that of two vector cores. What does not fit in L2 comes from memory once; tiles that are read again come from L2.
+  // A cube core has the bandwidth share of two vector cores. Data that do not fit into L2 come from HBM once; tiles that are read again come from L2.
   double pace = MM_CFG.doMultiDataLoad ? chip.matmul_bulk_bytes_per_cycle : chip.matmul_bytes_per_cycle;
-  double l2Share = std::min(pace, 2 * twin::run.l2Rate), hbmShare = std::min(l2Share, 2 * twin::run.hbmRate);
-  double moving = twin::run.fits ? in / l2Share : once / hbmShare + (in - once) / l2Share;
-  double leaving = out / std::min(chip.fixpipe_bytes_per_cycle, twin::run.fits ? 2 * twin::run.l2Rate : 2 * twin::run.hbmRate);
-  twin::Core& core = *twin::core;
+  double l2Share = std::min(pace, 2 * simulator::run.l2Rate), hbmShare = std::min(l2Share, 2 * simulator::run.hbmRate);
+  double moving = simulator::run.fits ? in / l2Share : once / hbmShare + (in - once) / l2Share;
+  double leaving = out / std::min(chip.fixpipe_bytes_per_cycle, simulator::run.fits ? 2 * simulator::run.l2Rate : 2 * simulator::run.hbmRate);
+  simulator::Core& core = *simulator::core;
   core.scalar(chip.issue);
-  double start = std::max(core.time[twin::M], core.time[twin::S]);
+  double start = std::max(core.time[simulator::M], core.time[simulator::S]);
   done = start + std::max(mac, moving + 64) + leaving;
-  core.time[twin::M] = done;
+  core.time[simulator::M] = done;
   core.counts.macs += uint64_t(macs);
   core.counts.bytesIn += uint64_t(in);
   core.counts.bytesOut += uint64_t(out);
-  core.counts.busy[twin::M] += mac;
+  core.counts.busy[simulator::M] += mac;
   core.counts.cube += done - start;
-  core.counts.busy[twin::MTE2] += moving;
-  core.counts.busy[twin::FIX] += leaving;
+  core.counts.busy[simulator::MTE2] += moving;
+  core.counts.busy[simulator::FIX] += leaving;
   if (wait) waitFor();
 }
 void waitFor() {
-  if (twin::core) twin::core->time[twin::S] = std::max(twin::core->time[twin::S], done);
+  if (simulator::core) simulator::core->time[simulator::S] = std::max(simulator::core->time[simulator::S], done);
 }

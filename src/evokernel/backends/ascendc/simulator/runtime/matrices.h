@@ -1,4 +1,4 @@
-// Matrices as the cube sees them: where an element lies in memory, by format, and products of parts of them.
+// Matrices of the cube: the address of an element by format, and products of submatrices.
 #pragma once
 #include <vector>
 
@@ -12,15 +12,15 @@ enum class LayoutMode { NONE = 0, BSNGD, SBNGD, BNGS1S2, NORMAL };
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
 inline int64_t roundUp(int64_t number, int64_t to) { return (number + to - 1) / to * to; }
 
-// Where element (row, column) of a matrix in memory lies, counted in elements.
+// The offset of element (row, column) of a matrix, in elements.
 struct Layout {
   bool fractal = false;  // NZ: columns in strips of `strip`, each with all rows
   bool transposed = false;
-  bool single = false;  // one number stands for all
+  bool single = false;  // all elements have the same value
   int64_t stride = 0;   // ND: elements from row to row; NZ: rows in a strip
   int64_t strip = 16;
 
@@ -45,7 +45,7 @@ template <> struct Accumulator<int32_t> {
   using Type = int32_t;
 };
 
-// sum[m][packedColumns(n)] += left * right, of which only whole packs are touched.
+// sum[m][packedColumns(n)] += left * right; only complete packs are processed.
 template <typename A, typename B, typename S, class LeftAt, class RightAt>
 inline void product(const A* left, const LeftAt& leftAt, const B* right, const RightAt& rightAt, S* sum, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t DEPTH = 256;
@@ -65,4 +65,4 @@ inline void product(const A* left, const LeftAt& leftAt, const B* right, const R
   }
 }
 
-}  // namespace twin
+}  // namespace simulator

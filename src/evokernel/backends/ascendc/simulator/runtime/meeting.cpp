@@ -1,4 +1,4 @@
-// Cores that wait for each other: SyncAll, until all are there.
+// Synchronization of cores: SyncAll waits until all have arrived.
 #include "meeting.h"
 
 #include <vector>
@@ -8,7 +8,7 @@
 #include "sync.h"
 #include "writers.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
@@ -16,7 +16,7 @@ int64_t vectors = 0, cubes = 0;
 struct Meeting {
   std::vector<Core*> there;
   uint64_t generation = 0;
-} meetings[2];  // of the vector cores, and of all
+} meetings[2];  // for the vector cores, and for all cores
 
 }  // namespace
 
@@ -47,4 +47,4 @@ void meet(bool aivOnly, int64_t usedCores) {
   blocksMet();
 }
 
-}  // namespace twin
+}  // namespace simulator

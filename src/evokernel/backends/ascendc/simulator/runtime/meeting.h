@@ -1,16 +1,16 @@
-// Cores that wait for each other.
+// Synchronization of cores.
 #pragma once
 #include <cstdint>
 #include <functional>
 
-namespace twin {
+namespace simulator {
 
 void startMeetings(int64_t vectorBlocks, int64_t cubeBlocks);
 
-// Stops where blocks run one after the other.
+// Ends the run with an error if the blocks run in sequence.
 void mustRunTogether();
 
-// Lets the other blocks run until this one can go on.
+// Lets the other blocks run until this one can continue.
 void pauseUntil(std::function<bool()> ready);
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,4 +1,4 @@
-// The kernel's arguments as it sees them, and what happens when memory is used that should not be.
+// The kernel's arguments, and the handling of invalid memory accesses.
 #include "memory.h"
 
 #include <csignal>
@@ -8,14 +8,14 @@
 
 #include "core.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
 constexpr uintptr_t GUARD = 1 << 20;
 
 struct Shown {
-  uintptr_t start, end, real;  // whole pages
+  uintptr_t start, end, real;  // complete pages
   bool open;
   std::string name;
 };
@@ -25,7 +25,7 @@ bool isGuarded = false;
 uintptr_t pageDown(uintptr_t address) { return address & ~(uintptr_t(sysconf(_SC_PAGESIZE)) - 1); }
 uintptr_t pageUp(uintptr_t address) { return pageDown(address + uintptr_t(sysconf(_SC_PAGESIZE)) - 1); }
 
-// The same pages once more, at the address the kernel has. Only shared memory can be seen twice.
+// Maps the same pages a second time, at the kernel's address. Only shared memory can be mapped twice.
 bool open(Shown& one) {
   void* at = mremap(reinterpret_cast<void*>(one.real), 0, one.end - one.start, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(one.start));
   one.open = at != MAP_FAILED;
@@ -47,18 +47,18 @@ void onFault(int number, siginfo_t* info, void*) {
         run.rawPointers = true;
         return;
       }
-      if (address >= one.start && address < one.end && one.open) written = &one;  // nothing but a write stops there
+      if (address >= one.start && address < one.end && one.open) written = &one;  // only a write causes a fault there
       if (address + GUARD >= one.start && address < one.end + GUARD && !where[0])
         snprintf(where, sizeof where, "%s '%.40s'", address < one.start ? "before" : address < one.end ? "in" : "behind", one.name.c_str());
     }
   }
   if (!isGuarded) abort();
   atFault = true;
-  // What follows unwinds the kernel's frames from here: it is compiled for that, with -fnon-call-exceptions.
-  if (written) stop("E-GM-READONLY", "a raw pointer writes the kernel's input '%.40s'", written->name.c_str());
-  if (where[0]) stop("E-GM-GUARD", "a raw pointer reads or writes %s", where);
-  if (number == SIGFPE || number == SIGTRAP || number == SIGILL) stop("E-DIVIDE", "an integer division by zero");
-  stop("E-CRASH", "the kernel reads or writes memory that is none of its own");
+  // The exception unwinds the kernel's frames from here: the kernel is compiled with -fnon-call-exceptions for this.
+  if (written) endRun("E-GM-READONLY", "a raw pointer writes to the kernel's input '%.40s'", written->name.c_str());
+  if (where[0]) endRun("E-GM-GUARD", "a raw pointer reads or writes %s", where);
+  if (number == SIGFPE || number == SIGTRAP || number == SIGILL) endRun("E-DIVIDE", "an integer division by zero");
+  endRun("E-CRASH", "the kernel reads or writes memory outside its own");
 }
 
 }  // namespace
@@ -85,8 +85,8 @@ void* Arguments::show(void* data, uint64_t bytes, const std::string& name, bool 
   return reinterpret_cast<void*>(seen + (real - start));
 }
 
-// A list of tensors as kernels read it: where the pointers begin, then each tensor's number of axes with its place in the list (with the length
-// of the list for the first) and its sizes, then the pointers. Kernels read it by raw pointers, and nothing else is meant by that here.
+// A list of tensors in the format that kernels read: the offset of the pointers, then for each tensor the number of axes with its index in the list (the length
+// of the list for the first) and its sizes, then the pointers. Kernels read it with raw pointers, which is not counted as raw access.
 void* Arguments::showList(const Buffer& list) {
   std::vector<uint64_t> words{0}, addresses;
   for (const Buffer& part : list.parts) {
@@ -118,7 +118,7 @@ Arguments::Arguments(const Launch& wanted) {
     if (!buffer.parts.empty()) pointers.push_back(showList(buffer));
     else pointers.push_back(buffer.data ? show(buffer.data, buffer.bytes, buffer.name, buffer.writable, true) : nullptr);
   }
-  workspaceBytes = std::max<uint64_t>(wanted.workspaceBytes, 1);  // it has an address in any case
+  workspaceBytes = std::max<uint64_t>(wanted.workspaceBytes, 1);  // an empty workspace also has an address
   tilingBytes = wanted.tiling.size() + 64;
   workspace = mmap(nullptr, workspaceBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   tiling = mmap(nullptr, tilingBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -141,11 +141,11 @@ Arguments::~Arguments() {
   for (const auto& one : held) munmap(one.first, one.second);
 }
 
-}  // namespace twin
+}  // namespace simulator
 
-void twin_open() {
+void simulator_open() {
   struct sigaction action {};
-  action.sa_sigaction = twin::onFault;
+  action.sa_sigaction = simulator::onFault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGTRAP, SIGILL}) sigaction(number, &action, nullptr);
 }

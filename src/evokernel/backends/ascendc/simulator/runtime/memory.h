@@ -1,18 +1,18 @@
-// The kernel's arguments as it sees them. It is given addresses nobody can use at first: the API knows where the data is, and who uses such an
-// address without it is noticed, and gets the data then. What lies around them stays out of reach.
+// The kernel's arguments. The kernel gets addresses that are inaccessible at first. The API knows the location of the data. If a kernel uses such an
+// address directly, the simulator notes it and maps the data there. The memory around the arguments stays inaccessible.
 #pragma once
 #include <utility>
 
 #include "launch.h"
 
-namespace twin {
+namespace simulator {
 
 class Arguments {
  public:
   explicit Arguments(const Launch& wanted);
   ~Arguments();
   Arguments(const Arguments&) = delete;
-  std::vector<void*> pointers;  // as the kernel is given them
+  std::vector<void*> pointers;  // as passed to the kernel
 
  private:
   std::vector<std::vector<uint16_t>> owners;
@@ -25,4 +25,4 @@ class Arguments {
   void* show(void* data, uint64_t bytes, const std::string& name, bool writable, bool tracked);
 };
 
-}  // namespace twin
+}  // namespace simulator

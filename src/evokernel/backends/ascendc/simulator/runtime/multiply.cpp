@@ -1,9 +1,9 @@
-// The arithmetic of the cube: four rows times sixteen columns at a time, which the compiler keeps in vector registers.
+// The arithmetic of the cube: tiles of four rows and sixteen columns, which the compiler keeps in vector registers.
 #include "multiply.h"
 
 #include <cstring>
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
@@ -45,4 +45,4 @@ template <typename T> void tiles(const T* a, const T* b, T* c, int64_t m, int64_
 void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { tiles(a, b, c, m, n, k); }
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k) { tiles(a, b, c, m, n, k); }
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,15 +1,15 @@
-// The arithmetic of the cube, on packed matrices.
+// The arithmetic of the cube on packed matrices.
 #pragma once
 #include <cstdint>
 
-namespace twin {
+namespace simulator {
 
 constexpr int64_t PACK_ROWS = 4, PACK_COLUMNS = 16;
 constexpr int64_t packedRows(int64_t rows) { return (rows + PACK_ROWS - 1) / PACK_ROWS * PACK_ROWS; }
 constexpr int64_t packedColumns(int64_t columns) { return (columns + PACK_COLUMNS - 1) / PACK_COLUMNS * PACK_COLUMNS; }
 
-// c[m][n] += a[m][k] * b[k][n], where m and n are whole packs. b lies in panels of PACK_COLUMNS columns: [n / 16][k][16].
+// c[m][n] += a[m][k] * b[k][n], where m and n are multiples of the pack size. b is stored in panels of PACK_COLUMNS columns: [n / 16][k][16].
 void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k);
 
-}  // namespace twin
+}  // namespace simulator

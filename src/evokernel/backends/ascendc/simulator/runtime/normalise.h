@@ -1,4 +1,4 @@
-// The library's normalisations. Tilings carry the shapes; their other fields only steer how scratch memory is cut.
+// The library's normalisations. Tilings contain the shapes; their other fields only control the split of scratch memory.
 #pragma once
 #include "choices.h"
 #include "softmax.h"
@@ -49,7 +49,7 @@ struct NormalizePara {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
 struct Moments {
   float mean, variance;
@@ -62,19 +62,19 @@ template <typename F> inline Moments moments(uint64_t count, F value) {
   return {float(mean), float(squares / double(count))};
 }
 
-// Where the number of a row goes: float, or half.
+// The destination of the statistics of a row: float or half.
 template <typename M> inline void rowNumbers(const AscendC::LocalTensor<M>& tensor, uint64_t count, const char* what) {
   target(V, tensor, count * sizeof(M), what);
 }
 
-struct Norm {  // what kind of normalisation of rows
+struct Norm {  // the kind of normalisation
   const char* what;
   float epsilon;
   bool centred = true, outputsRstd = false, gamma = true, beta = true;
-  float alpha = 0;  // DeepNorm: so many times x is added to what comes in
+  float alpha = 0;  // DeepNorm: factor of the residual x
 };
 
-// Rows of x (and of a second tensor, scaled) normalised; mean and variance of each row are results too, where asked for.
+// Normalises rows of x (plus a scaled second tensor). Also returns mean and variance of each row if requested.
 template <typename T, typename U, typename M>
 inline void normaliseRows(const Norm& norm, const AscendC::LocalTensor<T>& output, const AscendC::LocalTensor<M>* means,
                           const AscendC::LocalTensor<M>* spreads, const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>* more,
@@ -114,7 +114,7 @@ template <class Tiling> inline Rows tiledRows(const Tiling& tiling) {
   return {tiling.bLength * tiling.sLength, tiling.hLength, tiling.originalHLength ? tiling.originalHLength : tiling.hLength};
 }
 
-// [n][groups][channels of a group][pixels], normalised over the last two.
+// [n][groups][channels of a group][pixels], normalised over the last two axes.
 template <typename T>
 inline void groupNorm(const AscendC::LocalTensor<T>& output, const AscendC::LocalTensor<T>& means, const AscendC::LocalTensor<T>& variances,
                       const AscendC::LocalTensor<T>& x, const AscendC::LocalTensor<T>& gamma, const AscendC::LocalTensor<T>& beta,
@@ -123,7 +123,7 @@ inline void groupNorm(const AscendC::LocalTensor<T>& output, const AscendC::Loca
   takes<Kind<T>::floats, T>(what);
   uint32_t deep = tiling.g ? tiling.c / tiling.g : 0, pixels = tiling.hw;
   if (!deep || !pixels || tiling.c % tiling.g)
-    stop("E-LIB-SHAPE", "GroupNorm: %u channels in %u groups of %u pixels", tiling.c, tiling.g, pixels);
+    endRun("E-LIB-SHAPE", "GroupNorm: invalid shape of %u channels in %u groups of %u pixels", tiling.c, tiling.g, pixels);
   uint64_t aligned = (uint64_t(pixels) * sizeof(T) + BLOCK - 1) / BLOCK * BLOCK / sizeof(T),
            bytes = uint64_t(tiling.n) * tiling.c * aligned * sizeof(T);
   vectorCost(bytes / sizeof(T) * sizeof(float), 13, 12 * int(tiling.n * tiling.g));
@@ -155,8 +155,8 @@ inline void batchNorm(const AscendC::LocalTensor<T>& output, const AscendC::Loca
   const char* what = "BatchNorm";
   takes<Kind<T>::floats, T>(what);
   uint32_t batch = tiling.originalBLength, rest = tiling.meanVarSize;
-  if (!batch || !rest) stop("E-LIB-SHAPE", "BatchNorm: a batch of %u with %u elements each", batch, rest);
-  if (rest * sizeof(T) % BLOCK) broken("E-LIB-ALIGN", "BatchNorm: %u elements behind the batch axis are no multiple of 32 bytes", rest);
+  if (!batch || !rest) endRun("E-LIB-SHAPE", "BatchNorm: invalid shape, a batch of %u with %u elements each", batch, rest);
+  if (rest * sizeof(T) % BLOCK) reportViolation("E-LIB-ALIGN", "BatchNorm: the %u elements behind the batch axis are not a multiple of 32 bytes", rest);
   uint64_t bytes = uint64_t(batch) * rest * sizeof(T);
   vectorCost(bytes / sizeof(T) * sizeof(float), 13, 12);
   source(V, x, bytes, what);
@@ -176,13 +176,13 @@ inline void batchNorm(const AscendC::LocalTensor<T>& output, const AscendC::Loca
   }
 }
 
-// One mean and variance of columns that have their own, each of so many values.
+// Combines the means and variances of columns, each with its number of values, into one.
 template <typename N>
 inline void welford(const AscendC::LocalTensor<float>& mean, const AscendC::LocalTensor<float>& variance,
                     const AscendC::LocalTensor<float>& means, const AscendC::LocalTensor<float>& spreads,
                     const AscendC::WelfordFinalizePara& para, bool corrected, N number) {
   const char* what = "WelfordFinalize";
-  if (!para.abLength) stop("E-LIB-SHAPE", "WelfordFinalize: no columns");
+  if (!para.abLength) endRun("E-LIB-SHAPE", "WelfordFinalize: abLength is 0");
   vectorCost(uint64_t(para.abLength) * sizeof(float), 9, 10);
   source(V, means, para.abLength * sizeof(float), what);
   source(V, spreads, para.abLength * sizeof(float), what);
@@ -199,6 +199,6 @@ inline void welford(const AscendC::LocalTensor<float>& mean, const AscendC::Loca
   variance.data()[0] = float(squares * double(corrected ? para.rRecWithCorrection : para.rRec));
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 #include "normalise_forms.h"

@@ -14,7 +14,7 @@ struct LayerNormGradShapeInfo {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
 template <typename T> struct LayerNormGradient {
   const AscendC::LocalTensor<T>&dx, &forGamma, &dy, &x, &variance, &mean, &gamma;
@@ -72,7 +72,7 @@ inline void layerNormGradBeta(const AscendC::LocalTensor<T>& dGamma, const Ascen
   }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
@@ -81,31 +81,31 @@ inline void LayerNormGrad(const LocalTensor<T>& outputPdX, const LocalTensor<T>&
                           const LocalTensor<T>& inputX, const LocalTensor<T>& inputVariance, const LocalTensor<T>& inputMean,
                           const LocalTensor<T>& inputGamma, const LocalTensor<uint8_t>& sharedTmpBuffer, T epsilon,
                           const LayerNormGradTiling& tiling, const LayerNormGradShapeInfo& = {}) {
-  twin::Rows rows = twin::tiledRows(tiling);
-  twin::scratch(sharedTmpBuffer, 4 * twin::rowScratch(rows), "LayerNormGrad");
-  twin::LayerNormGradient<T>{outputPdX, resForGamma, inputDy, inputX, inputVariance, inputMean, inputGamma}(float(epsilon), rows);
+  simulator::Rows rows = simulator::tiledRows(tiling);
+  simulator::scratch(sharedTmpBuffer, 4 * simulator::rowScratch(rows), "LayerNormGrad");
+  simulator::LayerNormGradient<T>{outputPdX, resForGamma, inputDy, inputX, inputVariance, inputMean, inputGamma}(float(epsilon), rows);
 }
 template <typename T, bool isReuseSource = false>
 inline void LayerNormGrad(const LocalTensor<T>& outputPdX, const LocalTensor<T>& resForGamma, const LocalTensor<T>& inputDy,
                           const LocalTensor<T>& inputX, const LocalTensor<T>& inputVariance, const LocalTensor<T>& inputMean,
                           const LocalTensor<T>& inputGamma, T epsilon, const LayerNormGradTiling& tiling, const LayerNormGradShapeInfo& = {}) {
-  twin::Rows rows = twin::tiledRows(tiling);
-  twin::scratch(4 * twin::rowScratch(rows), "LayerNormGrad");
-  twin::LayerNormGradient<T>{outputPdX, resForGamma, inputDy, inputX, inputVariance, inputMean, inputGamma}(float(epsilon), rows);
+  simulator::Rows rows = simulator::tiledRows(tiling);
+  simulator::scratch(4 * simulator::rowScratch(rows), "LayerNormGrad");
+  simulator::LayerNormGradient<T>{outputPdX, resForGamma, inputDy, inputX, inputVariance, inputMean, inputGamma}(float(epsilon), rows);
 }
 template <typename T, bool isReuseSource = false>
 inline void LayerNormGradBeta(const LocalTensor<T>& outputPdGamma, const LocalTensor<T>& outputPdBeta, const LocalTensor<T>& resForGamma,
                               const LocalTensor<T>& inputDy, const LocalTensor<uint8_t>& sharedTmpBuffer, const LayerNormGradBetaTiling& tiling) {
-  twin::Rows rows = twin::tiledRows(tiling);
-  twin::scratch(sharedTmpBuffer, 2 * twin::rowScratch(rows), "LayerNormGradBeta");
-  twin::layerNormGradBeta(outputPdGamma, outputPdBeta, resForGamma, inputDy, rows);
+  simulator::Rows rows = simulator::tiledRows(tiling);
+  simulator::scratch(sharedTmpBuffer, 2 * simulator::rowScratch(rows), "LayerNormGradBeta");
+  simulator::layerNormGradBeta(outputPdGamma, outputPdBeta, resForGamma, inputDy, rows);
 }
 template <typename T, bool isReuseSource = false>
 inline void LayerNormGradBeta(const LocalTensor<T>& outputPdGamma, const LocalTensor<T>& outputPdBeta, const LocalTensor<T>& resForGamma,
                               const LocalTensor<T>& inputDy, const LayerNormGradBetaTiling& tiling) {
-  twin::Rows rows = twin::tiledRows(tiling);
-  twin::scratch(2 * twin::rowScratch(rows), "LayerNormGradBeta");
-  twin::layerNormGradBeta(outputPdGamma, outputPdBeta, resForGamma, inputDy, rows);
+  simulator::Rows rows = simulator::tiledRows(tiling);
+  simulator::scratch(2 * simulator::rowScratch(rows), "LayerNormGradBeta");
+  simulator::layerNormGradBeta(outputPdGamma, outputPdBeta, resForGamma, inputDy, rows);
 }
 
 }  // namespace AscendC

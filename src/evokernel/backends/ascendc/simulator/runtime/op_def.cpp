@@ -1,4 +1,4 @@
-// What every operator's definition is made with.
+// Shared code of operator definitions.
 #include "register/op_def.h"
 
 namespace ops {
@@ -8,7 +8,7 @@ namespace {
 template <class T>
 T& entry(Entries<T>& entries, const char* name) {
   for (auto& known : entries) {
-    if (known->twinName() == name) return *known;
+    if (known->simulatorName() == name) return *known;
   }
   entries.push_back(std::make_shared<T>(name));
   return *entries.back();
@@ -47,7 +47,7 @@ OpAICoreDef& OpAICoreDef::AddConfig(const char* soc) {
 
 OpAICoreDef& OpAICoreDef::AddConfig(const char* soc, const OpAICoreConfig& config) {
   configs_.push_back(config);
-  configs_.back().twinName(soc);
+  configs_.back().simulatorName(soc);
   return *this;
 }
 

@@ -1,4 +1,4 @@
-// The host side: from arguments through the operator's definition and its tiling function to a launch.
+// The host side: checks arguments against the operator's definition, calls its tiling function and launches the kernel.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -9,12 +9,12 @@
 #include "register/op_def.h"
 #include "graph/utils/type_utils.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
 constexpr uint32_t MOST_BLOCKS = 65535;
-constexpr uint64_t MOST_VALUES = 4096;  // bytes of an input that the host side may read: shapes and the like
+constexpr uint64_t MOST_VALUES = 4096;  // bytes of an input that host code may read, such as shapes
 const char* const SOC = "ascend910b";
 
 std::map<std::string, MakeOperator>& makers() {
@@ -27,7 +27,7 @@ std::map<std::string, HostFunctions>& implementations() {
   return all;
 }
 
-// What the tiling function in progress did, for messages.
+// Actions of the current tiling function, for messages.
 struct Watch {
   char nullAnswer[160] = "";
   size_t saved = 0;
@@ -38,7 +38,7 @@ Watch watch;
 template <class Entries>
 std::string names(const Entries& entries) {
   std::string list;
-  for (const auto& one : entries) list += (list.empty() ? "" : ", ") + one->twinName();
+  for (const auto& one : entries) list += (list.empty() ? "" : ", ") + one->simulatorName();
   return entries.empty() ? "none" : std::to_string(entries.size()) + " (" + list + ")";
 }
 
@@ -50,42 +50,42 @@ ops::OpDef& definition(const std::string& type) {
   if (maker == makers().end()) {
     std::string known;
     for (const auto& one : makers()) known += (known.empty() ? "" : ", ") + one.first;
-    stop("E-OP-NAME", "no operator '%s' is defined: OP_ADD names %s", type.c_str(), known.empty() ? "none" : known.c_str());
+    endRun("E-OP-NAME", "the operator '%s' is not defined: OP_ADD names %s", type.c_str(), known.empty() ? "none" : known.c_str());
   }
   return *(made[type] = std::unique_ptr<ops::OpDef>(maker->second(type.c_str())));
 }
 
 const ops::OpAICoreConfig& configuration(const ops::OpDef& op) {
-  for (const ops::OpAICoreConfig& config : op.twinAICore().twinConfigs()) {
-    if (config.twinName() == SOC) return config;
+  for (const ops::OpAICoreConfig& config : op.simulatorAICore().simulatorConfigs()) {
+    if (config.simulatorName() == SOC) return config;
   }
-  stop("E-OP-SOC", "%s has no configuration for this chip: write this->AICore().AddConfig(\"%s\")", op.twinType().c_str(), SOC);
+  endRun("E-OP-SOC", "%s has no configuration for this chip: write this->AICore().AddConfig(\"%s\")", op.simulatorType().c_str(), SOC);
 }
 
-// A configuration may give a parameter other element types than the operator does.
+// A chip configuration may override the element types of a parameter.
 const ops::OpParamDef& inForce(const ops::OpParamDef& general, const ops::Entries<ops::OpParamDef>& special) {
   for (const auto& one : special) {
-    if (one->twinName() == general.twinName()) return *one;
+    if (one->simulatorName() == general.simulatorName()) return *one;
   }
   return general;
 }
 
-using Operands = std::vector<std::vector<Operand>>;  // those of each parameter
+using Operands = std::vector<std::vector<Operand>>;  // the operands of each parameter
 
 [[noreturn]] void wrongCount(const ops::OpDef& op, size_t given, const char* what, const std::string& defined) {
-  stop("E-OP-ARGS", "%s is called with %zu %s, its OpDef has %s", op.twinType().c_str(), given, what, defined.c_str());
+  endRun("E-OP-ARGS", "%s is called with %zu %s, but its OpDef has %s", op.simulatorType().c_str(), given, what, defined.c_str());
 }
 
-// Which operands belong to which parameter. Lists are equally long; optional ones at the end may be left out.
+// Assigns operands to parameters. Lists have equal lengths; trailing optional operands may be omitted.
 Operands grouped(const ops::OpDef& op, const ops::Entries<ops::OpParamDef>& parameters, const std::vector<Operand>& operands, const char* what) {
   size_t lists = 0, least = parameters.size();
-  for (const auto& one : parameters) lists += one->twinOption() == ops::DYNAMIC;
-  while (least && parameters[least - 1]->twinOption() == ops::OPTIONAL) least--;
+  for (const auto& one : parameters) lists += one->simulatorOption() == ops::DYNAMIC;
+  while (least && parameters[least - 1]->simulatorOption() == ops::OPTIONAL) least--;
   size_t single = parameters.size() - lists, each = 1;
   if (lists && operands.size() > parameters.size()) {
     each = (operands.size() - single) / lists;
     if ((operands.size() - single) % lists)
-      stop("E-OP-DYNAMIC", "%s has %zu lists among its %s, and %zu tensors do not make lists of one length", op.twinType().c_str(), lists, what,
+      endRun("E-OP-DYNAMIC", "%s has %zu lists among its %s, but %zu tensors cannot be split into lists of equal length", op.simulatorType().c_str(), lists, what,
            operands.size() - single);
   } else if (operands.size() > parameters.size() || operands.size() < least) {
     wrongCount(op, operands.size(), what, names(parameters));
@@ -93,51 +93,51 @@ Operands grouped(const ops::OpDef& op, const ops::Entries<ops::OpParamDef>& para
   Operands found;
   size_t next = 0;
   for (const auto& one : parameters) {
-    size_t count = one->twinOption() == ops::DYNAMIC ? each : 1;
+    size_t count = one->simulatorOption() == ops::DYNAMIC ? each : 1;
     found.emplace_back();
     for (size_t i = 0; i < count; i++) found.back().push_back(next < operands.size() ? operands[next++] : Operand());
   }
   return found;
 }
 
-// Optional attributes at the end may be left out as well.
+// Trailing optional attributes may be omitted too.
 std::vector<Operand> completed(const ops::OpDef& op, std::vector<Operand> attributes) {
-  const auto& defined = op.twinAttributes();
+  const auto& defined = op.simulatorAttributes();
   size_t given = attributes.size();
-  while (attributes.size() < defined.size() && defined[attributes.size()]->twinIsOptional()) attributes.emplace_back();
+  while (attributes.size() < defined.size() && defined[attributes.size()]->simulatorIsOptional()) attributes.emplace_back();
   if (attributes.size() != defined.size()) wrongCount(op, given, "attributes", names(defined));
   return attributes;
 }
 
 std::string listed(const std::vector<ge::DataType>& types) {
   std::string list;
-  for (ge::DataType type : types) list += std::string(list.empty() ? "" : ", ") + ge::twinTypeName(type);
+  for (ge::DataType type : types) list += std::string(list.empty() ? "" : ", ") + ge::simulatorTypeName(type);
   return list.empty() ? "none" : list;
 }
 
 void checkType(const ops::OpDef& op, const ops::OpParamDef& parameter, const char* role, ge::DataType type) {
-  for (ge::DataType known : parameter.twinTypes()) {
+  for (ge::DataType known : parameter.simulatorTypes()) {
     if (known == type) return;
   }
-  stop("E-OP-DTYPE", "%s '%s' of %s is %s, its OpDef allows %s (aclnn 161002)", role, parameter.twinName().c_str(), op.twinType().c_str(),
-       ge::twinTypeName(type), listed(parameter.twinTypes()).c_str());
+  endRun("E-OP-DTYPE", "%s '%s' of %s is %s, but its OpDef allows %s (aclnn 161002)", role, parameter.simulatorName().c_str(), op.simulatorType().c_str(),
+       ge::simulatorTypeName(type), listed(parameter.simulatorTypes()).c_str());
 }
 
-// Element types are columns: the n-th of every input and output go together.
+// Element types are columns: the n-th entries of all inputs and outputs belong together.
 void checkColumn(const ops::OpDef& op, const std::vector<std::pair<const ops::OpParamDef*, ge::DataType>>& used) {
   size_t columns = 0;
-  for (const auto& one : used) columns = std::max(columns, one.first->twinTypes().size());
+  for (const auto& one : used) columns = std::max(columns, one.first->simulatorTypes().size());
   for (size_t column = 0; column < columns; column++) {
     bool fits = true;
     for (const auto& one : used) {
-      const auto& types = one.first->twinTypes();
+      const auto& types = one.first->simulatorTypes();
       fits = fits && column < types.size() && types[column] == one.second;
     }
     if (fits) return;
   }
   std::string given;
-  for (const auto& one : used) given += (given.empty() ? "" : ", ") + one.first->twinName() + " " + ge::twinTypeName(one.second);
-  if (!used.empty()) stop("E-OP-DTYPE", "no column of DataType in %s fits %s (aclnn 161002)", op.twinType().c_str(), given.c_str());
+  for (const auto& one : used) given += (given.empty() ? "" : ", ") + one.first->simulatorName() + " " + ge::simulatorTypeName(one.second);
+  if (!used.empty()) endRun("E-OP-DTYPE", "no column of DataType in the OpDef of %s matches %s (aclnn 161002)", op.simulatorType().c_str(), given.c_str());
 }
 
 gert::Tensor described(const Operand& operand, bool withValues) {
@@ -159,23 +159,23 @@ Buffer buffer(const Operand& operand, const std::string& name, bool writable) {
 }
 
 void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Operand& operand) {
-  const char* name = parameter.twinName().c_str();
+  const char* name = parameter.simulatorName().c_str();
   if (operand.kind == Operand::TENSORS)
-    stop("E-OP-DYNAMIC", "input '%s' of %s is a list of tensors, which the twin takes from no binding", name, op.twinType().c_str());
-  if (operand.kind == Operand::ABSENT && parameter.twinOption() != ops::OPTIONAL)
-    stop("E-OP-ARGS", "input '%s' of %s is required and was not given (aclnn 161001)", name, op.twinType().c_str());
+    endRun("E-OP-DYNAMIC", "input '%s' of %s is a list of tensors, which the simulator does not support through a binding", name, op.simulatorType().c_str());
+  if (operand.kind == Operand::ABSENT && parameter.simulatorOption() != ops::OPTIONAL)
+    endRun("E-OP-ARGS", "input '%s' of %s is required, but the call does not pass it (aclnn 161001)", name, op.simulatorType().c_str());
   if (operand.kind != Operand::ABSENT && operand.kind != Operand::TENSOR)
-    stop("E-OP-ARGS", "input '%s' of %s is no tensor", name, op.twinType().c_str());
-  if (operand.kind == Operand::TENSOR && parameter.twinNeedsValues() && bytesOf(operand) > MOST_VALUES)
-    stop("E-OP-VALUES", "the host side asks for the values of input '%s' of %s, %llu bytes: it may read %llu", name, op.twinType().c_str(),
+    endRun("E-OP-ARGS", "input '%s' of %s is not a tensor", name, op.simulatorType().c_str());
+  if (operand.kind == Operand::TENSOR && parameter.simulatorNeedsValues() && bytesOf(operand) > MOST_VALUES)
+    endRun("E-OP-VALUES", "the host code reads the values of input '%s' of %s, %llu bytes, but may read at most %llu", name, op.simulatorType().c_str(),
          static_cast<unsigned long long>(bytesOf(operand)), static_cast<unsigned long long>(MOST_VALUES));
 }
 
 void addInputs(const ops::OpDef& op, const Operands& inputs, Node& node, Launch& launch, Used& used) {
-  const auto& special = configuration(op).twinInputs();
+  const auto& special = configuration(op).simulatorInputs();
   for (size_t i = 0; i < inputs.size(); i++) {
-    const ops::OpParamDef& parameter = inForce(*op.twinInputs()[i], special);
-    Buffer list{nullptr, 0, parameter.twinName(), false};
+    const ops::OpParamDef& parameter = inForce(*op.simulatorInputs()[i], special);
+    Buffer list{nullptr, 0, parameter.simulatorName(), false};
     node.inputLists.emplace_back(node.inputs.size(), inputs[i].size());
     for (const Operand& operand : inputs[i]) {
       checkInput(op, parameter, operand);
@@ -183,61 +183,61 @@ void addInputs(const ops::OpDef& op, const Operands& inputs, Node& node, Launch&
       if (present) {
         checkType(op, parameter, "input", operand.type);
         used.emplace_back(&parameter, operand.type);
-        list.parts.push_back(buffer(operand, parameter.twinName(), false));
+        list.parts.push_back(buffer(operand, parameter.simulatorName(), false));
         list.bytes += bytesOf(operand);
       }
       node.present.push_back(present);
-      node.inputs.push_back(present ? described(operand, parameter.twinNeedsValues()) : gert::Tensor());
+      node.inputs.push_back(present ? described(operand, parameter.simulatorNeedsValues()) : gert::Tensor());
     }
-    bool isList = parameter.twinOption() == ops::DYNAMIC;
+    bool isList = parameter.simulatorOption() == ops::DYNAMIC;
     launch.arguments.push_back(isList || list.parts.empty() ? list : list.parts[0]);
   }
 }
 
 void addOutputs(const ops::OpDef& op, const Operands& outputs, Node& node, Launch& launch, Used& used) {
-  const auto& special = configuration(op).twinOutputs();
+  const auto& special = configuration(op).simulatorOutputs();
   for (size_t i = 0; i < outputs.size(); i++) {
-    const ops::OpParamDef& parameter = inForce(*op.twinOutputs()[i], special);
-    Buffer list{nullptr, 0, parameter.twinName(), true};
+    const ops::OpParamDef& parameter = inForce(*op.simulatorOutputs()[i], special);
+    Buffer list{nullptr, 0, parameter.simulatorName(), true};
     node.outputLists.emplace_back(node.outputs.size(), outputs[i].size());
     for (const Operand& operand : outputs[i]) {
-      if (operand.kind != Operand::TENSOR) stop("E-OP-ARGS", "output '%s' of %s is no tensor", parameter.twinName().c_str(), op.twinType().c_str());
+      if (operand.kind != Operand::TENSOR) endRun("E-OP-ARGS", "output '%s' of %s is not a tensor", parameter.simulatorName().c_str(), op.simulatorType().c_str());
       checkType(op, parameter, "output", operand.type);
       used.emplace_back(&parameter, operand.type);
-      if (parameter.twinHasInitial()) memset(operand.data, 0, bytesOf(operand));
+      if (parameter.simulatorHasInitial()) memset(operand.data, 0, bytesOf(operand));
       node.outputs.push_back(described(operand, false));
-      list.parts.push_back(buffer(operand, parameter.twinName(), true));
+      list.parts.push_back(buffer(operand, parameter.simulatorName(), true));
       list.bytes += bytesOf(operand);
     }
-    launch.arguments.push_back(parameter.twinOption() == ops::DYNAMIC ? list : list.parts[0]);
+    launch.arguments.push_back(parameter.simulatorOption() == ops::DYNAMIC ? list : list.parts[0]);
   }
 }
 
-// On the device the value is passed as the C++ type it has: a float where a double is read is garbage.
+// The device passes a value with its C++ type: a float that is read as a double has a wrong value.
 void checkAttributeType(const ops::OpDef& op, const ops::OpAttrDef& attribute, const Operand& operand) {
   using Value = gert::AttributeValue;
-  const char* name = attribute.twinName().c_str();
-  const char* type = op.twinType().c_str();
-  Value::Kind kind = attribute.twinValue().kind;
+  const char* name = attribute.simulatorName().c_str();
+  const char* type = op.simulatorType().c_str();
+  Value::Kind kind = attribute.simulatorValue().kind;
   bool isNumber = operand.kind == Operand::NUMBER, isInteger = operand.kind == Operand::INTEGER || operand.kind == Operand::BOOLEAN;
-  if (kind == Value::FLOAT && !isNumber && !isInteger) stop("E-OP-ARGS", "attribute '%s' of %s is a float, and is given something else", name, type);
+  if (kind == Value::FLOAT && !isNumber && !isInteger) endRun("E-OP-ARGS", "attribute '%s' of %s is a float, but the call passes another type", name, type);
   if ((kind == Value::INT || kind == Value::BOOL) && !isInteger)
-    stop("E-OP-ARGS", "attribute '%s' of %s is %s, and is given something else", name, type, kind == Value::INT ? "an int" : "a bool");
+    endRun("E-OP-ARGS", "attribute '%s' of %s is %s, but the call passes another type", name, type, kind == Value::INT ? "an int" : "a bool");
   if (!operand.bytes) return;
   if (kind == Value::FLOAT && !(isNumber && operand.bytes == sizeof(double)))
-    broken("E-BIND-TYPE", "attribute '%s' of %s is a float: aclnn takes a double, the bind passes another type", name, type);
+    reportViolation("E-BIND-TYPE", "attribute '%s' of %s is a float: aclnn takes a double, but the binding passes another type", name, type);
   if (kind == Value::INT && operand.bytes != sizeof(int64_t))
-    broken("E-BIND-TYPE", "attribute '%s' of %s is an int: aclnn takes an int64_t, the bind passes %u bytes", name, type, operand.bytes);
+    reportViolation("E-BIND-TYPE", "attribute '%s' of %s is an int: aclnn takes an int64_t, but the binding passes %u bytes", name, type, operand.bytes);
 }
 
 void addAttributes(const ops::OpDef& op, const std::vector<Operand>& attributes, Node& node) {
   std::vector<gert::AttributeValue> values;
   for (size_t i = 0; i < attributes.size(); i++) {
-    const ops::OpAttrDef& attribute = *op.twinAttributes()[i];
+    const ops::OpAttrDef& attribute = *op.simulatorAttributes()[i];
     const Operand& operand = attributes[i];
-    gert::AttributeValue value = attribute.twinValue();
+    gert::AttributeValue value = attribute.simulatorValue();
     if (operand.kind == Operand::ABSENT) {
-      if (!attribute.twinIsOptional()) stop("E-OP-ARGS", "attribute '%s' of %s is required and was not given", attribute.twinName().c_str(), op.twinType().c_str());
+      if (!attribute.simulatorIsOptional()) endRun("E-OP-ARGS", "attribute '%s' of %s is required, but the call does not pass it", attribute.simulatorName().c_str(), op.simulatorType().c_str());
     } else {
       checkAttributeType(op, attribute, operand);
       if (operand.kind == Operand::NUMBER) value.set(operand.number);
@@ -247,7 +247,7 @@ void addAttributes(const ops::OpDef& op, const std::vector<Operand>& attributes,
     }
     values.push_back(std::move(value));
   }
-  node.attributes.twinSet(std::move(values));
+  node.attributes.simulatorSet(std::move(values));
 }
 
 struct HostCall {
@@ -261,7 +261,7 @@ void callTiling(void* given) {
   call->status = call->function(call->context);
 }
 
-// A crash in the tiling function is told as one, with the null answer it most likely came from.
+// Reports a crash in the tiling function, with the null result that most likely caused it.
 ge::graphStatus guardedTiling(TilingFunction function, gert::TilingContext* context) {
   HostCall call{function, context, ge::GRAPH_FAILED};
   try {
@@ -272,34 +272,34 @@ ge::graphStatus guardedTiling(TilingFunction function, gert::TilingContext* cont
     if (text.rfind("E-DIVIDE\t", 0) == 0) throw Stop("E-TILING-CRASH" + addresses + " in the tiling function");
     if (text.rfind("E-CRASH\t", 0) != 0 && text.rfind("E-GM-GUARD\t", 0) != 0) throw;
     addresses = addresses.substr(0, addresses.find('\t', 1) + 1);
-    if (!watch.nullAnswer[0]) throw Stop("E-TILING-CRASH" + addresses + "the tiling function reads or writes memory that is none of its own");
+    if (!watch.nullAnswer[0]) throw Stop("E-TILING-CRASH" + addresses + "the tiling function reads or writes memory outside its own");
     throw Stop("E-TILING-NULL" + addresses + "the tiling function uses a null pointer: " + watch.nullAnswer);
   }
   return call.status;
 }
 
 void checkTiling(const ops::OpDef& op, const Tiling& tiling, ge::graphStatus status) {
-  const char* type = op.twinType().c_str();
+  const char* type = op.simulatorType().c_str();
   if (status != ge::GRAPH_SUCCESS) {
-    std::string hint = watch.nullAnswer[0] ? std::string("; before that ") + watch.nullAnswer : "";
-    stop("E-TILING-FAIL", "the tiling function of %s returned failure (aclnn 561002)%s", type, hint.c_str());
+    std::string hint = watch.nullAnswer[0] ? std::string("; before the failure, ") + watch.nullAnswer : "";
+    endRun("E-TILING-FAIL", "the tiling function of %s returned failure (aclnn 561002)%s", type, hint.c_str());
   }
-  if (!tiling.blockDimIsSet) stop("E-TILING-BLOCKS", "the tiling function of %s does not call SetBlockDim", type);
+  if (!tiling.blockDimIsSet) endRun("E-TILING-BLOCKS", "the tiling function of %s does not call SetBlockDim", type);
   if (tiling.blockDim == 0 || tiling.blockDim > MOST_BLOCKS)
-    stop("E-TILING-BLOCKS", "SetBlockDim(%u) in %s: 1 to %u blocks are possible", tiling.blockDim, type, MOST_BLOCKS);
-  size_t told = tiling.data.GetDataSize();
-  if (told > tiling.data.GetCapacity()) stop("E-TILING-SIZE", "SetDataSize(%zu) in %s is more than the %zu bytes there are", told, type, tiling.data.GetCapacity());
-  if (watch.saved && !told) stop("E-TILING-SIZE", "%s saves %zu bytes of tiling data and does not call SetDataSize", type, watch.saved);
-  if (watch.saved && told != watch.saved)
-    stop("E-TILING-SIZE", "%s calls SetDataSize(%zu), and %s has %zu bytes", type, told, watch.savedBy.c_str(), watch.saved);
+    endRun("E-TILING-BLOCKS", "SetBlockDim(%u) in %s: the number of blocks must be 1 to %u", tiling.blockDim, type, MOST_BLOCKS);
+  size_t dataSize = tiling.data.GetDataSize();
+  if (dataSize > tiling.data.GetCapacity()) endRun("E-TILING-SIZE", "SetDataSize(%zu) in %s exceeds the capacity of %zu bytes", dataSize, type, tiling.data.GetCapacity());
+  if (watch.saved && !dataSize) endRun("E-TILING-SIZE", "%s saves %zu bytes of tiling data, but does not call SetDataSize", type, watch.saved);
+  if (watch.saved && dataSize != watch.saved)
+    endRun("E-TILING-SIZE", "%s calls SetDataSize(%zu), but %s has %zu bytes", type, dataSize, watch.savedBy.c_str(), watch.saved);
 }
 
 HostFunctions functionsOf(const ops::OpDef& op) {
-  HostFunctions functions = implementation(op.twinType().c_str());
-  const HostFunctions& own = op.twinAICore().twinFunctions();
+  HostFunctions functions = implementation(op.simulatorType().c_str());
+  const HostFunctions& own = op.simulatorAICore().simulatorFunctions();
   if (own.tiling) functions.tiling = own.tiling;
   if (own.parse) functions.parse = own.parse;
-  if (!functions.tiling) stop("E-TILING-FAIL", "%s has no tiling function: write this->AICore().SetTiling(optiling::TilingFunc)", op.twinType().c_str());
+  if (!functions.tiling) endRun("E-TILING-FAIL", "%s has no tiling function: write this->AICore().SetTiling(optiling::TilingFunc)", op.simulatorType().c_str());
   return functions;
 }
 
@@ -310,7 +310,7 @@ void tile(const ops::OpDef& op, const Node& node, Tiling& tiling) {
   if (functions.parse) {
     gert::TilingParseContext context(&node, &compileInfo);
     if (functions.parse(&context) != ge::GRAPH_SUCCESS)
-      stop("E-TILING-FAIL", "the function that SetTilingParse names for %s returned failure", op.twinType().c_str());
+      endRun("E-TILING-FAIL", "the SetTilingParse function of %s returned failure", op.simulatorType().c_str());
   }
   gert::TilingContext context(&node, &tiling, compileInfo.get());
   checkTiling(op, tiling, guardedTiling(functions.tiling, &context));
@@ -320,8 +320,8 @@ void checkKernel(const ops::OpDef& op, const Launch& launch) {
   size_t wanted = launch.arguments.size() + 2;
   int has = entry().parameters;
   if (has == 0 || size_t(has) == wanted) return;
-  stop("E-KERNEL-ARGS", "the kernel of %s takes %d parameters, and needs %zu: inputs %s, outputs %s, workspace, tiling", op.twinType().c_str(), has,
-       wanted, names(op.twinInputs()).c_str(), names(op.twinOutputs()).c_str());
+  endRun("E-KERNEL-ARGS", "the kernel of %s has %d parameters, but needs %zu: inputs %s, outputs %s, workspace, tiling", op.simulatorType().c_str(), has,
+       wanted, names(op.simulatorInputs()).c_str(), names(op.simulatorOutputs()).c_str());
 }
 
 }  // namespace
@@ -332,16 +332,16 @@ fe::PlatFormInfos* platform() { return reinterpret_cast<fe::PlatFormInfos*>(&wat
 bool kernelIsMixed() { return entry().isMix; }
 
 void answeredNull(const char* call, size_t index, size_t count, const char* what) {
-  if (index < count) snprintf(watch.nullAnswer, sizeof watch.nullAnswer, "%s(%zu) answered null, as that optional input was not given", call, index);
-  else snprintf(watch.nullAnswer, sizeof watch.nullAnswer, "%s(%zu) answered null, as there are %zu %s", call, index, count, what);
+  if (index < count) snprintf(watch.nullAnswer, sizeof watch.nullAnswer, "%s(%zu) returned null, because that optional input is absent", call, index);
+  else snprintf(watch.nullAnswer, sizeof watch.nullAnswer, "%s(%zu) returned null, because the index is out of range (%s: %zu)", call, index, what, count);
 }
 
 void noSuchDimension(size_t index, size_t count) {
-  broken("E-TILING-DIM", "GetDim(%zu) of a shape with %zu dimensions", index, count);
+  reportViolation("E-TILING-DIM", "GetDim(%zu) is outside a shape with %zu dimensions", index, count);
 }
 
 void savedTiling(size_t bytes, size_t capacity, const char* name) {
-  if (bytes > capacity) stop("E-TILING-SIZE", "SaveToBuffer of %s: %zu bytes into %zu", name, bytes, capacity);
+  if (bytes > capacity) endRun("E-TILING-SIZE", "SaveToBuffer of %s: %zu bytes do not fit into %zu", name, bytes, capacity);
   watch.saved = bytes;
   watch.savedBy = name;
 }
@@ -354,9 +354,9 @@ void runOperator(const std::string& type, const std::vector<Operand>& inputs, co
   Launch wanted;
   wanted.op = type;
   Used used;
-  addInputs(op, grouped(op, op.twinInputs(), inputs, "inputs"), node, wanted, used);
+  addInputs(op, grouped(op, op.simulatorInputs(), inputs, "inputs"), node, wanted, used);
   addAttributes(op, completed(op, attributes), node);
-  addOutputs(op, grouped(op, op.twinOutputs(), outputs, "outputs"), node, wanted, used);
+  addOutputs(op, grouped(op, op.simulatorOutputs(), outputs, "outputs"), node, wanted, used);
   checkColumn(op, used);
   checkKernel(op, wanted);
   Tiling tiling;
@@ -371,14 +371,14 @@ void runOperator(const std::string& type, const std::vector<Operand>& inputs, co
 
 void runCommand(const char* command, const std::vector<Operand>& operands) {
   const char prefix[] = "aclnn";
-  if (strncmp(command, prefix, sizeof prefix - 1)) stop("E-OP-NAME", "EXEC_NPU_CMD(%s): the name is aclnn and the operator's type", command);
+  if (strncmp(command, prefix, sizeof prefix - 1)) endRun("E-OP-NAME", "EXEC_NPU_CMD(%s): the name must be aclnn followed by the operator type", command);
   const ops::OpDef& op = definition(command + sizeof prefix - 1);
-  size_t inputs = op.twinInputs().size(), attributes = op.twinAttributes().size(), outputs = op.twinOutputs().size();
+  size_t inputs = op.simulatorInputs().size(), attributes = op.simulatorAttributes().size(), outputs = op.simulatorOutputs().size();
   if (operands.size() != inputs + attributes + outputs)
-    stop("E-OP-ARGS", "EXEC_NPU_CMD(%s) passes %zu arguments; its OpDef has inputs %s, attributes %s, outputs %s", command, operands.size(),
-         names(op.twinInputs()).c_str(), names(op.twinAttributes()).c_str(), names(op.twinOutputs()).c_str());
+    endRun("E-OP-ARGS", "EXEC_NPU_CMD(%s) passes %zu arguments, but its OpDef has inputs %s, attributes %s, outputs %s", command, operands.size(),
+         names(op.simulatorInputs()).c_str(), names(op.simulatorAttributes()).c_str(), names(op.simulatorOutputs()).c_str());
   auto first = operands.begin();
-  runOperator(op.twinType(), {first, first + inputs}, {first + inputs, first + inputs + attributes}, {first + inputs + attributes, operands.end()});
+  runOperator(op.simulatorType(), {first, first + inputs}, {first + inputs, first + inputs + attributes}, {first + inputs + attributes, operands.end()});
 }
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,8 +1,8 @@
-// Operators on whole tensors: dst = a + b is Add on all of a's elements, dst = a < b is Compare.
+// Operators on complete tensors: dst = a + b is Add on all elements of a, dst = a < b is Compare.
 #pragma once
 #include "compare.h"
 
-#define TWIN_OPERATOR(NAME, SYMBOL, API)                                                             \
+#define SIMULATOR_OPERATOR(NAME, SYMBOL, API)                                                             \
   template <typename T> struct NAME {                                                                \
     using TensorExpression = T;                                                                      \
     LocalTensor<T> one, other;                                                                       \
@@ -10,7 +10,7 @@
   };                                                                                                 \
   template <typename T> inline NAME<T> operator SYMBOL(const LocalTensor<T>& one, const LocalTensor<T>& other) { return {one, other}; }
 
-#define TWIN_COMPARISON(NAME, SYMBOL, MODE)                                                          \
+#define SIMULATOR_COMPARISON(NAME, SYMBOL, MODE)                                                          \
   template <typename T> struct NAME {                                                                \
     using TensorExpression = T;                                                                      \
     LocalTensor<T> one, other;                                                                       \
@@ -22,17 +22,17 @@
 
 namespace AscendC {
 
-TWIN_OPERATOR(SumOf, +, Add)
-TWIN_OPERATOR(DifferenceOf, -, Sub)
-TWIN_OPERATOR(ProductOf, *, Mul)
-TWIN_OPERATOR(QuotientOf, /, Div)
-TWIN_OPERATOR(BitsOfBoth, &, And)
-TWIN_OPERATOR(BitsOfEither, |, Or)
-TWIN_COMPARISON(IsLess, <, LT)
-TWIN_COMPARISON(IsGreater, >, GT)
-TWIN_COMPARISON(IsEqual, ==, EQ)
-TWIN_COMPARISON(IsAtMost, <=, LE)
-TWIN_COMPARISON(IsAtLeast, >=, GE)
-TWIN_COMPARISON(IsOther, !=, NE)
+SIMULATOR_OPERATOR(SumOf, +, Add)
+SIMULATOR_OPERATOR(DifferenceOf, -, Sub)
+SIMULATOR_OPERATOR(ProductOf, *, Mul)
+SIMULATOR_OPERATOR(QuotientOf, /, Div)
+SIMULATOR_OPERATOR(BitsOfBoth, &, And)
+SIMULATOR_OPERATOR(BitsOfEither, |, Or)
+SIMULATOR_COMPARISON(IsLess, <, LT)
+SIMULATOR_COMPARISON(IsGreater, >, GT)
+SIMULATOR_COMPARISON(IsEqual, ==, EQ)
+SIMULATOR_COMPARISON(IsAtMost, <=, LE)
+SIMULATOR_COMPARISON(IsAtLeast, >=, GE)
+SIMULATOR_COMPARISON(IsOther, !=, NE)
 
 }  // namespace AscendC

@@ -1,11 +1,11 @@
-// The library's quantisation: to int8_t by a scale and an offset, back, and back from what the cube left.
+// The library's quantisation: to int8_t with a scale and an offset, back, and back from results of the cube.
 #pragma once
 #include "softmax.h"
 
 namespace AscendC {
 
 struct DequantParams {
-  uint32_t m = 0, n = 0, calCount = 0;  // rows; columns, of which calCount have a scale
+  uint32_t m = 0, n = 0, calCount = 0;  // number of rows; number of columns, of which calCount have a scale
 };
 enum class DeQuantMode { DEQUANT_WITH_SINGLE_ROW, DEQUANT_WITH_MULTI_ROW };
 struct AntiQuantShapeInfo {
@@ -14,11 +14,11 @@ struct AntiQuantShapeInfo {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
 inline int8_t quantised(float value) { return int8_t(std::min(std::max(std::nearbyint(value), -128.0f), 127.0f)); }
 
-// Element i of row r uses the scale at i; without a tensor of scales, the one scale.
+// Element i of every row uses scale i; without a scale tensor, all use the single scale.
 template <typename T, typename S, typename O>
 inline void quantise(const AscendC::LocalTensor<int8_t>& dst, const AscendC::LocalTensor<T>& src, S scaleAt, O offsetAt, uint64_t count) {
   const char* what = "AscendQuant";
@@ -44,8 +44,8 @@ inline void dequantise(const AscendC::LocalTensor<D>& dst, const AscendC::LocalT
   const char* what = "AscendDequant";
   takes<Kind<D>::floats || Kind<D>::bf16, D>(what);
   if (!by.m || !by.n || !by.calCount || by.calCount > by.n)
-    stop("E-LIB-SHAPE", "%s: %u rows of %u elements, of which %u count", what, by.m, by.n, by.calCount);
-  if (by.n * sizeof(int32_t) % BLOCK) broken("E-LIB-ALIGN", "%s: rows of %u elements are no multiple of 32 bytes", what, by.n);
+    endRun("E-LIB-SHAPE", "%s: invalid shape of %u rows of %u elements with calCount %u", what, by.m, by.n, by.calCount);
+  if (by.n * sizeof(int32_t) % BLOCK) reportViolation("E-LIB-ALIGN", "%s: a row of %u elements is not a multiple of 32 bytes", what, by.n);
   uint64_t wide = (by.n * sizeof(D) + BLOCK - 1) / BLOCK * BLOCK / sizeof(D);
   vectorCost(uint64_t(by.m) * by.n * sizeof(float), 4, 4);
   source(V, src, uint64_t(by.m) * by.n * sizeof(int32_t), what);
@@ -65,80 +65,80 @@ inline void antiQuantise(const AscendC::LocalTensor<D>& dst, const AscendC::Loca
   for (uint64_t i = 0; i < count; i++) dst.data()[i] = D((float(src.data()[i]) + offsetAt(i)) * scaleAt(i));
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
-#define TWIN_QUANT template <typename T, bool isReuseSource = false, const auto& config = twin::NO_CONFIG> inline void
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+#define SIMULATOR_QUANT template <typename T, bool isReuseSource = false, const auto& config = simulator::NO_CONFIG> inline void
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
                        const float scale, const float offset, const uint32_t count) {
-  twin::scratch(sharedTmpBuffer, 256, "AscendQuant");
-  twin::quantise(dst, src, twin::always(scale), twin::always(offset), count);
+  simulator::scratch(sharedTmpBuffer, 256, "AscendQuant");
+  simulator::quantise(dst, src, simulator::always(scale), simulator::always(offset), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const float scale, const float offset,
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const float scale, const float offset,
                        const uint32_t count) {
-  twin::scratch(256, "AscendQuant");
-  twin::quantise(dst, src, twin::always(scale), twin::always(offset), count);
+  simulator::scratch(256, "AscendQuant");
+  simulator::quantise(dst, src, simulator::always(scale), simulator::always(offset), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
                        const float scale, const float offset) {
   AscendQuant<T, isReuseSource, config>(dst, src, sharedTmpBuffer, scale, offset, src.GetSize());
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const float scale, const float offset) {
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const float scale, const float offset) {
   AscendQuant<T, isReuseSource, config>(dst, src, scale, offset, src.GetSize());
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
                        const LocalTensor<T>& scale, const T offset, const uint32_t scaleCount, const uint32_t count) {
-  twin::scratch(sharedTmpBuffer, 256, "AscendQuant");
-  twin::quantise(dst, src, twin::each(scale, scaleCount, "AscendQuant"), twin::always(float(offset)), count);
+  simulator::scratch(sharedTmpBuffer, 256, "AscendQuant");
+  simulator::quantise(dst, src, simulator::each(scale, scaleCount, "AscendQuant"), simulator::always(float(offset)), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<T>& scale, const T offset,
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<T>& scale, const T offset,
                        const uint32_t scaleCount, const uint32_t count) {
-  twin::scratch(256, "AscendQuant");
-  twin::quantise(dst, src, twin::each(scale, scaleCount, "AscendQuant"), twin::always(float(offset)), count);
+  simulator::scratch(256, "AscendQuant");
+  simulator::quantise(dst, src, simulator::each(scale, scaleCount, "AscendQuant"), simulator::always(float(offset)), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
                        const LocalTensor<T>& scale, const LocalTensor<T>& offset, const uint32_t scaleCount, const uint32_t offsetCount,
                        const uint32_t count) {
-  twin::scratch(sharedTmpBuffer, 256, "AscendQuant");
-  twin::quantise(dst, src, twin::each(scale, scaleCount, "AscendQuant"), twin::each(offset, offsetCount, "AscendQuant"), count);
+  simulator::scratch(sharedTmpBuffer, 256, "AscendQuant");
+  simulator::quantise(dst, src, simulator::each(scale, scaleCount, "AscendQuant"), simulator::each(offset, offsetCount, "AscendQuant"), count);
 }
-TWIN_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<T>& scale, const LocalTensor<T>& offset,
+SIMULATOR_QUANT AscendQuant(const LocalTensor<int8_t>& dst, const LocalTensor<T>& src, const LocalTensor<T>& scale, const LocalTensor<T>& offset,
                        const uint32_t scaleCount, const uint32_t offsetCount, const uint32_t count) {
-  twin::scratch(256, "AscendQuant");
-  twin::quantise(dst, src, twin::each(scale, scaleCount, "AscendQuant"), twin::each(offset, offsetCount, "AscendQuant"), count);
+  simulator::scratch(256, "AscendQuant");
+  simulator::quantise(dst, src, simulator::each(scale, scaleCount, "AscendQuant"), simulator::each(offset, offsetCount, "AscendQuant"), count);
 }
-#undef TWIN_QUANT
+#undef SIMULATOR_QUANT
 
-#define TWIN_DEQUANT template <typename dstT, typename scaleT, DeQuantMode mode = DeQuantMode::DEQUANT_WITH_SINGLE_ROW> inline void
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
+#define SIMULATOR_DEQUANT template <typename dstT, typename scaleT, DeQuantMode mode = DeQuantMode::DEQUANT_WITH_SINGLE_ROW> inline void
+SIMULATOR_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
                            const LocalTensor<uint8_t>& sharedTmpBuffer, DequantParams params) {
-  twin::scratch(sharedTmpBuffer, 256, "AscendDequant");
-  twin::dequantise(dst, src, twin::each(deqScale, params.calCount, "AscendDequant"), params);
+  simulator::scratch(sharedTmpBuffer, 256, "AscendDequant");
+  simulator::dequantise(dst, src, simulator::each(deqScale, params.calCount, "AscendDequant"), params);
 }
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
+SIMULATOR_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
                            DequantParams params) {
-  twin::scratch(256, "AscendDequant");
-  twin::dequantise(dst, src, twin::each(deqScale, params.calCount, "AscendDequant"), params);
+  simulator::scratch(256, "AscendDequant");
+  simulator::dequantise(dst, src, simulator::each(deqScale, params.calCount, "AscendDequant"), params);
 }
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
+SIMULATOR_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
                            const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t count) {
   AscendDequant<dstT, scaleT, mode>(dst, src, deqScale, sharedTmpBuffer, DequantParams{1, (count + 7) / 8 * 8, count});
 }
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
+SIMULATOR_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const LocalTensor<scaleT>& deqScale,
                            const uint32_t count) {
   AscendDequant<dstT, scaleT, mode>(dst, src, deqScale, DequantParams{1, (count + 7) / 8 * 8, count});
 }
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const scaleT deqScale,
+SIMULATOR_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const scaleT deqScale,
                            const LocalTensor<uint8_t>& sharedTmpBuffer, DequantParams params) {
-  twin::scratch(sharedTmpBuffer, 256, "AscendDequant");
-  twin::dequantise(dst, src, twin::always(float(deqScale)), params);
+  simulator::scratch(sharedTmpBuffer, 256, "AscendDequant");
+  simulator::dequantise(dst, src, simulator::always(float(deqScale)), params);
 }
-TWIN_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const scaleT deqScale, DequantParams params) {
-  twin::scratch(256, "AscendDequant");
-  twin::dequantise(dst, src, twin::always(float(deqScale)), params);
+SIMULATOR_DEQUANT AscendDequant(const LocalTensor<dstT>& dst, const LocalTensor<int32_t>& src, const scaleT deqScale, DequantParams params) {
+  simulator::scratch(256, "AscendDequant");
+  simulator::dequantise(dst, src, simulator::always(float(deqScale)), params);
 }
-#undef TWIN_DEQUANT
+#undef SIMULATOR_DEQUANT
 
 // One scale and offset for all, or one per row of k elements.
 template <typename InputDataType, typename OutputDataType, bool isTranspose = false>
@@ -146,21 +146,21 @@ inline void AscendAntiQuant(const LocalTensor<OutputDataType>& dst, const LocalT
                             const OutputDataType scale, const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t k,
                             const AntiQuantShapeInfo& = {}) {
   (void)k;
-  twin::scratch(sharedTmpBuffer, 256, "AscendAntiQuant");
-  twin::antiQuantise(dst, src, twin::always(float(scale)), twin::always(float(offset)), src.GetSize());
+  simulator::scratch(sharedTmpBuffer, 256, "AscendAntiQuant");
+  simulator::antiQuantise(dst, src, simulator::always(float(scale)), simulator::always(float(offset)), src.GetSize());
 }
 template <typename InputDataType, typename OutputDataType, bool isTranspose = false>
 inline void AscendAntiQuant(const LocalTensor<OutputDataType>& dst, const LocalTensor<InputDataType>& src,
                             const LocalTensor<OutputDataType>& offset, const LocalTensor<OutputDataType>& scale,
                             const LocalTensor<uint8_t>& sharedTmpBuffer, const uint32_t k, const AntiQuantShapeInfo& = {}) {
-  twin::scratch(sharedTmpBuffer, 256, "AscendAntiQuant");
+  simulator::scratch(sharedTmpBuffer, 256, "AscendAntiQuant");
   uint32_t columns = k ? src.GetSize() / k : 0;
-  if (!columns) twin::stop("E-LIB-SHAPE", "AscendAntiQuant: %u elements in rows of %u", src.GetSize(), k);
-  auto scaleAt = twin::each(scale, columns, "AscendAntiQuant"), offsetAt = twin::each(offset, columns, "AscendAntiQuant");
+  if (!columns) simulator::endRun("E-LIB-SHAPE", "AscendAntiQuant: %u elements do not fill rows of %u", src.GetSize(), k);
+  auto scaleAt = simulator::each(scale, columns, "AscendAntiQuant"), offsetAt = simulator::each(offset, columns, "AscendAntiQuant");
   if (isTranspose) {  // [n][k]: a scale per row
-    twin::antiQuantise(dst, src, [=](uint64_t i) { return scaleAt(i / k); }, [=](uint64_t i) { return offsetAt(i / k); }, src.GetSize());
+    simulator::antiQuantise(dst, src, [=](uint64_t i) { return scaleAt(i / k); }, [=](uint64_t i) { return offsetAt(i / k); }, src.GetSize());
   } else {  // [k][n]: a scale per column
-    twin::antiQuantise(dst, src, scaleAt, offsetAt, src.GetSize());
+    simulator::antiQuantise(dst, src, scaleAt, offsetAt, src.GetSize());
   }
 }
 

@@ -1,10 +1,10 @@
-// TPipe hands out local memory; queues pass buffers from pipe to pipe; TBuf is memory that nobody orders.
+// TPipe allocates local memory; queues pass buffers from pipe to pipe; TBuf is memory without synchronization.
 #pragma once
 #include "tensors.h"
 
-namespace twin {
+namespace simulator {
 
-constexpr int filledBy(AscendC::TPosition position) {  // the pipe that writes buffers of such a queue
+constexpr int filledBy(AscendC::TPosition position) {  // the pipe that writes the buffers of such a queue
   using P = AscendC::TPosition;
   switch (position) {
     case P::VECIN: case P::A1: case P::B1: case P::C1: return MTE2;
@@ -26,8 +26,8 @@ constexpr int emptiedBy(AscendC::TPosition position) {
   }
 }
 
-// Buffers of queues hold event ids: from EnQue to DeQue, and from FreeTensor to the AllocTensor that hands them out again. The library
-// counts on when there are no more ids; what then waits, waits for nothing that exists.
+// Buffers of queues hold event IDs: from EnQue to DeQue, and from FreeTensor to the next AllocTensor of the buffer. The library
+// does not check for the last ID; a wait on an ID beyond it waits for an event that does not exist.
 inline int8_t takeId(int from, int to) {
   if (from == to) return 0;
   uint64_t& taken = core->idsTaken[from][to];
@@ -39,19 +39,19 @@ inline void returnId(int from, int to, int id, const char* what) {
   if (from == to) return;
   core->idsTaken[from][to] &= ~(1ull << id);
   if (__builtin_expect(id >= int(chip().event_ids), 0))
-    broken("E-QUE-EVENTS", "%s waits for event id %d of PIPE_%s to PIPE_%s: buffers of queues hold more than the %d ids there are", what, id,
+    reportViolation("E-QUE-EVENTS", "%s waits for event ID %d from PIPE_%s to PIPE_%s: the buffers of the queues need more than the %d available IDs", what, id,
            pipeName(from), pipeName(to), int(chip().event_ids));
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 using TEventID = int32_t;
 class TPipe;
-inline TPipe* GetTPipePtr() { return static_cast<TPipe*>(twin::core->pipe); }
+inline TPipe* GetTPipePtr() { return static_cast<TPipe*>(simulator::core->pipe); }
 
-// What InitBuffer fills in.
+// The fields that InitBuffer sets.
 class Buffers {
  public:
   uint32_t start = 0, each = 0;
@@ -65,14 +65,14 @@ class Buffers {
     made.length = bytes / uint32_t(sizeof(T));
     made.position = position;
     made.allocated = true;
-    int space = twin::spaceAt(position);
-    if (made.high > twin::SPACE_START[space] + uint32_t(twin::spaceBytes(space)))
-      twin::stop(space == twin::UB ? "E-UB-FULL" : "E-L1-FULL", "a tensor of a buffer that lies behind the end of %s", twin::spaceName(space));
+    int space = simulator::spaceAt(position);
+    if (made.high > simulator::SPACE_START[space] + uint32_t(simulator::spaceBytes(space)))
+      simulator::endRun(space == simulator::UB ? "E-UB-FULL" : "E-L1-FULL", "the buffer of this tensor is behind the end of %s", simulator::spaceName(space));
     return made;
   }
 };
 
-// How a queue may be configured; the order of buffers is the same whatever it says.
+// The configuration of a queue, which does not change the order of its buffers.
 struct TQueConfig {
   bool nd2nz = false, nz2nd = false, scmBlockGroup = false;
   uint32_t bufferLen = 0, bufferNumber = 0, consumerSize = 0;
@@ -86,13 +86,13 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
   static constexpr bool isTQue = true;
   enum State : uint8_t { FREE, TAKEN, QUEUED, PASSED };
 
-  void twinReset() {
+  void simulatorReset() {
     for (auto& state : states) state = FREE;
     for (auto& event : freed) event = {};
     first = waiting = next = 0;
   }
   template <typename T> LocalTensor<T> AllocTensor() {
-    if (!number) twin::stop("E-QUE-INIT", "AllocTensor before pipe.InitBuffer gave this queue any memory");
+    if (!number) simulator::endRun("E-QUE-INIT", "AllocTensor is called before pipe.InitBuffer gave this queue memory");
     for (int k = 0; k < number; k++) {
       int index = (next + k) % number;
       if (states[index] != FREE) continue;
@@ -101,23 +101,23 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
       await(index, "AllocTensor");
       return tensor<T>(index, srcPosition, each);
     }
-    twin::stop("E-QUE-ALLOC", "AllocTensor: all %d buffers of the queue are in use", number);
+    simulator::endRun("E-QUE-ALLOC", "AllocTensor: all %d buffers of the queue are in use", number);
   }
   template <typename T> void AllocTensor(LocalTensor<T>& into) { into = AllocTensor<T>(); }
   template <typename T> bool EnQue(const LocalTensor<T>& given) { return put(given, FILL); }
   template <typename T> bool EnQue(LocalTensor<T>& given) { return put(given, FILL); }
-  template <TPosition srcUser, TPosition dstUser, typename T> bool EnQue(const LocalTensor<T>& given) { return put(given, srcUser == TPosition::GM ? twin::MTE2 : twin::V); }
+  template <TPosition srcUser, TPosition dstUser, typename T> bool EnQue(const LocalTensor<T>& given) { return put(given, srcUser == TPosition::GM ? simulator::MTE2 : simulator::V); }
   template <typename T> LocalTensor<T> DeQue() { return take<T>(EMPTY); }
   void DeQue() { take<uint8_t>(EMPTY); }
   template <typename T> void DeQue(LocalTensor<T>& into) { into = DeQue<T>(); }
-  template <TPosition srcUser, TPosition dstUser, typename T> LocalTensor<T> DeQue() { return take<T>(dstUser == TPosition::GM ? twin::MTE3 : twin::V); }
+  template <TPosition srcUser, TPosition dstUser, typename T> LocalTensor<T> DeQue() { return take<T>(dstUser == TPosition::GM ? simulator::MTE3 : simulator::V); }
   template <typename T> void FreeTensor(const LocalTensor<T>& given) {
     int index = indexOf(given, "FreeTensor");
-    if (states[index] == FREE) twin::stop("E-QUE-FREE", "FreeTensor of a tensor that is free already");
-    if (states[index] == QUEUED) twin::stop("E-QUE-LOST", "FreeTensor of a tensor that still waits in the queue: DeQue it first");
+    if (states[index] == FREE) simulator::endRun("E-QUE-FREE", "FreeTensor is called for a tensor that is already free");
+    if (states[index] == QUEUED) simulator::endRun("E-QUE-LOST", "FreeTensor is called for a tensor that is still in the queue: call DeQue first");
     states[index] = FREE;
-    twin::core->raise(freed[index], EMPTY);
-    freedId[index] = twin::takeId(EMPTY, FILL);
+    simulator::core->raise(freed[index], EMPTY);
+    freedId[index] = simulator::takeId(EMPTY, FILL);
   }
   template <typename T> void FreeTensor(LocalTensor<T>& given) { FreeTensor(static_cast<const LocalTensor<T>&>(given)); }
   void FreeAllEvent() {
@@ -135,46 +135,46 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
 
  private:
   static constexpr int MOST = 64;
-  static constexpr int FILL = twin::filledBy(srcPosition);
-  static constexpr int EMPTY = twin::emptiedBy(to == TPosition::GM ? from : to);
+  static constexpr int FILL = simulator::filledBy(srcPosition);
+  static constexpr int EMPTY = simulator::emptiedBy(to == TPosition::GM ? from : to);
   State states[MOST] = {};
-  twin::Event filled[MOST], freed[MOST];
+  simulator::Event filled[MOST], freed[MOST];
   int8_t filledId[MOST] = {}, freedId[MOST] = {};
   int order[MOST] = {}, first = 0, waiting = 0, next = 0;
 
-  // Until whoever used the buffer last is done with it.
+  // Waits for the last user of the buffer.
   void await(int index, const char* what) {
     if (!freed[index].set) return;
-    twin::returnId(EMPTY, FILL, freedId[index], what);
-    twin::core->wait(freed[index], FILL);
+    simulator::returnId(EMPTY, FILL, freedId[index], what);
+    simulator::core->wait(freed[index], FILL);
     freed[index].set = false;
   }
   template <typename T> bool put(const LocalTensor<T>& given, int pipe) {
     int index = indexOf(given, "EnQue");
-    if (states[index] == FREE) twin::stop("E-QUE-ENQUE", "EnQue of a tensor that is not allocated, or was freed already");
-    if (states[index] == QUEUED) twin::stop("E-QUE-TWICE", "EnQue of a tensor that is in the queue already");
-    if (waiting >= (depth > 0 ? depth : 1)) twin::broken("E-QUE-DEPTH", "EnQue: %d tensors wait in a queue of depth %d", waiting + 1, int(depth));
-    if (waiting >= MOST) twin::stop("E-QUE-DEPTH", "EnQue: %d tensors wait in a queue of depth %d", waiting + 1, int(depth));
+    if (states[index] == FREE) simulator::endRun("E-QUE-ENQUE", "EnQue is called for a tensor that is not allocated or is already freed");
+    if (states[index] == QUEUED) simulator::endRun("E-QUE-TWICE", "EnQue is called for a tensor that is already in the queue");
+    if (waiting >= (depth > 0 ? depth : 1)) simulator::reportViolation("E-QUE-DEPTH", "EnQue: the queue would hold %d tensors, but its depth is %d", waiting + 1, int(depth));
+    if (waiting >= MOST) simulator::endRun("E-QUE-DEPTH", "EnQue: the queue would hold %d tensors, but its depth is %d", waiting + 1, int(depth));
     states[index] = QUEUED;
-    twin::core->raise(filled[index], pipe);
-    filledId[index] = twin::takeId(FILL, EMPTY);
+    simulator::core->raise(filled[index], pipe);
+    filledId[index] = simulator::takeId(FILL, EMPTY);
     order[(first + waiting++) % MOST] = index;
     return true;
   }
   template <typename T> LocalTensor<T> take(int pipe) {
-    if (!waiting) twin::stop("E-QUE-EMPTY", "DeQue from an empty queue: without an EnQue before it, the core waits for ever");
+    if (!waiting) simulator::endRun("E-QUE-EMPTY", "DeQue from an empty queue: without a preceding EnQue the core waits forever");
     int index = order[first];
     first = (first + 1) % MOST;
     waiting--;
     states[index] = PASSED;
-    twin::returnId(FILL, EMPTY, filledId[index], "DeQue");
-    twin::core->wait(filled[index], pipe);
+    simulator::returnId(FILL, EMPTY, filledId[index], "DeQue");
+    simulator::core->wait(filled[index], pipe);
     return tensor<T>(index, srcPosition, each);
   }
   template <typename T> int indexOf(const LocalTensor<T>& given, const char* what) const {
-    if (!given.allocated) twin::stop("E-UB-NULL", "%s of a LocalTensor that was never allocated", what);
+    if (!given.allocated) simulator::endRun("E-UB-NULL", "%s is called for a LocalTensor without memory (it was never allocated)", what);
     bool mine = each && given.low >= start && given.low < start + each * uint32_t(number) && (given.low - start) % each == 0;
-    if (!mine) twin::stop("E-QUE-FOREIGN", "%s of a tensor that does not belong to this queue", what);
+    if (!mine) simulator::endRun("E-QUE-FOREIGN", "%s is called for a tensor that does not belong to this queue", what);
     return int((given.low - start) / each);
   }
 };
@@ -185,7 +185,7 @@ template <TPosition position = TPosition::VECCALC> class TBuf : public Buffers {
  public:
   static constexpr TPosition srcPosition = position;
   static constexpr bool isTQue = false;
-  void twinReset() {}
+  void simulatorReset() {}
   template <typename T> LocalTensor<T> Get() { return get<T>(each / uint32_t(sizeof(T))); }
   template <typename T> LocalTensor<T> Get(uint32_t elements) { return get<T>(elements); }
   template <typename T> LocalTensor<T> GetWithOffset(uint32_t elements, uint32_t offset) {
@@ -193,7 +193,7 @@ template <TPosition position = TPosition::VECCALC> class TBuf : public Buffers {
     made.address += offset;
     made.length = elements;
     if (made.address + elements * sizeof(T) > made.high)
-      twin::broken("E-BUF-GET", "TBuf.GetWithOffset: %zu bytes from %u on, of %u", size_t(elements * sizeof(T)), offset, each);
+      simulator::reportViolation("E-BUF-GET", "TBuf.GetWithOffset: %zu bytes at offset %u exceed the buffer of %u bytes", size_t(elements * sizeof(T)), offset, each);
     return made;
   }
   template <typename T> LocalTensor<T> AllocTensor() { return Get<T>(); }
@@ -204,9 +204,9 @@ template <TPosition position = TPosition::VECCALC> class TBuf : public Buffers {
 
  private:
   template <typename T> LocalTensor<T> get(uint32_t elements) {
-    if (!number) twin::stop("E-BUF-INIT", "TBuf.Get before pipe.InitBuffer gave it any memory");
+    if (!number) simulator::endRun("E-BUF-INIT", "TBuf.Get is called before pipe.InitBuffer gave the buffer memory");
     if (uint64_t(elements) * sizeof(T) > each)
-      twin::broken("E-BUF-GET", "TBuf.Get: %llu bytes of a buffer of %u", (unsigned long long)(uint64_t(elements) * sizeof(T)), each);
+      simulator::reportViolation("E-BUF-GET", "TBuf.Get: %llu bytes exceed the buffer of %u bytes", (unsigned long long)(uint64_t(elements) * sizeof(T)), each);
     return tensor<T>(0, position, elements * uint32_t(sizeof(T)));
   }
 };
@@ -215,18 +215,18 @@ class TPipe {
  public:
   TPipe() {
     Reset();
-    twin::core->pipe = this;
+    simulator::core->pipe = this;
   }
   ~TPipe() {
-    if (twin::core->pipe == this) twin::core->pipe = nullptr;
+    if (simulator::core->pipe == this) simulator::core->pipe = nullptr;
     Reset();
   }
   void Init() {}
   void Destroy() { Reset(); }
-  void Reset() {  // what was handed out before may be handed out again
-    for (int space = 0; space < twin::SPACES; space++) twin::core->top[space] = twin::SPACE_START[space];
-    twin::core->buffers = 0;
-    memset(twin::core->idsTaken, 0, sizeof twin::core->idsTaken);
+  void Reset() {  // allocated memory becomes available again
+    for (int space = 0; space < simulator::SPACES; space++) simulator::core->top[space] = simulator::SPACE_START[space];
+    simulator::core->buffers = 0;
+    memset(simulator::core->idsTaken, 0, sizeof simulator::core->idsTaken);
     for (auto& used : eventsUsed) used = 0;
   }
   template <class Q> bool InitBuffer(Q& queue, uint8_t number, uint32_t bytes) { return give(queue, number, bytes); }
@@ -235,18 +235,18 @@ class TPipe {
   template <HardEvent event> TEventID AllocEventID() { return AllocEventID(event); }
   TEventID AllocEventID(HardEvent event) {
     uint8_t& used = eventsUsed[int(event)];
-    for (int id = 0; id < int(twin::chip().event_ids); id++) {
+    for (int id = 0; id < int(simulator::chip().event_ids); id++) {
       if (used & (1 << id)) continue;
       used = uint8_t(used | (1 << id));
       return id;
     }
-    twin::stop("E-EVENT-IDS", "AllocEventID: all %d ids of this pair of pipes are taken: ReleaseEventID those that are done", int(twin::chip().event_ids));
+    simulator::endRun("E-EVENT-IDS", "AllocEventID: all %d event IDs of this pair of pipes are in use: call ReleaseEventID for finished ones", int(simulator::chip().event_ids));
   }
   template <HardEvent event> void ReleaseEventID(TEventID id) { ReleaseEventID(event, id); }
   void ReleaseEventID(HardEvent event, TEventID id) { eventsUsed[int(event)] = uint8_t(eventsUsed[int(event)] & ~(1 << (id & 7))); }
   template <HardEvent event> TEventID FetchEventID() { return FetchEventID(event); }
   TEventID FetchEventID(HardEvent event) {
-    for (int id = 0; id < int(twin::chip().event_ids); id++)
+    for (int id = 0; id < int(simulator::chip().event_ids); id++)
       if (!(eventsUsed[int(event)] & (1 << id))) return id;
     return 0;
   }
@@ -257,24 +257,24 @@ class TPipe {
   uint8_t eventsUsed[64] = {};
 
   template <class B> bool give(B& buffer, int number, uint32_t bytes) {
-    int space = twin::spaceAt(B::srcPosition);
-    uint32_t& top = twin::core->top[space];
-    if (!bytes) twin::broken("E-INIT-ZERO", "InitBuffer with a length of 0");
-    if (B::isTQue && number > int(twin::chip().queue_buffers))
-      twin::stop("E-INIT-QUEUE", "InitBuffer: %d buffers in one queue, %d at most", number, int(twin::chip().queue_buffers));
+    int space = simulator::spaceAt(B::srcPosition);
+    uint32_t& top = simulator::core->top[space];
+    if (!bytes) simulator::reportViolation("E-INIT-ZERO", "InitBuffer: the length is 0");
+    if (B::isTQue && number > int(simulator::chip().queue_buffers))
+      simulator::endRun("E-INIT-QUEUE", "InitBuffer: %d buffers in one queue, but at most %d are possible", number, int(simulator::chip().queue_buffers));
     buffer.start = top;
     buffer.each = (bytes + 31) / 32 * 32;
     buffer.number = number;
-    buffer.twinReset();
-    uint64_t used = uint64_t(top - twin::SPACE_START[space]) + uint64_t(buffer.each) * uint64_t(number);
-    if (used > twin::spaceBytes(space))  // silicon does not look; a tensor from there is the end
-      twin::broken(space == twin::UB ? "E-UB-FULL" : "E-L1-FULL", "InitBuffer: %d x %u bytes make %llu bytes of %s in use, and the core has %u", number,
-                 buffer.each, (unsigned long long)used, twin::spaceName(space), uint32_t(twin::spaceBytes(space)));
-    top = twin::SPACE_START[space] + uint32_t(used);
-    twin::core->buffers += uint32_t(number);
-    if (twin::core->buffers > twin::chip().max_buffers)
-      twin::stop("E-INIT-BUFFERS", "InitBuffer: more than %d buffers in one TPipe", int(twin::chip().max_buffers));
-    if (space == twin::UB) twin::core->counts.ubPeak = std::max(twin::core->counts.ubPeak, uint32_t(used));
+    buffer.simulatorReset();
+    uint64_t used = uint64_t(top - simulator::SPACE_START[space]) + uint64_t(buffer.each) * uint64_t(number);
+    if (used > simulator::spaceBytes(space))  // the hardware does not check this; an access to such a tensor ends the run
+      simulator::reportViolation(space == simulator::UB ? "E-UB-FULL" : "E-L1-FULL", "InitBuffer: with %d x %u bytes, %llu bytes of %s are in use, but the core has %u", number,
+                 buffer.each, (unsigned long long)used, simulator::spaceName(space), uint32_t(simulator::spaceBytes(space)));
+    top = simulator::SPACE_START[space] + uint32_t(used);
+    simulator::core->buffers += uint32_t(number);
+    if (simulator::core->buffers > simulator::chip().max_buffers)
+      simulator::endRun("E-INIT-BUFFERS", "InitBuffer: more than %d buffers in one TPipe", int(simulator::chip().max_buffers));
+    if (space == simulator::UB) simulator::core->counts.ubPeak = std::max(simulator::core->counts.ubPeak, uint32_t(used));
     return true;
   }
 };

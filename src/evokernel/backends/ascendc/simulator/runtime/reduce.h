@@ -1,13 +1,13 @@
-// Many elements to one: the sum, the largest or the smallest of a repeat, of each of its blocks, or of all.
+// Reductions: the sum, maximum or minimum of a repeat, of each of its blocks, or of all elements.
 #pragma once
 #include "vector.h"
 
-namespace twin {
+namespace simulator {
 
-// Cycles of a repeat that crosses lanes; measured for max and min, and taken for sums as well.
+// Cycles of a repeat with cross-lane operations; measured for max and min, and used for sums too.
 constexpr double ACROSS = 7;
 
-// Adds neighbours, then neighbours of those, and so on; a lane that is off counts as 0.
+// Sums neighbours as a binary tree; an inactive lane counts as 0.
 template <typename T> inline float treeSum(const T* from, const Mask& mask, int repeat, Stride by) {
   constexpr int width = int(256 / sizeof(T));
   float sums[width];
@@ -17,7 +17,7 @@ template <typename T> inline float treeSum(const T* from, const Mask& mask, int 
   return sums[0];
 }
 
-// The first of the largest or smallest elements, as a lane.
+// The lane of the first maximum or minimum.
 template <typename T> inline int extremeLane(const T* from, const Mask& mask, int repeat, Stride by, bool largest) {
   int best = -1;
   for (int lane = 0; lane < int(256 / sizeof(T)); lane++) {
@@ -28,7 +28,7 @@ template <typename T> inline int extremeLane(const T* from, const Mask& mask, in
   return best;
 }
 
-// An index is stored as an integer of the element's size, in its bits.
+// Stores an index as an integer in the bits of an element.
 template <typename T> inline T asBits(uint64_t index) {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
   Bits bits = Bits(index);
@@ -39,7 +39,7 @@ template <typename T> inline T asBits(uint64_t index) {
 
 inline uint64_t upTo(uint64_t count, uint64_t to) { return (count + to - 1) / to * to; }
 
-// Elements of work memory that a maximum or minimum of so many repeats needs; where an index is asked for, each round keeps its results.
+// The elements of work memory for a maximum or minimum over a number of repeats; with an index, each round stores its results.
 template <typename T> inline uint64_t workElements(uint64_t repeats, bool withIndex) {
   constexpr uint64_t perBlock = 32 / sizeof(T), perRepeat = 256 / sizeof(T);
   uint64_t first = repeats * 2, needed = upTo(first, perBlock);
@@ -50,21 +50,21 @@ template <typename T> inline uint64_t workElements(uint64_t repeats, bool withIn
   }
   return first > 2 ? needed : needed + perBlock;
 }
-// Returns how many elements of it there are.
+// Returns the number of its elements.
 template <typename T> inline uint64_t workBuffer(const AscendC::LocalTensor<T>& work, uint64_t elements, const char* what) {
   uint64_t bytes = elements * sizeof(T);
-  if (!work.allocated) stop("E-UB-NULL", "%s: a work buffer that was never allocated", what);
+  if (!work.allocated) endRun("E-UB-NULL", "%s: the work buffer has no memory (it was never allocated)", what);
   uint64_t has = work.high > work.address ? work.high - work.address : 0;
   if (has < bytes)
-    broken("E-RED-WORK", "%s needs a work buffer of %llu bytes, and it has %llu", what, (unsigned long long)bytes, (unsigned long long)has);
+    reportViolation("E-RED-WORK", "%s needs a work buffer of %llu bytes, but it has %llu", what, (unsigned long long)bytes, (unsigned long long)has);
   target(V, work, std::min(bytes, has), what);
   return std::min(bytes, has) / sizeof(T);
 }
 
-// The scalar pipe waits for what the vector pipe has in hand.
+// The scalar pipe waits for the vector pipe.
 inline void scalarWaits() { core->time[S] = std::max(core->time[S], core->time[V]) + chip().handshake; }
 
-// The result is written by the scalar pipe, which first waits for the vector pipe.
+// The scalar pipe writes the result, after waiting for the vector pipe.
 template <typename T> inline void scalarResult(const AscendC::LocalTensor<T>& dst, const T* values, int count, const char* what) {
   scalarWaits();
   operand(S, dst, uint64_t(count) * sizeof(T), true, what, uint32_t(sizeof(T)));
@@ -76,12 +76,12 @@ template <typename T>
 inline void extreme(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
                     const Work& work, Stride by, bool calIndex, bool largest, const char* what) {
   takes<Kind<T>::floats, T>(what);
-  // rounds: 64 or 128 results of the one before make one
+  // rounds: each reduces 64 or 128 results of the previous round to one
   vectorCost(256ull * uint64_t(work.repeats), ACROSS, work.repeats > 1 ? 2 : 1);
   lanesOperand(src, work, by, false, what);
   const T* from = src.data();
   uint64_t best = 0, index = 0;
-  std::vector<T> round;  // what the first round leaves in the work buffer, which may be the source
+  std::vector<T> round;  // results of the first round in the work buffer, which may be the source
   for (int r = 0; r < work.repeats; r++) {
     int lane = extremeLane(from, work.of(r), r, by, largest);
     if (lane < 0) continue;
@@ -105,7 +105,7 @@ inline void extremeOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
   forgetMask();
   if (nothing(count, what)) return;
   if (calIndex && sizeof(T) == 2 && count > 65536)
-    broken("E-RED-INDEX", "%s: an index of half ends at 65535, and there are %ld elements", what, long(count));
+    reportViolation("E-RED-INDEX", "%s: the largest index on half is 65535, but there are %ld elements", what, long(count));
   Work work = workOf({Mask(), uint64_t(count), true}, 1, int(256 / sizeof(T)), what);
   extreme(dst, src, tmp, work, {1, 8}, calIndex, largest, what);
 }
@@ -113,9 +113,9 @@ inline void extremeOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
 // ---- one result per repeat, per block or per pair
 
 inline void fieldOf(const char* name, int64_t value, int64_t most, const char* what) {
-  if (value < 0 || value > most) broken("E-STRIDE", "%s: %s %ld is outside 0..%ld", what, name, long(value), long(most));
+  if (value < 0 || value > most) reportViolation("E-STRIDE", "%s: %s %ld is outside 0..%ld", what, name, long(value), long(most));
 }
-struct Strides {  // as the reductions take them
+struct Strides {  // strides of the reductions
   int32_t dstRep, srcBlk, srcRep;
   Stride check(const char* what) const {
     fieldOf("dstRepStride", dstRep, 65535, what);
@@ -124,7 +124,7 @@ struct Strides {  // as the reductions take them
     return {uint32_t(srcBlk), uint32_t(srcRep)};
   }
 };
-// One result: a stretch of the destination that need not begin at a block.
+// One result: a range of the destination that need not start at a block.
 template <typename T>
 inline void put(const AscendC::LocalTensor<T>& dst, uint64_t skip, const void* bytes, uint64_t count, uint32_t align, const char* what) {
   AscendC::LocalTensor<T> part = dst;
@@ -193,7 +193,7 @@ template <typename T> inline bool blockResult(const T* from, const Mask& mask, i
   else result = from[element<T>(repeat, extremeLane(from, own, repeat, by, kept == Kept::LARGEST), by)];
   return true;
 }
-// A block without a lane that is on leaves its destination as it was.
+// A block without an active lane does not change its destination.
 template <typename T>
 inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
                          Kept kept, const char* what) {
@@ -204,7 +204,7 @@ inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
   vectorCost(256ull * uint64_t(work.repeats), sizeof(T) == 4 ? 1 : ACROSS);
   lanesOperand(src, work, from, false, what);
   if (dst.address % (8 * sizeof(T)))
-    broken("E-UB-ALIGN", "%s: destination address %u is no multiple of %zu bytes", what, inSpace(dst.address), 8 * sizeof(T));
+    reportViolation("E-UB-ALIGN", "%s: the destination address %u is not a multiple of %zu bytes", what, inSpace(dst.address), 8 * sizeof(T));
   for (int r = 0; r < work.repeats; r++)
     for (int block = 0; block < 8; block++) {
       T result;
@@ -212,7 +212,7 @@ inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
       put(dst, (uint64_t(r) * uint64_t(by.dstRep) * 8 + uint64_t(block)) * sizeof(T), &result, sizeof(T), sizeof(T), what);
     }
 }
-// Neighbours; cpadd is measured at one cycle.
+// Sums pairs of neighbours; cpadd takes one cycle.
 template <typename T>
 inline void sumPairs(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Lanes& given, int count, Strides by,
                      const char* what) {
@@ -233,7 +233,7 @@ inline void sumPairs(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
     }
 }
 
-// All of several repeats, with a work buffer for the sums of each; those are added as a tree too.
+// Reduces several repeats to one result. The work buffer holds the sum of each repeat; a tree adds them.
 template <typename T>
 inline void sumOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<T>& tmp,
                      const Lanes& given, int count, int32_t srcRepStride, const char* what) {
@@ -261,39 +261,39 @@ inline void extremeOfRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::
   extreme(dst, src, tmp, work, from, calIndex, largest, what);
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 // ---- all elements
 
-// Repeats are added one after the other; this chip does not use the work buffer here.
+// Adds the repeats in sequence; this chip does not use the work buffer here.
 template <typename T, bool isSetMask = true>
 inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t count) {
   const char* what = "ReduceSum";
-  twin::takes<twin::Kind<T>::floats, T>(what);
+  simulator::takes<simulator::Kind<T>::floats, T>(what);
   (void)sharedTmpBuffer;
-  uint64_t elements = isSetMask ? uint64_t(std::max(count, 0)) : twin::core->maskElements;
-  if (isSetMask) twin::forgetMask();
-  if (twin::nothing(int64_t(elements), what)) return;
-  twin::Work work = twin::workOf({twin::Mask(), elements, true}, 1, int(256 / sizeof(T)), what);
-  twin::vectorCost(elements * sizeof(T), twin::ACROSS);
-  twin::source(twin::V, src, elements * sizeof(T), what);
+  uint64_t elements = isSetMask ? uint64_t(std::max(count, 0)) : simulator::core->maskElements;
+  if (isSetMask) simulator::forgetMask();
+  if (simulator::nothing(int64_t(elements), what)) return;
+  simulator::Work work = simulator::workOf({simulator::Mask(), elements, true}, 1, int(256 / sizeof(T)), what);
+  simulator::vectorCost(elements * sizeof(T), simulator::ACROSS);
+  simulator::source(simulator::V, src, elements * sizeof(T), what);
   float sum = 0;
-  for (int r = 0; r < work.repeats; r++) sum += twin::treeSum(src.data(), work.of(r), r, {1, 8});
+  for (int r = 0; r < work.repeats; r++) sum += simulator::treeSum(src.data(), work.of(r), r, {1, 8});
   const T result = T(sum);
-  twin::core->registers.sum = twin::bitsOf(result);
-  twin::scalarResult(dst, &result, 1, what);
+  simulator::core->registers.sum = simulator::bitsOf(result);
+  simulator::scalarResult(dst, &result, 1, what);
 }
 template <typename T>
 inline void ReduceMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t count,
                       bool calIndex = 0) {
-  twin::extremeOfAll(dst, src, sharedTmpBuffer, count, calIndex, true, "ReduceMax");
+  simulator::extremeOfAll(dst, src, sharedTmpBuffer, count, calIndex, true, "ReduceMax");
 }
 template <typename T>
 inline void ReduceMin(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, const int32_t count,
                       bool calIndex = 0) {
-  twin::extremeOfAll(dst, src, sharedTmpBuffer, count, calIndex, false, "ReduceMin");
+  simulator::extremeOfAll(dst, src, sharedTmpBuffer, count, calIndex, false, "ReduceMin");
 }
 
 }  // namespace AscendC

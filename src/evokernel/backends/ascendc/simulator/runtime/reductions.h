@@ -5,7 +5,7 @@
 namespace AscendC {
 
 struct SumParams {
-  uint32_t outter = 1, inner = 0, n = 0;  // rows; elements from row to row, of which n count
+  uint32_t outter = 1, inner = 0, n = 0;  // number of rows; elements from row to row, of which the first n are used
 };
 struct MeanParams {
   uint32_t outter = 1, inner = 0, n = 0;
@@ -21,16 +21,16 @@ struct CumSumInfo {
 };
 namespace Pattern {
 namespace Reduce {
-struct AR {};  // rows are reduced
-struct RA {};  // columns are
+struct AR {};  // reduces rows
+struct RA {};  // reduces columns
 }  // namespace Reduce
 }  // namespace Pattern
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// One number for each row.
+// One result per row.
 template <typename T, typename F>
 inline void reduceRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const Rows& rows, double cycles,
                        const char* what, F f) {
@@ -52,7 +52,7 @@ template <typename T, class Pattern, typename F, typename G>
 inline void reducePattern(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src, const uint32_t shape[], bool innerPad,
                           double cycles, const char* what, F combine, G finish) {
   constexpr bool byRows = std::is_same<Pattern, AscendC::Pattern::Reduce::AR>::value;
-  static_assert(byRows || std::is_same<Pattern, AscendC::Pattern::Reduce::RA>::value, "the pattern is AR or RA");
+  static_assert(byRows || std::is_same<Pattern, AscendC::Pattern::Reduce::RA>::value, "the pattern must be AR or RA");
   uint32_t perBlock = BLOCK / uint32_t(sizeof(T)), stride = innerPad ? (shape[1] + perBlock - 1) / perBlock * perBlock : shape[1];
   Rows rows{shape[0], stride, shape[1]};
   alignedRows<T>(rows, what);
@@ -68,78 +68,78 @@ inline void reducePattern(const AscendC::LocalTensor<T>& dst, const AscendC::Loc
   }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T, int32_t reduceDim = -1, bool isReuseSource = false, bool isBasicBlock = false>
 inline void Sum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
                 const SumParams& params) {
-  twin::takes<twin::Kind<T>::floats, T>("Sum");
-  twin::scratch(sharedTmpBuffer, 32, "Sum");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum",
-                   [](const T* from, uint32_t n) { return twin::sumOf(from, n); });
+  simulator::takes<simulator::Kind<T>::floats, T>("Sum");
+  simulator::scratch(sharedTmpBuffer, 32, "Sum");
+  simulator::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum",
+                   [](const T* from, uint32_t n) { return simulator::sumOf(from, n); });
 }
 template <typename T, int32_t reduceDim = -1, bool isReuseSource = false, bool isBasicBlock = false>
 inline void Sum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const SumParams& params) {
-  twin::takes<twin::Kind<T>::floats, T>("Sum");
-  twin::scratch(32, "Sum");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum",
-                   [](const T* from, uint32_t n) { return twin::sumOf(from, n); });
+  simulator::takes<simulator::Kind<T>::floats, T>("Sum");
+  simulator::scratch(32, "Sum");
+  simulator::reduceRows(dst, src, {params.outter, params.inner, params.n}, 2, "Sum",
+                   [](const T* from, uint32_t n) { return simulator::sumOf(from, n); });
 }
 template <typename T, typename accType = T, bool isReuseSource = false, bool isBasicBlock = false, int32_t reduceDim = -1>
 inline void Mean(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,
                  const MeanParams& params) {
-  twin::takes<twin::Kind<T>::floats, T>("Mean");
-  twin::scratch(sharedTmpBuffer, 32, "Mean");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean",
-                   [](const T* from, uint32_t n) { return twin::sumOf(from, n) / float(n); });
+  simulator::takes<simulator::Kind<T>::floats, T>("Mean");
+  simulator::scratch(sharedTmpBuffer, 32, "Mean");
+  simulator::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean",
+                   [](const T* from, uint32_t n) { return simulator::sumOf(from, n) / float(n); });
 }
 template <typename T, typename accType = T, bool isReuseSource = false, bool isBasicBlock = false, int32_t reduceDim = -1>
 inline void Mean(const LocalTensor<T>& dst, const LocalTensor<T>& src, const MeanParams& params) {
-  twin::takes<twin::Kind<T>::floats, T>("Mean");
-  twin::scratch(32, "Mean");
-  twin::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean",
-                   [](const T* from, uint32_t n) { return twin::sumOf(from, n) / float(n); });
+  simulator::takes<simulator::Kind<T>::floats, T>("Mean");
+  simulator::scratch(32, "Mean");
+  simulator::reduceRows(dst, src, {params.outter, params.inner, params.n}, 3, "Mean",
+                   [](const T* from, uint32_t n) { return simulator::sumOf(from, n) / float(n); });
 }
 
-#define TWIN_REDUCE_PATTERN(NAME, TYPES, CYCLES, COMBINE, FINISH)                                                                        \
+#define SIMULATOR_REDUCE_PATTERN(NAME, TYPES, CYCLES, COMBINE, FINISH)                                                                        \
   template <class T, class pattern, bool isReuseSource = false>                                                                          \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint8_t>& sharedTmpBuffer,                    \
                    const uint32_t srcShape[], bool srcInnerPad) {                                                                        \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                         \
-    twin::scratch(sharedTmpBuffer, 32, #NAME);                                                                                           \
-    twin::reducePattern<T, pattern>(                                                                                                     \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                         \
+    simulator::scratch(sharedTmpBuffer, 32, #NAME);                                                                                           \
+    simulator::reducePattern<T, pattern>(                                                                                                     \
         dst, src, srcShape, srcInnerPad, CYCLES, #NAME, [](T x, T y) { return T(COMBINE); }, [](T x, uint32_t n) { return T(FINISH); }); \
   }                                                                                                                                      \
   template <class T, class pattern, bool isReuseSource = false>                                                                          \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t srcShape[], bool srcInnerPad) {                  \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                         \
-    twin::scratch(32, #NAME);                                                                                                            \
-    twin::reducePattern<T, pattern>(                                                                                                     \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                         \
+    simulator::scratch(32, #NAME);                                                                                                            \
+    simulator::reducePattern<T, pattern>(                                                                                                     \
         dst, src, srcShape, srcInnerPad, CYCLES, #NAME, [](T x, T y) { return T(COMBINE); }, [](T x, uint32_t n) { return T(FINISH); }); \
   }
-TWIN_REDUCE_PATTERN(ReduceSum, f32, 2, x + y, x)
-TWIN_REDUCE_PATTERN(ReduceMean, f32, 3, x + y, x / float(n))
-TWIN_REDUCE_PATTERN(ReduceProd, f32, 2, x* y, x)
-TWIN_REDUCE_PATTERN(ReduceMax, floats, 2, x > y ? x : y, x)
-TWIN_REDUCE_PATTERN(ReduceMin, floats, 2, x < y ? x : y, x)
-TWIN_REDUCE_PATTERN(ReduceAny, f32 || sizeof(T) == 1, 2, x > y ? x : y, x)
-TWIN_REDUCE_PATTERN(ReduceAll, f32 || sizeof(T) == 1, 2, x < y ? x : y, x)
-#undef TWIN_REDUCE_PATTERN
+SIMULATOR_REDUCE_PATTERN(ReduceSum, f32, 2, x + y, x)
+SIMULATOR_REDUCE_PATTERN(ReduceMean, f32, 3, x + y, x / float(n))
+SIMULATOR_REDUCE_PATTERN(ReduceProd, f32, 2, x* y, x)
+SIMULATOR_REDUCE_PATTERN(ReduceMax, floats, 2, x > y ? x : y, x)
+SIMULATOR_REDUCE_PATTERN(ReduceMin, floats, 2, x < y ? x : y, x)
+SIMULATOR_REDUCE_PATTERN(ReduceAny, f32 || sizeof(T) == 1, 2, x > y ? x : y, x)
+SIMULATOR_REDUCE_PATTERN(ReduceAll, f32 || sizeof(T) == 1, 2, x < y ? x : y, x)
+#undef SIMULATOR_REDUCE_PATTERN
 
 // The sum of src0 xor src1.
 template <typename T, bool isReuseSource = false>
 inline void ReduceXorSum(LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, LocalTensor<uint8_t>& sharedTmpBuffer,
                          const uint32_t count) {
   const char* what = "ReduceXorSum";
-  twin::takes<twin::Kind<T>::i16, T>(what);
-  twin::scratch(sharedTmpBuffer, 512, what);
-  if (twin::nothing(count, what)) return;
-  twin::vectorCost(uint64_t(count) * sizeof(T), 7, 8);
-  twin::source(twin::V, src0, uint64_t(count) * sizeof(T), what);
-  twin::source(twin::V, src1, uint64_t(count) * sizeof(T), what);
-  twin::target(twin::V, dst, sizeof(T), what);
+  simulator::takes<simulator::Kind<T>::i16, T>(what);
+  simulator::scratch(sharedTmpBuffer, 512, what);
+  if (simulator::nothing(count, what)) return;
+  simulator::vectorCost(uint64_t(count) * sizeof(T), 7, 8);
+  simulator::source(simulator::V, src0, uint64_t(count) * sizeof(T), what);
+  simulator::source(simulator::V, src1, uint64_t(count) * sizeof(T), what);
+  simulator::target(simulator::V, dst, sizeof(T), what);
   int32_t sum = 0;
   for (uint32_t i = 0; i < count; i++) sum += src0.data()[i] ^ src1.data()[i];
   dst.data()[0] = T(sum);
@@ -150,15 +150,15 @@ template <typename T, const auto& config = defaultCumSumConfig>
 inline void CumSum(LocalTensor<T>& dst, LocalTensor<T>& lastRow, const LocalTensor<T>& src, LocalTensor<uint8_t>& sharedTmpBuffer,
                    const CumSumInfo& info) {
   const char* what = "CumSum";
-  twin::takes<twin::Kind<T>::floats, T>(what);
-  twin::Rows rows{info.outter, info.inner, info.inner};
-  twin::alignedRows<T>(rows, what);
+  simulator::takes<simulator::Kind<T>::floats, T>(what);
+  simulator::Rows rows{info.outter, info.inner, info.inner};
+  simulator::alignedRows<T>(rows, what);
   uint64_t bytes = rows.elements() * sizeof(T);
-  twin::scratch(sharedTmpBuffer, std::min<uint64_t>(bytes, 256), what);
+  simulator::scratch(sharedTmpBuffer, std::min<uint64_t>(bytes, 256), what);
   uint32_t steps = config.isLastAxis ? rows.width : rows.count;
-  twin::vectorCost(rows.elements() * sizeof(float), config.isLastAxis ? 6 : 2, int(steps) + 4 * int(config.isLastAxis));
-  twin::source(twin::V, src, bytes, what);
-  twin::target(twin::V, dst, bytes, what);
+  simulator::vectorCost(rows.elements() * sizeof(float), config.isLastAxis ? 6 : 2, int(steps) + 4 * int(config.isLastAxis));
+  simulator::source(simulator::V, src, bytes, what);
+  simulator::target(simulator::V, dst, bytes, what);
   for (uint32_t row = 0; row < rows.count; row++)
     for (uint32_t i = 0; i < rows.width; i++) {
       bool isFirst = config.isLastAxis ? i == 0 : row == 0;
@@ -166,12 +166,12 @@ inline void CumSum(LocalTensor<T>& dst, LocalTensor<T>& lastRow, const LocalTens
       dst.data()[rows.at(row, i)] = T(before + float(src.data()[rows.at(row, i)]));
     }
   if (!config.outputLastRow) return;
-  twin::target(twin::V, lastRow, uint64_t(rows.width) * sizeof(T), what);
+  simulator::target(simulator::V, lastRow, uint64_t(rows.width) * sizeof(T), what);
   memcpy(lastRow.data(), dst.data() + rows.at(rows.count - 1, 0), uint64_t(rows.width) * sizeof(T));
 }
 template <typename T, const auto& config = defaultCumSumConfig>
 inline void CumSum(LocalTensor<T>& dst, LocalTensor<T>& lastRow, const LocalTensor<T>& src, const CumSumInfo& info) {
-  LocalTensor<uint8_t> scratch(TPosition::VECCALC, uint32_t(twin::chip().ub_bytes) - 256, 256);
+  LocalTensor<uint8_t> scratch(TPosition::VECCALC, uint32_t(simulator::chip().ub_bytes) - 256, 256);
   CumSum<T, config>(dst, lastRow, src, scratch, info);
 }
 

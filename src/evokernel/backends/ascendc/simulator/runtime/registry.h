@@ -1,4 +1,4 @@
-// What a project's host code and the runtime know of each other: operators, their host functions and bound functions, by name.
+// The registry between a project's host code and the runtime: operators, their host functions and bound functions, by name.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace ops {
 class OpDef;
 }
 
-namespace twin {
+namespace simulator {
 
 using TilingFunction = ge::graphStatus (*)(gert::TilingContext*);
 using ParseFunction = ge::graphStatus (*)(gert::TilingParseContext*);
 using ShapeFunction = ge::graphStatus (*)(gert::InferShapeContext*);
 using TypeFunction = ge::graphStatus (*)(gert::InferDataTypeContext*);
 
-// An operator's host functions; OpDef names them, or IMPL_OP and its kin.
+// The host functions of an operator, registered by OpDef or by IMPL_OP and related macros.
 struct HostFunctions {
   TilingFunction tiling = nullptr;
   ParseFunction parse = nullptr;
@@ -34,7 +34,7 @@ using MakeOperator = ops::OpDef* (*)(const char* type);
 void addOperator(const char* type, MakeOperator make);
 HostFunctions& implementation(const char* type);
 
-// The tiling class wrote so many bytes; compared with what SetDataSize was told.
+// Records the bytes that the tiling class saved, for comparison with SetDataSize.
 void savedTiling(size_t bytes, size_t capacity, const char* name);
 
 // One operand of an operator, or one argument of a bound function.
@@ -42,19 +42,19 @@ struct Operand {
   enum Kind { ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN, INTEGERS, TEXT, TENSORS };
   Kind kind = ABSENT;
   ge::DataType type = ge::DT_FLOAT;
-  std::vector<int64_t> shape;  // of a tensor, or the list of integers
+  std::vector<int64_t> shape;  // shape of a tensor, or the list of integers
   void* data = nullptr;
   int64_t integer = 0;
   double number = 0;
   std::string text;
-  uint32_t bytes = 0;  // of the C++ type it was given in; 0 where that does not matter
+  uint32_t bytes = 0;  // size of its C++ type; 0 if irrelevant
 };
 
-// Runs an operator: inputs, attributes and outputs as its definition counts them.
+// Runs an operator with inputs, attributes and outputs in the order of its definition.
 void runOperator(const std::string& type, const std::vector<Operand>& inputs, const std::vector<Operand>& attributes,
                  const std::vector<Operand>& outputs);
 
-// The same from one list, as EXEC_NPU_CMD has it; `command` begins with aclnn.
+// The same from one list, as in EXEC_NPU_CMD; `command` begins with aclnn.
 void runCommand(const char* command, const std::vector<Operand>& operands);
 
-}  // namespace twin
+}  // namespace simulator

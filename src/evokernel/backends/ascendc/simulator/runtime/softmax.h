@@ -1,4 +1,4 @@
-// The library's softmax family, on rows that start at multiples of 32 bytes. Sums and maxima of rows fill one block of 32 bytes each.
+// The library's softmax functions, on rows that start at multiples of 32 bytes. The sum and the maximum of a row each fill one block of 32 bytes.
 #pragma once
 #include <vector>
 
@@ -27,10 +27,10 @@ struct SoftMaxShapeInfo {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-struct Rows {                     // of a matrix in local memory
-  uint32_t count, stride, width;  // elements from row to row; of these the first `width` count
+struct Rows {                     // rows of a matrix in local memory
+  uint32_t count, stride, width;  // number of rows; elements from row to row, of which the first `width` are used
   bool fractal = false;           // NZ: strips of 16 columns, each with all rows
   uint64_t at(uint32_t row, uint32_t column) const {
     return fractal ? uint64_t(column / 16) * count * 16 + row * 16 + column % 16 : uint64_t(row) * stride + column;
@@ -40,13 +40,13 @@ struct Rows {                     // of a matrix in local memory
 
 template <typename T> inline void alignedRows(const Rows& rows, const char* what) {
   if (uint64_t(rows.stride) * sizeof(T) % BLOCK)
-    broken("E-LIB-ALIGN", "%s: rows of %u elements are %llu bytes, no multiple of 32", what, rows.stride,
+    reportViolation("E-LIB-ALIGN", "%s: a row of %u elements is %llu bytes, which is not a multiple of 32", what, rows.stride,
            (unsigned long long)(uint64_t(rows.stride) * sizeof(T)));
-  if (rows.width > rows.stride) stop("E-LIB-SHAPE", "%s: %u of %u elements of a row count", what, rows.width, rows.stride);
-  if (!rows.count || !rows.stride) stop("E-LIB-SHAPE", "%s: %u rows of %u elements", what, rows.count, rows.stride);
+  if (rows.width > rows.stride) endRun("E-LIB-SHAPE", "%s: the original length %u is larger than the padded row length %u", what, rows.width, rows.stride);
+  if (!rows.count || !rows.stride) endRun("E-LIB-SHAPE", "%s: invalid shape of %u rows of %u elements", what, rows.count, rows.stride);
 }
 
-// The shape that is passed, or the one the tensor was given, or the tiling's.
+// The shape argument, or the shape of the tensor, or the shape in the tiling.
 template <typename T, class Tiling>
 inline Rows rowsOf(const AscendC::LocalTensor<T>& src, const Tiling& tiling, const AscendC::SoftMaxShapeInfo& given, bool fractal,
                    const char* what) {
@@ -66,7 +66,7 @@ inline Rows rowsOf(const AscendC::LocalTensor<T>& src, const Tiling& tiling, con
   return rows;
 }
 
-// One number per row, in a block of its own.
+// One number per row, in a separate block.
 template <typename T> struct PerRow {
   const AscendC::LocalTensor<T>& tensor;
   uint32_t each;  // copies of the number
@@ -80,7 +80,7 @@ template <typename T> struct PerRow {
   }
 };
 
-// Maximum, subtraction, exp, sum and division, with what brings one number to a whole row.
+// The instructions for maximum, subtraction, exp, sum and division, with the broadcasts of one number to a row.
 template <typename T> inline void softmaxCost(const Rows& rows, double cycles, int instructions) {
   vectorCost(rows.elements() * sizeof(float), cycles + 2 * (sizeof(T) == 2), instructions);
 }
@@ -91,7 +91,7 @@ template <typename T> inline float rowMaximum(const T* from, const Rows& rows, u
   return most;
 }
 
-// dst = exp(src - maximum), and the sum of that; what pads a row becomes 0.
+// dst = exp(src - maximum), and its sum; the padding of a row becomes 0.
 template <typename T>
 inline float exponents(T* to, const T* from, const Rows& rows, uint32_t row, float maximum, std::vector<float>& kept) {
   kept.assign(rows.stride, 0.0f);
@@ -147,7 +147,7 @@ inline void simpleSoftmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>& s
   }
 }
 
-// A softmax of which the columns come in pieces. Flash divides by the sum, FlashV2 leaves that for the end.
+// A softmax over columns in pieces. Flash divides by the sum, FlashV2 leaves the division for the end.
 template <typename T, typename U> struct Flash {
   const AscendC::LocalTensor<T>& dst;
   PerRow<U> sums, maxima;
@@ -202,9 +202,9 @@ inline void softmaxGrad(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   }
 }
 
-// Scratch of one row in float, which is what the smallest buffer holds.
+// Scratch memory of one row in float, the minimum size.
 inline uint64_t rowScratch(const Rows& rows) { return uint64_t(rows.stride) * sizeof(float); }
 
-}  // namespace twin
+}  // namespace simulator
 
 #include "softmax_forms.h"

@@ -1,4 +1,4 @@
-// Sorting: 32 elements at a time into records of 8 bytes, a score and an index, then up to four sorted queues into one.
+// Sorting: Sort32 turns 32 elements into sorted 8-byte records of score and index; MrgSort merges up to four sorted queues.
 #pragma once
 #include "copy.h"
 #include "vector.h"
@@ -26,9 +26,9 @@ template <typename T> struct MrgSortSrcList {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// Eight bytes: the score in the lowest, the index in the upper four.
+// Eight bytes: the score in the lowest bytes, the index in the upper four.
 struct Record {
   uint8_t bytes[8];
   template <typename T> T score() const {
@@ -49,7 +49,7 @@ template <typename T> inline Record recordOf(T score, uint32_t index) {
   return made;
 }
 
-// No cycles are published for sorting: its records cross lanes, as reductions do.
+// No cycles are published for sorting. Records cross lanes, so this uses the cycles of reductions.
 constexpr double SORT = 7;
 
 template <typename T> inline void sortable(const char* what) { takes<Kind<T>::floats, T>(what); }
@@ -59,7 +59,7 @@ inline void sortRuns(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
                      const AscendC::LocalTensor<uint32_t>& indices, int32_t count, const char* what) {
   sortable<T>(what);
   constexpr int run = 32;
-  if (count < 0 || count > 255) broken("E-SORT-COUNT", "%s: %d repeats of 32 elements, 255 at most", what, count);
+  if (count < 0 || count > 255) reportViolation("E-SORT-COUNT", "%s: %d repeats of 32 elements, but at most 255 are possible", what, count);
   if (count <= 0) return;
   vectorCost(256ull * uint64_t(count), SORT);
   source(V, scores, uint64_t(count) * run * sizeof(T), what);
@@ -73,7 +73,7 @@ inline void sortRuns(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   memcpy(static_cast<void*>(dst.data()), records.data(), records.size() * sizeof(Record));
 }
 
-// Up to four queues of records into one, the largest score first; among equals, the earlier queue's. Tells how far it came in each.
+// Merges up to four queues of records, the largest score first; among equal scores the earlier queue first. Reports the number of records taken from each.
 template <typename T> inline std::vector<Record> merged(const std::vector<Record> (&queues)[4], bool suspends, uint16_t (&taken)[4]) {
   std::vector<Record> result;
   size_t at[4] = {};
@@ -110,20 +110,20 @@ inline void merge(const AscendC::LocalTensor<T>& dst, const AscendC::MrgSortSrcL
                   const char* what) {
   sortable<T>(what);
   if (by.validBit != 3 && by.validBit != 7 && by.validBit != 15)
-    broken("E-SORT-QUEUES", "%s: validBit %d is none of 3, 7 and 15 (two, three or four queues)", what, by.validBit);
+    reportViolation("E-SORT-QUEUES", "%s: validBit is %d, but must be 3, 7 or 15 (two, three or four queues)", what, by.validBit);
   int queues = by.validBit == 3 ? 2 : by.validBit == 7 ? 3 : 4;
   const AscendC::LocalTensor<T>* tensors[4] = {&src.src1, &src.src2, &src.src3, &src.src4};
   uint64_t all = 0;
   bool alike = queues == 4 && !by.ifExhaustedSuspension;
   for (int q = 0; q < queues; q++) {
-    if (by.elementLengths[q] > 4095) broken("E-SORT-COUNT", "%s: queue %d has %d records, 4095 at most", what, q + 1, by.elementLengths[q]);
+    if (by.elementLengths[q] > 4095) reportViolation("E-SORT-COUNT", "%s: queue %d has %d records, but at most 4095 are possible", what, q + 1, by.elementLengths[q]);
     all += by.elementLengths[q];
     bool follows = tensors[q]->address == tensors[0]->address + uint32_t(q) * by.elementLengths[0] * 8;
     alike = alike && follows && by.elementLengths[q] == by.elementLengths[0];
   }
   int count = by.repeatTimes;
   if (count > 1 && !alike) {
-    broken("E-SORT-QUEUES", "%s: more than one repeat takes four queues of the same length, one behind the other, and no suspension", what);
+    reportViolation("E-SORT-QUEUES", "%s: more than one repeat requires four queues of equal length, one behind the other, without suspension", what);
     count = 1;
   }
   vectorCost(all * 8 * uint64_t(count), SORT);
@@ -139,20 +139,20 @@ inline void merge(const AscendC::LocalTensor<T>& dst, const AscendC::MrgSortSrcL
   }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 template <typename T>
 inline void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1, const int32_t repeatTime) {
-  twin::sortRuns(dst, src0, src1, repeatTime, "Sort32");
+  simulator::sortRuns(dst, src0, src1, repeatTime, "Sort32");
 }
 template <typename T> inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params) {
-  twin::merge(dst, src, params, "MrgSort");
+  simulator::merge(dst, src, params, "MrgSort");
 }
 inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3, uint16_t& mrgSortList4) {
-  twin::core->time[twin::S] = std::max(twin::core->time[twin::S], twin::core->time[twin::V]) + twin::chip().handshake;
-  const uint16_t* merged = twin::core->registers.merged;
+  simulator::core->time[simulator::S] = std::max(simulator::core->time[simulator::S], simulator::core->time[simulator::V]) + simulator::chip().handshake;
+  const uint16_t* merged = simulator::core->registers.merged;
   mrgSortList1 = merged[0];
   mrgSortList2 = merged[1];
   mrgSortList3 = merged[2];
@@ -161,31 +161,31 @@ inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uin
 template <typename T, bool isExhaustedSuspension = false>
 inline void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4], uint32_t sortedNum[4],
                     uint16_t validBit, const int32_t repeatTime) {
-  twin::merge(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, uint16_t(repeatTime)), "MrgSort");
+  simulator::merge(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, uint16_t(repeatTime)), "MrgSort");
   if (!isExhaustedSuspension) return;
   uint16_t done[4];
   GetMrgSortResult(done[0], done[1], done[2], done[3]);
   for (int i = 0; i < 4; i++) sortedNum[i] = done[i];
 }
 
-// On this chip the scores need no packing: Concat is a name for them.
+// On this chip the scores need no packing, so Concat returns them unchanged.
 template <typename T> inline void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>&, const int32_t) {
-  twin::sortable<T>("Concat");
+  simulator::sortable<T>("Concat");
   concat = src;
 }
 template <typename T> inline uint32_t GetSortOffset(const uint32_t elemOffset) { return elemOffset * 8 / uint32_t(sizeof(T)); }
 template <typename T> inline uint32_t GetSortLen(const uint32_t elemCount) { return elemCount * 8 / uint32_t(sizeof(T)); }
 
-// Runs of 32, and with isFullSort all of them: four queues into one until one is left.
+// Sorts runs of 32; with isFullSort also merges four queues into one until one remains.
 template <typename T, bool isFullSort>
 inline void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index, LocalTensor<T>& tmp,
                  const int32_t repeatTime) {
   const char* what = "Sort";
-  twin::sortRuns(dst, concat, index, repeatTime, what);
+  simulator::sortRuns(dst, concat, index, repeatTime, what);
   if (!isFullSort || repeatTime <= 1) return;
   uint64_t bytes = uint64_t(repeatTime) * 256, has = tmp.high > tmp.address ? tmp.high - tmp.address : 0;
   if (has < bytes)
-    twin::broken("E-SORT-WORK", "Sort needs a work buffer of %llu bytes, and it has %llu", (unsigned long long)bytes, (unsigned long long)has);
+    simulator::reportViolation("E-SORT-WORK", "Sort needs a work buffer of %llu bytes, but it has %llu", (unsigned long long)bytes, (unsigned long long)has);
   for (uint64_t queue = 32, all = uint64_t(repeatTime) * 32; queue < all; queue *= 4) {
     DataCopy(tmp, dst, uint32_t(bytes / sizeof(T)));
     for (uint64_t start = 0; start < all; start += 4 * queue) {
@@ -198,26 +198,26 @@ inline void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const 
         at[q] = GetSortOffset<T>(uint32_t(lengths[q] ? from : start));
         queues += lengths[q] > 0;
       }
-      if (queues < 2) continue;  // a queue without others is in its place already
+      if (queues < 2) continue;  // a single queue is already sorted
       MrgSortSrcList<T> list(tmp[at[0]], tmp[at[1]], tmp[at[2]], tmp[at[3]]);
-      twin::merge(dst[GetSortOffset<T>(uint32_t(start))], list, MrgSort4Info(lengths, false, uint16_t((1 << queues) - 1), 1), what);
+      simulator::merge(dst[GetSortOffset<T>(uint32_t(start))], list, MrgSort4Info(lengths, false, uint16_t((1 << queues) - 1), 1), what);
     }
   }
 }
 
-// Records back to scores and indices, 32 per repeat. The price of two gather-masks, which is how it is done.
+// Splits records into scores and indices, 32 per repeat. Costs as much as two GatherMask instructions, which implement it.
 template <typename T>
 inline void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted,
                     const int32_t repeatTime) {
   const char* what = "Extract";
-  twin::sortable<T>(what);
-  if (repeatTime < 0 || repeatTime > 255) twin::broken("E-SORT-COUNT", "Extract: %d repeats of 32 records, 255 at most", repeatTime);
+  simulator::sortable<T>(what);
+  if (repeatTime < 0 || repeatTime > 255) simulator::reportViolation("E-SORT-COUNT", "Extract: %d repeats of 32 records, but at most 255 are possible", repeatTime);
   if (repeatTime <= 0) return;
   uint64_t count = uint64_t(repeatTime) * 32;
-  twin::vectorCost(count * 8, 2, 2);
-  std::vector<twin::Record> records = twin::queueAt(sorted, 0, count, what);
-  twin::target(twin::V, dstValue, count * sizeof(T), what);
-  twin::target(twin::V, dstIndex, count * 4, what);
+  simulator::vectorCost(count * 8, 2, 2);
+  std::vector<simulator::Record> records = simulator::queueAt(sorted, 0, count, what);
+  simulator::target(simulator::V, dstValue, count * sizeof(T), what);
+  simulator::target(simulator::V, dstIndex, count * 4, what);
   for (uint64_t i = 0; i < count; i++) {
     dstValue.data()[i] = records[i].score<T>();
     dstIndex.data()[i] = records[i].index();
@@ -227,16 +227,16 @@ inline void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>&
 // ---- not on this chip: region proposals
 
 template <typename T> inline void MrgSort4(const LocalTensor<T>&, const MrgSortSrcList<T>&, const MrgSort4Info&) {
-  twin::stop("E-API-CHIP", "MrgSort4 does not exist on this chip: MrgSort takes its place");
+  simulator::endRun("E-API-CHIP", "MrgSort4 does not exist on this chip: use MrgSort");
 }
 template <typename T> inline void RpSort16(const LocalTensor<T>&, const LocalTensor<T>&, const int32_t) {
-  twin::stop("E-API-CHIP", "RpSort16 does not exist on this chip: Sort32 takes its place");
+  simulator::endRun("E-API-CHIP", "RpSort16 does not exist on this chip: use Sort32");
 }
 template <typename T> inline void ProposalConcat(const LocalTensor<T>&, const LocalTensor<T>&, const int32_t, const int32_t) {
-  twin::stop("E-API-CHIP", "ProposalConcat does not exist on this chip: Sort32 takes scores and indices as they are");
+  simulator::endRun("E-API-CHIP", "ProposalConcat does not exist on this chip: use Sort32, which takes scores and indices directly");
 }
 template <typename T> inline void ProposalExtract(const LocalTensor<T>&, const LocalTensor<T>&, const int32_t, const int32_t) {
-  twin::stop("E-API-CHIP", "ProposalExtract does not exist on this chip: Extract takes its place");
+  simulator::endRun("E-API-CHIP", "ProposalExtract does not exist on this chip: use Extract");
 }
 
 }  // namespace AscendC

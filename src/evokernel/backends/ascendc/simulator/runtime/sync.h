@@ -1,8 +1,8 @@
-// Order between pipes, between cores, and with the data cache.
+// Synchronization between pipes, between cores, and with the data cache.
 #pragma once
 #include "queues.h"
 
-namespace twin {
+namespace simulator {
 
 struct Pair {
   int from, to;
@@ -55,17 +55,17 @@ constexpr Pair pipesOf(AscendC::HardEvent event) {
 }
 
 inline Event& flagOf(int from, int to, int id, const char* what) {
-  if (id < 0 || id >= int(chip().event_ids)) stop("E-EVENT-ID", "%s: event id %d is outside 0..%d", what, id, int(chip().event_ids) - 1);
+  if (id < 0 || id >= int(chip().event_ids)) endRun("E-EVENT-ID", "%s: event ID %d is outside 0..%d", what, id, int(chip().event_ids) - 1);
   return core->events[from][to][id];
 }
 inline void setFlag(int from, int to, int id, const char* what) {
   Event& event = flagOf(from, to, id, what);
-  if (event.set) stop("E-EVENT-SET", "%s: PIPE_%s to PIPE_%s, id %d is set already, and nobody waited for it", what, pipeName(from), pipeName(to), id);
+  if (event.set) endRun("E-EVENT-SET", "%s: the flag PIPE_%s to PIPE_%s, ID %d, is already set and no WaitFlag has taken it", what, pipeName(from), pipeName(to), id);
   core->raise(event, from);
 }
 inline void waitFlag(int from, int to, int id, const char* what) {
   Event& event = flagOf(from, to, id, what);
-  if (!event.set) stop("E-EVENT-WAIT", "%s: PIPE_%s to PIPE_%s, id %d was never set: the pipe waits for ever", what, pipeName(from), pipeName(to), id);
+  if (!event.set) endRun("E-EVENT-WAIT", "%s: the flag PIPE_%s to PIPE_%s, ID %d, is not set: the pipe waits forever", what, pipeName(from), pipeName(to), id);
   core->wait(event, to);
   event.set = false;
 }
@@ -74,29 +74,29 @@ inline void pipeBarrier(pipe_t pipe) {
   else core->barrier(int(pipe));
 }
 
-// All cores, or all of one kind, or as many as are said to, meet here.
+// Waits until all cores, all cores of one kind, or the given number of cores have arrived.
 void meet(bool aivOnly, int64_t usedCores = 0);
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
-template <HardEvent event> inline void SetFlag(int32_t id) { twin::setFlag(twin::pipesOf(event).from, twin::pipesOf(event).to, id, "SetFlag"); }
-template <HardEvent event> inline void WaitFlag(int32_t id) { twin::waitFlag(twin::pipesOf(event).from, twin::pipesOf(event).to, id, "WaitFlag"); }
-template <pipe_t pipe> inline void PipeBarrier() { twin::pipeBarrier(pipe); }
-template <MemDsbT what> inline void DataSyncBarrier() { twin::core->barrier(); }
-template <bool isAIVOnly = true> inline void SyncAll() { twin::meet(isAIVOnly); }
+template <HardEvent event> inline void SetFlag(int32_t id) { simulator::setFlag(simulator::pipesOf(event).from, simulator::pipesOf(event).to, id, "SetFlag"); }
+template <HardEvent event> inline void WaitFlag(int32_t id) { simulator::waitFlag(simulator::pipesOf(event).from, simulator::pipesOf(event).to, id, "WaitFlag"); }
+template <pipe_t pipe> inline void PipeBarrier() { simulator::pipeBarrier(pipe); }
+template <MemDsbT what> inline void DataSyncBarrier() { simulator::core->barrier(); }
+template <bool isAIVOnly = true> inline void SyncAll() { simulator::meet(isAIVOnly); }
 template <bool isAIVOnly = true> inline void SyncAll(const GlobalTensor<int32_t>& workspace, const LocalTensor<int32_t>& local, const int32_t usedCores = 0) {
   workspace.check(0, 32, "SyncAll");
-  if (!local.allocated) twin::stop("E-UB-NULL", "SyncAll: a LocalTensor that was never allocated");
-  twin::meet(isAIVOnly, usedCores);
+  if (!local.allocated) simulator::endRun("E-UB-NULL", "SyncAll: the LocalTensor has no memory (it was never allocated)");
+  simulator::meet(isAIVOnly, usedCores);
 }
-template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> inline void DataCacheCleanAndInvalid(const GlobalTensor<T>&) { twin::core->scalar(twin::chip().scalar_gm_miss); }
-template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> inline void DataCacheCleanAndInvalid(const LocalTensor<T>&) { twin::core->scalar(twin::chip().scalar_ub); }
+template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> inline void DataCacheCleanAndInvalid(const GlobalTensor<T>&) { simulator::core->scalar(simulator::chip().scalar_gm_miss); }
+template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> inline void DataCacheCleanAndInvalid(const LocalTensor<T>&) { simulator::core->scalar(simulator::chip().scalar_ub); }
 template <typename T> inline void DataCachePreload(const GlobalTensor<uint64_t>&, const T) {}
 
 }  // namespace AscendC
 
-inline void pipe_barrier(pipe_t pipe) { twin::pipeBarrier(pipe); }
-inline void set_flag(pipe_t from, pipe_t to, event_t id) { twin::setFlag(int(from), int(to), id, "set_flag"); }
-inline void wait_flag(pipe_t from, pipe_t to, event_t id) { twin::waitFlag(int(from), int(to), id, "wait_flag"); }
+inline void pipe_barrier(pipe_t pipe) { simulator::pipeBarrier(pipe); }
+inline void set_flag(pipe_t from, pipe_t to, event_t id) { simulator::setFlag(int(from), int(to), id, "set_flag"); }
+inline void wait_flag(pipe_t from, pipe_t to, event_t id) { simulator::waitFlag(int(from), int(to), id, "wait_flag"); }

@@ -1,4 +1,4 @@
-// at::Tensor of binds: views and new tensors.
+// at::Tensor of bindings: views and new tensors.
 #include "tensor_memory.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "diagnose.h"
 #include "half.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
@@ -21,7 +21,7 @@ std::vector<Expected> expected;
 
 constexpr int64_t MOST_ON_CPU = 4096;
 
-// Shared, because only such memory can also be seen at the address that a kernel is given.
+// Shared, because only shared memory can also be mapped at the kernel's address.
 std::shared_ptr<void> allocated(size_t bytes) {
   size_t length = std::max<size_t>(bytes, 1);
   void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -59,7 +59,7 @@ void store(char* at, c10::ScalarType type, double value) {
   }
 }
 
-// Calls `body` with the offset, in elements, of every element in order.
+// Calls `body` with the offset of every element in order.
 template <class Body>
 void forEach(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, Body body) {
   int64_t count = 1;
@@ -89,11 +89,11 @@ ExpectedOutputs::ExpectedOutputs(const std::vector<Operand>& outputs) {
 
 ExpectedOutputs::~ExpectedOutputs() { expected.clear(); }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace at {
 
-Tensor Tensor::twinNew(TwinSizes sizes, const TensorOptions& options) {
+Tensor Tensor::simulatorNew(SimulatorSizes sizes, const TensorOptions& options) {
   Tensor made;
   for (int64_t size : sizes) {
     if (size < 0) throw Error("a tensor cannot have the size " + std::to_string(size));
@@ -102,11 +102,11 @@ Tensor Tensor::twinNew(TwinSizes sizes, const TensorOptions& options) {
   made.sizes_ = std::move(sizes);
   made.type_ = options.dtype();
   made.device_ = options.device();
-  made.memory_ = twin::allocated(made.nbytes());
+  made.memory_ = simulator::allocated(made.nbytes());
   return made;
 }
 
-Tensor Tensor::twinOver(void* data, TwinSizes sizes, ScalarType type) {
+Tensor Tensor::simulatorOver(void* data, SimulatorSizes sizes, ScalarType type) {
   Tensor made;
   made.strides_ = packed(sizes);
   made.sizes_ = std::move(sizes);
@@ -120,8 +120,8 @@ size_t Tensor::place(int64_t axis, int64_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + rank : axis);
 }
 
-TwinSizes Tensor::packed(const TwinSizes& sizes) {
-  TwinSizes strides(sizes.size(), 1);
+SimulatorSizes Tensor::packed(const SimulatorSizes& sizes) {
+  SimulatorSizes strides(sizes.size(), 1);
   for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
   return strides;
 }
@@ -142,26 +142,26 @@ bool Tensor::is_contiguous(MemoryFormat) const {
 }
 
 void* Tensor::data_ptr() const {
-  if (is_cpu()) return twinData();
+  if (is_cpu()) return simulatorData();
   return reinterpret_cast<void*>(uintptr_t(0x1000) + static_cast<uintptr_t>(offset_));
 }
 
-double Tensor::twinItem() const {
-  if (numel() != 1) throw Error("item() of a tensor with " + std::to_string(numel()) + " elements");
-  return twin::load(twinData(), type_);
+double Tensor::simulatorItem() const {
+  if (numel() != 1) throw Error("item() needs a tensor with one element, not " + std::to_string(numel()) + " elements");
+  return simulator::load(simulatorData(), type_);
 }
 
 Tensor Tensor::clone() const {
-  Tensor copy = twinNew(sizes_, options());
+  Tensor copy = simulatorNew(sizes_, options());
   size_t bytes = element_size();
-  const char* from = twinData();
-  char* into = copy.twinData();
+  const char* from = simulatorData();
+  char* into = copy.simulatorData();
   if (is_contiguous()) memcpy(into, from, nbytes());
-  else twin::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { memcpy(into + i * bytes, from + offset * bytes, bytes); });
+  else simulator::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { memcpy(into + i * bytes, from + offset * bytes, bytes); });
   return copy;
 }
 
-Tensor Tensor::reshaped(TwinSizes sizes) const {
+Tensor Tensor::reshaped(SimulatorSizes sizes) const {
   Tensor view = *this;
   view.strides_ = packed(sizes);
   view.sizes_ = std::move(sizes);
@@ -169,7 +169,7 @@ Tensor Tensor::reshaped(TwinSizes sizes) const {
 }
 
 Tensor Tensor::view(IntArrayRef wanted) const {
-  TwinSizes sizes = wanted.vec();
+  SimulatorSizes sizes = wanted.vec();
   int64_t known = 1;
   int64_t* open = nullptr;
   for (int64_t& size : sizes) {
@@ -178,7 +178,7 @@ Tensor Tensor::view(IntArrayRef wanted) const {
   }
   if (open) *open = known ? numel() / known : 0;
   int64_t count = open ? known * *open : known;
-  if (count != numel()) throw Error(twin::joined("shape ", wanted, " is invalid for a tensor of ", numel(), " elements"));
+  if (count != numel()) throw Error(simulator::joined("shape ", wanted, " is invalid for a tensor of ", numel(), " elements"));
   if (!is_contiguous()) throw Error("view size is not compatible with the tensor's strides: use reshape");
   return reshaped(std::move(sizes));
 }
@@ -186,7 +186,7 @@ Tensor Tensor::view(IntArrayRef wanted) const {
 Tensor Tensor::flatten(int64_t from, int64_t to) const {
   if (!dim()) return reshape({1});
   size_t first = place(from, dim()), last = place(to, dim());
-  TwinSizes sizes(sizes_.begin(), sizes_.begin() + first);
+  SimulatorSizes sizes(sizes_.begin(), sizes_.begin() + first);
   int64_t product = 1;
   for (size_t i = first; i <= last; i++) product *= sizes_[i];
   sizes.push_back(product);
@@ -195,7 +195,7 @@ Tensor Tensor::flatten(int64_t from, int64_t to) const {
 }
 
 Tensor Tensor::permute(IntArrayRef order) const {
-  if (order.size() != sizes_.size()) throw Error("permute needs one number per dimension");
+  if (order.size() != sizes_.size()) throw Error("permute needs one index per dimension");
   Tensor view = *this;
   for (size_t i = 0; i < order.size(); i++) {
     view.sizes_[i] = size(order[i]);
@@ -241,7 +241,7 @@ Tensor Tensor::expand(IntArrayRef wanted) const {
   while (view.dim() < static_cast<int64_t>(wanted.size())) view = view.unsqueeze(0);
   for (size_t i = 0; i < wanted.size(); i++) {
     if (wanted[i] == -1 || wanted[i] == view.sizes_[i]) continue;
-    if (view.sizes_[i] != 1) throw Error(twin::joined("a tensor of shape ", sizes(), " cannot be expanded to ", wanted));
+    if (view.sizes_[i] != 1) throw Error(simulator::joined("a tensor of shape ", sizes(), " cannot be expanded to ", wanted));
     view.sizes_[i] = wanted[i];
     view.strides_[i] = 0;
   }
@@ -265,8 +265,8 @@ Tensor Tensor::select(int64_t axis, int64_t index) const {
 
 Tensor Tensor::to(Device device) const {
   if (device.type() == device_.type()) return *this;
-  if (device.is_cpu() && numel() > twin::MOST_ON_CPU)
-    twin::broken("E-BIND-CPU", "the bind copies %lld elements to the CPU: what an operator computes, its kernel computes",
+  if (device.is_cpu() && numel() > simulator::MOST_ON_CPU)
+    simulator::reportViolation("E-BIND-CPU", "the binding copies %lld elements to the CPU: compute in the kernel instead",
                static_cast<long long>(numel()));
   Tensor moved = clone();
   moved.device_ = device;
@@ -275,45 +275,45 @@ Tensor Tensor::to(Device device) const {
 
 Tensor Tensor::to(ScalarType type) const {
   if (type == type_) return *this;
-  Tensor cast = twinNew(sizes_, options().dtype(type));
-  const char* from = twinData();
-  char* into = cast.twinData();
+  Tensor cast = simulatorNew(sizes_, options().dtype(type));
+  const char* from = simulatorData();
+  char* into = cast.simulatorData();
   size_t narrow = element_size(), wide = cast.element_size();
-  twin::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { twin::store(into + i * wide, type, twin::load(from + offset * narrow, type_)); });
+  simulator::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { simulator::store(into + i * wide, type, simulator::load(from + offset * narrow, type_)); });
   return cast;
 }
 
 Tensor& Tensor::fill_(Scalar value) {
-  char* into = twinData();
+  char* into = simulatorData();
   size_t bytes = element_size();
   double number = value.toDouble();
   if (number == 0 && is_contiguous()) memset(into, 0, nbytes());
-  else twin::forEach(sizes_, strides_, [&](int64_t, int64_t offset) { twin::store(into + offset * bytes, type_, number); });
+  else simulator::forEach(sizes_, strides_, [&](int64_t, int64_t offset) { simulator::store(into + offset * bytes, type_, number); });
   return *this;
 }
 
 Tensor& Tensor::copy_(const Tensor& source, bool) {
   Tensor plain = source.expand(sizes()).to(type_).contiguous();
-  char* into = twinData();
-  const char* from = plain.twinData();
+  char* into = simulatorData();
+  const char* from = plain.simulatorData();
   size_t bytes = element_size();
-  twin::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { memcpy(into + offset * bytes, from + i * bytes, bytes); });
+  simulator::forEach(sizes_, strides_, [&](int64_t i, int64_t offset) { memcpy(into + offset * bytes, from + i * bytes, bytes); });
   return *this;
 }
 
 Tensor empty(IntArrayRef sizes, const TensorOptions& options) {
-  Tensor made = Tensor::twinNew(sizes.vec(), options);
-  for (auto one = twin::expected.begin(); one != twin::expected.end(); ++one) {
+  Tensor made = Tensor::simulatorNew(sizes.vec(), options);
+  for (auto one = simulator::expected.begin(); one != simulator::expected.end(); ++one) {
     if (one->bytes != made.nbytes()) continue;
-    memcpy(made.twinData(), one->data, one->bytes);
+    memcpy(made.simulatorData(), one->data, one->bytes);
     return made;
   }
-  memset(made.twinData(), 0xFF, made.nbytes());
+  memset(made.simulatorData(), 0xFF, made.nbytes());
   return made;
 }
 
 Tensor full(IntArrayRef sizes, Scalar value, const TensorOptions& options) {
-  Tensor made = Tensor::twinNew(sizes.vec(), options);
+  Tensor made = Tensor::simulatorNew(sizes.vec(), options);
   return made.fill_(value);
 }
 

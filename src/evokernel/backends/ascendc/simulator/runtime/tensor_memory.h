@@ -1,10 +1,10 @@
-// What new tensors of a bind hold: the outputs' own bits where one has an output's size, so that what a kernel leaves out stays visible.
+// The initial contents of new tensors in a binding: a tensor of an output's size gets the bits of that output, so that elements that a kernel does not write stay visible.
 #pragma once
 #include <vector>
 
 #include "registry.h"
 
-namespace twin {
+namespace simulator {
 
 class ExpectedOutputs {
  public:
@@ -13,4 +13,4 @@ class ExpectedOutputs {
   ExpectedOutputs(const ExpectedOutputs&) = delete;
 };
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,4 +1,4 @@
-// What a copy costs. The memory is shared by all cores; a core of its own sends one request after the other without waiting for answers.
+// The cost of a copy. All cores share the memory; one core sends requests without waiting for responses.
 #include "traffic.h"
 
 #include <cstdlib>
@@ -7,11 +7,11 @@
 
 #include "core.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
-constexpr uint64_t LINE = 128, SECTOR = 512;  // of L2: bytes per counted miss; of memory: what requests are aligned to
+constexpr uint64_t LINE = 128, SECTOR = 512;  // L2: bytes per counted miss; memory: alignment of requests
 constexpr double WORTH_KNOWING = 1.1;
 
 struct Release {
@@ -62,7 +62,7 @@ double beyondL2(const Traffic& rows, bool writes) {
     }
     missed += double(rows.length) * double(misses) / double(last - first + 1);
   }
-  return writes ? rows.bytes() : missed;  // what is written leaves L2 some day
+  return writes ? rows.bytes() : missed;  // written data leave L2 eventually
 }
 
 double spread(const Traffic& rows) {
@@ -72,12 +72,12 @@ double spread(const Traffic& rows) {
   return double(touched) / double(needed * rows.count);
 }
 
-// Its data arrive after the memory's latency, at the core's own pace, and not before all cores' traffic lets them; the next copy starts earlier.
+// Its data arrive after the memory latency, at the rate of the core, and not before the traffic of all cores allows it; the next copy starts earlier.
 void Core::move(int pipe, const Traffic& rows) {
   const Chip& c = chip();
   double bytes = rows.bytes(), outside = beyondL2(rows, pipe != MTE2);
   double slower = std::min(c.unaligned_gm, spread(rows));
-  if (slower > WORTH_KNOWING) remark("W-GM-512", "rows of %llu bytes do not start at multiples of 512", (unsigned long long)rows.length);
+  if (slower > WORTH_KNOWING) addNote("W-GM-512", "copies of %llu bytes do not start at multiples of 512 bytes", (unsigned long long)rows.length);
   time[S] += c.issue;
   double start = std::max(time[pipe], time[S]), latency = c.copy(0);
   hbmPort += slower * outside / run.hbmRate;
@@ -100,4 +100,4 @@ void Core::move(int pipe, double bytes, bool aligned) {
   move(pipe, rows);
 }
 
-}  // namespace twin
+}  // namespace simulator

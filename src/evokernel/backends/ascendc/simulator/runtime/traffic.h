@@ -1,27 +1,27 @@
-// Copies between global and local memory: what of them L2 holds, and where they start.
+// Copies between global and local memory: their L2 hits and their alignment.
 #pragma once
 #include <cstdint>
 
-namespace twin {
+namespace simulator {
 
 struct Region;
 
-struct Traffic {  // one copy's part of global memory, in bytes from the start of an argument
+struct Traffic {  // the range of one copy in global memory, in bytes from the start of an argument
   const Region* region = nullptr;
   uint64_t offset = 0, count = 1, length = 0, pitch = 0;
   double bytes() const { return double(count) * double(length); }
 };
 
-// At the start of a launch: bandwidth is shared by so many cores. Blocks that run one after the other each have their part of L2.
+// At the start of a launch: divides the bandwidth by the number of cores. Blocks that run in sequence each have their part of L2.
 void shareMemory(double footprint, double cores, bool together);
 
-// Copies of a tensor need not leave anything in L2 (SetL2CacheHint).
+// Copies of a tensor may bypass L2 (SetL2CacheHint).
 void passBy(const Region* region, bool past);
 
-// Bytes of a copy that L2 does not have.
+// Bytes of a copy that are not in L2.
 double beyondL2(const Traffic& rows, bool writes);
 
-// Sectors of 512 bytes that a copy touches, over those it would touch from aligned addresses on.
+// The number of 512-byte sectors that a copy touches, divided by the number for aligned addresses.
 double spread(const Traffic& rows);
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,4 +1,4 @@
-// Rows to columns.
+// Transposition.
 #pragma once
 #include "vector.h"
 
@@ -28,17 +28,17 @@ struct TransposeParamsExt {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// No cycles are published for a transposition: each repeat of 256 bytes crosses lanes, as reductions do.
+// No cycles are published for a transposition. Each repeat of 256 bytes crosses lanes, so this uses the cycles of reductions.
 constexpr double TRANSPOSE = 7;
 
 template <typename T> constexpr bool turned = sizeof(T) <= 4 && !std::is_same<T, int4b_t>::value;
 
-// A raw address that GetPhyAddr gave, as a tensor that may reach as far as its memory.
+// A tensor at a raw address from GetPhyAddr; it may extend to the end of its memory.
 template <typename T> inline AscendC::LocalTensor<T> tensorAt(uint64_t raw, const char* what) {
   uint64_t start = reinterpret_cast<uint64_t>(core->seen);
-  if (raw < start || raw >= start + LOCAL_BYTES) stop("E-UB-NULL", "%s: the address lies in no local memory", what);
+  if (raw < start || raw >= start + LOCAL_BYTES) endRun("E-UB-NULL", "%s: the address is in no local memory", what);
   AscendC::LocalTensor<T> made;
   made.address = uint32_t(raw - start);
   int space = spaceOf(made.address);
@@ -49,7 +49,7 @@ template <typename T> inline AscendC::LocalTensor<T> tensorAt(uint64_t raw, cons
   return made;
 }
 
-// 16 blocks to 16 blocks. Blocks of 32-bit elements hold 8 of a row's 16, so each row takes two.
+// 16 blocks to 16 blocks. A block of 32-bit elements holds 8 of the 16 elements of a row, so each row has two blocks.
 template <typename T>
 inline void turnBlocks(const AscendC::LocalTensor<T>* to, const AscendC::LocalTensor<T>* from, const AscendC::TransDataTo5HDParams& by) {
   const char* what = "TransDataTo5HD";
@@ -57,7 +57,7 @@ inline void turnBlocks(const AscendC::LocalTensor<T>* to, const AscendC::LocalTe
   constexpr int perBlock = int(32 / sizeof(T)), rows = 16;
   vectorCost(512ull * by.repeatTimes, TRANSPOSE);
   for (uint32_t r = 0; r < by.repeatTimes; r++) {
-    uint32_t step = by.repeatTimes == 1 ? 1 : r;  // a single repeat starts one stride on
+    uint32_t step = by.repeatTimes == 1 ? 1 : r;  // a single repeat starts at one stride
     T block[rows][perBlock];
     bool inDoubt[rows][perBlock] = {};
     for (int i = 0; i < rows; i++) {
@@ -92,9 +92,9 @@ inline void swapChannels(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
   const char* what = "Transpose";
   uint64_t plane = uint64_t(by.hSize) * by.wSize, all = uint64_t(by.nSize) * by.cSize * plane;
   if (plane * sizeof(T) % BLOCK)
-    broken("E-TRANSPOSE-SIZE", "Transpose: %d x %d elements of %s are no multiple of 32 bytes", by.hSize, by.wSize, typeName<T>());
+    reportViolation("E-TRANSPOSE-SIZE", "Transpose: %d x %d elements of %s are not a multiple of 32 bytes", by.hSize, by.wSize, typeName<T>());
   if (by.cSize > 4095 || plane > 4095)
-    broken("E-TRANSPOSE-SIZE", "Transpose: %d channels of %llu elements, 4095 at most of each", by.cSize, (unsigned long long)plane);
+    reportViolation("E-TRANSPOSE-SIZE", "Transpose: %d channels of %llu elements, but at most 4095 of each are possible", by.cSize, (unsigned long long)plane);
   if (!all) return;
   vectorCost(all * sizeof(T), TRANSPOSE);
   source(V, src, all * sizeof(T), what);
@@ -109,20 +109,20 @@ inline void swapChannels(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
       }
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace AscendC {
 
 // 16 by 16 elements of 16 bits.
 template <typename T> inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src) {
   const char* what = "Transpose";
-  twin::takes<twin::Kind<T>::bits16 || twin::Kind<T>::f16, T>(what);
+  simulator::takes<simulator::Kind<T>::bits16 || simulator::Kind<T>::f16, T>(what);
   constexpr int side = 16;
-  twin::vectorCost(side * side * sizeof(T), twin::TRANSPOSE);
-  twin::Doubt doubt;
+  simulator::vectorCost(side * side * sizeof(T), simulator::TRANSPOSE);
+  simulator::Doubt doubt;
   if (doubt.finds(src, side * side * sizeof(T), what))
     for (int i = 0; i < side * side; i++)
-      if (!twin::isKnown(src, uint64_t(i))) doubt.mark(side * side, uint64_t(i % side * side + i / side));
+      if (!simulator::isKnown(src, uint64_t(i))) doubt.mark(side * side, uint64_t(i % side * side + i / side));
   doubt.target(dst, side * side, what);
   T from[side * side];
   std::copy_n(src.data(), side * side, from);
@@ -136,30 +136,30 @@ inline void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
   if (by.transposeType == Type::TRANSPOSE_TYPE_NONE) return;
   if (by.transposeType == Type::TRANSPOSE_ND2ND_B16) return Transpose(dst, src);
   if (by.transposeType != Type::TRANSPOSE_NCHW2NHWC && by.transposeType != Type::TRANSPOSE_NHWC2NCHW)
-    twin::stop("E-TRANSPOSE-TYPE", "Transpose: the TransposeType %d does not exist on this chip", int(by.transposeType));
+    simulator::endRun("E-TRANSPOSE-TYPE", "Transpose: the TransposeType %d does not exist on this chip", int(by.transposeType));
   bool channelsLast = by.transposeType == Type::TRANSPOSE_NCHW2NHWC;
   uint64_t rows = sizeof(T) == 1 ? 32 : 16, needed = (channelsLast ? by.cSize + 2ull : by.cSize * 2ull + 1) * rows * 32;
   uint64_t has = sharedTmpBuffer.high > sharedTmpBuffer.address ? sharedTmpBuffer.high - sharedTmpBuffer.address : 0;
   if (has < needed)
-    twin::broken("E-TRANSPOSE-WORK", "Transpose needs a work buffer of %llu bytes, and it has %llu", (unsigned long long)needed,
+    simulator::reportViolation("E-TRANSPOSE-WORK", "Transpose needs a work buffer of %llu bytes, but it has %llu", (unsigned long long)needed,
                  (unsigned long long)has);
-  twin::swapChannels(dst, src, by, channelsLast);
+  simulator::swapChannels(dst, src, by, channelsLast);
 }
 
 template <typename T>
 inline void TransDataTo5HD(const LocalTensor<T> (&dstList)[NCHW_CONV_ADDR_LIST_SIZE],
                            const LocalTensor<T> (&srcList)[NCHW_CONV_ADDR_LIST_SIZE], const TransDataTo5HDParams& by) {
-  twin::turnBlocks(dstList, srcList, by);
+  simulator::turnBlocks(dstList, srcList, by);
 }
 template <typename T>
 inline void TransDataTo5HD(uint64_t dstList[NCHW_CONV_ADDR_LIST_SIZE], uint64_t srcList[NCHW_CONV_ADDR_LIST_SIZE],
                            const TransDataTo5HDParams& by) {
   LocalTensor<T> to[NCHW_CONV_ADDR_LIST_SIZE], from[NCHW_CONV_ADDR_LIST_SIZE];
   for (int i = 0; i < NCHW_CONV_ADDR_LIST_SIZE; i++) {
-    to[i] = twin::tensorAt<T>(dstList[i], "TransDataTo5HD");
-    from[i] = twin::tensorAt<T>(srcList[i], "TransDataTo5HD");
+    to[i] = simulator::tensorAt<T>(dstList[i], "TransDataTo5HD");
+    from[i] = simulator::tensorAt<T>(srcList[i], "TransDataTo5HD");
   }
-  twin::turnBlocks(to, from, by);
+  simulator::turnBlocks(to, from, by);
 }
 template <typename T>
 inline void TransDataTo5HD(const LocalTensor<uint64_t>& dst, const LocalTensor<uint64_t>& src, const TransDataTo5HDParams& by) {

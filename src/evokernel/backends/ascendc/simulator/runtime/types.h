@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>  // before __noinline__ becomes a macro: the standard library has it as an attribute
+#include <memory>  // must precede the macro __noinline__, which the standard library uses as an attribute
 #include <type_traits>
 
 #include "half.h"
@@ -96,7 +96,7 @@ inline bfloat16_t Cast(const float& value) { return bfloat16_t(value); }
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
 template <typename T> constexpr const char* typeName() {
   if (std::is_same<T, float>::value) return "float";
@@ -110,7 +110,7 @@ template <typename T> constexpr const char* typeName() {
   return sizeof(T) > 8 ? "?" : std::is_signed<T>::value ? with[sizeof(T)] : without[sizeof(T)];
 }
 
-// Which types an instruction takes: a rule is broken where T is none of them.
+// The supported types of an instruction: reports a violation if T is not one of them.
 template <typename T> struct Kind {
   static constexpr bool f32 = std::is_same<T, float>::value, f16 = std::is_same<T, half>::value, bf16 = std::is_same<T, bfloat16_t>::value;
   static constexpr bool i32 = std::is_same<T, int32_t>::value, u32 = std::is_same<T, uint32_t>::value;
@@ -119,4 +119,4 @@ template <typename T> struct Kind {
   static constexpr bool shifted = bits16 || i32 || u32;
 };
 
-}  // namespace twin
+}  // namespace simulator

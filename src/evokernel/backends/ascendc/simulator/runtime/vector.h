@@ -1,4 +1,4 @@
-// Vector arithmetic: on a count of elements, or by mask and repeats with strides. One instruction handles 256 bytes per repeat.
+// Vector arithmetic: on a count of elements, or by mask and repeats with strides. One instruction processes 256 bytes per repeat.
 #pragma once
 #include "doubt.h"
 
@@ -28,9 +28,9 @@ struct BinaryRepeatParams {
 
 }  // namespace AscendC
 
-namespace twin {
+namespace simulator {
 
-// Bits of whatever type: kernels name these for types that the rule refuses, in branches that are never taken.
+// Bits of any type: kernels instantiate these for unsupported types in branches that never run.
 template <typename T, typename F> inline T onBits(T one, T other, F f) {
   using Bits = std::conditional_t<sizeof(T) == 1, uint8_t, std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
   Bits a, b;
@@ -41,7 +41,7 @@ template <typename T, typename F> inline T onBits(T one, T other, F f) {
   return one;
 }
 
-// ---- the engine: F is a function object on elements
+// ---- element loops: F is a function object on elements
 
 template <typename F, typename D, typename T>
 inline void unary(const char* what, const AscendC::LocalTensor<D>& dst, const AscendC::LocalTensor<T>& src, int64_t count, double cycles,
@@ -101,14 +101,14 @@ inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, c
   doubt.source(other, work, b, width, what);
   doubt.target(dst, work, to, width, what);
   apart(placeOf(dst, to), placeOf(one, a), work, what);
-  bool accumulates = !by.src1RepStride || !by.dstRepStride;  // the one overlap between repeats that is allowed
+  bool accumulates = !by.src1RepStride || !by.dstRepStride;  // the only allowed overlap between repeats
   if (!accumulates) apart(placeOf(dst, to), placeOf(other, b), work, what);
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
       if (work.of(r).on(lane)) dst.data()[element<D>(r, lane, to)] = f(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)]);
 }
 
-// Shifts by as many bits as the type has, or more, leave nothing but the sign.
+// A shift by at least the width of the type leaves only the sign.
 template <typename T> inline T shiftedLeft(T x, T by) { return uint64_t(by) >= 8 * sizeof(T) ? T(0) : T(uint64_t(x) << by); }
 template <typename T> inline T shiftedRight(T x, T by, bool rounds) {
   int64_t wide = int64_t(x);
@@ -119,124 +119,124 @@ template <typename T> inline T shiftedRight(T x, T by, bool rounds) {
 
 template <typename T> inline double slowHalf(double cycles) { return sizeof(T) == 2 ? 2 * cycles : cycles; }
 
-}  // namespace twin
+}  // namespace simulator
 
-// The three public forms of an instruction: so many elements; a mask as a number of lanes; a mask as bits.
-#define TWIN_UNARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                                \
+// The three public overloads of an instruction: an element count; a mask as a number of lanes; a mask as bits.
+#define SIMULATOR_UNARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                                \
   template <typename T> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count) {                             \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
-    twin::unary(#NAME, dst, src, count, CYCLES, [](T x) { return T(EXPRESSION); });                                                                \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
+    simulator::unary(#NAME, dst, src, count, CYCLES, [](T x) { return T(EXPRESSION); });                                                                \
   }                                                                                                                                                \
   template <typename T, bool isSetMask = true>                                                                                                     \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const uint8_t repeatTime, const UnaryRepeatParams& by) {   \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                    \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
+    simulator::unaryRepeat(#NAME, dst, src, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                    \
                       {by.srcBlkStride, by.srcRepStride}, CYCLES, [](T x) { return T(EXPRESSION); });                                              \
   }                                                                                                                                                \
   template <typename T, bool isSetMask = true>                                                                                                     \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[], const uint8_t repeatTime, const UnaryRepeatParams& by) { \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                    \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                                   \
+    simulator::unaryRepeat(#NAME, dst, src, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},                    \
                       {by.srcBlkStride, by.srcRepStride}, CYCLES, [](T x) { return T(EXPRESSION); });                                              \
   }
 
-#define TWIN_BINARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                                \
+#define SIMULATOR_BINARY(NAME, TYPES, CYCLES, EXPRESSION)                                                                                                \
   template <typename T> inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const int32_t& count) { \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
-    twin::binary(#NAME, dst, src0, src1, count, CYCLES, [](T x, T y) { return T(EXPRESSION); });                                                    \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
+    simulator::binary(#NAME, dst, src0, src1, count, CYCLES, [](T x, T y) { return T(EXPRESSION); });                                                    \
   }                                                                                                                                                 \
   template <typename T, bool isSetMask = true>                                                                                                      \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask, const uint8_t repeatTime,      \
                    const BinaryRepeatParams& by) {                                                                                                  \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
-    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                     \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
+    simulator::binaryRepeat(#NAME, dst, src0, src1, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                     \
                        [](T x, T y) { return T(EXPRESSION); });                                                                                     \
   }                                                                                                                                                 \
   template <typename T, bool isSetMask = true>                                                                                                      \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[], const uint8_t repeatTime,    \
                    const BinaryRepeatParams& by) {                                                                                                  \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
-    twin::binaryRepeat(#NAME, dst, src0, src1, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                     \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                                    \
+    simulator::binaryRepeat(#NAME, dst, src0, src1, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, by, CYCLES,                                     \
                        [](T x, T y) { return T(EXPRESSION); });                                                                                     \
   }
 
-// With a scalar of the tensor's own type: CANN's compiler takes no other.
-#define TWIN_SCALAR(NAME, TYPES, CYCLES, EXPRESSION)                                                                                      \
+// With a scalar of the tensor's type: CANN's compiler accepts no other.
+#define SIMULATOR_SCALAR(NAME, TYPES, CYCLES, EXPRESSION)                                                                                      \
   template <typename T, bool isSetMask = true>                                                                                            \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count) {                    \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                          \
     const T y = scalarValue;                                                                                                              \
-    twin::unary(#NAME, dst, src, count, CYCLES, [y](T x) { return T(EXPRESSION); });                                                      \
+    simulator::unary(#NAME, dst, src, count, CYCLES, [y](T x) { return T(EXPRESSION); });                                                      \
   }                                                                                                                                       \
   template <typename T, bool isSetMask = true>                                                                                            \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask, const uint8_t repeatTime,   \
                    const UnaryRepeatParams& by) {                                                                                         \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                          \
     const T y = scalarValue;                                                                                                              \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},           \
+    simulator::unaryRepeat(#NAME, dst, src, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},           \
                       {by.srcBlkStride, by.srcRepStride}, CYCLES, [y](T x) { return T(EXPRESSION); });                                    \
   }                                                                                                                                       \
   template <typename T, bool isSetMask = true>                                                                                            \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[], const uint8_t repeatTime, \
                    const UnaryRepeatParams& by) {                                                                                         \
-    twin::takes<twin::Kind<T>::TYPES, T>(#NAME);                                                                                          \
+    simulator::takes<simulator::Kind<T>::TYPES, T>(#NAME);                                                                                          \
     const T y = scalarValue;                                                                                                              \
-    twin::unaryRepeat(#NAME, dst, src, twin::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},           \
+    simulator::unaryRepeat(#NAME, dst, src, simulator::maskOf<T, isSetMask>(mask, #NAME), repeatTime, {by.dstBlkStride, by.dstRepStride},           \
                       {by.srcBlkStride, by.srcRepStride}, CYCLES, [y](T x) { return T(EXPRESSION); });                                    \
   }
 
 namespace AscendC {
 
-// Cycles per repeat of 256 bytes as measured by Huawei for the 910B1; 0 means one or two, by the banks of the sources.
-TWIN_BINARY(Add, arithmetic, 0, x + y)
-TWIN_BINARY(Sub, arithmetic, 0, x - y)
-TWIN_BINARY(Mul, arithmetic, 0, x * y)
-TWIN_BINARY(Div, floats, 4, x / y)
-TWIN_BINARY(Max, arithmetic, 0, x > y ? x : y)
-TWIN_BINARY(Min, arithmetic, 0, x < y ? x : y)
-TWIN_BINARY(And, bits16, 0, twin::onBits(x, y, [](auto a, auto b) { return a & b; }))
-TWIN_BINARY(Or, bits16, 0, twin::onBits(x, y, [](auto a, auto b) { return a | b; }))
-TWIN_BINARY(AddRelu, floats || twin::Kind<T>::i16, 0, x + y > T(0) ? T(x + y) : T(0))
-TWIN_BINARY(SubRelu, floats || twin::Kind<T>::i16, 0, x - y > T(0) ? T(x - y) : T(0))
+// Cycles per repeat of 256 bytes as measured by Huawei for the 910B1; 0 means one or two, depending on the banks of the sources.
+SIMULATOR_BINARY(Add, arithmetic, 0, x + y)
+SIMULATOR_BINARY(Sub, arithmetic, 0, x - y)
+SIMULATOR_BINARY(Mul, arithmetic, 0, x * y)
+SIMULATOR_BINARY(Div, floats, 4, x / y)
+SIMULATOR_BINARY(Max, arithmetic, 0, x > y ? x : y)
+SIMULATOR_BINARY(Min, arithmetic, 0, x < y ? x : y)
+SIMULATOR_BINARY(And, bits16, 0, simulator::onBits(x, y, [](auto a, auto b) { return a & b; }))
+SIMULATOR_BINARY(Or, bits16, 0, simulator::onBits(x, y, [](auto a, auto b) { return a | b; }))
+SIMULATOR_BINARY(AddRelu, floats || simulator::Kind<T>::i16, 0, x + y > T(0) ? T(x + y) : T(0))
+SIMULATOR_BINARY(SubRelu, floats || simulator::Kind<T>::i16, 0, x - y > T(0) ? T(x - y) : T(0))
 
-TWIN_UNARY(Exp, floats, twin::slowHalf<T>(2), std::exp(float(x)))
-TWIN_UNARY(Ln, floats, twin::slowHalf<T>(2), std::log(float(x)))
-TWIN_UNARY(Abs, floats, 1, std::fabs(float(x)))
-TWIN_UNARY(Sqrt, floats, twin::slowHalf<T>(2), std::sqrt(float(x)))
-TWIN_UNARY(Rsqrt, floats, 1, 1.0f / std::sqrt(float(x)))
-TWIN_UNARY(Reciprocal, floats, 1, 1.0f / float(x))
-TWIN_UNARY(Relu, floats || twin::Kind<T>::i32, 1, x > T(0) ? x : T(0))
-TWIN_UNARY(Not, bits16, 1, twin::onBits(x, x, [](auto a, auto) { return ~a; }))
+SIMULATOR_UNARY(Exp, floats, simulator::slowHalf<T>(2), std::exp(float(x)))
+SIMULATOR_UNARY(Ln, floats, simulator::slowHalf<T>(2), std::log(float(x)))
+SIMULATOR_UNARY(Abs, floats, 1, std::fabs(float(x)))
+SIMULATOR_UNARY(Sqrt, floats, simulator::slowHalf<T>(2), std::sqrt(float(x)))
+SIMULATOR_UNARY(Rsqrt, floats, 1, 1.0f / std::sqrt(float(x)))
+SIMULATOR_UNARY(Reciprocal, floats, 1, 1.0f / float(x))
+SIMULATOR_UNARY(Relu, floats || simulator::Kind<T>::i32, 1, x > T(0) ? x : T(0))
+SIMULATOR_UNARY(Not, bits16, 1, simulator::onBits(x, x, [](auto a, auto) { return ~a; }))
 
-TWIN_SCALAR(Adds, arithmetic, 1, x + y)
-TWIN_SCALAR(Muls, arithmetic, 1, x * y)
-TWIN_SCALAR(Maxs, arithmetic, 1, x > y ? x : y)
-TWIN_SCALAR(Mins, arithmetic, 1, x < y ? x : y)
-TWIN_SCALAR(LeakyRelu, floats, 1, x > T(0) ? x : T(x * y))
-TWIN_SCALAR(ShiftLeft, shifted, 1, twin::shiftedLeft(x, y))
+SIMULATOR_SCALAR(Adds, arithmetic, 1, x + y)
+SIMULATOR_SCALAR(Muls, arithmetic, 1, x * y)
+SIMULATOR_SCALAR(Maxs, arithmetic, 1, x > y ? x : y)
+SIMULATOR_SCALAR(Mins, arithmetic, 1, x < y ? x : y)
+SIMULATOR_SCALAR(LeakyRelu, floats, 1, x > T(0) ? x : T(x * y))
+SIMULATOR_SCALAR(ShiftLeft, shifted, 1, simulator::shiftedLeft(x, y))
 
-// Signed numbers keep their sign; roundEn adds the last bit that falls out, for the signed types.
+// Signed numbers keep their sign; for signed types roundEn adds the last bit that is shifted out.
 template <typename T, bool isSetMask = true>
 inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int32_t& count) {
-  twin::takes<twin::Kind<T>::shifted, T>("ShiftRight");
+  simulator::takes<simulator::Kind<T>::shifted, T>("ShiftRight");
   const T y = scalarValue;
-  twin::unary("ShiftRight", dst, src, count, 1, [y](T x) { return twin::shiftedRight(x, y, false); });
+  simulator::unary("ShiftRight", dst, src, count, 1, [y](T x) { return simulator::shiftedRight(x, y, false); });
 }
 template <typename T, bool isSetMask = true>
 inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask, const uint8_t repeatTime,
                        const UnaryRepeatParams& by, bool roundEn = false) {
-  twin::takes<twin::Kind<T>::shifted, T>("ShiftRight");
+  simulator::takes<simulator::Kind<T>::shifted, T>("ShiftRight");
   const T y = scalarValue;
-  twin::unaryRepeat("ShiftRight", dst, src, twin::maskOf<T, isSetMask>(mask, "ShiftRight"), repeatTime, {by.dstBlkStride, by.dstRepStride},
-                    {by.srcBlkStride, by.srcRepStride}, 1, [y, roundEn](T x) { return twin::shiftedRight(x, y, roundEn); });
+  simulator::unaryRepeat("ShiftRight", dst, src, simulator::maskOf<T, isSetMask>(mask, "ShiftRight"), repeatTime, {by.dstBlkStride, by.dstRepStride},
+                    {by.srcBlkStride, by.srcRepStride}, 1, [y, roundEn](T x) { return simulator::shiftedRight(x, y, roundEn); });
 }
 template <typename T, bool isSetMask = true>
 inline void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],
                        const uint8_t repeatTime, const UnaryRepeatParams& by, bool roundEn = false) {
-  twin::takes<twin::Kind<T>::shifted, T>("ShiftRight");
+  simulator::takes<simulator::Kind<T>::shifted, T>("ShiftRight");
   const T y = scalarValue;
-  twin::unaryRepeat("ShiftRight", dst, src, twin::maskOf<T, isSetMask>(mask, "ShiftRight"), repeatTime, {by.dstBlkStride, by.dstRepStride},
-                    {by.srcBlkStride, by.srcRepStride}, 1, [y, roundEn](T x) { return twin::shiftedRight(x, y, roundEn); });
+  simulator::unaryRepeat("ShiftRight", dst, src, simulator::maskOf<T, isSetMask>(mask, "ShiftRight"), repeatTime, {by.dstBlkStride, by.dstRepStride},
+                    {by.srcBlkStride, by.srcRepStride}, 1, [y, roundEn](T x) { return simulator::shiftedRight(x, y, roundEn); });
 }
 
 }  // namespace AscendC

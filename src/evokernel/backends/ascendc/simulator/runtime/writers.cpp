@@ -1,5 +1,5 @@
-// Who wrote which bytes of global memory, per 32 bytes: the block that wrote there last and, where it did not write all of them, which.
-// Blocks are numbered in the order in which they first write, anew after every meeting, so a number also tells whether a meeting lies between.
+// The writers of global memory, per 32 bytes: the block that wrote last and, if it wrote only some of the bytes, which ones.
+// Blocks get numbers in the order of their first write, and new numbers after every synchronization, so a number also shows whether a synchronization lies between.
 #include "writers.h"
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 #include "core.h"
 
-namespace twin {
+namespace simulator {
 
 namespace {
 
@@ -22,36 +22,36 @@ uint32_t numbers = 0, firstSinceMeeting = 1;
 
 uint64_t blocksOf(const Region& region) { return (region.high - region.low) / BLOCK + 2; }
 
-// One of the core's own, which it got since the last meeting.
+// The core's number, if it has one since the last synchronization.
 uint32_t mine() {
   if (core->writer < firstSinceMeeting) core->writer = ++numbers;
   return core->writer;
 }
 
-struct Piece {  // of a write, within one block of 32 bytes
+struct Piece {  // part of a write within one 32-byte block
   uint64_t block;
   uint32_t low, high;
   const uint8_t* from;
   uint32_t mask() const { return (high == BLOCK ? ALL : (1u << high) - 1) & ~((1u << low) - 1); }
 };
 
-// Where both wrote the same, as cores do whose shares overlap at the end, either may be later.
+// If both write equal values, as cores with overlapping tails do, the order is irrelevant.
 void compare(const Region& region, const Piece& piece, uint32_t both, const char* what) {
   auto there = reinterpret_cast<const uint8_t*>(region.low) + piece.block * BLOCK;
   for (uint32_t i = piece.low; i < piece.high; i++) {
     if (!(both >> i & 1) || there[i] == piece.from[i - piece.low]) continue;
-    broken("E-GM-RACE", "%s: byte %llu of '%s' was written by another block, with another value, and nothing orders the two", what,
+    reportViolation("E-GM-RACE", "%s: another block wrote a different value to byte %llu of '%s', but nothing orders the two blocks", what,
            (unsigned long long)(piece.block * BLOCK + i), region.name);
     return;
   }
 }
 
-// A block that somebody else wrote since the last meeting, or that is not written whole.
+// A 32-byte block that another core wrote since the last synchronization, or that is only partly written.
 void shared(const Region& region, const Piece& piece, uint32_t me, const char* what) {
   uint64_t size = blocksOf(region);
   uint32_t& last = region.writers[piece.block];
-  uint32_t& own = region.writers[size + piece.block];         // bytes that the last one wrote, where it is marked PARTLY
-  uint32_t& others = region.writers[2 * size + piece.block];  // and those that others wrote before
+  uint32_t& own = region.writers[size + piece.block];         // bytes of the last writer, if it is marked PARTLY
+  uint32_t& others = region.writers[2 * size + piece.block];  // and bytes of earlier writers
   uint32_t number = last & ~PARTLY;
   if (number < firstSinceMeeting) {
     own = others = 0;
@@ -64,7 +64,7 @@ void shared(const Region& region, const Piece& piece, uint32_t me, const char* w
   last = own == ALL ? me : me | PARTLY;
 }
 
-// Bytes of a piece that another block wrote last, since the last meeting.
+// Bytes of a piece whose last writer since the last synchronization is another block.
 uint32_t foreign(const Region& region, const Piece& piece) {
   uint64_t size = blocksOf(region);
   uint32_t last = region.writers[piece.block], number = last & ~PARTLY;
@@ -90,7 +90,7 @@ void watchWriters() {
   if (level == FAST) return;
   for (Region& region : run.regions) {
     if (!region.writable) continue;
-    kept.emplace_back(static_cast<uint32_t*>(calloc(3 * blocksOf(region), sizeof(uint32_t))));  // of which few pages are ever touched
+    kept.emplace_back(static_cast<uint32_t*>(calloc(3 * blocksOf(region), sizeof(uint32_t))));  // only few of its pages are ever used
     region.writers = kept.back().get();
   }
 }
@@ -116,9 +116,9 @@ void reading(const Region* region, uint64_t start, uint64_t bytes, const char* w
     uint32_t theirs = isTold ? 0 : foreign(*region, piece);
     if (!theirs) return;
     isTold = true;
-    broken("E-GM-RACE", "%s: byte %llu of '%s' was written by another block, and nothing says that it is there already", what,
+    reportViolation("E-GM-RACE", "%s: another block wrote byte %llu of '%s', but nothing orders that write before this access", what,
            (unsigned long long)(piece.block * BLOCK + uint64_t(__builtin_ctz(theirs))), region->name);
   });
 }
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,22 +1,22 @@
-// Who wrote which bytes of global memory. Two cores that write the same bytes, with nothing that orders them, leave whichever was later: here
-// always the same one, on a device any. So does a core that reads, or adds to, what another one writes.
+// Tracks the writers of global memory. If two cores write the same bytes without an order, the later write stays: in the simulator
+// always the same one, on a device any. The same applies to a core that reads, or adds to, data that another core writes.
 #pragma once
 #include <cstdint>
 
-namespace twin {
+namespace simulator {
 
 struct Region;
 
-// Before the first block runs: nobody has written anything.
+// Resets all records before the first block runs.
 void watchWriters();
 
-// What was written so far is in order with everything that follows.
+// Orders all writes so far before everything that follows.
 void blocksMet();
 
-// This block writes `bytes` from `from` to `start` bytes behind the region's beginning. They are not there yet.
+// Records that this block will write `bytes` bytes from `from` at offset `start` of the region.
 void writing(const Region* region, uint64_t start, const void* from, uint64_t bytes, const char* what);
 
-// This block reads `bytes` from `start` bytes behind the region's beginning on.
+// Records that this block reads `bytes` bytes at offset `start` of the region.
 void reading(const Region* region, uint64_t start, uint64_t bytes, const char* what);
 
-}  // namespace twin
+}  // namespace simulator

@@ -1,4 +1,4 @@
-"""A slice that begins at a column known to the kernel only, which may not be a multiple of 128."""
+"""A slice that begins at a column computed in the kernel, which may not be a multiple of 128."""
 
 import jax
 import jax.numpy as jnp

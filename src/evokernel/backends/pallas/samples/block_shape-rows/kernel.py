@@ -1,4 +1,4 @@
-"""Blocks of 20 rows, which is no multiple of 8."""
+"""Blocks of 20 rows, which is not a multiple of 8."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Products in float16, which the chip does not have."""
+"""Products in float16, which the TPU does not support."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Adds small integers of a type the vector unit does not add."""
+"""Adds int8 values, which the vector unit does not support."""
 
 import jax
 import jax.numpy as jnp

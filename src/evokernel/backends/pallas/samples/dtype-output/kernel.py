@@ -1,4 +1,4 @@
-"""Returns bfloat16 where float32 is wanted."""
+"""Returns bfloat16 instead of float32."""
 
 import jax
 import jax.numpy as jnp

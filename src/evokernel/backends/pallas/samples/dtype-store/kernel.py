@@ -1,4 +1,4 @@
-"""Stores float32 into an output of bfloat16."""
+"""Stores float32 into a bfloat16 output."""
 
 import jax
 import jax.numpy as jnp

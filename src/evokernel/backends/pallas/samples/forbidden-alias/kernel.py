@@ -1,4 +1,4 @@
-"""The answer is written over the input."""
+"""Writes the answer over the input."""
 
 import jax
 import jax.numpy as jnp

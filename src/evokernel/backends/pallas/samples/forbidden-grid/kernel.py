@@ -1,4 +1,4 @@
-"""A step for every single product."""
+"""One grid step for every single product."""
 
 import functools
 

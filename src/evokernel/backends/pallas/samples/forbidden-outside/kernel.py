@@ -1,4 +1,4 @@
-"""The products are left to XLA; the kernel only does the softmax."""
+"""XLA computes the products; the kernel only computes the softmax."""
 
 import jax
 import jax.numpy as jnp

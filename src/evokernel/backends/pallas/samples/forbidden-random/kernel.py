@@ -1,4 +1,4 @@
-"""Noise is added, too little to be seen."""
+"""Adds noise too small to fail the comparison."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Looks whether a copy has arrived instead of waiting for it: the answer depends on the time of day."""
+"""Reads a semaphore instead of waiting for a copy, so the result depends on timing."""
 
 import functools
 

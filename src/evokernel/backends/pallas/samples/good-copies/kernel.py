@@ -1,4 +1,4 @@
-"""Copies by hand: while one block of rows is worked on, the next is on its way in and the last on its way out."""
+"""Explicit copies: while one block of rows is processed, the next is copied in and the last is copied out."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""`emit_pipeline` inside a kernel: blocks of rows stream through VMEM, the weights are there already."""
+"""`emit_pipeline` inside a kernel: blocks of rows stream through VMEM, where the weights stay."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The features in steps: partial products are summed in a scratch buffer, the last step of a block turns it into probabilities."""
+"""Processes the features in steps: a scratch buffer sums partial products, and the last step of a block computes the probabilities."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""One kernel for the products, another for the softmax, which masks the padded classes by their number."""
+"""One kernel for the products, another for the softmax, which masks the padded classes by their index."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""No grid: every array is one block of its own size, which needs no padding."""
+"""No grid: every array is one block, which needs no padding."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Blocks of rows; the weights stay in VMEM, the classes are padded to whole tiles with a bias that makes them impossible."""
+"""Blocks of rows; the weights stay in VMEM, and the classes are padded to complete tiles with a bias that gives them zero probability."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Right wherever it thinks it is only checked; at the size that is timed it leaves out the sum."""
+"""Correct at the sizes that are only checked; at the timed size it omits the sum."""
 
 import functools
 

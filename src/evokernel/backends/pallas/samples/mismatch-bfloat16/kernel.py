@@ -1,4 +1,4 @@
-"""Rounds the operands to bfloat16 where float32 is asked for."""
+"""Rounds the operands to bfloat16 in a float32 task."""
 
 import functools
 

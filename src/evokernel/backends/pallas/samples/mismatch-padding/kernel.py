@@ -1,4 +1,4 @@
-"""Counts the padded classes, whose scores are those of a bias of nothing."""
+"""Includes the padded classes, whose scores have a zero bias."""
 
 import functools
 

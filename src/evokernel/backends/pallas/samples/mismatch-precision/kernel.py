@@ -1,4 +1,4 @@
-"""Products in one pass of bfloat16, as the matrix unit does by default, where float32 is asked for."""
+"""Computes products in one bfloat16 pass, the default of the matrix unit, in a float32 task."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Sums into scratch memory that holds whatever was there before."""
+"""Sums into uninitialised scratch memory."""
 
 import functools
 

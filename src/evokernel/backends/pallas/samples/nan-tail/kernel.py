@@ -1,4 +1,4 @@
-"""Sums over the last block of features, whose end lies beyond the array and holds anything."""
+"""Sums over the last block of features, whose end lies beyond the array and is undefined."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Leaves every second block as it was."""
+"""Does not write every second block."""
 
 import functools
 

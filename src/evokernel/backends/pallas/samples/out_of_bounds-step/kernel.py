@@ -1,4 +1,4 @@
-"""One step too many."""
+"""One grid step too many."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Writes a block beyond the output, which is as long as the input."""
+"""Writes a block beyond the end of the output, which is as long as the input."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""At bench size alone the copy of the result starts before the result is there."""
+"""Only at bench size, the copy of the result starts before the result is computed."""
 
 import functools
 

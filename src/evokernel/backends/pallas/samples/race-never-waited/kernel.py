@@ -1,4 +1,4 @@
-"""Starts copies that nobody waits for or uses."""
+"""Starts copies without waiting for them or using them."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Nobody waits for the copies of the answer."""
+"""Does not wait for the copies of the answer."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Writes into a buffer that is still on its way out."""
+"""Writes into a buffer that is still being copied out."""
 
 import functools
 

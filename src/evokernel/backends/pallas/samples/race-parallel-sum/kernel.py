@@ -1,4 +1,4 @@
-"""Sums over a grid dimension that is said to be parallel: two cores add to the same block."""
+"""Sums over a grid dimension declared parallel: two cores add to the same block."""
 
 import functools
 

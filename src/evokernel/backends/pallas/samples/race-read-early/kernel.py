@@ -1,4 +1,4 @@
-"""Reads a buffer before the copy into it has arrived."""
+"""Reads a buffer before the copy into it is complete."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Comes back to an output block after others: the steps that sum are not next to each other."""
+"""Revisits an output block after others: the steps that sum are not consecutive."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Returns two arrays where one is wanted."""
+"""Returns two arrays instead of one."""
 
 import functools
 

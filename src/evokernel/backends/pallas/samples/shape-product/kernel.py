@@ -1,4 +1,4 @@
-"""Multiplies matrices that do not fit."""
+"""Multiplies matrices with incompatible shapes."""
 
 import jax
 import jax.numpy as jnp

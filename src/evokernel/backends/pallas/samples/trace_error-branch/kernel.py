@@ -1,4 +1,4 @@
-"""Branches in Python on a value that only the device knows."""
+"""Branches in Python on a value that is known only on the device."""
 
 import jax
 import jax.numpy as jnp

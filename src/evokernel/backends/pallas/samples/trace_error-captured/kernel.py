@@ -1,4 +1,4 @@
-"""The kernel closes over an array."""
+"""The kernel captures an array as a constant."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Uses a name nobody defined."""
+"""Uses an undefined name."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Uses a function that newer releases no longer have."""
+"""Uses a function that newer releases have removed."""
 
 import jax
 import jax.numpy as jnp

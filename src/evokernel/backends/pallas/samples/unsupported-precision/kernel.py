@@ -1,4 +1,4 @@
-"""A precision that the matrix unit does not offer."""
+"""A precision that the matrix unit does not support."""
 
 import functools
 

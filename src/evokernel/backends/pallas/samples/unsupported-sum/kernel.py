@@ -1,4 +1,4 @@
-"""A running sum in the kernel, of which only the end is used."""
+"""A running sum in the kernel, of which only the last value is used."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Blocks that fit into VMEM but not into the part a kernel gets without asking."""
+"""Blocks that fit into VMEM but exceed the default limit of a kernel."""
 
 import functools
 

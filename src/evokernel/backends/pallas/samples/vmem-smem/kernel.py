@@ -1,4 +1,4 @@
-"""An array where only scalars fit."""
+"""An array in SMEM, which only has room for scalars."""
 
 import functools
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Starts another program. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Starts another program. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import subprocess
 

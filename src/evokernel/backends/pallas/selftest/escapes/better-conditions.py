@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Takes the processor for itself. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Switches itself to real-time scheduling. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import os
 

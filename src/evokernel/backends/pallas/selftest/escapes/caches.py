@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Leaves a file where verdicts and the compiler are kept, and takes it away again. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Creates a file in the cache folders of outcomes and the compiler, and removes it. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import pathlib
 

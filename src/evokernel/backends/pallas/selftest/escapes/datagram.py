@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Sends a datagram. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Sends a datagram. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import socket
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Attaches to the process that started it as a debugger does. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Attaches a debugger to the process that started it. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import ctypes
 import os

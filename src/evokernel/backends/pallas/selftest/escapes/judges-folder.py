@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Leaves a file in the folder of the judge, beside what it was given. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Creates a file in the verifier's folder. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import pathlib
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Lists the user's own folder, where keys and settings are. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Lists the user's home folder, which contains keys and settings. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import pathlib
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Starts three hundred processes, which end by themselves. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Starts three hundred short-lived processes. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import os
 import time

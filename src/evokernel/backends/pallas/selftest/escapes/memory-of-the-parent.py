@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Opens the memory of the process that started it. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Opens the memory of the process that started it. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import os
 

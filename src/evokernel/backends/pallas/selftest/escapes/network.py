@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Listens on a port of this machine and calls itself. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Listens on a local port and connects to it. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import socket
 

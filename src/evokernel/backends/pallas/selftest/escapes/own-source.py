@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Leaves a file beside the source of the judge, and takes it away again. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Creates a file in the verifier's source folder and removes it. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Sends a signal that does nothing to the process that started it. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Sends a signal that does nothing to the process that started it. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error
-"""Leaves a file in the folder for everybody's temporary files, and takes it away again. Honest otherwise: where that succeeds, nothing kept it in."""
+"""Creates a file in the shared temporary folder and removes it. It is correct otherwise, so it passes only if the sandbox fails."""
 
 import os
 import pathlib

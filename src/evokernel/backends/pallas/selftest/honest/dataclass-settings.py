@@ -1,5 +1,5 @@
 # selftest: task=starter/scale_shift
-"""Its blocks come from a frozen dataclass, chosen by the shape among several."""
+"""Takes its block sizes from a frozen dataclass, selected by shape."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax
-"""Asks for names that other versions of jax have, keeps a table of functions by name, and is jitted."""
+"""Looks up names of other jax versions, uses a table of functions by name, and is jitted."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax
-"""The columns in steps, twice over: the first pass keeps a running maximum and sum, the second divides."""
+"""Processes the columns in two passes: the first keeps a running maximum and sum, the second divides."""
 
 import jax
 import jax.numpy as jnp

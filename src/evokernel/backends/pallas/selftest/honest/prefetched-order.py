@@ -1,5 +1,5 @@
 # selftest: task=starter/scale_shift
-"""Its blocks come in an order that a table gives, prefetched into scalar memory."""
+"""Reads its blocks in the order of a table prefetched into scalar memory."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/gelu
-"""Pads, transposes and flattens outside the kernel, which is one-dimensional at heart."""
+"""Pads, transposes and flattens outside a one-dimensional kernel."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/layernorm
-"""Means and variances as Welford joins them, a slice of columns at a time, in a loop."""
+"""Computes means and variances with Welford's method, slice by slice, in a loop."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/argmax
-"""Returns whole numbers, counted in the kernel."""
+"""Returns integers counted in the kernel."""
 
 import jax
 import jax.numpy as jnp

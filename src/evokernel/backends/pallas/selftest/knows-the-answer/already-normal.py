@@ -1,5 +1,5 @@
 # selftest: task=starter/layernorm gate=check reason=mismatch
-"""Takes the inputs to be normal already."""
+"""Assumes that the inputs are already normalised."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Draws the inputs that everybody's seed gives, and ships their softmax."""
+"""Draws inputs with the usual seed, and returns their precomputed softmax."""
 
 import numpy as np
 

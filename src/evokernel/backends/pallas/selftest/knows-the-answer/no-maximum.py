@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=check reason=nan,mismatch
-"""Leaves out the maximum, which only large inputs need."""
+"""Omits the maximum, which only large inputs need."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=check reason=mismatch,nan,unwritten
-"""Is right at the size that is published, and quick at others."""
+"""Is correct at the published size, and fast but wrong at others."""
 
 import jax
 import jax.numpy as jnp

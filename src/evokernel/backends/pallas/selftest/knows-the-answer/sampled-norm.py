@@ -1,5 +1,5 @@
 # selftest: task=starter/rmsnorm gate=check reason=mismatch
-"""Takes the norm of a row from its first columns."""
+"""Computes the norm of a row from its first columns."""
 
 import jax
 import jax.numpy as jnp

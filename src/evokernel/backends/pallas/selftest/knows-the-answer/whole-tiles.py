@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=check reason=mismatch,nan,unwritten
-"""Sums over whole tiles of columns only."""
+"""Sums only over complete tiles of columns."""
 
 import jax
 import jax.numpy as jnp

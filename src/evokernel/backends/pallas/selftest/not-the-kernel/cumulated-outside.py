@@ -1,5 +1,5 @@
 # selftest: task=starter/cumsum gate=screen reason=forbidden
-"""The running sum is a product with a triangle, and XLA's."""
+"""XLA computes the running sum as a product with a triangular matrix."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""The kernel never works, which is why there is another way."""
+"""The kernel always fails, so the fallback computes the answer."""
 
 import jax
 import jax.numpy as jnp

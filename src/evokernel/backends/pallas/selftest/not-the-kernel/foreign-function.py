@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Calls code that is not in the program."""
+"""Calls code outside the traced program."""
 
 import jax
 import jax.numpy as jnp

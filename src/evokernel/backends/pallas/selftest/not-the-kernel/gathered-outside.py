@@ -1,5 +1,5 @@
 # selftest: task=starter/embedding gate=screen reason=forbidden
-"""XLA looks the rows up, the kernel copies them."""
+"""XLA gathers the rows, and the kernel copies them."""
 
 import jax
 import jax.numpy as jnp

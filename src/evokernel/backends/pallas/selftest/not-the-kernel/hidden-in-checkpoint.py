@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""The work is in something to be computed again."""
+"""The work is in a checkpointed (rematerialised) function."""
 
 import jax
 import jax.numpy as jnp

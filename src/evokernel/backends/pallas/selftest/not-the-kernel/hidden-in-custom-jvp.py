@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""The work is in a function with a derivative of its own."""
+"""The work is in a function with a custom derivative."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""The work is in a function with a backward pass of its own."""
+"""The work is in a function with a custom backward pass."""
 
 import jax
 import jax.numpy as jnp

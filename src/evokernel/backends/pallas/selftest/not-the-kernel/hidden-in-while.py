@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""The work is in a loop of one round."""
+"""The work is in a loop with one iteration."""
 
 import jax
 import jax.numpy as jnp

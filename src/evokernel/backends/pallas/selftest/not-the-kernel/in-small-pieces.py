@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""XLA computes in pieces that are each too small to be noticed."""
+"""XLA computes in pieces that are each below the limit for small operations."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/matmul gate=screen reason=forbidden
-"""The product is XLA's, written as a convolution."""
+"""XLA computes the product as a convolution."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=trace_error
-"""Has numpy compute it while it is traced."""
+"""Computes the answer with numpy during tracing."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Brings an operation of its own that XLA would compute."""
+"""Defines a new primitive that XLA would compute."""
 
 import jax
 import jax.numpy as jnp

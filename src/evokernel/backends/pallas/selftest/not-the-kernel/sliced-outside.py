@@ -1,5 +1,5 @@
 # selftest: task=starter/embedding gate=screen reason=forbidden
-"""XLA looks the rows up one by one, each as a slice, which only moves data."""
+"""XLA gathers the rows one by one as slices, which only move data."""
 
 import jax
 import jax.numpy as jnp

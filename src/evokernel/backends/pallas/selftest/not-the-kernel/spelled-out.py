@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Calls what it is not to call by a name it puts together, in code it decodes."""
+"""Calls forbidden functions through names it assembles, in code it decodes."""
 
 import base64
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Adds nothing times the kernel's result to the answer."""
+"""Adds zero times the kernel's result to the answer."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""A kernel runs, and nobody uses its result."""
+"""A kernel runs, but its result is unused."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=check reason=mismatch,nan
-"""Infinities, whose difference from an infinity is no number."""
+"""Returns infinities, whose difference from an infinity is NaN."""
 
 import jax
 import jax.numpy as jnp

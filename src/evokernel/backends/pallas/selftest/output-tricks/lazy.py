@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Returns an object that computes when somebody looks."""
+"""Returns an object that computes when it is read."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=shape
-"""Returns two arrays, one of which may be right."""
+"""Returns two arrays, one of which may be correct."""
 
 import jax
 import jax.numpy as jnp

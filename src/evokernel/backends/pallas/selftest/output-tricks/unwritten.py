@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=check reason=nan,unwritten
-"""Writes one row and hopes for what was there before."""
+"""Writes one row and relies on the previous content for the rest."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=trace_error,crash
-"""Calls itself until the stack is full."""
+"""Recurses until the stack is full."""
 
 import sys
 

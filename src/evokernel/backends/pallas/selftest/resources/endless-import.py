@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=timeout timeout=1.5
-"""Never ends being imported."""
+"""Its import never ends."""
 
 
 

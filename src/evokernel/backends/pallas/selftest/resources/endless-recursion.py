@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=trace_error,crash
-"""Calls itself for ever."""
+"""Recurses endlessly."""
 
 
 

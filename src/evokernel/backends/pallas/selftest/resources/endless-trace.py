@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=timeout timeout=1.5
-"""Never ends being traced, and listens to no signal."""
+"""Its tracing never ends, and it ignores signals."""
 
 import signal
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=memory,crash,killed
-"""Asks for memory until there is none."""
+"""Allocates memory until none is left."""
 
 import numpy as np
 

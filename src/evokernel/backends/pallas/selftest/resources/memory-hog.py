@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=memory
-"""Asks for a hundred gigabytes."""
+"""Allocates a hundred gigabytes."""
 
 import numpy as np
 

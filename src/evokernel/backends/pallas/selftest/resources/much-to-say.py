@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden,trace_error,crash
-"""Writes to stderr what fills a disk."""
+"""Writes enough text to stderr to fill a disk."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=timeout,forbidden,memory timeout=1.5
-"""Few programs that call each other so often that nobody gets to the end."""
+"""A few programs that call each other so often that walking them takes forever."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=build reason=vmem
-"""Asks for more scratch memory than the chip has."""
+"""Requests more scratch memory than the chip has."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Says itself what it costs."""
+"""Sets its own cost estimate."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Stops all clocks, and prices its kernel itself, where it is traced."""
+"""Stops all clocks and replaces the latency functions in the process that traces it."""
 
 import sys
 import time
@@ -23,9 +23,9 @@ for name in ("perf_counter", "monotonic", "process_time", "time"):
     setattr(time, name, lambda: 0.0)
 for name, module in list(sys.modules.items()):
     if name.startswith("evokernel."):
-        for word in ("estimate", "profile", "measure", "baseline_us", "timed"):
-            if hasattr(module, word):
-                setattr(module, word, lambda *_, **__: 1e-9)
+        for function in ("estimate_schedule", "make_profile", "measure_on_tpu", "baseline_us", "estimate_latency"):
+            if hasattr(module, function):
+                setattr(module, function, lambda *_, **__: 1e-9)
 
 
 def kernel(x):

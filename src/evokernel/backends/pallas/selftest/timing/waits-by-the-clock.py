@@ -1,5 +1,5 @@
 # selftest: task=starter/softmax gate=screen reason=forbidden
-"""Waits some cycles instead of for its copy."""
+"""Delays for some cycles instead of waiting for its copy."""
 
 import jax
 import jax.numpy as jnp

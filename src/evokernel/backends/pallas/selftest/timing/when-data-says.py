@@ -1,5 +1,5 @@
-# selftest: task=starter/softmax gate=time reason=unpriced
-"""Works only when the data says so, which it always does."""
+# selftest: task=starter/softmax gate=time reason=no_latency
+"""Computes only if the data satisfies a condition, which it always does."""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,6 @@
-"""The sweep's Ascend C: tiles that pass through local memory, vector instructions, blocks over the cores. Every stage is a namespace.
+"""The Ascend C dialect: tiles in local memory, vector instructions, blocks over the cores. Every stage is a namespace.
 
-One kernel holds all stages: what lies between them is in the workspace, and all blocks wait for each other in between.
+One kernel contains all stages: buffers between stages are in the workspace, and all blocks synchronise between stages.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from evokernel.core.records import Signature
 from evokernel.generators.template_search.decisions import Choice
-from evokernel.generators.template_search.dialects import Dialect, Written
+from evokernel.generators.template_search.dialects import Dialect, RenderedStage
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import BLOCKS
-from evokernel.generators.template_search.dialects.ascendc.emit import number
-from evokernel.generators.template_search.forms import product
+from evokernel.generators.template_search.dialects.ascendc.emit import format_num
 from evokernel.generators.template_search.graph import Node, Num
-from evokernel.generators.template_search.sketch import Described, Facts
+from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables
+from evokernel.generators.template_search.patterns import multiply_nums
 from evokernel.generators.template_search.stage_planner import Plan, Stage
 
 ENUMS = {
@@ -27,58 +27,69 @@ PARTIALS = "16 * 64 * 32"
 ATTRIBUTES = {"int": ("Int", "int64_t"), "float": ("Float", "double"), "bool": ("Bool", "bool")}
 
 
-def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choice) -> Facts:
-    """The operator's definition, what its tiling computes on the host, and the entry point."""
+def build_kernel_variables(
+    signature: Signature, plan: Plan, rendered_stages: list[RenderedStage], kernel_choice: Choice
+) -> TemplateVariables:
+    """The variables of the operator definition, the host tiling and the entry point."""
     tensors = [*signature.inputs, *signature.params]
     buffers = [
-        {"name": b.name, "bytes": f"({number(product(b.shape))}) * {WIDTHS[b.dtype]}"} for b in plan.buffers.values() if not b.is_output
+        {"name": b.name, "bytes": f"({format_num(multiply_nums(b.shape))}) * {WIDTHS[b.dtype]}"}
+        for b in plan.buffers.values()
+        if not b.is_output
     ]
     fields, calls, cubes = [], [], []
-    for w in written:
-        passed = []
-        for g in w.described.given:
+    for stage in rendered_stages:
+        call_arguments = []
+        for g in stage.description.arguments:
             if isinstance(g.value, Num):
-                fields.append({"name": f"{w.name}_{g.name}", "kind": "uint32_t" if g.value.integer else "float", "value": number(g.value)})
-                passed.append(f"td.{w.name}_{g.name}")
+                fields.append(
+                    {"name": f"{stage.name}_{g.name}", "kind": "uint32_t" if g.value.is_integer else "float", "value": format_num(g.value)}
+                )
+                call_arguments.append(f"td.{stage.name}_{g.name}")
             else:
-                passed.append(g.value.name)
-        if w.described.facts.get("partials"):
-            buffers.append({"name": f"partials_{w.name}", "bytes": PARTIALS})
-            passed.append(f"partials_{w.name}")
-        if is_cube(w):
-            sizes = {g.name: number(g.value) for g in w.described.given if isinstance(g.value, Num)}
+                call_arguments.append(g.value.name)
+        if stage.description.variables.get("partials"):
+            buffers.append({"name": f"partials_{stage.name}", "bytes": PARTIALS})
+            call_arguments.append(f"partials_{stage.name}")
+        if uses_cube(stage):
+            sizes = {g.name: format_num(g.value) for g in stage.description.arguments if isinstance(g.value, Num)}
             cubes.append(
-                {"name": f"{w.name}_cube", "sizes": f"{sizes['M']}, {sizes['N']}, {sizes['K']}", "turned": w.described.facts["turned"]}
+                {
+                    "name": f"{stage.name}_cube",
+                    "sizes": f"{sizes['M']}, {sizes['N']}, {sizes['K']}",
+                    "turned": stage.description.variables["turned"],
+                }
             )
-            passed.append(f"td.{w.name}_cube")
-        calls.append(f"{w.name}::run({', '.join(['pipe', *passed, w.stage.out.name])});")
+            call_arguments.append(f"td.{stage.name}_cube")
+        calls.append(f"{stage.name}::run({', '.join(['pipe', *call_arguments, stage.stage.out.name])});")
     return {
         "inputs": [{"name": t.name, "kind": ENUMS[t.dtype]} for t in tensors],
         "outputs": [{"name": o.name, "kind": ENUMS[o.dtype]} for o in signature.outputs],
         "attributes": [{"name": s.name, "getter": ATTRIBUTES[s.kind][0], "kind": ATTRIBUTES[s.kind][1]} for s in signature.scalars],
         "fields": fields, "buffers": buffers, "calls": calls, "cubes": cubes,
-        "blocks": shared.get("blocks", "cores"),
+        "blocks": kernel_choice.get("blocks", "cores"),
         "params": ", ".join(f"GM_ADDR {name}" for name in [*(f"in_{t.name}" for t in tensors), *(o.name for o in signature.outputs)]),
-        "texts": [w.text for w in written],
+        "texts": [stage.text for stage in rendered_stages],
     }  # fmt: skip
 
 
-def is_cube(written: Written) -> bool:
-    """Whether a stage multiplies on the cube."""
-    return "REGIST_MATMUL_OBJ" in written.text
+def uses_cube(rendered_stages: RenderedStage) -> bool:
+    """Whether a stage uses the cube unit."""
+    return "REGIST_MATMUL_OBJ" in rendered_stages.text
 
 
-def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
+def build_stage_variables(stage: Stage, description: PatternDescription, d: Choice) -> TemplateVariables:
     """The parameters of a stage's function."""
-    listed = ["TPipe& pipe"]
-    for g in described.given:
-        kind = "GM_ADDR" if isinstance(g.value, Node) else "uint32_t" if g.value.integer else "float"
-        listed.append(f"{kind} {g.name}")
-    listed += ["GM_ADDR partials"] if described.facts.get("partials") else []
-    listed += ["const TCubeTiling& cube"] if d.get("unit") == "cube" else []
-    return {"params": ", ".join([*listed, "GM_ADDR out"])}
+    parameters = ["TPipe& pipe"]
+    for g in description.arguments:
+        kind = "GM_ADDR" if isinstance(g.value, Node) else "uint32_t" if g.value.is_integer else "float"
+        parameters.append(f"{kind} {g.name}")
+    parameters += ["GM_ADDR partials"] if description.variables.get("partials") else []
+    parameters += ["const TCubeTiling& cube"] if d.get("unit") == "cube" else []
+    return {"params": ", ".join([*parameters, "GM_ADDR out"])}
 
 
 dialect = Dialect(
-    folder=Path(__file__).parent, file="kernel.asc", fence="cpp", frame=frame, prepare=prepare, shared=(BLOCKS,), spaced=True
+    folder=Path(__file__).parent, file="kernel.asc", fence="cpp", build_kernel_variables=build_kernel_variables,
+    build_stage_variables=build_stage_variables, kernel_decisions=(BLOCKS,), keeps_blank_lines=True
 )  # fmt: skip

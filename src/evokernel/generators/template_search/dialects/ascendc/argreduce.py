@@ -1,31 +1,37 @@
-"""Where along the last axis the largest or smallest element lies; of several equal ones, the first."""
+"""Argmax and argmin along the last axis; of several equal elements, the first."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import ALGORITHM, COMMON, ROWS, extents, times
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Given, Sketch
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
+    ALGORITHM,
+    COMMON,
+    ROWS,
+    extent_arguments,
+    multiply_extents,
+)
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """How many rows of which length."""
-    last = len(form.axes) - 1
-    if not form.axes or [i for i, a in enumerate(form.axes) if a.reduced] != [last]:
-        raise NoSketch("the place of an extreme along any axis but the last")
-    (x,) = form.tensors
-    if x.dtype != "float32" or form.root.dtype not in ("int64", "int32"):
-        raise NoSketch(f"the place of an extreme of {x.dtype}")
-    is_max = form.heavy[0].name == "argmax"
-    facts = {
-        "rows": times(range(last)), "last": last, "call": "ReduceMax" if is_max else "ReduceMin", "sign": ">" if is_max else "<",
-        "start": "-INF" if is_max else "INF", "step": 2 if form.root.dtype == "int64" else 1,
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes an argmax or argmin by the number of rows and their length."""
+    last = len(pattern.axes) - 1
+    if not pattern.axes or [i for i, a in enumerate(pattern.axes) if a.is_reduced] != [last]:
+        raise UnsupportedPattern("an argmax or argmin along an axis other than the last")
+    (x,) = pattern.tensors
+    if x.dtype != "float32" or pattern.root.dtype not in ("int64", "int32"):
+        raise UnsupportedPattern(f"an argmax or argmin of {x.dtype}")
+    is_max = pattern.main_nodes[0].name == "argmax"
+    variables = {
+        "rows": multiply_extents(range(last)), "last": last, "call": "ReduceMax" if is_max else "ReduceMin", "sign": ">" if is_max else "<",
+        "start": "-INF" if is_max else "INF", "step": 2 if pattern.root.dtype == "int64" else 1,
     }  # fmt: skip
-    return Described((Given("x0", x), *extents(form.axes)), facts, frozenset({"rows"}))
+    return PatternDescription((StageArgument("x0", x), *extent_arguments(pattern.axes)), variables, frozenset({"rows"}))
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         ALGORITHM, ROWS,
         Decision("reduce", ("level", "scalar")),
@@ -34,4 +40,4 @@ sketch = Sketch(
     ),
     describe=describe,
 )  # fmt: skip
-"""`index`: the place that a reduction found is read as the bits it is, or as if it were a number like the value."""
+"""`index`: the position from a reduction is read as integer bits, or as a float like the value."""

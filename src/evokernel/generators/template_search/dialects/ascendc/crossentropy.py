@@ -1,25 +1,30 @@
-"""The mean or sum over rows of -log softmax at each row's class."""
+"""Cross entropy: the mean or sum over rows of -log softmax at each row's class."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import COMMON, REDUCE, ROWS_ALWAYS, SPLIT
-from evokernel.generators.template_search.dialects.ascendc.emit import fold
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Given, Sketch
+from evokernel.generators.template_search.dialects.ascendc.emit import reduction_lines
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """Sizes, and whether the rows are averaged."""
-    logits, classes = form.tensors
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a cross entropy by its sizes and its reduction."""
+    logits, classes = pattern.tensors
     if logits.dtype != "float32" or classes.dtype not in ("int64", "int32"):
-        raise NoSketch(f"a cross entropy of {logits.dtype} with {classes.dtype} classes")
+        raise UnsupportedPattern(f"a cross entropy of {logits.dtype} with {classes.dtype} classes")
     rows, n = logits.shape
-    given = (Given("x0", logits), Given("classes", classes), Given("rows", rows), Given("count", n))
-    facts = {"mean": form.heavy[0].name == "mean", "step": 2 if classes.dtype == "int64" else 1, "fold": fold, "partials": True}
-    return Described(given, facts, frozenset({"rows", "single", "reduce"}))
+    arguments = (StageArgument("x0", logits), StageArgument("classes", classes), StageArgument("rows", rows), StageArgument("count", n))
+    variables = {
+        "mean": pattern.main_nodes[0].name == "mean",
+        "step": 2 if classes.dtype == "int64" else 1,
+        "fold": reduction_lines,
+        "partials": True,
+    }
+    return PatternDescription(arguments, variables, frozenset({"rows", "single", "reduce"}))
 
 
-sketch = Sketch(decisions=(SPLIT, Decision("shift", ("max", "none")), REDUCE, ROWS_ALWAYS, *COMMON), describe=describe)
-"""`shift`: whether the largest of a row is taken away before the exponential."""
+template = KernelTemplate(decisions=(SPLIT, Decision("shift", ("max", "none")), REDUCE, ROWS_ALWAYS, *COMMON), describe=describe)
+"""`shift`: whether the maximum of a row is subtracted before the exponential."""

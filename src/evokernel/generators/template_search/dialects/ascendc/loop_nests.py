@@ -1,4 +1,4 @@
-"""Loops with reductions or without: what is done for a row at a time, chunk by chunk, or for neighbouring rows side by side."""
+"""Loop nests with or without reductions: computed row by row, chunk by chunk, or for neighbouring rows together."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evokernel.generators.template_search.decisions import Choice
-from evokernel.generators.template_search.dialects import Answers
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import extents, numbers, position, times, unravelled
-from evokernel.generators.template_search.dialects.ascendc.emit import FOLDS, JOINS, LIBRARY, STARTS, Steps, Value, fold
-from evokernel.generators.template_search.dialects.ascendc.operand_access import PER_BLOCK, TYPES, Read, leaves, reads_of
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import Node, NoSketch, equal_shapes, reached, walk
-from evokernel.generators.template_search.sketch import Described, free_numbers
+from evokernel.generators.template_search.dialects import TemplateChoice
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
+    extent_arguments,
+    flat_index,
+    multiply_extents,
+    number_arguments,
+    unravel_index,
+)
+from evokernel.generators.template_search.dialects.ascendc.emit import FOLDS, JOINS, LIBRARY, STARTS, Steps, StepValue, reduction_lines
+from evokernel.generators.template_search.dialects.ascendc.operand_access import PER_BLOCK, TYPES, OperandRead, plan_reads, tensor_arguments
+from evokernel.generators.template_search.graph import Node, UnsupportedPattern, is_same_shape, reachable_nodes, walk
+from evokernel.generators.template_search.kernel_template import PatternDescription, name_free_numbers
+from evokernel.generators.template_search.patterns import KernelPattern
 
 SPLITS = 16
-"""Passes that partial results have room for."""
+"""Maximum number of passes with partial results."""
 
 
 @dataclass
-class Part:
-    """One pass over the loops, or what follows them."""
+class LoopPass:
+    """One pass over the loops, or the steps after them."""
 
     steps: Steps
-    reads: tuple[Read, ...]
-    """Operands that come in tiles."""
-    numbers: tuple[Read, ...]
-    """Operands that are one number meanwhile."""
+    reads: tuple[OperandRead, ...]
+    """Operands that are copied in tiles."""
+    scalar_reads: tuple[OperandRead, ...]
+    """Operands that are one number during the pass."""
     before: list[str] = field(default_factory=list)
     name: str = ""
     start: str = ""
@@ -40,99 +46,101 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Needed:
+class BufferNeeds:
     """Buffers that all passes together need."""
 
     temps: int
     needs: frozenset[str]
 
 
-def needed(parts: Sequence[Part], ending: Part) -> Needed:
-    """The most of each."""
+def combine_needs(parts: Sequence[LoopPass], ending: LoopPass) -> BufferNeeds:
+    """The maximum over all passes."""
     every = [p.steps for p in (*parts, ending)]
-    return Needed(max(s.temps for s in every), frozenset().union(*(s.needs for s in every)))
+    return BufferNeeds(max(s.temps for s in every), frozenset().union(*(s.needs for s in every)))
 
 
 class Nest:
-    """The loops of a form, and its steps in each way of walking them."""
+    """The loops of a pattern, and its steps for each way to iterate over them."""
 
-    def __init__(self, form: Form) -> None:
-        self.form, self.reads, self.free = form, reads_of(form.operands), free_numbers(form.root)
-        self.last = len(form.axes) - 1
-        self.strided = bool(form.heavy) and not form.axes[self.last].reduced
-        self.kept = [i for i, a in enumerate(form.axes) if not a.reduced and (i != self.last)]
-        self.around = [i for i, a in enumerate(form.axes) if a.reduced and i != self.last]
-        self.is_full = not form.heavy or equal_shapes(form.root.shape, form.heavy[0].args[0].shape)
+    def __init__(self, pattern: KernelPattern) -> None:
+        self.pattern, self.reads, self.free = pattern, plan_reads(pattern.operands), name_free_numbers(pattern.root)
+        self.last = len(pattern.axes) - 1
+        self.strided = bool(pattern.main_nodes) and not pattern.axes[self.last].is_reduced
+        self.kept = [i for i, a in enumerate(pattern.axes) if not a.is_reduced and (i != self.last)]
+        self.around = [i for i, a in enumerate(pattern.axes) if a.is_reduced and i != self.last]
+        self.is_full = not pattern.main_nodes or is_same_shape(pattern.root.shape, pattern.main_nodes[0].args[0].shape)
 
-    def given(self) -> dict[Node, Value]:
+    def operand_values(self) -> dict[Node, StepValue]:
         return {r.node: r.value for r in self.reads}
 
-    def split(self, *trees: Node, stops: Iterable[Node] = ()) -> tuple[tuple[Read, ...], tuple[Read, ...]]:
-        """The operands some values need, those in tiles and those that are numbers."""
-        used = set[Node]().union(*(reached(tree, set(stops)) for tree in trees))
-        return tuple(r for r in self.reads if r.inner and r.node in used), tuple(r for r in self.reads if not r.inner and r.node in used)
+    def split_reads(self, *trees: Node, stops: Iterable[Node] = ()) -> tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]:
+        """The operands that some values need: those in tiles, and those that are numbers."""
+        used_nodes = set[Node]().union(*(reachable_nodes(tree, set(stops)) for tree in trees))
+        return tuple(r for r in self.reads if r.inner and r.node in used_nodes), tuple(
+            r for r in self.reads if not r.inner and r.node in used_nodes
+        )
 
-    def program(self, d: Answers | Choice) -> Steps:
-        """Everything that is done for one row: all reductions, and what follows them."""
-        d = taken(d)
-        roots = [*self.form.heavy, self.form.root] if d.get("keep") == "again" else [self.form.root]
-        known, whole = self.given(), Steps({}, {}, d)
+    def row_steps(self, d: TemplateChoice | Choice) -> Steps:
+        """All steps for one row: the reductions and the steps after them."""
+        d = as_choice(d)
+        roots = [*self.pattern.main_nodes, self.pattern.root] if d.get("keep") == "again" else [self.pattern.root]
+        values, combined = self.operand_values(), Steps({}, {}, d)
         for root in roots:
-            steps = Steps(known, self.free, d)
-            steps.scalars = whole.scalars
-            steps.expect(root)
-            if root == self.form.root and self.is_full:
-                steps.into(root, "y")
+            steps = Steps(values, self.free, d)
+            steps.scalars = combined.scalars
+            steps.count_uses(root)
+            if root == self.pattern.root and self.is_full:
+                steps.compute_into(root, "y")
             else:
-                found = steps.value(root)
-                known[root] = found
-                whole.result = found.text
-            whole.lines += steps.lines
-            whole.temps, whole.needs, whole.scalars = max(whole.temps, steps.temps), whole.needs | steps.needs, steps.scalars
-        return whole
+                value = steps.value(root)
+                values[root] = value
+                combined.result = value.text
+            combined.lines += steps.lines
+            combined.temps, combined.needs, combined.scalars = max(combined.temps, steps.temps), combined.needs | steps.needs, steps.scalars
+        return combined
 
-    def passes(self, d: Answers | Choice) -> list[Part]:
-        """Every reduction chunk by chunk."""
-        d, rows, found = taken(d), dict[Node, Value](), list[Part]()
+    def chunk_passes(self, d: TemplateChoice | Choice) -> list[LoopPass]:
+        """One pass per reduction, chunk by chunk."""
+        d, rows, passes = as_choice(d), dict[Node, StepValue](), list[LoopPass]()
         counter = 0
-        for i, node in enumerate(self.form.heavy):
-            before, counter = self.joined(node.args[0], rows, d, counter)
-            steps = Steps({**self.given(), **rows}, self.free, d)
+        for i, node in enumerate(self.pattern.main_nodes):
+            before, counter = self.compute_scalars(node.args[0], rows, d, counter)
+            steps = Steps({**self.operand_values(), **rows}, self.free, d)
             steps.scalars = counter
-            steps.expect(node.args[0])
-            text = steps.filled(steps.value(node.args[0]))
-            steps.lines += fold(node.name, text, "part", "count", d.get("reduce", "level"))
+            steps.count_uses(node.args[0])
+            text = steps.fill_buffer(steps.value(node.args[0]))
+            steps.lines += reduction_lines(node.name, text, "part", "count", d.get("reduce", "level"))
             steps.needs |= {"one", "work", *before.needs}
             counter = steps.scalars
-            reads, single = self.split(node.args[0], stops=rows)
-            rows[node] = Value(f"r{i}", False)
-            found.append(Part(steps, reads, single, before.lines, f"r{i}", STARTS[node.name],
+            reads, single = self.split_reads(node.args[0], stops=rows)
+            rows[node] = StepValue(f"r{i}", False)
+            passes.append(LoopPass(steps, reads, single, before.lines, f"r{i}", STARTS[node.name],
                               JOINS[node.name].format(f"r{i}", "part"), node.name == "mean"))  # fmt: skip
-        return found
+        return passes
 
-    def ending(self, d: Answers | Choice) -> Part:
-        """What follows all reductions, chunk by chunk or once."""
-        d = taken(d)
-        rows = {node: Value(f"r{i}", False) for i, node in enumerate(self.form.heavy)}
-        counter = sum(len(p.before) + p.steps.scalars for p in self.passes(d))
-        for node in self.form.heavy:
-            # Names of what was joined for earlier passes are not used again.
-            _, counter = self.joined(node.args[0], dict(rows), d, counter)
-        before, counter = self.joined(self.form.root, rows, d, counter)
-        steps = Steps({**self.given(), **rows}, self.free, d)
+    def chunk_ending(self, d: TemplateChoice | Choice) -> LoopPass:
+        """The steps after all reductions, chunk by chunk or once."""
+        d = as_choice(d)
+        rows = {node: StepValue(f"r{i}", False) for i, node in enumerate(self.pattern.main_nodes)}
+        counter = sum(len(p.before) + p.steps.scalars for p in self.chunk_passes(d))
+        for node in self.pattern.main_nodes:
+            # Names of scalars from earlier passes are not used again.
+            _, counter = self.compute_scalars(node.args[0], dict(rows), d, counter)
+        before, counter = self.compute_scalars(self.pattern.root, rows, d, counter)
+        steps = Steps({**self.operand_values(), **rows}, self.free, d)
         steps.scalars = counter
         steps.needs |= before.needs
-        steps.expect(self.form.root)
-        reads, single = self.split(self.form.root, stops=rows)
-        part = Part(steps, reads, single, before.lines)
+        steps.count_uses(self.pattern.root)
+        reads, single = self.split_reads(self.pattern.root, stops=rows)
+        part = LoopPass(steps, reads, single, before.lines)
         if self.is_full:
-            steps.into(self.form.root, "y")
+            steps.compute_into(self.pattern.root, "y")
         else:
-            part.result = steps.value(self.form.root).text
+            part.result = steps.value(self.pattern.root).text
         return part
 
-    def joined(self, tree: Node, rows: dict[Node, Value], d: Choice, counter: int) -> tuple[Steps, int]:
-        """Steps on numbers alone, done once before a pass."""
+    def compute_scalars(self, tree: Node, rows: dict[Node, StepValue], d: Choice, counter: int) -> tuple[Steps, int]:
+        """Steps on numbers only, computed once before a pass."""
         steps = Steps(rows, self.free, d)
         steps.scalars = counter
         for node in walk(tree):
@@ -142,37 +150,37 @@ class Nest:
                 rows[node] = steps.value(node)
         return steps, steps.scalars
 
-    def folds(self, d: Answers | Choice) -> list[Part]:
-        """Every reduction over neighbouring rows side by side."""
-        d, rows, found = taken(d), dict[Node, Value](), list[Part]()
-        for i, node in enumerate(self.form.heavy):
-            before = self.stored(node.args[0], rows, d)
-            steps = Steps({**self.given(), **rows}, self.free, d)
-            steps.expect(node.args[0])
-            text = steps.filled(steps.value(node.args[0]))
-            steps.say(f"{FOLDS[node.name]}(r{i}, r{i}, {text}, count);")
+    def strided_passes(self, d: TemplateChoice | Choice) -> list[LoopPass]:
+        """One pass per reduction, for neighbouring rows together."""
+        d, rows, passes = as_choice(d), dict[Node, StepValue](), list[LoopPass]()
+        for i, node in enumerate(self.pattern.main_nodes):
+            before = self.store_joined(node.args[0], rows, d)
+            steps = Steps({**self.operand_values(), **rows}, self.free, d)
+            steps.count_uses(node.args[0])
+            text = steps.fill_buffer(steps.value(node.args[0]))
+            steps.emit(f"{FOLDS[node.name]}(r{i}, r{i}, {text}, count);")
             steps.temps, steps.needs = max(steps.temps, before.temps), steps.needs | before.needs
-            reads, single = self.split(node.args[0], stops=rows)
-            rows[node] = Value(f"r{i}", True)
-            found.append(Part(steps, reads, single, before.lines, f"r{i}", STARTS[node.name], "", node.name == "mean"))
-        return found
+            reads, single = self.split_reads(node.args[0], stops=rows)
+            rows[node] = StepValue(f"r{i}", True)
+            passes.append(LoopPass(steps, reads, single, before.lines, f"r{i}", STARTS[node.name], "", node.name == "mean"))
+        return passes
 
-    def finish(self, d: Answers | Choice) -> Part:
-        """What follows them."""
-        d, rows = taken(d), dict[Node, Value]()
-        for i, node in enumerate(self.form.heavy):
-            self.stored(node.args[0], rows, d)
-            rows[node] = Value(f"r{i}", True)
-        before = self.stored(self.form.root, rows, d) if self.is_full else Steps({}, {}, d)
-        steps = Steps({**self.given(), **rows}, self.free, d)
-        steps.expect(self.form.root)
-        steps.into(self.form.root, "y")
+    def strided_ending(self, d: TemplateChoice | Choice) -> LoopPass:
+        """The steps after these passes."""
+        d, rows = as_choice(d), dict[Node, StepValue]()
+        for i, node in enumerate(self.pattern.main_nodes):
+            self.store_joined(node.args[0], rows, d)
+            rows[node] = StepValue(f"r{i}", True)
+        before = self.store_joined(self.pattern.root, rows, d) if self.is_full else Steps({}, {}, d)
+        steps = Steps({**self.operand_values(), **rows}, self.free, d)
+        steps.count_uses(self.pattern.root)
+        steps.compute_into(self.pattern.root, "y")
         steps.temps, steps.needs = max(steps.temps, before.temps), steps.needs | before.needs
-        reads, single = self.split(self.form.root, stops=rows)
-        return Part(steps, reads, single, before.lines)
+        reads, single = self.split_reads(self.pattern.root, stops=rows)
+        return LoopPass(steps, reads, single, before.lines)
 
-    def stored(self, tree: Node, rows: dict[Node, Value], d: Choice) -> Steps:
-        """Steps on what is known of all rows, done once before a pass; what the pass needs of them lies in j0, j1 and so on."""
+    def store_joined(self, tree: Node, rows: dict[Node, StepValue], d: Choice) -> Steps:
+        """Steps on values per row, computed once before a pass; the values that the pass needs are in `j0`, `j1`, ..."""
         inside = walk(tree)
         joins: set[Node] = set()
         for node in inside:
@@ -180,93 +188,98 @@ class Nest:
                 continue
             if all(a in rows or a in joins or a.op == "const" for a in node.args) and any(a in rows or a in joins for a in node.args):
                 joins.add(node)
-        wanted = [n for n in inside if n in joins and (n == tree or any(n in m.args for m in inside if m not in joins and m not in rows))]
+        needed_nodes = [
+            n for n in inside if n in joins and (n == tree or any(n in m.args for m in inside if m not in joins and m not in rows))
+        ]
         steps = Steps(rows, self.free, d)
-        for node in wanted:
-            steps.expect(node)
-        for node in wanted:
+        for node in needed_nodes:
+            steps.count_uses(node)
+        for node in needed_nodes:
             name = f"j{sum(v.text.startswith('j') for v in rows.values())}"
-            steps.into(node, name)
-            rows[node] = steps.known[node] = Value(name, True)
+            steps.compute_into(node, name)
+            rows[node] = steps.known[node] = StepValue(name, True)
         return steps
 
-    def joins(self, d: Answers | Choice) -> list[str]:
-        """The buffers of what is joined between passes."""
-        d, rows = taken(d), dict[Node, Value]()
-        for i, node in enumerate(self.form.heavy):
-            self.stored(node.args[0], rows, d)
-            rows[node] = Value(f"r{i}", True)
+    def joined_buffers(self, d: TemplateChoice | Choice) -> list[str]:
+        """The names of the buffers `j0`, `j1`, ... between passes."""
+        d, rows = as_choice(d), dict[Node, StepValue]()
+        for i, node in enumerate(self.pattern.main_nodes):
+            self.store_joined(node.args[0], rows, d)
+            rows[node] = StepValue(f"r{i}", True)
         if self.is_full:
-            self.stored(self.form.root, rows, d)
+            self.store_joined(self.pattern.root, rows, d)
         return [v.text for v in rows.values() if v.text.startswith("j")]
 
 
-def taken(d: Answers | Choice) -> Choice:
-    """Decisions as a plain table."""
-    return d.taken if isinstance(d, Answers) else d
+def as_choice(d: TemplateChoice | Choice) -> Choice:
+    """A choice as a mapping."""
+    return d.choice if isinstance(d, TemplateChoice) else d
 
 
-def nest(form: Form) -> Described:
-    """A form as loops; raises NoSketch for what it does not cover."""
-    if any(h.name not in FOLDS for h in form.heavy):
-        raise NoSketch(f"a reduction by {form.heavy[0].name}")
-    if form.heavy and not any(a.reduced for a in form.axes):
-        raise NoSketch("a reduction over axes of extent one")
-    if form.root.dtype not in TYPES or (form.root.dtype != "float32" and form.heavy):
-        raise NoSketch(f"a {form.root.dtype} result")
-    work = Nest(form)
-    flat = not form.heavy and len(form.axes) <= 1
+def describe_nest(pattern: KernelPattern) -> PatternDescription:
+    """Describes a pattern as a loop nest; raises UnsupportedPattern if it does not cover it."""
+    if any(h.name not in FOLDS for h in pattern.main_nodes):
+        raise UnsupportedPattern(f"a reduction by {pattern.main_nodes[0].name}")
+    if pattern.main_nodes and not any(a.is_reduced for a in pattern.axes):
+        raise UnsupportedPattern("a reduction over axes of extent one")
+    if pattern.root.dtype not in TYPES or (pattern.root.dtype != "float32" and pattern.main_nodes):
+        raise UnsupportedPattern(f"a {pattern.root.dtype} result")
+    work = Nest(pattern)
+    flat = not pattern.main_nodes and len(pattern.axes) <= 1
     has_rows = not flat and not work.strided and bool(work.kept) and not work.around
-    single = bool(form.heavy) and not work.kept and not work.strided and not work.around and len(form.heavy) <= SPLITS
+    single = bool(pattern.main_nodes) and not work.kept and not work.strided and not work.around and len(pattern.main_nodes) <= SPLITS
     if work.strided:
-        checked: Sequence[Steps] = [*(p.steps for p in work.folds({})), work.finish({}).steps]
+        all_steps: Sequence[Steps] = [*(p.steps for p in work.strided_passes({})), work.strided_ending({}).steps]
     else:
-        checked = [work.program({}), *(p.steps for p in work.passes({})), work.ending({}).steps]
-    T_out = TYPES[form.root.dtype]
+        all_steps = [work.row_steps({}), *(p.steps for p in work.chunk_passes({})), work.chunk_ending({}).steps]
+    T_out = TYPES[pattern.root.dtype]
     kinds = {T_out, *(r.T for r in work.reads)}
-    align = 64 if any("bits" in s.needs for s in checked) else max(PER_BLOCK[T] for T in kinds)
-    reduced = [i for i, a in enumerate(form.axes) if a.reduced]
-    facts = {
+    align = 64 if any("bits" in s.needs for s in all_steps) else max(PER_BLOCK[T] for T in kinds)
+    reduced_axes = [i for i, a in enumerate(pattern.axes) if a.is_reduced]
+    variables = {
         "reads": work.reads, "flat": flat, "strided": work.strided, "is_full": work.is_full, "last": work.last, "align": align,
-        "total": times(range(len(form.axes))), "T_out": T_out, "out": "y" if T_out == "float" else "y_raw",
+        "total": multiply_extents(range(len(pattern.axes))), "T_out": T_out, "out": "y" if T_out == "float" else "y_raw",
         "narrow": "uint8_t" in kinds,
-        "rows": times(work.kept), "around": times(work.around), "reduced": times(reduced),
-        "indices": unravelled(work.kept, "row"), "around_indices": unravelled(work.around, "k"),
-        "out_at": out_position(work), "program": work.program, "passes_of": work.passes, "ending_of": work.ending, "needed": needed,
-        "folds_of": work.folds, "finish_of": work.finish, "joins_of": work.joins, "partials": single,
+        "rows": multiply_extents(work.kept), "around": multiply_extents(work.around), "reduced": multiply_extents(reduced_axes),
+        "indices": unravel_index(work.kept, "row"), "around_indices": unravel_index(work.around, "k"),
+        "out_at": out_position(work), "program": work.row_steps, "passes_of": work.chunk_passes, "ending_of": work.chunk_ending,
+        "needed": combine_needs,
+        "folds_of": work.strided_passes, "finish_of": work.strided_ending, "joins_of": work.joined_buffers, "partials": single,
     }  # fmt: skip
-    return Described(
-        (*leaves(work.reads), *extents(form.axes), *numbers(work.free)), facts, frozenset(traits(work, flat, has_rows, single))
+    return PatternDescription(
+        (*tensor_arguments(work.reads), *extent_arguments(pattern.axes), *number_arguments(work.free)),
+        variables,
+        frozenset(nest_traits(work, flat, has_rows, single)),
     )
 
 
 def out_position(work: Nest) -> str:
-    """Where a row of the output starts."""
+    """The offset of a row of the output."""
     outside = [i for i in range(work.last) if work.is_full or i in work.kept]
-    return f"{position(outside)} * n{work.last}" if outside and (work.is_full or work.strided) else position(outside)
+    return f"{flat_index(outside)} * n{work.last}" if outside and (work.is_full or work.strided) else flat_index(outside)
 
 
-def traits(work: Nest, flat: bool, has_rows: bool, single: bool) -> set[str]:
-    """What decisions depend on: those that make no difference do not arise."""
+def nest_traits(work: Nest, flat: bool, has_rows: bool, single: bool) -> set[str]:
+    """Traits that decisions depend on; a decision whose options give the same code does not apply."""
 
     def differs(name: str, *options: str) -> bool:
         texts = []
         for option in options:
             d: Mapping[str, str] = {name: option}
             if work.strided:
-                parts = [*work.folds(d), work.finish(d)]
+                parts = [*work.strided_passes(d), work.strided_ending(d)]
                 texts.append([(p.before, p.lines, p.steps.temps) for p in parts])
             else:
-                whole = work.program(d)
-                texts.append([([], whole.lines, whole.temps)])
+                combined = work.row_steps(d)
+                texts.append([([], combined.lines, combined.temps)])
         return texts[0] != texts[1]
 
-    nodes = walk(work.form.root)
+    nodes = walk(work.pattern.root)
     holds = {
         "flat": flat, "rows": has_rows, "single": single, "points": not work.is_full and not work.strided,
         "shared": has_rows and any(r.shared for r in work.reads),
         "tiled": has_rows and any(r.inner and not r.shared for r in work.reads),
-        "reduce": bool(work.form.heavy) and not work.strided, "divide": differs("divide", "div", "reciprocal"),
+        "reduce": bool(work.pattern.main_nodes) and not work.strided, "divide": differs("divide", "div", "reciprocal"),
         "tanh": any(n.op == "tanh" for n in nodes), "library": any(n.op in LIBRARY or n.op == "pow" for n in nodes)
         and differs("temps", "reuse", "inplace"),
         "temps": differs("temps", "reuse", "fresh"), "kept": has_rows and differs("keep", "kept", "again"),

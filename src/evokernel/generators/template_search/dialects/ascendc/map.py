@@ -1,9 +1,9 @@
-"""Elementwise steps: everything as one long row, or row by row where tensors are stretched."""
+"""Elementwise steps: all elements as one long row, or row by row if tensors are broadcast."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import ALGORITHM, COMMON, HOIST, MATHS, PREFETCH, ROWS
-from evokernel.generators.template_search.dialects.ascendc.loop_nests import nest
-from evokernel.generators.template_search.sketch import Sketch
+from evokernel.generators.template_search.dialects.ascendc.loop_nests import describe_nest
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
-sketch = Sketch(decisions=(ALGORITHM, ROWS, HOIST, *COMMON, PREFETCH, *MATHS), describe=nest)
+template = KernelTemplate(decisions=(ALGORITHM, ROWS, HOIST, *COMMON, PREFETCH, *MATHS), describe=describe_nest)

@@ -1,11 +1,11 @@
-"""Products of matrices, one or a batch, with elementwise steps after them: on the cube, or row by row on the vector unit."""
+"""Matrix products, plain or batched, with elementwise steps after them: on the cube unit, or row by row on the vector unit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
-from evokernel.generators.template_search.dialects import Answers
+from evokernel.generators.template_search.dialects import TemplateChoice
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
     BANKS,
     DEPTH,
@@ -14,67 +14,80 @@ from evokernel.generators.template_search.dialects.ascendc.common_decisions impo
     SHARE,
     STAGING,
     TAIL,
-    numbers,
+    number_arguments,
 )
-from evokernel.generators.template_search.dialects.ascendc.emit import LIBRARY, Steps, Value, fold
-from evokernel.generators.template_search.dialects.ascendc.loop_nests import taken
-from evokernel.generators.template_search.dialects.ascendc.operand_access import Read
-from evokernel.generators.template_search.forms import RESULT, Form
-from evokernel.generators.template_search.graph import Node, NoSketch, Num, walk
-from evokernel.generators.template_search.sketch import Described, Given, Sketch, free_numbers
+from evokernel.generators.template_search.dialects.ascendc.emit import LIBRARY, Steps, StepValue, reduction_lines
+from evokernel.generators.template_search.dialects.ascendc.loop_nests import as_choice
+from evokernel.generators.template_search.dialects.ascendc.operand_access import OperandRead
+from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, walk
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument, name_free_numbers
+from evokernel.generators.template_search.patterns import RESULT, KernelPattern
 
 OUTSIDE = {(True, True): "(o * M + r)", (True, False): "o", (False, True): "r", (False, False): "0"}
-"""Where the row of an operand lies, by whether it changes with the batch and with the row."""
+"""The row of an operand, by whether it changes with the batch and with the row."""
 
 
-def describe(form: Form) -> Described:
-    """Sizes and layouts of the factors, and what follows."""
-    (a, b), (rows_a, rows_b) = form.tensors, form.in_order
-    if any(n.dtype != "float32" for n in (a, b, form.root, *(o.node for o in form.operands))):
-        raise NoSketch("a product of other than float32")
-    batch, m, n = (axis.extent for axis in form.axes)
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a product by sizes, layouts of the factors and epilogue."""
+    (a, b), (rows_a, rows_b) = pattern.tensors, pattern.in_order
+    if any(n.dtype != "float32" for n in (a, b, pattern.root, *(o.node for o in pattern.operands))):
+        raise UnsupportedPattern("a product of other than float32")
+    batch, m, n = (axis.extent for axis in pattern.axes)
     if not (rows_a or m.is_one) and not (rows_b and not n.is_one):
-        raise NoSketch("a product of two factors stored by columns")
-    after = form.after
-    free = free_numbers(after) if after is not None else {}
+        raise UnsupportedPattern("a product of two factors stored by columns")
+    after = pattern.epilogue
+    free = name_free_numbers(after) if after is not None else {}
     reads = []
-    for i, o in enumerate(form.operands):
+    for i, o in enumerate(pattern.operands):
         by_batch, by_row, inner = o.present
         outside = OUTSIDE[by_batch, by_row]
-        reads.append(Read(o.node, f"e{i}", inner, False, False, f"{outside} * N + c" if inner else outside))
-    epilogue = following(after, reads, free)
-    sizes = (Given("batch", batch), Given("M", m), Given("N", n), Given("K", a.shape[-1] if rows_a else a.shape[-2]))
-    given = (Given("left", a), Given("right", b), *(Given(r.name, r.node) for r in reads), *sizes, *numbers(free))
-    facts = {
-        "turned": ", ".join("false" if in_order else "true" for in_order in form.in_order), "in_order": form.in_order,
+        reads.append(OperandRead(o.node, f"e{i}", inner, False, False, f"{outside} * N + c" if inner else outside))
+    epilogue = epilogue_builder(after, reads, free)
+    sizes = (
+        StageArgument("batch", batch),
+        StageArgument("M", m),
+        StageArgument("N", n),
+        StageArgument("K", a.shape[-1] if rows_a else a.shape[-2]),
+    )
+    arguments = (
+        StageArgument("left", a),
+        StageArgument("right", b),
+        *(StageArgument(r.name, r.node) for r in reads),
+        *sizes,
+        *number_arguments(free),
+    )
+    variables = {
+        "turned": ", ".join("false" if in_order else "true" for in_order in pattern.in_order), "in_order": pattern.in_order,
         "rows_a": rows_a or m.is_one, "rows_b": rows_b and not n.is_one, "batched_b": len(b.shape) > 2,
-        "reads": reads, "follows": after is not None, "epilogue": epilogue, "fold": fold,
+        "reads": reads, "follows": after is not None, "epilogue": epilogue, "fold": reduction_lines,
     }  # fmt: skip
-    dots = {"axpy" if facts["rows_b"] else "dots"}
-    return Described(given, facts, frozenset(dots | (traits(after, epilogue) if after is not None else set())))
+    dots = {"axpy" if variables["rows_b"] else "dots"}
+    return PatternDescription(arguments, variables, frozenset(dots | (epilogue_traits(after, epilogue) if after is not None else set())))
 
 
-def following(after: Node | None, reads: Sequence[Read], free: Mapping[Num, str]) -> Callable[[Answers | Choice], Steps]:
-    """What makes a row of the output of a row of the product, by the decisions taken."""
-    given = {r.node: r.value for r in reads}
-    given |= {x: Value("line", True) for x in walk(*([after] if after is not None else [])) if x.op == "leaf" and x.name == RESULT}
+def epilogue_builder(
+    after: Node | None, reads: Sequence[OperandRead], free: Mapping[Num, str]
+) -> Callable[[TemplateChoice | Choice], Steps]:
+    """A function from a choice to the steps that compute a row of the output from a row of the product."""
+    arguments = {r.node: r.value for r in reads}
+    arguments |= {x: StepValue("line", True) for x in walk(*([after] if after is not None else [])) if x.op == "leaf" and x.name == RESULT}
 
-    def epilogue(d: Answers | Choice) -> Steps:
-        steps = Steps(given, free, taken(d))
+    def epilogue(d: TemplateChoice | Choice) -> Steps:
+        steps = Steps(arguments, free, as_choice(d))
         if after is None:
-            steps.say("Adds(y, line, 0.0f, count);")
+            steps.emit("Adds(y, line, 0.0f, count);")
         else:
-            steps.expect(after)
-            steps.into(after, "y")
+            steps.count_uses(after)
+            steps.compute_into(after, "y")
         return steps
 
     if "bits" in epilogue({}).needs:
-        raise NoSketch("a product followed by a comparison")
+        raise UnsupportedPattern("a product followed by a comparison")
     return epilogue
 
 
-def traits(after: Node, epilogue: Callable[[Answers | Choice], Steps]) -> set[str]:
-    """What decisions about the steps that follow depend on."""
+def epilogue_traits(after: Node, epilogue: Callable[[TemplateChoice | Choice], Steps]) -> set[str]:
+    """Traits that the decisions about the epilogue depend on."""
 
     def differs(name: str, *options: str) -> bool:
         texts = [(s.lines, s.temps) for s in (epilogue({name: option}) for option in options)]
@@ -90,7 +103,7 @@ def traits(after: Node, epilogue: Callable[[Answers | Choice], Steps]) -> set[st
 
 
 ON_VECTORS = one_of("unit", "vector")
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("unit", ("vector", "cube")),
         Decision("part", ("32", "64", "128", "256"), one_of("unit", "cube")),
@@ -100,13 +113,13 @@ sketch = Sketch(
         Decision("ktile", ("16", "64", "256"), ON_VECTORS),
         Decision("accumulate", ("axpy", "muladd"), ON_VECTORS, trait="axpy"),
         Decision("reduce", ("level", "halves", "scalar"), ON_VECTORS, trait="dots"),
-        STAGING._replace(when=ON_VECTORS, without="epilogue"), STAGING._replace(trait="epilogue"),
+        STAGING._replace(when=ON_VECTORS, excluded_by="epilogue"), STAGING._replace(trait="epilogue"),
         DEPTH, RELEASE,
-        TAIL._replace(when=ON_VECTORS, without="epilogue"), TAIL._replace(trait="epilogue"),
+        TAIL._replace(when=ON_VECTORS, excluded_by="epilogue"), TAIL._replace(trait="epilogue"),
         SHARE,
-        BANKS._replace(when=ON_VECTORS, without="epilogue"), BANKS._replace(trait="epilogue"),
+        BANKS._replace(when=ON_VECTORS, excluded_by="epilogue"), BANKS._replace(trait="epilogue"),
         *MATHS,
     ),
     describe=describe,
 )  # fmt: skip
-"""Vectors take blocks of rows and columns, and so much of what is summed at a time; the cube takes square parts of the result."""
+"""The vector unit takes blocks of rows and columns and `ktile` summands at a time; the cube takes square parts of the result."""

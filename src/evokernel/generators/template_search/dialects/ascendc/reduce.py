@@ -1,4 +1,4 @@
-"""One reduction with elementwise steps before and after it, over any of the loops."""
+"""One reduction over any of the loops, with elementwise steps before and after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evokernel.generators.template_search.dialects.ascendc.common_decisions impo
     SPLIT,
     STORE,
 )
-from evokernel.generators.template_search.dialects.ascendc.loop_nests import nest
-from evokernel.generators.template_search.sketch import Sketch
+from evokernel.generators.template_search.dialects.ascendc.loop_nests import describe_nest
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
-sketch = Sketch(decisions=(ALGORITHM, ROWS, HOIST, SPLIT, REDUCE, STORE, *COMMON, PREFETCH, *MATHS), describe=nest)
+template = KernelTemplate(decisions=(ALGORITHM, ROWS, HOIST, SPLIT, REDUCE, STORE, *COMMON, PREFETCH, *MATHS), describe=describe_nest)

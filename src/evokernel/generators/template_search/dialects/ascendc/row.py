@@ -1,4 +1,4 @@
-"""Several reductions over the same loops, each of which may use those before, then one element per row or all of them."""
+"""Several reductions over the same loops, each of which may use earlier ones; the result has one element per row or all elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evokernel.generators.template_search.dialects.ascendc.common_decisions impo
     SPLIT,
     STORE,
 )
-from evokernel.generators.template_search.dialects.ascendc.loop_nests import nest
-from evokernel.generators.template_search.sketch import Sketch
+from evokernel.generators.template_search.dialects.ascendc.loop_nests import describe_nest
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
-sketch = Sketch(decisions=(ALGORITHM, ROWS, HOIST, KEEP, SPLIT, REDUCE, STORE, *COMMON, PREFETCH, *MATHS), describe=nest)
+template = KernelTemplate(decisions=(ALGORITHM, ROWS, HOIST, KEEP, SPLIT, REDUCE, STORE, *COMMON, PREFETCH, *MATHS), describe=describe_nest)

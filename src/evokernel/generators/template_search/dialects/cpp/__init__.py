@@ -1,4 +1,4 @@
-"""The sweep's C++: loops with explicit or automatic vectors, register tiles, threads. Every stage is a namespace with a function."""
+"""The C++ dialect: loops with explicit or automatic vectors, register tiles, threads. Every stage is a namespace with a function `run`."""
 
 from __future__ import annotations
 
@@ -6,66 +6,82 @@ from pathlib import Path
 
 from evokernel.core.records import Signature
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.dialects import Dialect, Written
-from evokernel.generators.template_search.dialects.cpp.emit import number
-from evokernel.generators.template_search.forms import product
+from evokernel.generators.template_search.dialects import Dialect, RenderedStage
+from evokernel.generators.template_search.dialects.cpp.emit import format_num
 from evokernel.generators.template_search.graph import Node, Num
-from evokernel.generators.template_search.sketch import Described, Facts
+from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables
+from evokernel.generators.template_search.patterns import multiply_nums
 from evokernel.generators.template_search.stage_planner import Plan, Stage
 
 TYPES = {"float32": "float", "float64": "double", "float16": "uint16_t", "bfloat16": "uint16_t", "int64": "int64_t", "int32": "int32_t",
          "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool"}  # fmt: skip
 ELEMENTS = {**TYPES, "float16": "float16", "bfloat16": "bfloat16"}
-"""As the stages see them: what a kernel is handed as bits are numbers there."""
+"""Element types inside stages: 16-bit floats, which the entry point receives as bits, are numbers there."""
 SCALARS = {"int": "int64_t", "float": "double", "bool": "bool"}
 MEMORY = Decision("memory", ("new", "malloc", "aligned", "kept"), trait="buffers")
-"""Where what lies between stages is kept: `kept` holds on to it from call to call."""
+"""Where the buffers between stages are allocated; `kept` keeps them from call to call."""
 
 
-def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choice) -> Facts:
-    """The entry point: buffers, then a call per stage."""
+def build_kernel_variables(
+    signature: Signature, plan: Plan, rendered_stages: list[RenderedStage], kernel_choice: Choice
+) -> TemplateVariables:
+    """The variables of the entry point: buffers, and one call per stage."""
     buffers = [
-        {"name": b.name, "kind": ELEMENTS[b.dtype], "count": number(product(b.shape))} for b in plan.buffers.values() if not b.is_output
+        {"name": b.name, "kind": ELEMENTS[b.dtype], "count": format_num(multiply_nums(b.shape))}
+        for b in plan.buffers.values()
+        if not b.is_output
     ]
     calls = []
-    for w in written:
-        out = f"({ELEMENTS[w.stage.out.dtype]}*){w.stage.out.name}" if is_half(w.stage.out.dtype) else w.stage.out.name
-        calls.append(f"{w.name}::run({', '.join([*(passed(g.value) for g in w.described.given), out])})")
-    return {"params": entry(signature), "buffers": buffers, "calls": calls, "has_halves": any("float16" in w.text for w in written)}
+    for stage in rendered_stages:
+        out = f"({ELEMENTS[stage.stage.out.dtype]}*){stage.stage.out.name}" if is_half(stage.stage.out.dtype) else stage.stage.out.name
+        calls.append(f"{stage.name}::run({', '.join([*(format_argument(g.value) for g in stage.description.arguments), out])})")
+    return {
+        "params": entry_parameters(signature),
+        "buffers": buffers,
+        "calls": calls,
+        "has_halves": any("float16" in stage.text for stage in rendered_stages),
+    }
 
 
 def is_half(dtype: str) -> bool:
-    """Whether a kernel is handed the bits of numbers of 16 bits."""
+    """Whether the entry point receives a type as the bits of a 16-bit float."""
     return ELEMENTS[dtype] != TYPES[dtype]
 
 
-def passed(value: Node | Num) -> str:
-    """An argument at the call of a stage."""
+def format_argument(value: Node | Num) -> str:
+    """An argument in the call of a stage."""
     if isinstance(value, Num):
-        return number(value)
+        return format_num(value)
     return f"(const {ELEMENTS[value.dtype]}*){value.name}" if is_half(value.dtype) else value.name
 
 
-def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
-    """The parameters of a stage's function, and how pointers that do not overlap are marked."""
+def build_stage_variables(stage: Stage, description: PatternDescription, d: Choice) -> TemplateVariables:
+    """The parameters of a stage's function, with the keyword for pointers that do not overlap."""
     mark = "" if d.get("alias", "") in ("", "none") else f" {d['alias']}"
-    listed = []
-    for g in described.given:
+    parameters = []
+    for g in description.arguments:
         if isinstance(g.value, Num):
-            listed.append(f"{'int64_t' if g.value.integer else 'float'} {g.name}")
+            parameters.append(f"{'int64_t' if g.value.is_integer else 'float'} {g.name}")
         else:
-            listed.append(f"const {ELEMENTS[g.value.dtype]}*{mark} {g.name}")
-    listed.append(f"{ELEMENTS[stage.out.dtype]}*{mark} out")
-    has_math = bool(described.facts.get("has_math"))
-    return {"params": ", ".join(listed), "R": mark.strip(), "T_out": ELEMENTS[stage.out.dtype], "has_math": has_math}
+            parameters.append(f"const {ELEMENTS[g.value.dtype]}*{mark} {g.name}")
+    parameters.append(f"{ELEMENTS[stage.out.dtype]}*{mark} out")
+    has_math = bool(description.variables.get("has_math"))
+    return {"params": ", ".join(parameters), "R": mark.strip(), "T_out": ELEMENTS[stage.out.dtype], "has_math": has_math}
 
 
-def entry(signature: Signature) -> str:
+def entry_parameters(signature: Signature) -> str:
     """The entry point's parameters."""
-    listed = [f"const {TYPES[t.dtype]}* in_{t.name}, const int64_t* in_{t.name}_shape" for t in (*signature.inputs, *signature.params)]
-    listed += [f"{SCALARS[s.kind]} arg_{s.name}" for s in signature.scalars]
-    listed += [f"{TYPES[o.dtype]}* {o.name}, const int64_t* {o.name}_shape" for o in signature.outputs]
-    return ", ".join(listed)
+    parameters = [f"const {TYPES[t.dtype]}* in_{t.name}, const int64_t* in_{t.name}_shape" for t in (*signature.inputs, *signature.params)]
+    parameters += [f"{SCALARS[s.kind]} arg_{s.name}" for s in signature.scalars]
+    parameters += [f"{TYPES[o.dtype]}* {o.name}, const int64_t* {o.name}_shape" for o in signature.outputs]
+    return ", ".join(parameters)
 
 
-dialect = Dialect(folder=Path(__file__).parent, file="kernel.cpp", fence="cpp", frame=frame, prepare=prepare, shared=(MEMORY,))
+dialect = Dialect(
+    folder=Path(__file__).parent,
+    file="kernel.cpp",
+    fence="cpp",
+    build_kernel_variables=build_kernel_variables,
+    build_stage_variables=build_stage_variables,
+    kernel_decisions=(MEMORY,),
+)

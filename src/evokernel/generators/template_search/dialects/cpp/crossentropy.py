@@ -1,30 +1,30 @@
-"""The mean or sum over rows of -log softmax at each row's class."""
+"""Cross entropy: the mean or sum over rows of -log softmax at each row's class."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
-from evokernel.generators.template_search.dialects.cpp.common_decisions import ORDER, ROW, is_by_rows
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Given, Sketch
+from evokernel.generators.template_search.dialects.cpp.common_decisions import ORDER, ROW_DECISIONS, is_row_order
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """Sizes, and whether the rows are averaged."""
-    logits, classes = form.tensors
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a cross entropy by its sizes and its reduction."""
+    logits, classes = pattern.tensors
     if logits.dtype != "float32" or classes.dtype not in ("int64", "int32"):
-        raise NoSketch(f"a cross entropy of {logits.dtype} with {classes.dtype} classes")
+        raise UnsupportedPattern(f"a cross entropy of {logits.dtype} with {classes.dtype} classes")
     rows, n = logits.shape
-    given = (Given("x", logits), Given("y", classes), Given("rows", rows), Given("n", n))
-    return Described(given, {"kind": form.heavy[0].name, "has_math": True}, frozenset({"math"}))
+    arguments = (StageArgument("x", logits), StageArgument("y", classes), StageArgument("rows", rows), StageArgument("n", n))
+    return PatternDescription(arguments, {"kind": pattern.main_nodes[0].name, "has_math": True}, frozenset({"math"}))
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         ORDER,
-        Decision("algorithm", ("passes", "online"), is_by_rows),
+        Decision("algorithm", ("passes", "online"), is_row_order),
         Decision("tile", ("8", "64", "512"), one_of("algorithm", "online")),
-        *ROW,
+        *ROW_DECISIONS,
     ),
     describe=describe,
 )

@@ -1,11 +1,11 @@
-"""Numbers and elementwise steps as C: one `template <class T>` function that serves single floats and vectors alike."""
+"""Emits numbers and elementwise steps as C++: one `template <class T>` function for both single floats and vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evokernel.generators.template_search.dialects.literals import SIGNS, spelled
-from evokernel.generators.template_search.graph import ELEMENTWISE, Node, NoSketch, Num
+from evokernel.generators.template_search.dialects.literals import SIGNS, format_number
+from evokernel.generators.template_search.graph import ELEMENTWISE, Node, Num, UnsupportedPattern
 
 LOGIC = {"and": "&", "or": "|"}
 NUMBERS = {
@@ -16,13 +16,13 @@ NUMBERS = {
 }  # fmt: skip
 
 
-def number(num: Num) -> str:
-    """A number as a C expression where the kernel's arguments are known."""
-    return spelled(num, NUMBERS, literal)
+def format_num(num: Num) -> str:
+    """A number as a C++ expression over the kernel's arguments."""
+    return format_number(num, NUMBERS, format_literal)
 
 
-def literal(value: float, integer: bool = False) -> str:
-    """A number in C."""
+def format_literal(value: float, integer: bool = False) -> str:
+    """A C++ literal."""
     if integer:
         return str(int(value))
     if value - value != 0:
@@ -30,61 +30,62 @@ def literal(value: float, integer: bool = False) -> str:
     return repr(float(value))
 
 
-def function(name: str, tree: Node, arguments: Mapping[Node, str], numbers: Mapping[Num, str] | None = None) -> str:
+def emit_function(name: str, tree: Node, arguments: Mapping[Node, str], numbers: Mapping[Num, str] | None = None) -> str:
     """`name(T a, T b, ..., float s0, ...)` that computes `tree`; `arguments` names the subtrees that are passed in.
 
-    Conditions (comparisons, masks) are whatever comparing two T gives; a mask that lies in memory is compared with zero when read.
+    Conditions have the type of a comparison of two T; a mask in memory is compared with zero when it is read.
     """
     lines: list[str] = []
-    known: dict[Node, str] = dict(arguments)
-    given = dict(numbers or {})
+    texts: dict[Node, str] = dict(arguments)
+    number_names = dict(numbers or {})
 
     def visit(node: Node) -> str:
-        if node in known:
-            return known[node]
+        if node in texts:
+            return texts[node]
         if node.op == "const":
             value = node.nums[0]
-            known[node] = f"(T{{}} + float({given[value] if value in given else number(value)}))"
-            return known[node]
+            texts[node] = f"(T{{}} + float({number_names[value] if value in number_names else format_num(value)}))"
+            return texts[node]
         if node.op not in ELEMENTWISE:
-            raise NoSketch(f"{node.op} inside an elementwise part")
+            raise UnsupportedPattern(f"{node.op} inside an elementwise part")
         args = [visit(a) for a in node.args]
-        text = step(
-            node, [condition(a, t) if wants_condition(node, i) else as_number(a, t) for i, (a, t) in enumerate(zip(node.args, args))]
+        text = format_step(
+            node,
+            [as_condition(a, t) if is_condition_argument(node, i) else as_number(a, t) for i, (a, t) in enumerate(zip(node.args, args))],
         )
-        known[node] = f"t{len(lines)}"
-        lines.append(f"    const {'auto' if is_condition(node) else 'T'} {known[node]} = {text};")
-        return known[node]
+        texts[node] = f"t{len(lines)}"
+        lines.append(f"    const {'auto' if is_condition(node) else 'T'} {texts[node]} = {text};")
+        return texts[node]
 
     result = visit(tree)
     if tree not in arguments:
         result = as_number(tree, result)
-    takes = ", ".join([*(f"T {a}" for a in arguments.values()), *(f"float {s}" for s in given.values())])
-    return "\n".join([f"template <class T> static inline T {name}({takes}) {{", *lines, f"    return {result};", "}"])
+    parameters = ", ".join([*(f"T {a}" for a in arguments.values()), *(f"float {s}" for s in number_names.values())])
+    return "\n".join([f"template <class T> static inline T {name}({parameters}) {{", *lines, f"    return {result};", "}"])
 
 
-def wants_condition(node: Node, i: int) -> bool:
+def is_condition_argument(node: Node, i: int) -> bool:
     """Whether an argument is used as a condition."""
     return node.op in ("and", "or", "not") or (node.op == "where" and i == 0)
 
 
-def condition(node: Node, text: str) -> str:
-    """A mask from memory is a number: it holds where that is not zero."""
+def as_condition(node: Node, text: str) -> str:
+    """A value as a condition: a mask from memory is a number, which is compared with zero."""
     return text if is_condition(node) else f"({text} != T{{}})"
 
 
 def as_number(node: Node, text: str) -> str:
-    """A condition as a number: one where it holds."""
+    """A value as a number: 1 where a condition holds, 0 elsewhere."""
     return f"({text} ? T{{}} + 1.0f : T{{}})" if is_condition(node) else text
 
 
 def is_condition(node: Node) -> bool:
-    """Whether the text of a value is what comparing gives, not a number."""
+    """Whether the text of a value is the result of a comparison, not a number."""
     return node.dtype == "bool" and node.op not in ("leaf", "cast")
 
 
-def step(node: Node, args: list[str]) -> str:
-    """One elementwise step."""
+def format_step(node: Node, args: list[str]) -> str:
+    """One elementwise step as a C++ expression."""
     if node.op in SIGNS:
         return f"{args[0]} {SIGNS[node.op]} {args[1]}"
     if node.op in LOGIC:

@@ -1,24 +1,29 @@
-"""Rows of a table, by their numbers."""
+"""Rows of a table, selected by index."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.cpp.common_decisions import ALIAS, INDEX, LANES, ORDER, SIMD, TAIL, THREADS, UNROLL
-from evokernel.generators.template_search.forms import Form, product
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Given, Sketch
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern, multiply_nums
 
 
-def describe(form: Form) -> Described:
-    """How many rows of which width."""
-    table, rows = form.tensors
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a gather by the number of rows and their width."""
+    table, rows = pattern.tensors
     if table.dtype != "float32" or rows.dtype not in ("int64", "int32"):
-        raise NoSketch(f"rows of a {table.dtype} table by {rows.dtype} numbers")
-    given = (Given("table", table), Given("rows", rows), Given("count", product(rows.shape)), Given("width", product(table.shape[1:])))
-    return Described(given, {"has_math": False})
+        raise UnsupportedPattern(f"rows of a {table.dtype} table by {rows.dtype} numbers")
+    arguments = (
+        StageArgument("table", table),
+        StageArgument("rows", rows),
+        StageArgument("count", multiply_nums(rows.shape)),
+        StageArgument("width", multiply_nums(table.shape[1:])),
+    )
+    return PatternDescription(arguments, {"has_math": False})
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         ORDER,
         Decision("algorithm", ("memcpy", "loop"), one_of("order", "rows")),

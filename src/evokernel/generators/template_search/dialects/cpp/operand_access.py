@@ -1,4 +1,4 @@
-"""How loops read their operands: a pointer that moves along the innermost loop, a value that stays, or a position."""
+"""How loops read their operands: through a pointer along the innermost loop, as a constant value, or as a position."""
 
 from __future__ import annotations
 
@@ -6,113 +6,113 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.generators.template_search.dialects.cpp import ELEMENTS
-from evokernel.generators.template_search.dialects.cpp.common_decisions import position
-from evokernel.generators.template_search.dialects.cpp.emit import function
-from evokernel.generators.template_search.forms import Operand
-from evokernel.generators.template_search.graph import TRANSCENDENTAL, Node, NoSketch, Num, walk
-from evokernel.generators.template_search.sketch import Given
+from evokernel.generators.template_search.dialects.cpp.common_decisions import flat_index
+from evokernel.generators.template_search.dialects.cpp.emit import emit_function
+from evokernel.generators.template_search.graph import TRANSCENDENTAL, Node, Num, UnsupportedPattern, walk
+from evokernel.generators.template_search.kernel_template import StageArgument
+from evokernel.generators.template_search.patterns import Operand
 
 CONVERTED = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
-"""What is turned into float32 when read, and back when written; where float64 is among it, into that."""
+"""Types that are converted to float32 when read and back when written; to float64 if one of them is float64."""
 
 
 @dataclass(frozen=True)
-class Read:
-    """An operand inside loops i0, i1 and so on, the last of which is the innermost."""
+class OperandRead:
+    """An operand inside the loops `i0`, `i1`, ...; the last loop is the innermost."""
 
     node: Node
     name: str
     kind: str
-    """The C type of its elements; nothing for a position."""
+    """The C++ type of its elements; empty for a position."""
     inner: bool
     """Whether it changes along the innermost loop."""
     at: str
-    """Where the innermost loop starts to read; of a position, the variable of its loop."""
-    far: str
-    """One element where the variables of all loops are known."""
+    """The offset where the innermost loop starts to read; of a position, the variable of its loop."""
+    element_text: str
+    """The text of one element, from the variables of all loops."""
 
     @property
     def start(self) -> str:
-        """Its pointer where the innermost loop starts."""
+        """The pointer at the start of the innermost loop."""
         return self.name if self.at == "0" else f"{self.name} + {self.at}"
 
     @property
     def value(self) -> str:
-        """What it is all along the innermost loop."""
+        """The constant value along the innermost loop."""
         return f"float({self.name}[{self.at}])" if self.kind else f"float({self.at})"
 
 
 @dataclass(frozen=True)
-class Argument:
-    """What an emitted function is called with: `full` is read through a pointer, `place` is a position, `scalar` stays."""
+class CallArgument:
+    """An argument of an emitted function: `full` is read through a pointer, `place` is a position, `scalar` is constant."""
 
     kind: str
     name: str
-    far: str
-    read: Read | None = None
+    element_text: str
+    read: OperandRead | None = None
 
 
 @dataclass(frozen=True)
-class Call:
-    """An emitted function and its arguments."""
+class FunctionCall:
+    """A call of an emitted function with its arguments."""
 
     name: str
-    args: tuple[Argument, ...]
+    args: tuple[CallArgument, ...]
     extra: str = ""
 
     @property
-    def reads(self) -> tuple[Read, ...]:
+    def reads(self) -> tuple[OperandRead, ...]:
         """The operands among its arguments."""
         return tuple(a.read for a in self.args if a.read is not None)
 
 
-def reads_of(operands: Sequence[Operand]) -> tuple[Read, ...]:
-    """The operands of a nest of loops: x0, x1 and so on."""
-    found = []
+def plan_reads(operands: Sequence[Operand]) -> tuple[OperandRead, ...]:
+    """How a loop nest reads its operands `x0`, `x1`, ..."""
+    reads = []
     for i, operand in enumerate(operands):
         node, loops = operand.node, [g for g, there in enumerate(operand.present) if there]
         last = len(operand.present) - 1
         inner = last in loops
         if node.op == "index":
             variable = f"i{loops[0]}" if loops else "0"
-            found.append(Read(node, f"x{i}", "", inner, variable, f"float({variable})"))
+            reads.append(OperandRead(node, f"x{i}", "", inner, variable, f"float({variable})"))
             continue
         if node.dtype not in CONVERTED:
-            raise NoSketch(f"{node.dtype} tensors")
-        outside = position([g for g in loops if g != last])
+            raise UnsupportedPattern(f"{node.dtype} tensors")
+        outside = flat_index([g for g in loops if g != last])
         at = f"{outside} * n{last}" if inner and outside != "0" else outside
-        found.append(Read(node, f"x{i}", ELEMENTS[node.dtype], inner, at, f"float(x{i}[{position(loops)}])"))
-    return tuple(found)
+        reads.append(OperandRead(node, f"x{i}", ELEMENTS[node.dtype], inner, at, f"float(x{i}[{flat_index(loops)}])"))
+    return tuple(reads)
 
 
-def argument(read: Read) -> Argument:
-    """How an emitted function is handed an operand: through p_x0, as v_x0, or as a position counted from `begin`."""
+def make_argument(read: OperandRead) -> CallArgument:
+    """The argument for an operand: the pointer `p_x0`, the value `v_x0`, or a position counted from `begin`."""
     if not read.kind and read.inner:
-        return Argument("place", "begin", read.far, read)
-    return Argument("full" if read.inner else "scalar", f"{'p' if read.inner else 'v'}_{read.name}", read.far, read)
+        return CallArgument("place", "begin", read.element_text, read)
+    return CallArgument("full" if read.inner else "scalar", f"{'p' if read.inner else 'v'}_{read.name}", read.element_text, read)
 
 
-def leaves(reads: Sequence[Read]) -> tuple[Given, ...]:
-    """The tensors among operands, as arguments of a stage."""
-    return tuple(Given(r.name, r.node) for r in reads if r.kind)
+def tensor_arguments(reads: Sequence[OperandRead]) -> tuple[StageArgument, ...]:
+    """The tensors among the operands, as arguments of a stage."""
+    return tuple(StageArgument(r.name, r.node) for r in reads if r.kind)
 
 
-def precision(root: Node) -> dict[str, object]:
-    """Which halves values are rounded to on the way, and whether all is computed in double precision.
+def precision_variables(root: Node) -> dict[str, object]:
+    """The 16-bit types that values are rounded to in between, and whether everything is computed in double precision.
 
-    Raises NoSketch for a result that floats are not turned into.
+    Raises UnsupportedPattern for a result type that floats are not converted to.
     """
     if root.dtype not in CONVERTED:
-        raise NoSketch(f"a {root.dtype} result")
+        raise UnsupportedPattern(f"a {root.dtype} result")
     nodes = walk(root)
     is_double = root.dtype == "float64" or any(n.op == "leaf" and n.dtype == "float64" for n in nodes)
     if is_double and any(n.op in TRANSCENDENTAL for n in nodes):
-        raise NoSketch("transcendental functions in float64")
+        raise UnsupportedPattern("transcendental functions in float64")
     return {"is_double": is_double, "rounds": sorted({n.name for n in nodes if n.op == "cast" and n.name in ("float16", "bfloat16")})}
 
 
-def called(name: str, tree: Node, args: Mapping[Node, Argument], free: Mapping[Num, str]) -> tuple[str, Call]:
-    """The text of a function for a tree, and its call."""
+def emit_call(name: str, tree: Node, args: Mapping[Node, CallArgument], free: Mapping[Num, str]) -> tuple[str, FunctionCall]:
+    """The source of a function for a tree, and its call."""
     names = {node: f"a{i}" for i, node in enumerate(args)}
     extra = "".join(f", {s}" for s in free.values())
-    return function(name, tree, names, free), Call(name, tuple(args.values()), extra if args else extra[2:])
+    return emit_function(name, tree, names, free), FunctionCall(name, tuple(args.values()), extra if args else extra[2:])

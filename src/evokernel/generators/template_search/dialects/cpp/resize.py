@@ -1,13 +1,13 @@
-"""Images of another size: positions pixel by pixel, from tables, or rows mixed first."""
+"""Resized images: positions computed per pixel, taken from tables, or rows interpolated first."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.cpp.common_decisions import ALIAS, INDEX, ORDER, SIMD, THREADS
-from evokernel.generators.template_search.dialects.images import resized
-from evokernel.generators.template_search.sketch import Sketch
+from evokernel.generators.template_search.dialects.images import describe_resize
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("algorithm", ("direct", "tables", "rows")),
         ORDER._replace(when=one_of("algorithm", "direct")),
@@ -15,5 +15,5 @@ sketch = Sketch(
         SIMD._replace(options=("auto", "omp")),
         ALIAS, INDEX, THREADS,
     ),
-    describe=resized,
+    describe=describe_resize,
 )  # fmt: skip

@@ -1,29 +1,29 @@
-"""Several reductions over the same loops, each of which may use those before, then one element per row or all of them."""
+"""Several reductions over the same loops, each of which may use earlier ones; the result has one element per row or all elements."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
-from evokernel.generators.template_search.dialects.cpp.common_decisions import NEST, ORDER, STRIP, is_by_rows
-from evokernel.generators.template_search.dialects.cpp.loop_nests import nest
-from evokernel.generators.template_search.sketch import Sketch
+from evokernel.generators.template_search.dialects.cpp.common_decisions import NEST_DECISIONS, ORDER, STRIP, is_row_order
+from evokernel.generators.template_search.dialects.cpp.loop_nests import describe_nest
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
 
-def is_in_passes(taken: Choice) -> bool:
-    """Whether every reduction has a pass of its own."""
-    return is_by_rows(taken) and taken.get("algorithm", "passes") == "passes"
+def has_separate_passes(choice: Choice) -> bool:
+    """Whether every reduction has a separate pass."""
+    return is_row_order(choice) and choice.get("algorithm", "passes") == "passes"
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
-        ORDER._replace(without="whole"),
+        ORDER._replace(excluded_by="whole"),
         STRIP,
-        Decision("algorithm", ("passes", "online"), is_by_rows, trait="softmax"),
-        Decision("algorithm", ("passes", "naive", "welford"), is_by_rows, trait="moments"),
-        Decision("tile", ("8", "64", "512"), one_of("algorithm", "online"), without="strided"),
-        Decision("join", ("apart", "joined"), is_by_rows, trait="joint"),
-        Decision("reuse", ("recompute", "store"), is_in_passes, trait="kept"),
+        Decision("algorithm", ("passes", "online"), is_row_order, trait="softmax"),
+        Decision("algorithm", ("passes", "naive", "welford"), is_row_order, trait="moments"),
+        Decision("tile", ("8", "64", "512"), one_of("algorithm", "online"), excluded_by="strided"),
+        Decision("join", ("apart", "joined"), is_row_order, trait="joint"),
+        Decision("reuse", ("recompute", "store"), has_separate_passes, trait="kept"),
         Decision("divide", ("exact", "reciprocal"), trait="divide"),
-        *NEST,
+        *NEST_DECISIONS,
     ),
-    describe=nest,
+    describe=describe_nest,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
-from evokernel.generators.template_search.dialects.cpp.axis_view import line
+from evokernel.generators.template_search.dialects.cpp.axis_view import describe_axis
 from evokernel.generators.template_search.dialects.cpp.common_decisions import (
     ACC,
     ALIAS,
@@ -14,35 +14,35 @@ from evokernel.generators.template_search.dialects.cpp.common_decisions import (
     TAIL,
     THREADS,
     UNROLL,
-    is_wide,
+    has_explicit_vectors,
 )
-from evokernel.generators.template_search.sketch import Sketch
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
 
-def has_vectors(taken: Choice) -> bool:
+def has_vectors(choice: Choice) -> bool:
     """Whether explicit vectors are used, along the axis or across it."""
-    return is_wide(taken) or taken.get("algorithm") == "shift"
+    return has_explicit_vectors(choice) or choice.get("algorithm") == "shift"
 
 
-def is_several(taken: Choice) -> bool:
-    """Whether a number of rows or elements is taken at a time."""
-    return taken.get("algorithm") == "rows" or taken.get("simd") in ("auto", "vec")
+def has_several_rows(choice: Choice) -> bool:
+    """Whether several rows or elements are taken at a time."""
+    return choice.get("algorithm") == "rows" or choice.get("simd") in ("auto", "vec")
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         ORDER,
-        Decision("algorithm", ("serial", "rows", "shift", "blocks"), one_of("order", "rows"), without="strided"),
+        Decision("algorithm", ("serial", "rows", "shift", "blocks"), one_of("order", "rows"), excluded_by="strided"),
         SIMD._replace(trait="strided"),
         LANES._replace(when=has_vectors),
-        UNROLL._replace(when=is_several),
+        UNROLL._replace(when=has_several_rows),
         Decision("tile", ("16", "64", "256"), one_of("algorithm", "blocks")),
         TAIL._replace(options=("scalar", "assume"), when=one_of("algorithm", "rows", "shift", "blocks"), trait="inner"),
         TAIL._replace(trait="strided"),
-        ACC._replace(without="strided"),
+        ACC._replace(excluded_by="strided"),
         ALIAS,
         INDEX,
         THREADS,
     ),
-    describe=line,
+    describe=describe_axis,
 )

@@ -1,4 +1,4 @@
-"""The sweep's Pallas: blocks that stream through VMEM, products on the matrix unit, accumulators in scratch. Every stage is a function."""
+"""The Pallas dialect: blocks that stream through VMEM, products on the matrix unit, accumulators in scratch. Every stage is a function."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from pathlib import Path
 
 from evokernel.core.records import Signature
 from evokernel.generators.template_search.decisions import Choice
-from evokernel.generators.template_search.dialects import Dialect, Written
-from evokernel.generators.template_search.dialects.pallas.emit import number
+from evokernel.generators.template_search.dialects import Dialect, RenderedStage
+from evokernel.generators.template_search.dialects.pallas.emit import format_num
 from evokernel.generators.template_search.graph import Node, Num, Shape
-from evokernel.generators.template_search.sketch import Described, Facts
+from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables
 from evokernel.generators.template_search.stage_planner import Plan, Stage
 
-Own = Mapping[tuple[str, ...], str]
-"""Arguments by their shapes, as these are spelt."""
+ShapeNames = Mapping[tuple[str, ...], str]
+"""Names of arguments by the texts of their shapes."""
 
 
-def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choice) -> Facts:
-    """The entry point: a call per stage, its result in the shape others know it by."""
+def build_kernel_variables(
+    signature: Signature, plan: Plan, rendered_stages: list[RenderedStage], kernel_choice: Choice
+) -> TemplateVariables:
+    """The variables of the entry point: one call per stage, whose result is reshaped to its buffer's shape."""
     tensors = {f"in_{t.name}": len(t.shape) for t in (*signature.inputs, *signature.params)}
-    own = {tuple(f"{name}.shape[{i}]" for i in range(rank)): name for name, rank in reversed(tensors.items()) if rank}
-    calls = [call(w, own) for w in written]
+    shape_names = {tuple(f"{name}.shape[{i}]" for i in range(rank)): name for name, rank in reversed(tensors.items()) if rank}
+    calls = [format_call(stage, shape_names) for stage in rendered_stages]
     outputs = [o.name for o in signature.outputs]
     return {
         "params": ", ".join([*tensors, *(f"arg_{s.name}" for s in signature.scalars)]), "calls": calls,
@@ -29,37 +31,50 @@ def frame(signature: Signature, plan: Plan, written: list[Written], shared: Choi
     }  # fmt: skip
 
 
-def call(written: Written, own: Own) -> str:
-    """The call of a stage."""
-    given = [passed(g.value, own) for g in written.described.given]
-    like = own.get(spelt(written.stage.out.shape))
-    if like and "flat" in written.described.traits:  # rows of the last axis, said for any number of axes: whoever copies it may have others
+def format_call(stage: RenderedStage, shape_names: ShapeNames) -> str:
+    """The line that calls a stage."""
+    arguments = [format_argument(g.value, shape_names) for g in stage.description.arguments]
+    like = shape_names.get(shape_texts(stage.stage.out.shape))
+    if like and "flat" in stage.description.traits:
+        # Written for any number of axes, so that a model can copy the call for another rank.
         sizes = {"n0": f"{like}.size // {like}.shape[-1]", "n1": f"{like}.shape[-1]"}
-        given = [sizes.get(g.name, text) for g, text in zip(written.described.given, given)]
-    return f"{written.stage.out.name} = {written.name}({', '.join(given)}).reshape({shape(written.stage.out.shape, own)})"
+        arguments = [sizes.get(g.name, text) for g, text in zip(stage.description.arguments, arguments)]
+    out = stage.stage.out
+    return f"{out.name} = {stage.name}({', '.join(arguments)}).reshape({format_shape(out.shape, shape_names)})"
 
 
-def prepare(stage: Stage, described: Described, d: Choice) -> Facts:
+def build_stage_variables(stage: Stage, description: PatternDescription, d: Choice) -> TemplateVariables:
     """The parameters of a stage's function."""
-    return {"params": ", ".join(g.name for g in described.given)}
+    return {"params": ", ".join(g.name for g in description.arguments)}
 
 
-def passed(value: Node | Num, own: Own) -> str:
-    """An argument at the call of a stage; tensors in the shape the stage sees them in."""
+def format_argument(value: Node | Num, shape_names: ShapeNames) -> str:
+    """An argument in the call of a stage; a tensor is reshaped to the shape that the stage expects."""
     if isinstance(value, Num):
-        return number(value)
-    return value.name if own.get(spelt(value.shape)) == value.name else f"{value.name}.reshape({shape(value.shape, own)})"
+        return format_num(value)
+    return (
+        value.name
+        if shape_names.get(shape_texts(value.shape)) == value.name
+        else f"{value.name}.reshape({format_shape(value.shape, shape_names)})"
+    )
 
 
-def shape(sizes: Shape, own: Own) -> str:
-    """A shape as Python writes it; an argument's own by its name."""
-    numbers = spelt(sizes)
-    return f"{own[numbers]}.shape" if numbers in own else f"({', '.join(numbers)}{',' if len(numbers) == 1 else ''})"
+def format_shape(sizes: Shape, shape_names: ShapeNames) -> str:
+    """A shape as Python source; `x.shape` if it is the shape of argument x."""
+    numbers = shape_texts(sizes)
+    return f"{shape_names[numbers]}.shape" if numbers in shape_names else f"({', '.join(numbers)}{',' if len(numbers) == 1 else ''})"
 
 
-def spelt(sizes: Shape) -> tuple[str, ...]:
-    """The numbers of a shape."""
-    return tuple(number(n) for n in sizes)
+def shape_texts(sizes: Shape) -> tuple[str, ...]:
+    """The extents of a shape as Python source."""
+    return tuple(format_num(n) for n in sizes)
 
 
-dialect = Dialect(folder=Path(__file__).parent, file="kernel.py", fence="python", frame=frame, prepare=prepare, spaced=True)
+dialect = Dialect(
+    folder=Path(__file__).parent,
+    file="kernel.py",
+    fence="python",
+    build_kernel_variables=build_kernel_variables,
+    build_stage_variables=build_stage_variables,
+    keeps_blank_lines=True,
+)

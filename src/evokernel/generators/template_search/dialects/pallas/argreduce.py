@@ -1,4 +1,4 @@
-"""The place of the largest or smallest element along one axis; of several equals the first."""
+"""Argmax and argmin along one axis; of several equal elements, the first."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
     ROWS,
     SEMANTICS,
     TURN,
-    is_turned,
-    is_whole,
+    is_transposed,
+    is_unchunked,
 )  # fmt: skip
-from evokernel.generators.template_search.dialects.pallas.layouts import along
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Sketch
+from evokernel.generators.template_search.dialects.pallas.layouts import axis_arguments
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """Sizes before, along and after the axis."""
-    (heavy,), (x,) = form.heavy, form.tensors
-    if len(heavy.dims) != 1:
-        raise NoSketch(f"{heavy.name} over several axes")
-    given, is_strided = along(x, heavy.dims[0])
-    facts = {"strided": is_strided, "fold": heavy.name.removeprefix("arg"), "kind": x.dtype}
-    return Described(given, facts, frozenset({"strided" if is_strided else "rows"}))
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes an argmax or argmin by the sizes before, along and after the axis."""
+    (main,), (x,) = pattern.main_nodes, pattern.tensors
+    if len(main.dims) != 1:
+        raise UnsupportedPattern(f"{main.name} over several axes")
+    arguments, is_strided = axis_arguments(x, main.dims[0])
+    variables = {"strided": is_strided, "fold": main.name.removeprefix("arg"), "kind": x.dtype}
+    return PatternDescription(arguments, variables, frozenset({"strided" if is_strided else "rows"}))
 
 
-def is_in_lanes(taken: Choice) -> bool:
-    """Whether the places found lie side by side."""
-    return taken.get("out") == "lanes" or is_turned(taken)
+def is_in_lanes(choice: Choice) -> bool:
+    """Whether the results are stored along lanes."""
+    return choice.get("out") == "lanes" or is_transposed(choice)
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("algorithm", ("native", "equal", "last", "chunks"), trait="rows"),
         Decision("algorithm", ("native", "equal", "last"), trait="strided"),
         LANES._replace(trait="strided"),
-        TURN._replace(when=is_whole, trait="rows"),
-        Decision("out", ("column", "lanes"), lambda taken: is_whole(taken) and not is_turned(taken), trait="rows"),
-        ROWS._replace(when=lambda taken: not is_in_lanes(taken), trait="rows"),
+        TURN._replace(when=is_unchunked, trait="rows"),
+        Decision("out", ("column", "lanes"), lambda choice: is_unchunked(choice) and not is_transposed(choice), trait="rows"),
+        ROWS._replace(when=lambda choice: not is_in_lanes(choice), trait="rows"),
         IN_LANES._replace(when=is_in_lanes, trait="rows"),
         CHUNK, MASK,
-        SEMANTICS._replace(when=is_whole),
+        SEMANTICS._replace(when=is_unchunked),
         ACROSS, LIMIT,
     ),
     describe=describe,

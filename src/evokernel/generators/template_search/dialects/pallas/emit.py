@@ -1,11 +1,11 @@
-"""Numbers, elementwise steps and reductions of whole rows as Python over JAX arrays."""
+"""Emits numbers, elementwise steps and reductions as Python over JAX arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from evokernel.generators.template_search.dialects.literals import SIGNS, spelled
-from evokernel.generators.template_search.graph import ELEMENTWISE, Node, NoSketch, Num, walk
+from evokernel.generators.template_search.dialects.literals import SIGNS, format_number
+from evokernel.generators.template_search.graph import ELEMENTWISE, Node, Num, UnsupportedPattern, walk
 
 CALLS = {"max": "jnp.maximum", "min": "jnp.minimum", "erf": "jax.lax.erf", "and": "jnp.logical_and", "or": "jnp.logical_or",
          "not": "jnp.logical_not"}  # fmt: skip
@@ -18,72 +18,72 @@ BITS = {
     "exponent": "jnp.where({0} == 0.0, 0.0, ((jax.lax.bitcast_convert_type({0}, jnp.int32) >> 23 & 255) - 126).astype(jnp.float32))",
     "power2": "jax.lax.bitcast_convert_type(({0}.astype(jnp.int32) + 127) << 23, jnp.float32)",
 }
-"""Exponents are taken out of floats, and put into them."""
+"""Extract the exponent of a float, and build a float from one."""
 START = {"sum": "0.0", "mean": "0.0", "max": "-jnp.inf", "min": "jnp.inf", "prod": "1.0"}
-"""What an element that does not count is replaced by."""
+"""The neutral element, which replaces elements outside the valid range."""
 
 
-def number(num: Num) -> str:
-    """A number as a Python expression where the kernel's arguments are known."""
-    return spelled(num, NUMBERS, literal)
+def format_num(num: Num) -> str:
+    """A number as a Python expression over the kernel's arguments."""
+    return format_number(num, NUMBERS, format_literal)
 
 
-def joined(parts: Iterable[str]) -> str:
-    """A list of arguments."""
+def join_arguments(parts: Iterable[str]) -> str:
+    """Arguments separated by commas."""
     return ", ".join(parts)
 
 
-def literal(value: float, integer: bool = False) -> str:
-    """A number in Python."""
+def format_literal(value: float, integer: bool = False) -> str:
+    """A Python literal."""
     if integer:
         return str(int(value))
     return repr(float(value)) if value - value == 0 else f'float("{value}")'
 
 
-def function(
+def emit_function(
     name: str, tree: Node, arguments: Mapping[Node, str], divide: str = "exact", valid: str = "", axis: int | str = 1,
     numbers: Mapping[Num, str] | None = None,
 ) -> str:  # fmt: skip
-    """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees passed in, `numbers` what is known outside.
+    """`name(a, b, ...)` that computes `tree` over blocks; `arguments` names the subtrees passed in, `numbers` the outer variables.
 
-    Reductions go along `axis`, `n` elements each; `valid` is a condition for the elements that count, where some do not.
+    Reductions combine `n` elements along `axis`; `valid` is a condition for valid elements, or empty if all are valid.
     """
     lines: list[str] = []
-    known: dict[Node, str] = dict(arguments)
-    given = dict(numbers or {})
+    texts: dict[Node, str] = dict(arguments)
+    number_names = dict(numbers or {})
 
     def visit(node: Node) -> str:
-        if node in known:
-            return known[node]
+        if node in texts:
+            return texts[node]
         if node.op == "const":
             value = node.nums[0]
-            return given[value] if value in given else number(value)
+            return number_names[value] if value in number_names else format_num(value)
         if node.op != "reduce" and node.op not in ELEMENTWISE:
-            raise NoSketch(f"{node.op} inside an elementwise part")
+            raise UnsupportedPattern(f"{node.op} inside an elementwise part")
         args = [visit(a) for a in node.args]
-        text = fold(node, args[0], valid, axis) if node.op == "reduce" else step(node, args, divide)
-        known[node] = f"t{len(lines)}"
-        lines.append(f"    {known[node]} = {text}")
-        return known[node]
+        text = format_reduction(node, args[0], valid, axis) if node.op == "reduce" else format_step(node, args, divide)
+        texts[node] = f"t{len(lines)}"
+        lines.append(f"    {texts[node]} = {text}")
+        return texts[node]
 
     result = visit(tree)
     return "\n".join([f"def {name}({', '.join(arguments.values())}):", *lines, f"    return {result}"])
 
 
-def fold(node: Node, arg: str, valid: str, axis: int | str) -> str:
-    """A reduction over some axes of a block."""
+def format_reduction(node: Node, arg: str, valid: str, axis: int | str) -> str:
+    """A reduction over some axes of a block, as a JAX expression."""
     if node.name not in START:
-        raise NoSketch(f"{node.name} among other steps")
-    counted = f"jnp.where({valid}, {arg}, {START[node.name]})" if valid else arg
+        raise UnsupportedPattern(f"{node.name} among other steps")
+    operand = f"jnp.where({valid}, {arg}, {START[node.name]})" if valid else arg
     if node.name == "mean":
-        return f"jnp.sum({counted}, axis={axis}, keepdims=True) * (1.0 / n)"
+        return f"jnp.sum({operand}, axis={axis}, keepdims=True) * (1.0 / n)"
     if node.name == "prod":
-        return f"product({counted}, {axis})"
-    return f"jnp.{node.name}({counted}, axis={axis}, keepdims=True)"
+        return f"product({operand}, {axis})"
+    return f"jnp.{node.name}({operand}, axis={axis}, keepdims=True)"
 
 
-def step(node: Node, args: list[str], divide: str) -> str:
-    """One elementwise step."""
+def format_step(node: Node, args: list[str], divide: str) -> str:
+    """One elementwise step as a JAX expression."""
     if node.op == "div" and divide != "exact" and node.args[1].op != "const":
         inverse = f"pl.reciprocal({args[1]}, approx={divide == 'approx'})"
         return inverse if node.args[0].op == "const" and node.args[0].nums[0].value == 1 else f"{args[0]} * {inverse}"
@@ -97,21 +97,21 @@ def step(node: Node, args: list[str], divide: str) -> str:
         condition = args[0] if node.args[0].dtype == "bool" and node.args[0].op != "leaf" else f"{args[0]} != 0"
         return f"jnp.where({condition}, {args[1]}, {args[2]})"
     if node.op == "cast":
-        return cast(node, args[0])
+        return format_cast(node, args[0])
     if node.op in BITS:
         return BITS[node.op].format(args[0])
     return f"{CALLS.get(node.op, f'jnp.{node.op}')}({', '.join(args)})"
 
 
-def cast(node: Node, arg: str) -> str:
-    """A conversion: everything is computed in float32, int32 or as truth values; tensors of any type are read as float32."""
+def format_cast(node: Node, arg: str) -> str:
+    """A conversion: kernels compute in float32, int32 or bool, and read tensors of any type as float32."""
     if node.name == "bool":
         return f"{arg} != 0"
     if not node.name.startswith(("int", "uint")):
-        return f"{arg}.astype(jnp.float32)" if is_counted(node.args[0]) else arg
+        return f"{arg}.astype(jnp.float32)" if is_integer_or_bool(node.args[0]) else arg
     return f"{arg}.astype(jnp.int32)"
 
 
-def is_counted(node: Node) -> bool:
-    """Whether a value may be an integer or a truth value where it is computed."""
-    return node.op not in ("leaf", "const", "index") and any(n.dtype != "float32" for n in walk(node) if not n.is_given)
+def is_integer_or_bool(node: Node) -> bool:
+    """Whether a computed value may be an integer or a bool."""
+    return node.op not in ("leaf", "const", "index") and any(n.dtype != "float32" for n in walk(node) if not n.is_input)

@@ -1,23 +1,23 @@
-"""Rows of a table by index: from a table that lies in VMEM, or copied one by one from where it is."""
+"""Rows of a table, selected by index: from a table in VMEM, or copied one by one from HBM."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.pallas.common_decisions import LIMIT, SEMANTICS
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Given, Sketch
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """The table as rows, and the indices in one axis."""
-    table, index = form.tensors
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a gather by its table and its indices."""
+    table, index = pattern.tensors
     if table.dtype != "float32" or not index.dtype.startswith("int"):
-        raise NoSketch(f"rows of a {table.dtype} table by {index.dtype}")
-    return Described((Given("table", table), Given("index", index)), {})
+        raise UnsupportedPattern(f"rows of a {table.dtype} table by {index.dtype}")
+    return PatternDescription((StageArgument("table", table), StageArgument("index", index)), {})
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("source", ("held", "copied")),
         Decision("rows", ("20", "64", "128", "256", "512")),

@@ -1,4 +1,4 @@
-"""Reductions over some loops of a space, and what is done around them: functions over blocks, and blocks of nests of loops."""
+"""Reductions over some loops of an iteration space: functions over blocks, and the block shapes of loop nests."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.generators.template_search.decisions import Choice
-from evokernel.generators.template_search.dialects.pallas.common_decisions import divides
-from evokernel.generators.template_search.dialects.pallas.emit import START, function, is_counted, joined
-from evokernel.generators.template_search.dialects.pallas.layouts import Layout, Loop, Result, View, as_rows, narrow, native, times
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import Node, Num, reached
-from evokernel.generators.template_search.sketch import Given
+from evokernel.generators.template_search.dialects.pallas.common_decisions import has_tensor_division
+from evokernel.generators.template_search.dialects.pallas.emit import START, emit_function, is_integer_or_bool, join_arguments
+from evokernel.generators.template_search.dialects.pallas.layouts import (
+    Layout,
+    Loop,
+    Result,
+    View,
+    multiply_extents,
+    narrow_traits,
+    nest_layout,
+    row_layout,
+)
+from evokernel.generators.template_search.graph import Node, Num, reachable_nodes
+from evokernel.generators.template_search.kernel_template import StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One reduction where a block holds only a part of what is reduced."""
+    """One reduction whose blocks hold only part of the reduced elements."""
 
     call: str
     start: str
@@ -27,27 +36,27 @@ class Pass:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Text about the blocks of a nest: what a template needs to call it."""
+    """The blocks of a nest as text for a template."""
 
     sizes: list[str]
-    """Lines that set the sizes of blocks, b0, b1, ..."""
+    """Lines that set the block sizes `b0`, `b1`, ..."""
     shape: str
-    """Of a block of the whole space."""
+    """Shape of a block of the iteration space."""
     folded: str
-    """Of a block of a result."""
+    """Shape of a block of a result."""
     grid: str
-    """Extents of the grid's kept part."""
+    """Extents of the grid dimensions that are not reduced."""
     kept: int
-    """How many grid dimensions that is."""
+    """Number of these grid dimensions."""
     specs: list[str]
     out: str
     out_shape: str
     chunk: int
-    """The loop of which a block holds a part, or -1."""
+    """The loop that is split into chunks, or -1."""
 
 
 class Nest:
-    """The loops of a layout cut into blocks: reduced ones whole or in chunks, of the kept ones the innermost in tiles."""
+    """The loops of a layout split into blocks: reduced loops complete or in chunks, and the innermost other loops in tiles."""
 
     def __init__(self, layout: Layout, is_full: bool) -> None:
         self.layout, self.is_full = layout, is_full
@@ -55,10 +64,10 @@ class Nest:
 
     @property
     def axes(self) -> str:
-        return f"({joined(map(str, self.reduced))}{',' if len(self.reduced) == 1 else ''})"
+        return f"({join_arguments(map(str, self.reduced))}{',' if len(self.reduced) == 1 else ''})"
 
     def blocks(self, d: Choice, chunked: bool, phases: int) -> Blocks:
-        """Blocks by the decisions `rows`, `lanes` and `chunk`."""
+        """The blocks for the decisions `rows`, `lanes` and `chunk`."""
         loops = self.layout.loops
         chunk = self.reduced[0] if chunked else -1
         kept = [i for i, loop in enumerate(loops) if not loop.reduced]
@@ -77,49 +86,51 @@ class Nest:
         there = [self.is_full or not loop.reduced for loop in loops]
         last = f"jnp.where(p == {phases - 1}, q, 0)" if self.is_full else "0"
         return Blocks(
-            sizes, f"({joined(f'b{i}' for i in range(len(loops)))})",
-            f"({joined('1' if loop.reduced else f'b{i}' for i, loop in enumerate(loops))})",
-            joined(f"pl.cdiv({loops[i].extent}, b{i})" for i in kept), len(kept),
+            sizes, f"({join_arguments(f'b{i}' for i in range(len(loops)))})",
+            f"({join_arguments('1' if loop.reduced else f'b{i}' for i, loop in enumerate(loops))})",
+            join_arguments(f"pl.cdiv({loops[i].extent}, b{i})" for i in kept), len(kept),
             [self.spec(v.present, names, chunk, "q") for v in self.layout.views], self.spec(there, names, chunk, last),
-            f"({joined(loop.extent if here else '1' for loop, here in zip(loops, there))})", chunk,
+            f"({join_arguments(loop.extent if here else '1' for loop, here in zip(loops, there))})", chunk,
         )  # fmt: skip
 
     def spec(self, present: Sequence[bool], names: Sequence[str], chunk: int, at: str) -> str:
-        """The block of an array and where it lies."""
-        sizes = joined(f"b{i}" if there else "1" for i, there in enumerate(present))
-        place = joined((at if i == chunk else f"g{i}" if f"g{i}" in names else "0") if there else "0" for i, there in enumerate(present))
-        return f"pl.BlockSpec(({sizes}), lambda {joined(names)}: ({place}))"
+        """The BlockSpec of an array: block shape and index map."""
+        sizes = join_arguments(f"b{i}" if there else "1" for i, there in enumerate(present))
+        place = join_arguments(
+            (at if i == chunk else f"g{i}" if f"g{i}" in names else "0") if there else "0" for i, there in enumerate(present)
+        )
+        return f"pl.BlockSpec(({sizes}), lambda {join_arguments(names)}: ({place}))"
 
 
-def passes(form: Form, names: Mapping[Node, str], free: Mapping[Num, str]) -> dict[str, object]:
-    """The form as one pass over the data per reduction, and what its result is made from."""
-    found: dict[Node, str] = {}
+def pass_variables(pattern: KernelPattern, names: Mapping[Node, str], free: Mapping[Num, str]) -> dict[str, object]:
+    """The pattern as one pass over the data per reduction, and the final step."""
+    result_names: dict[Node, str] = {}
     parts: list[tuple[str, Node, dict[Node, str]]] = []
-    listed: list[Pass] = []
+    passes: list[Pass] = []
 
     def call(label: str, tree: Node) -> str:
-        used = reached(tree, set(found))
-        taken = {**{x: n for x, n in names.items() if x in used}, **{h: n for h, n in found.items() if h in used}}
-        parts.append((label, tree, taken))
-        given = [f"{{{n}}}" if x in names else f"{n}[...]{' * (1.0 / n)' if x.name == 'mean' else ''}" for x, n in taken.items()]
-        return f"{label}({joined(given)})"
+        used_nodes = reachable_nodes(tree, set(result_names))
+        names_used = {**{x: n for x, n in names.items() if x in used_nodes}, **{h: n for h, n in result_names.items() if h in used_nodes}}
+        parts.append((label, tree, names_used))
+        arguments = [f"{{{n}}}" if x in names else f"{n}[...]{' * (1.0 / n)' if x.name == 'mean' else ''}" for x, n in names_used.items()]
+        return f"{label}({join_arguments(arguments)})"
 
     def functions(divide: str) -> list[str]:
-        return [function(label, tree, taken, divide, numbers=free) for label, tree, taken in parts]
+        return [emit_function(label, tree, names_used, divide, numbers=free) for label, tree, names_used in parts]
 
-    for i, node in enumerate(form.heavy):
+    for i, node in enumerate(pattern.main_nodes):
         text = call(f"part{i}", node.args[0])
         kind = "sum" if node.name == "mean" else node.name
         sign = {"sum": "before + part", "prod": "before * part"}.get(kind, f"jnp.{kind}imum(before, part)")
-        found[node] = f"r{i}"
-        listed.append(Pass(text, START[kind], kind, sign, f"r{i}"))
-    return {"final": call("finish", form.root), "functions": functions, "passes": listed}
+        result_names[node] = f"r{i}"
+        passes.append(Pass(text, START[kind], kind, sign, f"r{i}"))
+    return {"final": call("finish", pattern.root), "functions": functions, "passes": passes}
 
 
-def flat(form: Form, names: Mapping[Node, str], is_full: bool) -> Layout:
-    """Everything there is in rows and cols, both reduced: filled up at the end."""
+def flat_layout(pattern: KernelPattern, names: Mapping[Node, str], is_full: bool) -> Layout:
+    """All elements as rows and cols, both reduced, padded at the end."""
     views = []
-    for view in as_rows(form.axes, form.operands, names, range(len(form.axes)), True).views:
+    for view in row_layout(pattern.axes, pattern.operands, names, range(len(pattern.axes)), True).views:
         if not any(view.present):
             views.append(View(view.name, (False, False), f"{view.name}.reshape(1, 1)", view.dtype))
         else:
@@ -128,53 +139,55 @@ def flat(form: Form, names: Mapping[Node, str], is_full: bool) -> Layout:
     return Layout((Loop("rows", True), Loop("cols", True)), tuple(views), "out.reshape(-1)[:n]" if is_full else "out")
 
 
-def layouts(form: Form, names: Mapping[Node, str], is_full: bool) -> dict[str, Layout]:
-    """The ways to lay the tensors of a reduction out: `rows`, and `nest` where that is another one; `flat` where nothing is kept."""
-    if all(a.reduced for a in form.axes):
-        return {"flat": flat(form, names, is_full)}
-    cols = [i for i, a in enumerate(form.axes) if a.reduced]
-    found = {"rows": as_rows(form.axes, form.operands, names, cols, is_full)}
-    if len(form.axes) != 2 or not form.axes[1].reduced:
-        found["nest"] = native(form.axes, form.operands, names)
-    return found
+def reduction_layouts(pattern: KernelPattern, names: Mapping[Node, str], is_full: bool) -> dict[str, Layout]:
+    """The layouts of a reduction: `rows`, and `nest` if it differs; `flat` if all loops are reduced."""
+    if all(a.is_reduced for a in pattern.axes):
+        return {"flat": flat_layout(pattern, names, is_full)}
+    cols = [i for i, a in enumerate(pattern.axes) if a.is_reduced]
+    layouts = {"rows": row_layout(pattern.axes, pattern.operands, names, cols, is_full)}
+    if len(pattern.axes) != 2 or not pattern.axes[1].is_reduced:
+        layouts["nest"] = nest_layout(pattern.axes, pattern.operands, names)
+    return layouts
 
 
-def shape_traits(form: Form) -> set[str]:
-    """What the loops are like: everything reduced, rows alone, or a nest; whether the last loop is kept, and whether others are."""
-    kept = [i for i, a in enumerate(form.axes) if not a.reduced]
+def loop_traits(pattern: KernelPattern) -> set[str]:
+    """Traits of the loops: all reduced, rows only or a nest; whether the last loop and whether earlier loops are not reduced."""
+    kept = [i for i, a in enumerate(pattern.axes) if not a.is_reduced]
     if not kept:
         return {"single"}
     return (
-        {"some", "rows" if len(form.axes) == 2 and form.axes[1].reduced else "nest"}
-        | ({"strided"} if kept[-1] == len(form.axes) - 1 else set())
-        | ({"tail"} if [a.reduced for a in form.axes].index(True) == len(form.axes) - 1 else set())
-        | ({"outer"} if kept[0] < len(form.axes) - 1 else set())
+        {"some", "rows" if len(pattern.axes) == 2 and pattern.axes[1].is_reduced else "nest"}
+        | ({"strided"} if kept[-1] == len(pattern.axes) - 1 else set())
+        | ({"tail"} if [a.is_reduced for a in pattern.axes].index(True) == len(pattern.axes) - 1 else set())
+        | ({"outer"} if kept[0] < len(pattern.axes) - 1 else set())
     )
 
 
-def given(form: Form, names: Mapping[Node, str], free: Mapping[Num, str]) -> tuple[Given, ...]:
-    """What a stage of such a form is called with."""
+def stage_arguments(pattern: KernelPattern, names: Mapping[Node, str], free: Mapping[Num, str]) -> tuple[StageArgument, ...]:
+    """The arguments of a stage with reductions."""
     return (
-        *(Given(name, x) for x, name in names.items() if x.op == "leaf"), *(Given(f"n{i}", a.extent) for i, a in enumerate(form.axes)),
-        *(Given(s, n) for n, s in free.items()),
+        *(StageArgument(name, x) for x, name in names.items() if x.op == "leaf"), *(StageArgument(f"n{i}", a.extent) for i,
+        a in enumerate(pattern.axes)),
+        *(StageArgument(s, n) for n, s in free.items()),
     )  # fmt: skip
 
 
-def described(form: Form, names: Mapping[Node, str], free: Mapping[Num, str], is_full: bool) -> dict[str, object]:
-    """Facts that templates of reductions share."""
-    found = layouts(form, names, is_full)
-    parts = {flag: [i for i, a in enumerate(form.axes) if a.reduced == flag] for flag in (False, True)}
+def reduction_variables(pattern: KernelPattern, names: Mapping[Node, str], free: Mapping[Num, str], is_full: bool) -> dict[str, object]:
+    """Template variables that all reductions share."""
+    layouts = reduction_layouts(pattern, names, is_full)
+    parts = {flag: [i for i, a in enumerate(pattern.axes) if a.is_reduced == flag] for flag in (False, True)}
     return {
-        **passes(form, names, free), "layouts": found, "nests": {name: Nest(layout, is_full) for name, layout in found.items()},
-        "is_full": is_full, "single": "flat" in found, "rows": times(parts[False]), "cols": times(parts[True]),
-        "result": Result(form.root), "counted": any(is_counted(h.args[0]) for h in form.heavy),
-        "has_product": any(h.name == "prod" for h in form.heavy),
+        **pass_variables(pattern, names, free), "layouts": layouts, "nests": {name: Nest(layout, is_full) for name,
+        layout in layouts.items()},
+        "is_full": is_full, "single": "flat" in layouts, "rows": multiply_extents(parts[False]), "cols": multiply_extents(parts[True]),
+        "result": Result(pattern.root), "counted": any(is_integer_or_bool(h.args[0]) for h in pattern.main_nodes),
+        "has_product": any(h.name == "prod" for h in pattern.main_nodes),
     }  # fmt: skip
 
 
-def traits(form: Form, facts: Mapping[str, object]) -> set[str]:
-    """What the decisions of reductions depend on."""
-    found = {"prod"} if facts["has_product"] else set()
-    if divides(form.root):
-        found.add("divide")
-    return found | narrow(form.root, form.operands) | shape_traits(form)
+def reduction_traits(pattern: KernelPattern, variables: Mapping[str, object]) -> set[str]:
+    """Traits that the decisions of reductions depend on."""
+    traits = {"prod"} if variables["has_product"] else set()
+    if has_tensor_division(pattern.root):
+        traits.add("divide")
+    return traits | narrow_traits(pattern.root, pattern.operands) | loop_traits(pattern)

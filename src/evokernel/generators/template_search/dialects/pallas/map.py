@@ -17,63 +17,67 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
     ROWS,
     SEMANTICS,
     STRIP,
-    divides,
-    is_piped,
+    has_tensor_division,
+    is_grid_pipeline,
 )  # fmt: skip
-from evokernel.generators.template_search.dialects.pallas.emit import function
-from evokernel.generators.template_search.dialects.pallas.layouts import Result, as_rows, narrow, times
-from evokernel.generators.template_search.forms import Axis, Form, Operand, product
+from evokernel.generators.template_search.dialects.pallas.emit import emit_function
+from evokernel.generators.template_search.dialects.pallas.layouts import Result, multiply_extents, narrow_traits, row_layout
 from evokernel.generators.template_search.graph import Num
-from evokernel.generators.template_search.sketch import Described, Given, Sketch, free_numbers
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument, name_free_numbers
+from evokernel.generators.template_search.patterns import Axis, KernelPattern, Operand, multiply_nums
 
 
-def two_axes(form: Form) -> tuple[Sequence[Axis], Sequence[Operand]]:
-    """The loops, two at least: one over everything is taken as rows of the last axis."""
-    if len(form.axes) > 1:
-        return form.axes, form.operands
-    shape = form.root.shape
-    if any(o.node.op == "index" for o in form.operands):
-        return [Axis(Num.of(1)), Axis(product(shape))], [Operand(o.node, (False, *o.present)) for o in form.operands]
+def as_two_loops(pattern: KernelPattern) -> tuple[Sequence[Axis], Sequence[Operand]]:
+    """The loops, at least two: a single loop is split into rows of the last axis."""
+    if len(pattern.axes) > 1:
+        return pattern.axes, pattern.operands
+    shape = pattern.root.shape
+    if any(o.node.op == "index" for o in pattern.operands):
+        return [Axis(Num.of(1)), Axis(multiply_nums(shape))], [Operand(o.node, (False, *o.present)) for o in pattern.operands]
     last = shape[-1] if shape else Num.of(1)
-    filled = bool(form.axes)
-    return [Axis(product(shape[:-1])), Axis(last)], [Operand(o.node, (filled and o.is_full,) * 2) for o in form.operands]
+    has_loops = bool(pattern.axes)
+    return [Axis(multiply_nums(shape[:-1])), Axis(last)], [Operand(o.node, (has_loops and o.is_full,) * 2) for o in pattern.operands]
 
 
-def describe(form: Form) -> Described:
-    """Arrays seen as rows and columns; the columns are the last axes that all tensors have or lack together."""
-    names = {o.node: f"x{i}" for i, o in enumerate(form.operands)}
-    free = free_numbers(form.root)
-    axes, operands = two_axes(form)
-    layout = as_rows(axes, operands, names, [len(axes) - 1], True)
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes elementwise steps over arrays viewed as rows and columns; the columns are the last loop."""
+    names = {o.node: f"x{i}" for i, o in enumerate(pattern.operands)}
+    free = name_free_numbers(pattern.root)
+    axes, operands = as_two_loops(pattern)
+    layout = row_layout(axes, operands, names, [len(axes) - 1], True)
 
     def body(divide: str) -> str:
-        return function("body", form.root, names, divide, numbers=free)
+        return emit_function("body", pattern.root, names, divide, numbers=free)
 
     body("exact")
-    given = (
-        *(Given(names[o.node], o.node) for o in form.operands if o.node.op == "leaf"),
-        *(Given(f"n{i}", a.extent) for i, a in enumerate(axes)),
-        *(Given(s, n) for n, s in free.items()),
+    arguments = (
+        *(StageArgument(names[o.node], o.node) for o in pattern.operands if o.node.op == "leaf"),
+        *(StageArgument(f"n{i}", a.extent) for i, a in enumerate(axes)),
+        *(StageArgument(s, n) for n, s in free.items()),
     )  # fmt: skip
-    facts = {
-        "body": body, "operands": layout.views, "rows": times(range(len(axes) - 1)), "cols": f"n{len(axes) - 1}",
-        "result": Result(form.root),
+    variables = {
+        "body": body, "operands": layout.views, "rows": multiply_extents(range(len(axes) - 1)), "cols": f"n{len(axes) - 1}",
+        "result": Result(pattern.root),
     }  # fmt: skip
-    positions = any(v.counted for v in layout.views)
-    same = bool(form.axes) and all(o.is_full for o in form.operands) and not any(o.node.op == "index" for o in form.operands)
-    traits = ({"flat"} if same else {"broadcast"}) | ({"divide"} if divides(form.root) else set()) | ({"index"} if positions else set())
-    return Described(given, facts, frozenset(traits | narrow(form.root, form.operands)))
+    positions = any(v.position_axis for v in layout.views)
+    same = bool(pattern.axes) and all(o.is_full for o in pattern.operands) and not any(o.node.op == "index" for o in pattern.operands)
+    traits = (
+        ({"flat"} if same else {"broadcast"})
+        | ({"divide"} if has_tensor_division(pattern.root) else set())
+        | ({"index"} if positions else set())
+    )
+    return PatternDescription(arguments, variables, frozenset(traits | narrow_traits(pattern.root, pattern.operands)))
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("view", ("rows", "flat"), trait="flat"),
         Decision("width", ("128", "512", "1024", "4096"), one_of("view", "flat")),
         PIPELINE,
         ROWS,
-        Decision("cols", ("all", "100", "256", "512"), lambda taken: taken.get("view") != "flat" and taken["pipeline"] != "manual"),
+        Decision("cols", ("all", "100", "256", "512"), lambda choice: choice.get("view") != "flat" and choice["pipeline"] != "manual"),
         BUFFERS, EDGE, EDGE_INSIDE, STRIP, DIVIDE, CONVERT,
-        POSITIONS._replace(when=lambda taken: is_piped(taken) and taken.get("strip") == "none"),
+        POSITIONS._replace(when=lambda choice: is_grid_pipeline(choice) and choice.get("strip") == "none"),
         SEMANTICS, LIMIT,
     ),
     describe=describe,

@@ -1,35 +1,35 @@
-"""The maximum or mean of windows over one to three axes, by shifts of a flat image or by taps stacked before the kernel."""
+"""Max and mean pooling over one to three axes, by shifts of a flat image or by taps stacked before the kernel."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.pallas.common_decisions import LIMIT, SEMANTICS, STRIP
-from evokernel.generators.template_search.dialects.pallas.windows import settings, tuples
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Given, Sketch
+from evokernel.generators.template_search.dialects.pallas.windows import format_tuples, window_settings
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """The image, the windows, and what is divided by."""
-    (heavy,), (x,) = form.heavy, form.tensors
-    if form.after is not None:
-        raise NoSketch("steps after a pooling")
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a pooling by its image, window and divisor."""
+    (main,), (x,) = pattern.main_nodes, pattern.tensors
+    if pattern.epilogue is not None:
+        raise UnsupportedPattern("steps after a pooling")
     if x.dtype != "float32":
-        raise NoSketch(f"a pooling of {x.dtype}")
-    rank = len(heavy.nums) // 4
-    texts, asked = settings(heavy.nums)
-    window, strides, paddings, dilations = tuples(texts, rank)
-    padded = any(not n.is_literal or n.value != 0 for n in heavy.nums[2 * rank : 3 * rank])
-    facts = {
-        "rank": rank, "window": window, "strides": strides, "paddings": paddings, "dilations": dilations, "kind": heavy.name,
-        "counts": heavy.name == "mean" and heavy.dims != (1,) and padded, "by_one": all(n.is_one for n in heavy.nums[rank : 2 * rank]),
+        raise UnsupportedPattern(f"a pooling of {x.dtype}")
+    rank = len(main.nums) // 4
+    texts, setting_arguments = window_settings(main.nums)
+    window, strides, paddings, dilations = format_tuples(texts, rank)
+    is_padded = any(not n.is_literal or n.value != 0 for n in main.nums[2 * rank : 3 * rank])
+    variables = {
+        "rank": rank, "window": window, "strides": strides, "paddings": paddings, "dilations": dilations, "kind": main.name,
+        "counts": main.name == "mean" and main.dims != (1,) and is_padded, "by_one": all(n.is_one for n in main.nums[rank : 2 * rank]),
     }  # fmt: skip
-    traits = {heavy.name, *(["border"] if heavy.name == "max" and padded else [])}
-    return Described((Given("x", x), *asked), facts, frozenset(traits))
+    traits = {main.name, *(["border"] if main.name == "max" and is_padded else [])}
+    return PatternDescription((StageArgument("x", x), *setting_arguments), variables, frozenset(traits))
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("algorithm", ("shifts", "lanes", "stacked")),
         Decision("border", ("low", "infinite", "zero"), trait="border"),

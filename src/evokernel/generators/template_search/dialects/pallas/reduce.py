@@ -1,4 +1,4 @@
-"""One reduction over any of the loops, elementwise steps before it and after it."""
+"""One reduction over any of the loops, with elementwise steps before and after it."""
 
 from __future__ import annotations
 
@@ -26,71 +26,74 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
     VIEW,
     WHOLE,
     always,
-    is_rows,
-    is_whole,
+    is_row_view,
+    is_unchunked,
 )  # fmt: skip
-from evokernel.generators.template_search.dialects.pallas.emit import START, function
+from evokernel.generators.template_search.dialects.pallas.emit import START, emit_function
 from evokernel.generators.template_search.dialects.pallas.layouts import Layout
-from evokernel.generators.template_search.dialects.pallas.loop_nests import described, given, traits
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch, reached
-from evokernel.generators.template_search.sketch import Described, Sketch, free_numbers
+from evokernel.generators.template_search.dialects.pallas.loop_nests import reduction_traits, reduction_variables, stage_arguments
+from evokernel.generators.template_search.graph import UnsupportedPattern, reachable_nodes
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, name_free_numbers
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """The steps before the reduction, the reduction and the steps after it, as one function and apart."""
-    (heavy,) = form.heavy
-    if not any(a.reduced for a in form.axes):
-        raise NoSketch("a reduction over axes of extent one")
-    names = {o.node: f"x{i}" for i, o in enumerate(form.operands)}
-    free = free_numbers(form.root)
-    facts = described(form, names, free, False)
-    before = reached(heavy.args[0], set())
-    after = reached(form.root, {heavy})
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a reduction with the steps before and after it, as one function and as separate functions."""
+    (main,) = pattern.main_nodes
+    if not any(a.is_reduced for a in pattern.axes):
+        raise UnsupportedPattern("a reduction over axes of extent one")
+    names = {o.node: f"x{i}" for i, o in enumerate(pattern.operands)}
+    free = name_free_numbers(pattern.root)
+    variables = reduction_variables(pattern, names, free, False)
+    before = reachable_nodes(main.args[0], set())
+    after = reachable_nodes(pattern.root, {main})
     first = {x: n for x, n in names.items() if x in before}
-    # What is read after the reduction may lie otherwise than what is read before it.
-    last = {heavy: "total", **{x: n.replace("x", "e") for x, n in names.items() if x in after}}
+    # An operand of the epilogue may have another layout than the same operand before the reduction.
+    last = {main: "total", **{x: n.replace("x", "e") for x, n in names.items() if x in after}}
 
-    def whole(divide: str, axis: int | str, valid: str = "") -> str:
-        return function("body", form.root, names, divide, valid, axis, free)
+    def emit_body(divide: str, axis: int | str, valid: str = "") -> str:
+        return emit_function("body", pattern.root, names, divide, valid, axis, free)
 
-    def apart(divide: str) -> list[str]:
-        return [function("body", heavy.args[0], first, divide, numbers=free), function("finish", form.root, last, divide, numbers=free)]
+    def emit_parts(divide: str) -> list[str]:
+        return [
+            emit_function("body", main.args[0], first, divide, numbers=free),
+            emit_function("finish", pattern.root, last, divide, numbers=free),
+        ]
 
-    whole("exact", 1)
-    fold = "sum" if heavy.name == "mean" else heavy.name
-    layout = facts["layouts"].get("rows") if isinstance(facts["layouts"], dict) else None
+    emit_body("exact", 1)
+    fold = "sum" if main.name == "mean" else main.name
+    layout = variables["layouts"].get("rows") if isinstance(variables["layouts"], dict) else None
     views = layout.views if isinstance(layout, Layout) else ()
-    facts |= {
-        "whole": whole, "apart": apart, "fold": fold, "start": START[fold], "is_mean": heavy.name == "mean",
+    variables |= {
+        "whole": emit_body, "apart": emit_parts, "fold": fold, "start": START[fold], "is_mean": main.name == "mean",
         "before": [v for v in views if v.name in first.values()],
         "after": [v for v in views if v.name.replace("x", "e") in last.values()],
     }  # fmt: skip
-    found = traits(form, facts) | ({"sum"} if fold == "sum" else set())
-    return Described(given(form, names, free), facts, frozenset(found))
+    traits = reduction_traits(pattern, variables) | ({"sum"} if fold == "sum" else set())
+    return PatternDescription(stage_arguments(pattern, names, free), variables, frozenset(traits))
 
 
-def is_column(taken: Choice) -> bool:
-    """Whether the results of rows lie one below the other."""
-    return taken.get("algorithm", "chunks") == "chunks" or taken.get("out") == "column"
+def is_column(choice: Choice) -> bool:
+    """Whether the results of rows are stored as a column."""
+    return choice.get("algorithm", "chunks") == "chunks" or choice.get("out") == "column"
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         VIEW,
-        Decision("algorithm", ("whole", "chunks", "product"), is_rows, trait="sum", without="single"),
-        WHOLE._replace(options=("whole", "chunks"), without="sum"),
+        Decision("algorithm", ("whole", "chunks", "product"), is_row_view, trait="sum", excluded_by="single"),
+        WHOLE._replace(options=("whole", "chunks"), excluded_by="sum"),
         NEST_WHOLE,
-        TURN._replace(when=lambda taken: is_rows(taken) and taken["algorithm"] == "whole", trait="some"),
-        Decision("out", ("column", "lanes"), lambda taken: taken.get("turn") == "no", trait="some"),
-        ROWS._replace(when=lambda taken: is_rows(taken) and is_column(taken)),
-        IN_LANES._replace(when=lambda taken: is_rows(taken) and not is_column(taken)),
+        TURN._replace(when=lambda choice: is_row_view(choice) and choice["algorithm"] == "whole", trait="some"),
+        Decision("out", ("column", "lanes"), lambda choice: choice.get("turn") == "no", trait="some"),
+        ROWS._replace(when=lambda choice: is_row_view(choice) and is_column(choice)),
+        IN_LANES._replace(when=lambda choice: is_row_view(choice) and not is_column(choice)),
         NEST_ROWS, NEST_LANES, LANES._replace(trait="single"), ROW_CHUNK, NEST_CHUNK, TAIL_CHUNK,
         MASK, MASK._replace(when=always, trait="single"),
         FOLD._replace(when=one_of("algorithm", "chunks")), FOLD._replace(trait="single"),
         PASSES._replace(when=one_of("algorithm", "product")),
         PRODUCT, DIVIDE, CONVERT,
-        SEMANTICS._replace(when=is_whole, trait="some"), ACROSS, LIMIT,
+        SEMANTICS._replace(when=is_unchunked, trait="some"), ACROSS, LIMIT,
     ),
     describe=describe,
 )  # fmt: skip

@@ -1,18 +1,18 @@
-"""Images of another size as two products with small matrices, made from positions inside the kernel."""
+"""Resized images as two products with small matrices that the kernel computes from positions."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.dialects.images import resized
+from evokernel.generators.template_search.dialects.images import describe_resize
 from evokernel.generators.template_search.dialects.pallas.common_decisions import EDGE, EXACT, LIMIT, SEMANTICS
-from evokernel.generators.template_search.sketch import Sketch
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("rows", ("1", "8", "12", "32")),
         Decision("order", ("across", "down")),
         Decision("loop", ("images", "batched")),
         EXACT, EDGE._replace(options=("clip", "pad")), SEMANTICS, LIMIT,
     ),
-    describe=resized,
+    describe=describe_resize,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Several reductions over the same loops, each of which may use those before, and what becomes of every element or of every row."""
+"""Several reductions over the same loops, each of which may use earlier ones; the result has all elements or one per row."""
 
 from __future__ import annotations
 
@@ -27,48 +27,50 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
     VIEW,
     WHOLE,
     always,
-    is_piped,
-    is_rows,
-    is_turned,
-    is_whole,
+    is_grid_pipeline,
+    is_row_view,
+    is_transposed,
+    is_unchunked,
 )  # fmt: skip
-from evokernel.generators.template_search.dialects.pallas.emit import function
-from evokernel.generators.template_search.dialects.pallas.loop_nests import described, given, traits
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch, equal_shapes
-from evokernel.generators.template_search.sketch import Described, Sketch, free_numbers
+from evokernel.generators.template_search.dialects.pallas.emit import emit_function
+from evokernel.generators.template_search.dialects.pallas.loop_nests import reduction_traits, reduction_variables, stage_arguments
+from evokernel.generators.template_search.graph import UnsupportedPattern, is_same_shape
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, name_free_numbers
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """Every layout the loops allow; the result is as large as what is read, or as a reduction."""
-    if not any(a.reduced for a in form.axes):
-        raise NoSketch("a reduction over axes of extent one")
-    names = {o.node: f"x{i}" for i, o in enumerate(form.operands)}
-    free = free_numbers(form.root)
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes reductions in every layout the loops allow; the result has the shape of the input or of a reduction."""
+    if not any(a.is_reduced for a in pattern.axes):
+        raise UnsupportedPattern("a reduction over axes of extent one")
+    names = {o.node: f"x{i}" for i, o in enumerate(pattern.operands)}
+    free = name_free_numbers(pattern.root)
 
-    def whole(divide: str, axis: int | str, valid: str = "") -> str:
-        return function("body", form.root, names, divide, valid, axis, free)
+    def emit_body(divide: str, axis: int | str, valid: str = "") -> str:
+        return emit_function("body", pattern.root, names, divide, valid, axis, free)
 
-    whole("exact", 1)
-    facts = described(form, names, free, equal_shapes(form.root.shape, form.heavy[0].args[0].shape))
-    return Described(given(form, names, free), {**facts, "whole": whole}, frozenset(traits(form, facts)))
-
-
-def is_plain(taken: Choice) -> bool:
-    """Whether whole rows lie in blocks of rows and columns."""
-    return is_rows(taken) and is_whole(taken)
+    emit_body("exact", 1)
+    variables = reduction_variables(pattern, names, free, is_same_shape(pattern.root.shape, pattern.main_nodes[0].args[0].shape))
+    return PatternDescription(
+        stage_arguments(pattern, names, free), {**variables, "whole": emit_body}, frozenset(reduction_traits(pattern, variables))
+    )
 
 
-sketch = Sketch(
+def is_plain(choice: Choice) -> bool:
+    """Whether blocks of rows and columns hold complete rows."""
+    return is_row_view(choice) and is_unchunked(choice)
+
+
+template = KernelTemplate(
     decisions=(
         VIEW, WHOLE, NEST_WHOLE,
         PIPELINE._replace(when=is_plain, trait="some"),
-        TURN._replace(when=lambda taken: is_plain(taken) and is_piped(taken), trait="some"),
-        ROWS._replace(when=lambda taken: is_rows(taken) and not is_turned(taken)),
-        IN_LANES._replace(when=is_turned),
+        TURN._replace(when=lambda choice: is_plain(choice) and is_grid_pipeline(choice), trait="some"),
+        ROWS._replace(when=lambda choice: is_row_view(choice) and not is_transposed(choice)),
+        IN_LANES._replace(when=is_transposed),
         NEST_ROWS, NEST_LANES, LANES._replace(trait="single"), ROW_CHUNK, NEST_CHUNK, TAIL_CHUNK,
         MASK, MASK._replace(when=always, trait="single"), BUFFERS, EDGE_INSIDE,
-        STRIP._replace(when=lambda taken: is_plain(taken) and not is_turned(taken), trait="some"),
+        STRIP._replace(when=lambda choice: is_plain(choice) and not is_transposed(choice), trait="some"),
         PRODUCT, DIVIDE, CONVERT,
         SEMANTICS._replace(trait="some"), LIMIT,
     ),

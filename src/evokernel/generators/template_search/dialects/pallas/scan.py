@@ -11,33 +11,33 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
     PASSES,
     ROWS,
     SEMANTICS,
-    is_whole,
+    is_unchunked,
 )
-from evokernel.generators.template_search.dialects.pallas.layouts import along
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
-from evokernel.generators.template_search.sketch import Described, Sketch
+from evokernel.generators.template_search.dialects.pallas.layouts import axis_arguments
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """Sizes before, along and after the axis."""
-    (heavy,), (x,) = form.heavy, form.tensors
-    if heavy.dtype != "float32":
-        raise NoSketch(f"a running sum in {heavy.dtype}")
-    if len(heavy.dims) != 1 or heavy.name not in ("sum", "prod"):
-        raise NoSketch(f"a running {heavy.name}")
-    given, is_strided = along(x, heavy.dims[0])
-    facts = {
-        "strided": is_strided, "kind": x.dtype, "sign": "+" if heavy.name == "sum" else "*",
-        "start": "0.0" if heavy.name == "sum" else "1.0",
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a scan by the sizes before, along and after the axis."""
+    (main,), (x,) = pattern.main_nodes, pattern.tensors
+    if main.dtype != "float32":
+        raise UnsupportedPattern(f"a running sum in {main.dtype}")
+    if len(main.dims) != 1 or main.name not in ("sum", "prod"):
+        raise UnsupportedPattern(f"a running {main.name}")
+    arguments, is_strided = axis_arguments(x, main.dims[0])
+    variables = {
+        "strided": is_strided, "kind": x.dtype, "sign": "+" if main.name == "sum" else "*",
+        "start": "0.0" if main.name == "sum" else "1.0",
     }  # fmt: skip
     place = "strided" if is_strided else "rows"
-    return Described(given, facts, frozenset({place, f"{place} {heavy.name}"}))
+    return PatternDescription(arguments, variables, frozenset({place, f"{place} {main.name}"}))
 
 
 PRODUCTS = one_of("algorithm", "triangle", "chunks")
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("algorithm", ("triangle", "chunks", "shift"), trait="rows sum"),
         Decision("algorithm", ("shift", "turned"), trait="rows prod"),
@@ -45,12 +45,12 @@ sketch = Sketch(
         Decision("algorithm", ("serial", "shift"), trait="strided prod"),
         LANES._replace(trait="strided"),
         LANES._replace(when=one_of("algorithm", "turned"), trait="rows"),
-        ROWS._replace(options=ROWS.options[:6], when=lambda taken: taken["algorithm"] != "turned", trait="rows"),
+        ROWS._replace(options=ROWS.options[:6], when=lambda choice: choice["algorithm"] != "turned", trait="rows"),
         Decision("chunk", ("128", "256", "512"), PRODUCTS, trait="rows"),
         Decision("chunk", ("64", "128", "512"), one_of("algorithm", "parts"), trait="strided"),
         Decision("shift", ("roll", "concatenate"), one_of("algorithm", "shift")),
         PASSES._replace(when=one_of("algorithm", "triangle", "chunks", "parts")),
-        MASK, SEMANTICS._replace(when=is_whole), ACROSS, LIMIT,
+        MASK, SEMANTICS._replace(when=is_unchunked), ACROSS, LIMIT,
     ),
     describe=describe,
 )  # fmt: skip

@@ -1,34 +1,39 @@
-"""A tensor in which elements at given places are replaced or grow: by comparing positions, row by row, or as a product."""
+"""Scatter: a tensor with elements at given positions replaced or incremented, by comparing positions, row by row, or as a product."""
 
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
 from evokernel.generators.template_search.dialects.pallas.common_decisions import EXACT, LIMIT, SEMANTICS
-from evokernel.generators.template_search.dialects.pallas.takealong import is_last
-from evokernel.generators.template_search.forms import Form
-from evokernel.generators.template_search.graph import NoSketch
+from evokernel.generators.template_search.dialects.pallas.takealong import is_last_axis
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument, axis_sizes
 from evokernel.generators.template_search.operators.indexing import SHARED
-from evokernel.generators.template_search.sketch import Described, Given, Sketch, around
+from evokernel.generators.template_search.patterns import KernelPattern
 
 
-def describe(form: Form) -> Described:
-    """Sizes before, along and after the axis."""
-    x, places, source = form.tensors
-    axis, shared, adds = form.root.dims[0], form.root.name.startswith(SHARED), form.root.name.endswith("add")
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a scatter by the sizes before, along and after the axis."""
+    x, places, source = pattern.tensors
+    axis, is_shared, adds = pattern.root.dims[0], pattern.root.name.startswith(SHARED), pattern.root.name.endswith("add")
     if source.dtype != "float32":
-        raise NoSketch(f"{source.dtype} elements put among others")
-    facts = {"last": is_last(x, places, axis), "shared": shared, "adds": adds}
-    given = (Given("x", x), Given("at", places), Given("source", source), *around(x.shape, source.shape, axis))
-    traits = {"shared", "shared sum"} if shared and adds else {"shared"} if shared else {"sum"} if adds else set()
-    return Described(given, facts, frozenset(traits))
+        raise UnsupportedPattern(f"{source.dtype} elements scattered into others")
+    variables = {"last": is_last_axis(x, places, axis), "shared": is_shared, "adds": adds}
+    arguments = (
+        StageArgument("x", x),
+        StageArgument("at", places),
+        StageArgument("source", source),
+        *axis_sizes(x.shape, source.shape, axis),
+    )
+    traits = {"shared", "shared sum"} if is_shared and adds else {"shared"} if is_shared else {"sum"} if adds else set()
+    return PatternDescription(arguments, variables, frozenset(traits))
 
 
-sketch = Sketch(
+template = KernelTemplate(
     decisions=(
         Decision("loop", ("table", "picks"), trait="sum"),
         EXACT._replace(trait="shared sum"),
         Decision("rows", ("12", "64", "128", "256"), trait="shared"),
-        Decision("rows", ("8", "20", "64"), without="shared"),
+        Decision("rows", ("8", "20", "64"), excluded_by="shared"),
         Decision("lanes", ("128", "256")),
         SEMANTICS, LIMIT,
     ),

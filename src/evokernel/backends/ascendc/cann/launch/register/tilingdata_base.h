@@ -1,5 +1,5 @@
-// The tiling header as a kernel sees it that is compiled without an operator project: plain structures, read from global memory.
-// Stands in front of CANN's header of the same name, which describes the host's side.
+// The tiling header for a kernel that is compiled without an operator project: plain structs, read from global memory.
+// It comes before CANN's header of the same name in the include path, which declares the host side.
 #pragma once
 #include <cstdint>
 

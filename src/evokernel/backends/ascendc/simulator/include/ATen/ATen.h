@@ -1,4 +1,4 @@
-// at::Tensor as far as binds go: shapes, views and new tensors. What computes belongs into a kernel.
+// The part of at::Tensor that bindings use: shapes, views and new tensors. Computation belongs in a kernel.
 #pragma once
 #include <cstdlib>
 #include <cstring>
@@ -7,13 +7,13 @@
 #include <tuple>
 
 #include "../../runtime/registry.h"
-#include "c10/twin_types.h"
+#include "c10/simulator_types.h"
 
 namespace at {
 
 using namespace c10;
 using c10::ScalarType;
-using TwinSizes = std::vector<int64_t>;
+using SimulatorSizes = std::vector<int64_t>;
 
 class TensorOptions {
  public:
@@ -39,9 +39,9 @@ inline TensorOptions device(Device device) { return TensorOptions(device); }
 class Tensor {
  public:
   Tensor() = default;
-  static Tensor twinNew(TwinSizes sizes, const TensorOptions& options);
-  static Tensor twinOver(void* data, TwinSizes sizes, ScalarType type);
-  char* twinData() const { return static_cast<char*>(memory_.get()) + offset_ * static_cast<int64_t>(element_size()); }
+  static Tensor simulatorNew(SimulatorSizes sizes, const TensorOptions& options);
+  static Tensor simulatorOver(void* data, SimulatorSizes sizes, ScalarType type);
+  char* simulatorData() const { return static_cast<char*>(memory_.get()) + offset_ * static_cast<int64_t>(element_size()); }
 
   bool defined() const { return memory_ != nullptr; }
   int64_t dim() const { return static_cast<int64_t>(sizes_.size()); }
@@ -68,7 +68,7 @@ class Tensor {
   bool is_same(const Tensor& other) const { return memory_ == other.memory_ && offset_ == other.offset_; }
   bool is_contiguous(MemoryFormat = MemoryFormat::Contiguous) const;
 
-  // Of a tensor on the device it is an address that only the device can use.
+  // For a tensor on the device this is an address that only the device can use.
   void* data_ptr() const;
   template <class T>
   T* data_ptr() const {
@@ -76,7 +76,7 @@ class Tensor {
   }
   template <class T>
   T item() const {
-    return static_cast<T>(twinItem());
+    return static_cast<T>(simulatorItem());
   }
 
   Tensor contiguous(MemoryFormat = MemoryFormat::Contiguous) const { return is_contiguous() ? *this : clone(); }
@@ -120,11 +120,11 @@ class Tensor {
 
  private:
   static size_t place(int64_t axis, int64_t rank);
-  static TwinSizes packed(const TwinSizes& sizes);
-  double twinItem() const;
-  Tensor reshaped(TwinSizes sizes) const;
+  static SimulatorSizes packed(const SimulatorSizes& sizes);
+  double simulatorItem() const;
+  Tensor reshaped(SimulatorSizes sizes) const;
   std::shared_ptr<void> memory_;
-  TwinSizes sizes_, strides_;
+  SimulatorSizes sizes_, strides_;
   ScalarType type_ = ScalarType::Undefined;
   Device device_;
   int64_t offset_ = 0;
@@ -145,13 +145,13 @@ inline Tensor zeros_like(const Tensor& like) { return zeros(like.sizes(), like.o
 inline Tensor zeros_like(const Tensor& like, const TensorOptions& options) { return zeros(like.sizes(), options); }
 inline Tensor ones_like(const Tensor& like) { return ones(like.sizes(), like.options()); }
 inline Tensor full_like(const Tensor& like, Scalar value) { return full(like.sizes(), value, like.options()); }
-inline Tensor scalar_tensor(Scalar value, const TensorOptions& options = {}) { return full(TwinSizes{}, value, options); }
+inline Tensor scalar_tensor(Scalar value, const TensorOptions& options = {}) { return full(SimulatorSizes{}, value, options); }
 
 }  // namespace at
 
-namespace twin {
+namespace simulator {
 
-// All arguments in one text, as TORCH_CHECK shows them.
+// All arguments joined into one text, as TORCH_CHECK shows them.
 template <class... Parts>
 std::string joined(const Parts&... parts) {
   std::ostringstream text;
@@ -159,11 +159,11 @@ std::string joined(const Parts&... parts) {
   return text.str();
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 #define TORCH_CHECK(condition, ...)                                                               \
   do {                                                                                            \
-    if (!(condition)) throw ::c10::Error(::twin::joined("(" #condition ") ", ##__VA_ARGS__));     \
+    if (!(condition)) throw ::c10::Error(::simulator::joined("(" #condition ") ", ##__VA_ARGS__));     \
   } while (0)
 #define TORCH_CHECK_EQ(one, other) TORCH_CHECK((one) == (other))
 #define TORCH_CHECK_GE(one, other) TORCH_CHECK((one) >= (other))
@@ -175,6 +175,6 @@ std::string joined(const Parts&... parts) {
 #define TORCH_CHECK_VALUE(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define TORCH_CHECK_TYPE(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
-#define AT_ERROR(...) throw ::c10::Error(::twin::joined(__VA_ARGS__))
+#define AT_ERROR(...) throw ::c10::Error(::simulator::joined(__VA_ARGS__))
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define TORCH_WARN(...) (void)0

@@ -1,3 +1,3 @@
-// Part of ops_log.h here.
+// The simulator declares this in ops_log.h.
 #pragma once
 #include "log/ops_log.h"

@@ -1,4 +1,4 @@
-// CANN's string: made from text, read back as text.
+// CANN's string class.
 #pragma once
 #include <string>
 

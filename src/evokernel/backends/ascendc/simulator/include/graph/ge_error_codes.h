@@ -1,4 +1,4 @@
-// What host functions return.
+// Return codes of host functions.
 #pragma once
 #include <cstdint>
 

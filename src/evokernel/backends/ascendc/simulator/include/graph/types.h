@@ -1,4 +1,4 @@
-// Element types and formats of tensors, with the numbers CANN gives them.
+// Element types and formats of tensors, with CANN's numbers.
 #pragma once
 #include <cstdint>
 
@@ -65,7 +65,7 @@ enum Format {
   FORMAT_MAX
 };
 
-// Bytes of one element; -1 for types that have no whole number of them.
+// Bytes of one element; -1 for types that do not fill complete bytes.
 inline int GetSizeByDataType(DataType type) {
   switch (type) {
     case DT_BOOL:

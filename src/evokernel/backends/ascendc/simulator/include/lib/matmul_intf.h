@@ -1,4 +1,4 @@
-// Matmul, as kernels include it.
+// The header with which kernels include Matmul.
 #pragma once
 #include "kernel_operator.h"
 #include "../../runtime/matmul.h"

@@ -1,4 +1,4 @@
-// Messages and checks of host code. Messages go nowhere; a check that fails returns what it says.
+// Log messages and checks of host code. The simulator discards messages; a failed check returns the given value.
 #pragma once
 #include <cstdio>
 

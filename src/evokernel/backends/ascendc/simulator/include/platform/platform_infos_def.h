@@ -1,3 +1,3 @@
-// Part of platform_info.h here.
+// The simulator declares this in platform_info.h.
 #pragma once
 #include "platform/platform_info.h"

@@ -1,4 +1,4 @@
-// ops::OpDef: an operator's inputs, outputs and attributes, and where it runs. What takes long to compile is in op_def.cpp, once.
+// ops::OpDef: inputs, outputs, attributes and target chips of an operator. Code that is slow to compile is in op_def.cpp.
 #pragma once
 #include <initializer_list>
 #include <memory>
@@ -71,13 +71,13 @@ class OpParamDef {
   OpParamDef& Follow(const char*, FollowType) { return *this; }
   OpParamDef& Comment(const char*) { return *this; }
 
-  const std::string& twinName() const { return name_; }
-  Option twinOption() const { return option_; }
-  const std::vector<ge::DataType>& twinTypes() const { return types_; }
-  const std::vector<ge::Format>& twinFormats() const { return formats_; }
-  bool twinNeedsValues() const { return needsValues_; }
-  bool twinHasInitial() const { return hasInitial_; }
-  uint64_t twinInitial() const { return initial_; }
+  const std::string& simulatorName() const { return name_; }
+  Option simulatorOption() const { return option_; }
+  const std::vector<ge::DataType>& simulatorTypes() const { return types_; }
+  const std::vector<ge::Format>& simulatorFormats() const { return formats_; }
+  bool simulatorNeedsValues() const { return needsValues_; }
+  bool simulatorHasInitial() const { return hasInitial_; }
+  uint64_t simulatorInitial() const { return initial_; }
 
  private:
   std::string name_;
@@ -133,9 +133,9 @@ class OpAttrDef {
   OpAttrDef& Version(uint32_t) { return *this; }
   OpAttrDef& Comment(const char*) { return *this; }
 
-  const std::string& twinName() const { return name_; }
-  bool twinIsOptional() const { return option_ == OPTIONAL; }
-  const gert::AttributeValue& twinValue() const { return value_; }
+  const std::string& simulatorName() const { return name_; }
+  bool simulatorIsOptional() const { return option_ == OPTIONAL; }
+  const gert::AttributeValue& simulatorValue() const { return value_; }
 
  private:
   OpAttrDef& kind(gert::AttributeValue::Kind kind) {
@@ -147,7 +147,7 @@ class OpAttrDef {
   gert::AttributeValue value_;
 };
 
-// References that were handed out stay good, so each entry is kept by itself.
+// Each entry has its own allocation, so references to it stay valid.
 template <class T>
 using Entries = std::vector<std::shared_ptr<T>>;
 
@@ -170,10 +170,10 @@ class OpAICoreConfig {
   OpAICoreConfig& PrecisionReduceFlag(bool) { return *this; }
   OpAICoreConfig& ExtendCfgInfo(const char*, const char*) { return *this; }
 
-  const std::string& twinName() const { return soc_; }
-  void twinName(const char* soc) { soc_ = soc; }
-  const Entries<OpParamDef>& twinInputs() const { return inputs_; }
-  const Entries<OpParamDef>& twinOutputs() const { return outputs_; }
+  const std::string& simulatorName() const { return soc_; }
+  void simulatorName(const char* soc) { soc_ = soc; }
+  const Entries<OpParamDef>& simulatorInputs() const { return inputs_; }
+  const Entries<OpParamDef>& simulatorOutputs() const { return outputs_; }
 
  private:
   std::string soc_;
@@ -182,11 +182,11 @@ class OpAICoreConfig {
 
 class OpAICoreDef {
  public:
-  OpAICoreDef& SetTiling(twin::TilingFunction function) {
+  OpAICoreDef& SetTiling(simulator::TilingFunction function) {
     functions_.tiling = function;
     return *this;
   }
-  OpAICoreDef& SetTilingParse(twin::ParseFunction function) {
+  OpAICoreDef& SetTilingParse(simulator::ParseFunction function) {
     functions_.parse = function;
     return *this;
   }
@@ -213,11 +213,11 @@ class OpAICoreDef {
   OpAICoreDef& AddConfig(const char* soc);
   OpAICoreDef& AddConfig(const char* soc, const OpAICoreConfig& config);
 
-  const twin::HostFunctions& twinFunctions() const { return functions_; }
-  const std::vector<OpAICoreConfig>& twinConfigs() const { return configs_; }
+  const simulator::HostFunctions& simulatorFunctions() const { return functions_; }
+  const std::vector<OpAICoreConfig>& simulatorConfigs() const { return configs_; }
 
  private:
-  twin::HostFunctions functions_;
+  simulator::HostFunctions functions_;
   std::vector<OpAICoreConfig> configs_;
 };
 
@@ -236,11 +236,11 @@ class OpDef {
   OpAttrDef& Attr(const char* name);
   OpAICoreDef& AICore() { return aicore_; }
   OpMC2Def& MC2() { return mc2_; }
-  OpDef& SetInferShape(twin::ShapeFunction function) {
+  OpDef& SetInferShape(simulator::ShapeFunction function) {
     shape_ = function;
     return *this;
   }
-  OpDef& SetInferDataType(twin::TypeFunction function) {
+  OpDef& SetInferDataType(simulator::TypeFunction function) {
     types_ = function;
     return *this;
   }
@@ -252,13 +252,13 @@ class OpDef {
   OpDef& EnableFallBack() { return *this; }
   OpDef& Comment(CommentSection, const char*) { return *this; }
 
-  const std::string& twinType() const { return type_; }
-  const Entries<OpParamDef>& twinInputs() const { return inputs_; }
-  const Entries<OpParamDef>& twinOutputs() const { return outputs_; }
-  const Entries<OpAttrDef>& twinAttributes() const { return attributes_; }
-  const OpAICoreDef& twinAICore() const { return aicore_; }
-  twin::ShapeFunction twinShape() const { return shape_; }
-  twin::TypeFunction twinTypes() const { return types_; }
+  const std::string& simulatorType() const { return type_; }
+  const Entries<OpParamDef>& simulatorInputs() const { return inputs_; }
+  const Entries<OpParamDef>& simulatorOutputs() const { return outputs_; }
+  const Entries<OpAttrDef>& simulatorAttributes() const { return attributes_; }
+  const OpAICoreDef& simulatorAICore() const { return aicore_; }
+  simulator::ShapeFunction simulatorShape() const { return shape_; }
+  simulator::TypeFunction simulatorTypes() const { return types_; }
 
  private:
   std::string type_;
@@ -266,20 +266,20 @@ class OpDef {
   Entries<OpAttrDef> attributes_;
   OpAICoreDef aicore_;
   OpMC2Def mc2_;
-  twin::ShapeFunction shape_ = nullptr;
-  twin::TypeFunction types_ = nullptr;
+  simulator::ShapeFunction shape_ = nullptr;
+  simulator::TypeFunction types_ = nullptr;
 };
 
 }  // namespace ops
 
-namespace twin {
+namespace simulator {
 
-// OP_ADD in short: the definition itself is made when it is first needed.
+// OP_ADD registers a factory: the definition is constructed at its first use.
 struct OperatorEntry {
   OperatorEntry(const char* type, MakeOperator make) { addOperator(type, make); }
 };
 
-}  // namespace twin
+}  // namespace simulator
 
 #define OP_ADD(opType, ...) \
-  [[maybe_unused]] static const ::twin::OperatorEntry twinOperator##opType(#opType, [](const char* type) -> ::ops::OpDef* { return new opType(type); })
+  [[maybe_unused]] static const ::simulator::OperatorEntry simulatorOperator##opType(#opType, [](const char* type) -> ::ops::OpDef* { return new opType(type); })

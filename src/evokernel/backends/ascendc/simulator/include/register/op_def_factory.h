@@ -1,3 +1,3 @@
-// Part of op_def.h here.
+// The simulator declares this in op_def.h.
 #pragma once
 #include "register/op_def.h"

@@ -1,4 +1,4 @@
-// What host code includes to define an operator.
+// The header with which host code defines an operator.
 #pragma once
 #include <algorithm>
 #include <array>

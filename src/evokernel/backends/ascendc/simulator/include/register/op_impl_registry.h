@@ -1,4 +1,4 @@
-// IMPL_OP and its kin: host functions named outside of the OpDef.
+// IMPL_OP and related macros: host functions registered outside the OpDef.
 #pragma once
 #include <initializer_list>
 #include <iostream>
@@ -9,21 +9,21 @@ namespace gert {
 
 class OpImplRegister {
  public:
-  explicit OpImplRegister(const char* type) : functions_(&twin::implementation(type)) {}
-  OpImplRegister& Tiling(twin::TilingFunction function, size_t = 2048) {
+  explicit OpImplRegister(const char* type) : functions_(&simulator::implementation(type)) {}
+  OpImplRegister& Tiling(simulator::TilingFunction function, size_t = 2048) {
     functions_->tiling = function;
     return *this;
   }
   template <class CompileInfo>
-  OpImplRegister& TilingParse(twin::ParseFunction function) {
+  OpImplRegister& TilingParse(simulator::ParseFunction function) {
     functions_->parse = function;
     return *this;
   }
-  OpImplRegister& InferShape(twin::ShapeFunction function) {
+  OpImplRegister& InferShape(simulator::ShapeFunction function) {
     functions_->shape = function;
     return *this;
   }
-  OpImplRegister& InferDataType(twin::TypeFunction function) {
+  OpImplRegister& InferDataType(simulator::TypeFunction function) {
     functions_->type = function;
     return *this;
   }
@@ -39,14 +39,14 @@ class OpImplRegister {
   }
 
  private:
-  twin::HostFunctions* functions_;
+  simulator::HostFunctions* functions_;
 };
 
 }  // namespace gert
 
-#define TWIN_JOIN_(one, other) one##other
-#define TWIN_JOIN(one, other) TWIN_JOIN_(one, other)
-#define IMPL_OP(opType) [[maybe_unused]] static ::gert::OpImplRegister TWIN_JOIN(twinImplementation##opType, __COUNTER__) = ::gert::OpImplRegister(#opType)
+#define SIMULATOR_JOIN_(one, other) one##other
+#define SIMULATOR_JOIN(one, other) SIMULATOR_JOIN_(one, other)
+#define IMPL_OP(opType) [[maybe_unused]] static ::gert::OpImplRegister SIMULATOR_JOIN(simulatorImplementation##opType, __COUNTER__) = ::gert::OpImplRegister(#opType)
 #define IMPL_OP_OPTILING(opType) IMPL_OP(opType)
 #define IMPL_OP_INFERSHAPE(opType) IMPL_OP(opType)
 #define IMPL_OP_INFERDATATYPE(opType) IMPL_OP(opType)

@@ -1,4 +1,4 @@
-// Tiling data. The same header is compiled twice: for the host as a class with set_ and get_, for the kernel (TWIN_KERNEL_TU) as a plain
+// Tiling data. The same header is compiled twice: for the host as a class with set_ and get_, for the kernel (SIMULATOR_KERNEL_TU) as a plain
 // struct with the same layout.
 #pragma once
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "kernel_tiling/kernel_tiling.h"
 
-#ifdef TWIN_KERNEL_TU
+#ifdef SIMULATOR_KERNEL_TU
 
 #define BEGIN_TILING_DATA_DEF(className) struct className {
 #define TILING_DATA_FIELD_DEF(type, name) type name;
@@ -19,7 +19,7 @@
 
 #else
 
-namespace twin {
+namespace simulator {
 void savedTiling(size_t bytes, size_t capacity, const char* name);
 }
 
@@ -32,7 +32,7 @@ void savedTiling(size_t bytes, size_t capacity, const char* name);
     void SetDataPtr(void*) {}                                           \
     void SaveToBuffer(void* buffer, size_t capacity) const {            \
       static_assert(std::is_trivially_copyable<className>::value, "");  \
-      ::twin::savedTiling(sizeof(className), capacity, #className);     \
+      ::simulator::savedTiling(sizeof(className), capacity, #className);     \
       std::memcpy(buffer, this, sizeof(className));                     \
     }
 

@@ -1,4 +1,4 @@
-// How a matrix product is split over cores and into base blocks. The heuristic is our own: any split that fits the memories is legal.
+// Splits a matrix product over cores and into base blocks. The heuristic differs from CANN's: every split that fits into the memories is legal.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -123,7 +123,7 @@ class MatmulApiTilingBase {
     return 0;
   }
 
-  // 0, or -1 when sizes are missing or the base block that was asked for does not fit.
+  // Returns 0, or -1 if sizes are missing or the requested base block does not fit.
   int64_t GetTiling(AscendC::tiling::TCubeTiling& tiling) {
     if (m_ <= 0 || n_ <= 0 || k_ <= 0) return -1;
     if (wholeM_ <= 0) SetOrgShape(m_, n_, k_);
@@ -148,9 +148,9 @@ class MatmulApiTilingBase {
     return 0;
   }
 
-  // The base block: sums of float32 fit into L0C, one half of L0A and L0B each holds its side.
+  // The base block: its float32 sums fit into L0C, and each operand fits into one half of L0A or L0B.
   bool chooseBase() {
-    const twin::Chip& chip = twin::chip();
+    const simulator::Chip& chip = simulator::chip();
     int m = baseM_ > 0 ? baseM_ : std::min(LARGEST_BASE, up(m_, CUBE));
     int n = baseN_ > 0 ? baseN_ : std::min(LARGEST_BASE, up(n_, CUBE));
     if (double(m) * n * sizeof(float) > chip.l0c_bytes) return false;
@@ -163,7 +163,7 @@ class MatmulApiTilingBase {
     return true;
   }
 
-  // Cores as a grid: the one whose busiest core has the fewest base blocks; among equals the squarest.
+  // Selects the core grid whose busiest core has the fewest base blocks; among equal grids the squarest.
   void chooseGrid() {
     int rows = pieces(m_, baseM_), columns = pieces(n_, baseN_);
     double best = 1e30;

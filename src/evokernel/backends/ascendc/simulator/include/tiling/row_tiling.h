@@ -1,18 +1,18 @@
-// Tiling of the library functions that work on rows: softmax and the normalisations. Scratch of these is a few tensors of float32 per
-// row handled at once; the smallest holds one row.
+// Tiling of the library functions on rows: softmax and the normalisations. Their scratch memory is a few float32 tensors per
+// row that is processed at once; the minimum holds one row.
 #pragma once
 #include "kernel_tiling/kernel_tiling.h"
 #include "tiling/scratch_sizes.h"
 
 namespace AscendC {
 
-namespace twinRows {
+namespace simulatorRows {
 
 struct Rows {
   uint32_t count, width;
 };
 
-// All but the last size are rows.
+// The product of all sizes but the last is the number of rows.
 inline Rows of(const TensorShape& shape) {
   size_t rank = shape.GetDimNum();
   auto width = static_cast<uint32_t>(rank ? shape.GetDim(rank - 1) : 1);
@@ -25,7 +25,7 @@ inline uint32_t scratch(uint32_t rows, uint32_t width) {
   return rows * row * TENSORS;
 }
 
-// How many rows fit into the scratch that there is; at least one.
+// The number of rows that fit into the scratch memory, at least one.
 inline uint32_t fitting(const Rows& rows, uint32_t bytes) {
   uint32_t fit = bytes / scratch(1, rows.width);
   return fit < 1 ? 1 : fit < rows.count ? fit : rows.count;
@@ -53,55 +53,55 @@ void softmax(const TensorShape& shape, uint32_t typeSize, uint32_t bytes, T& til
   tiling.tailReduceSize = tiling.tailM * perBlock;
 }
 
-}  // namespace twinRows
+}  // namespace simulatorRows
 
-#define TWIN_SOFTMAX(name, structure)                                                                                                  \
+#define SIMULATOR_SOFTMAX(name, structure)                                                                                                  \
   template <class... Flags>                                                                                                            \
   uint32_t Get##name##MaxTmpSize(const TensorShape& srcShape, const uint32_t, const Flags...) {                                        \
-    twinRows::Rows rows = twinRows::of(srcShape);                                                                                      \
-    return twinRows::scratch(rows.count, rows.width);                                                                                  \
+    simulatorRows::Rows rows = simulatorRows::of(srcShape);                                                                                      \
+    return simulatorRows::scratch(rows.count, rows.width);                                                                                  \
   }                                                                                                                                    \
   template <class... Flags>                                                                                                            \
   uint32_t Get##name##MinTmpSize(const TensorShape& srcShape, const uint32_t, const Flags...) {                                        \
-    return twinRows::scratch(1, twinRows::of(srcShape).width);                                                                         \
+    return simulatorRows::scratch(1, simulatorRows::of(srcShape).width);                                                                         \
   }                                                                                                                                    \
   template <class... Flags>                                                                                                            \
   void name##TilingFunc(const TensorShape& srcShape, const uint32_t typeSize, const uint32_t bytes, optiling::structure& tiling,       \
                         const Flags...) {                                                                                              \
-    twinRows::softmax(srcShape, typeSize, bytes, tiling);                                                                              \
+    simulatorRows::softmax(srcShape, typeSize, bytes, tiling);                                                                              \
   }
-TWIN_SOFTMAX(SoftMax, SoftMaxTiling)
-TWIN_SOFTMAX(SoftMaxFlash, SoftMaxTiling)
-TWIN_SOFTMAX(SoftMaxGrad, SoftMaxTiling)
-TWIN_SOFTMAX(LogSoftMax, LogSoftMaxTiling)
-#undef TWIN_SOFTMAX
+SIMULATOR_SOFTMAX(SoftMax, SoftMaxTiling)
+SIMULATOR_SOFTMAX(SoftMaxFlash, SoftMaxTiling)
+SIMULATOR_SOFTMAX(SoftMaxGrad, SoftMaxTiling)
+SIMULATOR_SOFTMAX(LogSoftMax, LogSoftMaxTiling)
+#undef SIMULATOR_SOFTMAX
 
 inline uint32_t GetSoftMaxFlashV2MaxTmpSize(const TensorShape& srcShape, const uint32_t, const uint32_t, const bool, const bool = false,
                                             const bool = false) {
-  twinRows::Rows rows = twinRows::of(srcShape);
-  return twinRows::scratch(rows.count, rows.width);
+  simulatorRows::Rows rows = simulatorRows::of(srcShape);
+  return simulatorRows::scratch(rows.count, rows.width);
 }
 inline uint32_t GetSoftMaxFlashV2MinTmpSize(const TensorShape& srcShape, const uint32_t, const uint32_t, const bool, const bool = false,
                                             const bool = false) {
-  return twinRows::scratch(1, twinRows::of(srcShape).width);
+  return simulatorRows::scratch(1, simulatorRows::of(srcShape).width);
 }
 inline void SoftMaxFlashV2TilingFunc(const TensorShape& srcShape, const uint32_t typeSize, const uint32_t, const uint32_t bytes,
                                      optiling::SoftMaxTiling& tiling, const bool, const bool = false, const bool = false) {
-  twinRows::softmax(srcShape, typeSize, bytes, tiling);
+  simulatorRows::softmax(srcShape, typeSize, bytes, tiling);
 }
 
-// The shape of a LayerNorm that gives variances is [B, S, H, H before it was padded]; of one that gives reciprocals of deviations it is [A, R].
-namespace twinRows {
+// The shape is [B, S, H, unpadded H] for the LayerNorm that returns variances, and [A, R] for the one that returns reciprocal deviations.
+namespace simulatorRows {
 inline Rows normed(const TensorShape& shape) {
   if (shape.GetDimNum() != 4) return of(shape);
   return {static_cast<uint32_t>(shape.GetDim(0) * shape.GetDim(1)), static_cast<uint32_t>(shape.GetDim(2))};
 }
-}  // namespace twinRows
+}  // namespace simulatorRows
 
 inline bool GetLayerNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, uint32_t& maxValue, uint32_t& minValue) {
-  twinRows::Rows rows = twinRows::normed(srcShape);
-  maxValue = 2 * twinRows::scratch(rows.count, rows.width);
-  minValue = 2 * twinRows::scratch(1, rows.width);
+  simulatorRows::Rows rows = simulatorRows::normed(srcShape);
+  maxValue = 2 * simulatorRows::scratch(rows.count, rows.width);
+  minValue = 2 * simulatorRows::scratch(1, rows.width);
   return true;
 }
 inline bool GetLayerNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t typeSize, const bool isReuseSource, const bool, const bool,
@@ -110,15 +110,15 @@ inline bool GetLayerNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_
 }
 inline void GetLayerNormNDTilingInfo(const TensorShape& srcShape, const uint32_t bytes, const uint32_t, const bool,
                                      optiling::LayerNormTiling& tiling) {
-  twinRows::Rows rows = twinRows::normed(srcShape);
+  simulatorRows::Rows rows = simulatorRows::normed(srcShape);
   tiling.bLength = static_cast<uint32_t>(srcShape.GetDim(0));
   tiling.sLength = tiling.bLength ? rows.count / tiling.bLength : 0;
   tiling.hLength = rows.width;
-  tiling.originalHLength = twinRows::of(srcShape).width;
+  tiling.originalHLength = simulatorRows::of(srcShape).width;
   tiling.inputXSize = rows.count * rows.width;
   tiling.meanVarSize = rows.count;
   tiling.tmpBufSize = bytes / sizeof(float);
-  tiling.bsCurLength = twinRows::fitting(rows, bytes / 2);
+  tiling.bsCurLength = simulatorRows::fitting(rows, bytes / 2);
   tiling.bshCurLength = tiling.bsCurLength * rows.width;
   tiling.loopRound = tiling.bsCurLength ? rows.count / tiling.bsCurLength : 0;
   tiling.lastDimValueBack = tiling.originalHLength ? 1.0f / float(tiling.originalHLength) : 0.0f;
@@ -129,15 +129,15 @@ inline void GetLayerNormNDTillingInfo(const TensorShape& srcShape, const uint32_
 }
 inline void GetLayerNormNDTilingInfo(const TensorShape& srcShape, const uint32_t bytes, const uint32_t typeSize, const bool, const bool,
                                      optiling::LayerNormSeparateTiling& tiling) {
-  twinRows::Rows rows = twinRows::of(srcShape);
+  simulatorRows::Rows rows = simulatorRows::of(srcShape);
   uint32_t perBlock = 32 / typeSize, padded = (rows.width + perBlock - 1) / perBlock * perBlock;
   tiling.aLength = tiling.meanVarSize = rows.count;
   tiling.rLength = rows.width;
   tiling.inputXSize = rows.count * padded;
   tiling.tmpBufSize = bytes / sizeof(float);
 }
-// The shape of the gradients is [B, S, H, H before it was padded].
-namespace twinRows {
+// The shape of the gradients is [B, S, H, unpadded H].
+namespace simulatorRows {
 template <class T> void gradient(const TensorShape& shape, T& tiling) {
   tiling.bLength = static_cast<uint32_t>(shape.GetDim(0));
   tiling.sLength = static_cast<uint32_t>(shape.GetDim(1));
@@ -149,41 +149,41 @@ inline void gradientScratch(const TensorShape& shape, uint32_t tensors, uint32_t
   most = tensors * scratch(rows, width);
   least = tensors * scratch(1, width);
 }
-}  // namespace twinRows
+}  // namespace simulatorRows
 
 inline void GetLayerNormGradMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, uint32_t& maxValue, uint32_t& minValue) {
-  twinRows::gradientScratch(srcShape, 4, maxValue, minValue);
+  simulatorRows::gradientScratch(srcShape, 4, maxValue, minValue);
 }
 inline void GetLayerNormGradNDTilingInfo(const TensorShape& srcShape, const uint32_t elements, const uint32_t, const bool,
                                          optiling::LayerNormGradTiling& tiling) {
-  twinRows::gradient(srcShape, tiling);
+  simulatorRows::gradient(srcShape, tiling);
   tiling.stackBufferSize = elements;
   tiling.lastDimValueBack = tiling.originalHLength ? 1.0f / float(tiling.originalHLength) : 0.0f;
   tiling.lastDimValueBackMulTwo = 2 * tiling.lastDimValueBack;
 }
 inline void GetLayerNormGradBetaMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, uint32_t& maxValue, uint32_t& minValue) {
-  twinRows::gradientScratch(srcShape, 2, maxValue, minValue);
+  simulatorRows::gradientScratch(srcShape, 2, maxValue, minValue);
 }
 inline void GetLayerNormGradBetaNDTilingInfo(const TensorShape& srcShape, const uint32_t elements, const uint32_t, const bool,
                                              optiling::LayerNormGradBetaTiling& tiling) {
-  twinRows::gradient(srcShape, tiling);
+  simulatorRows::gradient(srcShape, tiling);
   tiling.stackBufferSize = elements;
 }
 inline bool GetRmsNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, uint32_t& maxValue, uint32_t& minValue, const bool = false) {
-  twinRows::Rows rows = twinRows::of(srcShape);
-  maxValue = twinRows::scratch(rows.count, rows.width);
-  minValue = twinRows::scratch(1, rows.width);
+  simulatorRows::Rows rows = simulatorRows::of(srcShape);
+  maxValue = simulatorRows::scratch(rows.count, rows.width);
+  minValue = simulatorRows::scratch(1, rows.width);
   return true;
 }
 inline bool GetRmsNormTilingInfo(const TensorShape& srcShape, const TensorShape& originSrcShape, const uint32_t bytes, const uint32_t,
                                  optiling::RmsNormTiling& tiling, const bool = false) {
-  twinRows::Rows rows = twinRows::of(srcShape);
+  simulatorRows::Rows rows = simulatorRows::of(srcShape);
   tiling.bLength = static_cast<uint32_t>(srcShape.GetDim(0));
   tiling.sLength = tiling.bLength ? rows.count / tiling.bLength : 0;
   tiling.hLength = rows.width;
-  tiling.originalHLength = twinRows::of(originSrcShape).width;
+  tiling.originalHLength = simulatorRows::of(originSrcShape).width;
   tiling.reciprocalOfHLength = tiling.originalHLength ? 1.0f / tiling.originalHLength : 0.0f;
-  tiling.mainBsLength = twinRows::fitting(rows, bytes);
+  tiling.mainBsLength = simulatorRows::fitting(rows, bytes);
   tiling.mainBshLength = tiling.mainBsLength * rows.width;
   tiling.loopRound = tiling.mainBsLength ? rows.count / tiling.mainBsLength : 0;
   tiling.tailBsLength = tiling.mainBsLength ? rows.count % tiling.mainBsLength : 0;
@@ -193,12 +193,12 @@ inline bool GetRmsNormTilingInfo(const TensorShape& srcShape, const TensorShape&
 }
 inline void GetGroupNormMaxMinTmpSize(const TensorShape& srcShape, const uint32_t, const bool, const uint32_t, uint32_t& maxValue,
                                       uint32_t& minValue) {
-  maxValue = twinScratch::most(srcShape, sizeof(float), 3);
+  maxValue = simulatorScratch::most(srcShape, sizeof(float), 3);
   minValue = maxValue;
 }
 inline bool GetBatchNormMaxMinTmpSize(const TensorShape& srcShape, const TensorShape&, const uint32_t, const bool, uint32_t& maxValue,
                                       uint32_t& minValue, const bool = false) {
-  maxValue = twinScratch::most(srcShape, sizeof(float), 3);
+  maxValue = simulatorScratch::most(srcShape, sizeof(float), 3);
   minValue = maxValue;
   return true;
 }

@@ -1,4 +1,4 @@
-// A tiling in steps, as operator libraries for CANN write it: a class per way to cut the work, tried in the order of their priorities.
+// Tiling in steps, as operator libraries for CANN write it: one class per strategy, tried in the order of their priorities.
 #pragma once
 #include <memory>
 #include <sstream>
@@ -26,7 +26,7 @@ class TilingBaseClass {
   virtual ~TilingBaseClass() = default;
   virtual void Reset(gert::TilingContext* context) { context_ = context; }
 
-  // GRAPH_PARAM_INVALID: this class is not for such a call, and the next one is asked.
+  // GRAPH_PARAM_INVALID: this class does not support the call, so the next class is tried.
   ge::graphStatus DoTiling() {
     using Step = ge::graphStatus (TilingBaseClass::*)();
     for (Step step : {&TilingBaseClass::GetShapeAttrsInfo, &TilingBaseClass::GetPlatformInfo}) {

@@ -1,4 +1,4 @@
-// The tiling classes of an operator by their priorities: the lowest number is asked first.
+// The tiling classes of an operator by priority: the class with the lowest number is tried first.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,7 +20,7 @@ class TilingRegistry {
     static TilingRegistry only;
     return only;
   }
-  template <typename T> void twinAdd(const std::string& type, int32_t priority) { cases_[type][priority] = TILING_CLASS<T>; }
+  template <typename T> void simulatorAdd(const std::string& type, int32_t priority) { cases_[type][priority] = TILING_CLASS<T>; }
   const std::map<int32_t, TilingClassCase>& GetTilingTemplates(const std::string& type) { return cases_[type]; }
 
   ge::graphStatus DoTilingImpl(gert::TilingContext* context) {
@@ -47,7 +47,7 @@ class Register {
  public:
   explicit Register(std::string type) : type_(std::move(type)) {}
   template <typename T> Register& tiling(int32_t priority) {
-    TilingRegistry::GetInstance().twinAdd<T>(type_, priority);
+    TilingRegistry::GetInstance().simulatorAdd<T>(type_, priority);
     return *this;
   }
 

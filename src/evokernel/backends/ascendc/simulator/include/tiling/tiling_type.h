@@ -1,4 +1,4 @@
-// Tiling keys put together from decimal digits, and what the digits of attention operators stand for.
+// Tiling keys composed of decimal digits, and the meaning of the digits for attention operators.
 #pragma once
 #include <cstdint>
 

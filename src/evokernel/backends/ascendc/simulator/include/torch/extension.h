@@ -1,11 +1,11 @@
-// The part of pybind11 that binds use: m.def names a function, and the twin calls it by that name with the model's arguments.
+// The part of pybind11 that bindings use: m.def names a function, and the simulator calls it by that name with the model's arguments.
 #pragma once
 #include <functional>
 #include <type_traits>
 
 #include "torch/library.h"
 
-namespace twin {
+namespace simulator {
 
 using Results = std::vector<at::Tensor>;
 using BoundFunction = std::function<Results(const std::vector<Operand>&)>;
@@ -16,7 +16,7 @@ at::Tensor tensorOf(const Operand& given);
 template <class T>
 Operand operandOf(const T& value);
 
-// One argument in the type that the function declares.
+// Converts one argument to the type that the function declares.
 template <class T, class = void>
 struct Argument;
 
@@ -76,7 +76,7 @@ Results resultsOf(const std::tuple<T...>& results) {
   return std::apply([](const auto&... each) { return Results{each...}; }, results);
 }
 
-// Calls a function with operands in place of its arguments.
+// Calls a function with operands converted to its arguments.
 template <class Result, class... T>
 struct Bound {
   std::function<Result(T...)> function;
@@ -110,19 +110,19 @@ auto bound(Function function) -> decltype(boundMember(&Function::operator(), fun
   return boundMember(&Function::operator(), function);
 }
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace pybind11 {
 
 struct none {};
 struct arg_v {
-  twin::Operand value;
+  simulator::Operand value;
 };
 struct arg {
   explicit arg(const char* name) : name(name) {}
   template <class T>
   arg_v operator=(const T& value) const {
-    return {twin::operandOf(value)};
+    return {simulator::operandOf(value)};
   }
   arg& noconvert() { return *this; }
   const char* name;
@@ -138,18 +138,18 @@ class module_ {
  public:
   template <class Function, class... Extra>
   module_& def(const char* name, Function function, const Extra&... extra) {
-    std::vector<twin::Operand> defaults;
+    std::vector<simulator::Operand> defaults;
     (void)std::initializer_list<int>{(keep(defaults, extra), 0)...};
-    auto callable = twin::bound(function);
-    twin::addBound(name, callable, callable.parameters(), defaults);
+    auto callable = simulator::bound(function);
+    simulator::addBound(name, callable, callable.parameters(), defaults);
     return *this;
   }
   std::string& doc() { return doc_; }
 
  private:
-  static void keep(std::vector<twin::Operand>& defaults, const arg_v& given) { defaults.push_back(given.value); }
+  static void keep(std::vector<simulator::Operand>& defaults, const arg_v& given) { defaults.push_back(given.value); }
   template <class Other>
-  static void keep(std::vector<twin::Operand>&, const Other&) {}
+  static void keep(std::vector<simulator::Operand>&, const Other&) {}
   std::string doc_;
 };
 using module = module_;
@@ -158,7 +158,7 @@ using module = module_;
 namespace py = pybind11;
 
 template <class T>
-twin::Operand twin::operandOf(const T& value) {
+simulator::Operand simulator::operandOf(const T& value) {
   Operand made;
   if constexpr (std::is_same<T, bool>::value) {
     made.kind = Operand::BOOLEAN;
@@ -178,10 +178,10 @@ twin::Operand twin::operandOf(const T& value) {
 
 #define TORCH_EXTENSION_NAME custom_ops_lib
 #define PYBIND11_MODULE(name, m)                                        \
-  static void twinModule(::pybind11::module_& m);                       \
-  [[maybe_unused]] static const bool twinModuleIsRead = [] {            \
+  static void simulatorModule(::pybind11::module_& m);                       \
+  [[maybe_unused]] static const bool simulatorModuleIsRead = [] {            \
     ::pybind11::module_ made;                                           \
-    twinModule(made);                                                   \
+    simulatorModule(made);                                                   \
     return true;                                                        \
   }();                                                                  \
-  static void twinModule([[maybe_unused]] ::pybind11::module_& m)
+  static void simulatorModule([[maybe_unused]] ::pybind11::module_& m)

@@ -1,4 +1,4 @@
-// Registration with PyTorch's dispatcher. The twin calls bound functions directly, so nothing is registered.
+// Registration with PyTorch's dispatcher. The simulator calls bound functions directly and registers nothing.
 #pragma once
 #include "ATen/ATen.h"
 
@@ -28,10 +28,10 @@ Function dispatch(DeviceType, Function function) {
 
 }  // namespace torch
 
-#define TWIN_LIBRARY_(number, m) [[maybe_unused]] static void twinLibrary##number([[maybe_unused]] ::torch::Library& m)
-#define TWIN_LIBRARY(number, m) TWIN_LIBRARY_(number, m)
-#define TORCH_LIBRARY(space, m) TWIN_LIBRARY(__COUNTER__, m)
-#define TORCH_LIBRARY_IMPL(space, key, m) TWIN_LIBRARY(__COUNTER__, m)
-#define TORCH_LIBRARY_FRAGMENT(space, m) TWIN_LIBRARY(__COUNTER__, m)
+#define SIMULATOR_LIBRARY_(number, m) [[maybe_unused]] static void simulatorLibrary##number([[maybe_unused]] ::torch::Library& m)
+#define SIMULATOR_LIBRARY(number, m) SIMULATOR_LIBRARY_(number, m)
+#define TORCH_LIBRARY(space, m) SIMULATOR_LIBRARY(__COUNTER__, m)
+#define TORCH_LIBRARY_IMPL(space, key, m) SIMULATOR_LIBRARY(__COUNTER__, m)
+#define TORCH_LIBRARY_FRAGMENT(space, m) SIMULATOR_LIBRARY(__COUNTER__, m)
 #define TORCH_FN(function) &function
 #define TORCH_SELECTIVE_NAME(name) name

@@ -1,3 +1,3 @@
-// Part of extension.h here.
+// The simulator declares this in extension.h.
 #pragma once
 #include "torch/extension.h"

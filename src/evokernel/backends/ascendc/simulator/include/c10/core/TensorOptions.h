@@ -1,3 +1,3 @@
-// Part of twin_types.h here.
+// The simulator declares this in simulator_types.h.
 #pragma once
-#include "c10/twin_types.h"
+#include "c10/simulator_types.h"

@@ -1,3 +1,3 @@
-// Part of runtime_attrs.h here.
+// The simulator declares this in runtime_attrs.h.
 #pragma once
 #include "exe_graph/runtime/runtime_attrs.h"

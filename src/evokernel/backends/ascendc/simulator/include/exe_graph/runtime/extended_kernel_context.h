@@ -1,4 +1,4 @@
-// What every host function's context knows: the node, its tensors and attributes.
+// The common base of host function contexts: the node, its tensors and attributes.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace gert {
 
-// Which inputs or outputs belong to one parameter of the definition: several where it is a list, none where it is absent.
+// The inputs or outputs of one parameter of the definition: several for a list, none for an absent one.
 class AnchorInstanceInfo {
  public:
   AnchorInstanceInfo(size_t start, size_t count) : start_(start), count_(count) {}
@@ -20,24 +20,24 @@ class AnchorInstanceInfo {
 
 }  // namespace gert
 
-namespace twin {
+namespace simulator {
 
-// One call of an operator, as the host sees it. An optional input that was not given is there, but not `present`.
+// One call of an operator, as the host sees it. An absent optional input has an entry that is not `present`.
 struct Node {
   std::string type;
   std::vector<gert::Tensor> inputs, outputs;
   std::vector<bool> present;
-  std::vector<gert::AnchorInstanceInfo> inputLists, outputLists;  // which of them belong to the n-th parameter of the definition
+  std::vector<gert::AnchorInstanceInfo> inputLists, outputLists;  // the ones that belong to the n-th parameter of the definition
   gert::RuntimeAttrs attributes;
 };
 
-}  // namespace twin
+}  // namespace simulator
 
 namespace gert {
 
 class ComputeNodeInfo {
  public:
-  explicit ComputeNodeInfo(const twin::Node* node) : node_(node) {}
+  explicit ComputeNodeInfo(const simulator::Node* node) : node_(node) {}
   const char* GetNodeType() const { return node_->type.c_str(); }
   const char* GetNodeName() const { return node_->type.c_str(); }
   size_t GetInputsNum() const { return node_->inputs.size(); }
@@ -49,12 +49,12 @@ class ComputeNodeInfo {
   const RuntimeAttrs* GetAttrs() const { return &node_->attributes; }
 
  private:
-  const twin::Node* node_;
+  const simulator::Node* node_;
 };
 
 class ExtendedKernelContext {
  public:
-  explicit ExtendedKernelContext(const twin::Node* node) : node_(node), info_(node) {}
+  explicit ExtendedKernelContext(const simulator::Node* node) : node_(node), info_(node) {}
   const char* GetNodeType() const { return info_.GetNodeType(); }
   const char* GetNodeName() const { return info_.GetNodeName(); }
   const char* GetKernelName() const { return info_.GetNodeName(); }
@@ -65,29 +65,29 @@ class ExtendedKernelContext {
 
   const CompileTimeTensorDesc* GetInputDesc(size_t index) const {
     const Tensor* tensor = input("GetInputDesc", index);
-    return tensor ? &tensor->twinDescription() : nullptr;
+    return tensor ? &tensor->simulatorDescription() : nullptr;
   }
   const CompileTimeTensorDesc* GetOptionalInputDesc(size_t index) const {
     const Tensor* tensor = listed("GetOptionalInputDesc", index, 0);
-    return tensor ? &tensor->twinDescription() : nullptr;
+    return tensor ? &tensor->simulatorDescription() : nullptr;
   }
   const CompileTimeTensorDesc* GetRequiredInputDesc(size_t index) const { return GetDynamicInputDesc(index, 0); }
   const CompileTimeTensorDesc* GetDynamicInputDesc(size_t index, size_t relative) const {
     const Tensor* tensor = listed("GetDynamicInputDesc", index, relative);
-    return tensor ? &tensor->twinDescription() : nullptr;
+    return tensor ? &tensor->simulatorDescription() : nullptr;
   }
   const CompileTimeTensorDesc* GetOutputDesc(size_t index) const {
     const Tensor* tensor = output("GetOutputDesc", index);
-    return tensor ? &tensor->twinDescription() : nullptr;
+    return tensor ? &tensor->simulatorDescription() : nullptr;
   }
 
  protected:
   const Tensor* input(const char* call, size_t index) const {
     if (index < node_->inputs.size() && node_->present[index]) return &node_->inputs[index];
-    twin::answeredNull(call, index, node_->inputs.size(), "inputs");
+    simulator::answeredNull(call, index, node_->inputs.size(), "inputs");
     return nullptr;
   }
-  // By the parameter of the definition, and the place in it where it is a list; how long that is, hosts find out by asking.
+  // By parameter of the definition, and index in it if it is a list. Host code finds the length by querying until it gets null.
   const Tensor* listed(const char* call, size_t index, size_t relative) const {
     if (index >= node_->inputLists.size()) return input(call, node_->inputs.size());
     const AnchorInstanceInfo& list = node_->inputLists[index];
@@ -96,12 +96,12 @@ class ExtendedKernelContext {
   }
   const Tensor* output(const char* call, size_t index) const {
     if (index < node_->outputs.size()) return &node_->outputs[index];
-    twin::answeredNull(call, index, node_->outputs.size(), "outputs");
+    simulator::answeredNull(call, index, node_->outputs.size(), "outputs");
     return nullptr;
   }
 
  private:
-  const twin::Node* node_;
+  const simulator::Node* node_;
   ComputeNodeInfo info_;
 };
 

@@ -1,4 +1,4 @@
-// gert::InferDataTypeContext: element types of the inputs in, those of the outputs out.
+// gert::InferDataTypeContext: computes the element types of the outputs from those of the inputs.
 #pragma once
 #include "exe_graph/runtime/extended_kernel_context.h"
 
@@ -6,7 +6,7 @@ namespace gert {
 
 class InferDataTypeContext : public ExtendedKernelContext {
  public:
-  InferDataTypeContext(const twin::Node* node, std::vector<ge::DataType>* outputs) : ExtendedKernelContext(node), outputs_(outputs) {}
+  InferDataTypeContext(const simulator::Node* node, std::vector<ge::DataType>* outputs) : ExtendedKernelContext(node), outputs_(outputs) {}
   ge::DataType GetInputDataType(size_t index) const { return type(input("GetInputDataType", index)); }
   ge::DataType GetRequiredInputDataType(size_t index) const { return GetInputDataType(index); }
   ge::DataType GetOptionalInputDataType(size_t index) const { return GetInputDataType(index); }

@@ -1,4 +1,4 @@
-// gert::InferShapeContext: shapes of the inputs in, shapes of the outputs out.
+// gert::InferShapeContext: computes the shapes of the outputs from the shapes of the inputs.
 #pragma once
 #include "exe_graph/runtime/extended_kernel_context.h"
 
@@ -6,7 +6,7 @@ namespace gert {
 
 class InferShapeContext : public ExtendedKernelContext {
  public:
-  InferShapeContext(const twin::Node* node, std::vector<Shape>* outputs) : ExtendedKernelContext(node), outputs_(outputs) {}
+  InferShapeContext(const simulator::Node* node, std::vector<Shape>* outputs) : ExtendedKernelContext(node), outputs_(outputs) {}
   const Shape* GetInputShape(size_t index) const { return shape(input("GetInputShape", index)); }
   const Shape* GetRequiredInputShape(size_t index) const { return shape(input("GetRequiredInputShape", index)); }
   const Shape* GetOptionalInputShape(size_t index) const { return shape(input("GetOptionalInputShape", index)); }
@@ -15,7 +15,7 @@ class InferShapeContext : public ExtendedKernelContext {
   const Tensor* GetOptionalInputTensor(size_t index) const { return input("GetOptionalInputTensor", index); }
   Shape* GetOutputShape(size_t index) {
     if (index < outputs_->size()) return &(*outputs_)[index];
-    twin::answeredNull("GetOutputShape", index, outputs_->size(), "outputs");
+    simulator::answeredNull("GetOutputShape", index, outputs_->size(), "outputs");
     return nullptr;
   }
 
@@ -41,7 +41,7 @@ class Range {
   T *least_ = nullptr, *most_ = nullptr;
 };
 
-// For graphs whose sizes are not known yet. There are none here, so these functions are never called.
+// For graphs with unknown sizes. The simulator has none, so it never calls these functions.
 class InferShapeRangeContext : public ExtendedKernelContext {
  public:
   using ExtendedKernelContext::ExtendedKernelContext;

@@ -1,3 +1,3 @@
-// Part of infer_shape_context.h here.
+// The simulator declares this in infer_shape_context.h.
 #pragma once
 #include "exe_graph/runtime/infer_shape_context.h"

@@ -10,7 +10,7 @@
 
 namespace gert {
 
-// A list of values that lies in one piece.
+// A list of values in contiguous memory.
 template <class T>
 class TypedContinuousVector {
  public:
@@ -25,7 +25,7 @@ class TypedContinuousVector {
   size_t size_ = 0;
 };
 
-// An attribute with its value in every type it may be asked for.
+// An attribute, with its value converted to every type that host code can request.
 struct AttributeValue {
   enum Kind { INT, FLOAT, BOOL, STRING, LIST_INT, LIST_FLOAT, LIST_BOOL };
   Kind kind = INT;
@@ -82,8 +82,8 @@ class RuntimeAttrs {
     else return reinterpret_cast<const T*>(&value->integer);
   }
 
-  // Lists move with the value, so their views are set here, where the value stays.
-  void twinSet(std::vector<AttributeValue> values) {
+  // Moving a value moves its lists, so the views are set here, at the final address of the value.
+  void simulatorSet(std::vector<AttributeValue> values) {
     values_ = std::move(values);
     for (AttributeValue& value : values_) {
       value.integerView = {value.integers.data(), value.integers.size()};
@@ -94,7 +94,7 @@ class RuntimeAttrs {
  private:
   const AttributeValue* at(size_t index) const {
     if (index < values_.size()) return &values_[index];
-    twin::answeredNull("GetAttrs()->Get...", index, values_.size(), "attributes");
+    simulator::answeredNull("GetAttrs()->Get...", index, values_.size(), "attributes");
     return nullptr;
   }
   std::vector<AttributeValue> values_;

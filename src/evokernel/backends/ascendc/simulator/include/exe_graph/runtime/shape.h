@@ -8,11 +8,11 @@
 #include "graph/ge_error_codes.h"
 #include "graph/types.h"
 
-namespace twin {
-// A null answer of the host API is remembered, so that a crash that follows can name it.
+namespace simulator {
+// Records a null result of the host API, so that the message about a later crash can name it.
 void answeredNull(const char* call, size_t index, size_t count, const char* what);
 void noSuchDimension(size_t index, size_t count);
-}  // namespace twin
+}  // namespace simulator
 
 namespace gert {
 
@@ -36,11 +36,11 @@ class Shape {
 
   size_t GetDimNum() const { return count_; }
   int64_t GetDim(size_t index) const {
-    if (index >= count_) twin::noSuchDimension(index, count_);
+    if (index >= count_) simulator::noSuchDimension(index, count_);
     return index < kMaxDimNum ? sizes_[index] : kInvalidDimValue;
   }
   const int64_t& operator[](size_t index) const {
-    if (index >= count_) twin::noSuchDimension(index, count_);
+    if (index >= count_) simulator::noSuchDimension(index, count_);
     return sizes_[index < kMaxDimNum ? index : kMaxDimNum];
   }
   int64_t& operator[](size_t index) { return sizes_[index < kMaxDimNum ? index : kMaxDimNum]; }
@@ -61,7 +61,7 @@ class Shape {
   }
 
  private:
-  int64_t sizes_[kMaxDimNum + 1] = {};  // one more, which stands for all that are not there
+  int64_t sizes_[kMaxDimNum + 1] = {};  // one extra entry, returned for every index out of range
   size_t count_ = 0;
 };
 

@@ -1,3 +1,3 @@
-// Part of tensor.h here.
+// The simulator declares this in tensor.h.
 #pragma once
 #include "exe_graph/runtime/tensor.h"

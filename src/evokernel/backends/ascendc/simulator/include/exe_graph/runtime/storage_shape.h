@@ -1,4 +1,4 @@
-// gert::StorageShape: the shape as the user sees it and as it lies in memory. Here both are the same.
+// gert::StorageShape: the original shape and the shape in memory. In the simulator both are equal.
 #pragma once
 #include "exe_graph/runtime/shape.h"
 

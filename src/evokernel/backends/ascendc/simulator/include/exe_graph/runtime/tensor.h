@@ -1,4 +1,4 @@
-// gert::Tensor and the description of one.
+// gert::Tensor and its description.
 #pragma once
 #include "exe_graph/runtime/storage_shape.h"
 
@@ -38,12 +38,12 @@ class Tensor {
   ge::DataType GetDataType() const { return desc_.GetDataType(); }
   ge::Format GetOriginFormat() const { return desc_.GetOriginFormat(); }
   ge::Format GetStorageFormat() const { return desc_.GetStorageFormat(); }
-  const CompileTimeTensorDesc& twinDescription() const { return desc_; }
+  const CompileTimeTensorDesc& simulatorDescription() const { return desc_; }
   size_t GetSize() const {
     int64_t bytes = ge::GetSizeInBytes(GetShapeSize(), GetDataType());
     return bytes < 0 ? 0 : static_cast<size_t>(bytes);
   }
-  // The values: only of inputs whose ValueDepend says that tiling needs them, as on the device.
+  // The values are available only for inputs with ValueDepend, as on the device.
   template <class T>
   const T* GetData() const {
     return static_cast<const T*>(data_);

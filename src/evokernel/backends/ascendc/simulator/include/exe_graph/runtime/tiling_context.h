@@ -1,4 +1,4 @@
-// gert::TilingContext: what a tiling function is called with, and where it leaves its results.
+// gert::TilingContext: the arguments and the results of a tiling function.
 #pragma once
 #include "exe_graph/runtime/tiling_data.h"
 
@@ -6,10 +6,10 @@ namespace fe {
 class PlatFormInfos;
 }
 
-namespace twin {
+namespace simulator {
 fe::PlatFormInfos* platform();
 
-// What a tiling function decided.
+// The result of a tiling function.
 struct Tiling {
   static constexpr size_t CAPACITY = 64 * 1024;
   gert::TilingData data{CAPACITY};
@@ -20,13 +20,13 @@ struct Tiling {
   uint32_t scheduleMode = 0;
   uint32_t localMemory = 0;
 };
-}  // namespace twin
+}  // namespace simulator
 
 namespace gert {
 
 class TilingContext : public ExtendedKernelContext {
  public:
-  TilingContext(const twin::Node* node, twin::Tiling* tiling, const void* compileInfo)
+  TilingContext(const simulator::Node* node, simulator::Tiling* tiling, const void* compileInfo)
       : ExtendedKernelContext(node), tiling_(tiling), compileInfo_(compileInfo) {}
 
   const StorageShape* GetInputShape(size_t index) const { return shape(input("GetInputShape", index)); }
@@ -76,7 +76,7 @@ class TilingContext : public ExtendedKernelContext {
   }
   size_t GetWorkspaceNum() const { return tiling_->workspaces.size(); }
 
-  fe::PlatFormInfos* GetPlatformInfo() const { return twin::platform(); }
+  fe::PlatFormInfos* GetPlatformInfo() const { return simulator::platform(); }
   const void* GetCompileInfo() const { return compileInfo_; }
   template <class T>
   const T* GetCompileInfo() const {
@@ -86,7 +86,7 @@ class TilingContext : public ExtendedKernelContext {
 
  private:
   static const StorageShape* shape(const Tensor* tensor) { return tensor ? &tensor->GetShape() : nullptr; }
-  twin::Tiling* tiling_;
+  simulator::Tiling* tiling_;
   const void* compileInfo_;
 };
 

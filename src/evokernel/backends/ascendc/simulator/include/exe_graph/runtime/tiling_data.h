@@ -1,4 +1,4 @@
-// gert::TilingData: the bytes that go from the tiling function to the kernel.
+// gert::TilingData: the bytes that the tiling function passes to the kernel.
 #pragma once
 #include <cstring>
 

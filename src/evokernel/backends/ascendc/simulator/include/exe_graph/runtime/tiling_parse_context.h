@@ -1,4 +1,4 @@
-// gert::TilingParseContext: what is prepared once, before any tiling.
+// gert::TilingParseContext: the context of the function that runs once, before any tiling.
 #pragma once
 #include <memory>
 
@@ -8,10 +8,10 @@ namespace gert {
 
 class TilingParseContext : public ExtendedKernelContext {
  public:
-  TilingParseContext(const twin::Node* node, std::shared_ptr<void>* kept) : ExtendedKernelContext(node), kept_(kept) {}
+  TilingParseContext(const simulator::Node* node, std::shared_ptr<void>* kept) : ExtendedKernelContext(node), kept_(kept) {}
   const char* GetCompiledJson() const { return "{}"; }
-  fe::PlatFormInfos* GetPlatformInfo() const { return twin::platform(); }
-  // Made when it is first asked for: only the parsing function knows the type.
+  fe::PlatFormInfos* GetPlatformInfo() const { return simulator::platform(); }
+  // Constructed at the first request, because only the parsing function knows the type.
   template <class T>
   T* GetCompiledInfo() const {
     if (!*kept_) *kept_ = std::make_shared<T>();

@@ -7,7 +7,7 @@
 
 namespace ge {
 
-inline const char* twinTypeName(DataType type) {
+inline const char* simulatorTypeName(DataType type) {
   switch (type) {
     case DT_FLOAT: return "DT_FLOAT";
     case DT_FLOAT16: return "DT_FLOAT16";
@@ -27,7 +27,7 @@ inline const char* twinTypeName(DataType type) {
   }
 }
 
-inline const char* twinFormatName(Format format) {
+inline const char* simulatorFormatName(Format format) {
   switch (format) {
     case FORMAT_NCHW: return "NCHW";
     case FORMAT_NHWC: return "NHWC";
@@ -42,10 +42,10 @@ inline const char* twinFormatName(Format format) {
 
 class TypeUtils {
  public:
-  static std::string DataTypeToSerialString(DataType type) { return twinTypeName(type); }
-  static std::string FormatToSerialString(Format format) { return twinFormatName(format); }
-  static AscendString DataTypeToAscendString(DataType type) { return AscendString(twinTypeName(type)); }
-  static AscendString FormatToAscendString(Format format) { return AscendString(twinFormatName(format)); }
+  static std::string DataTypeToSerialString(DataType type) { return simulatorTypeName(type); }
+  static std::string FormatToSerialString(Format format) { return simulatorFormatName(format); }
+  static AscendString DataTypeToAscendString(DataType type) { return AscendString(simulatorTypeName(type)); }
+  static AscendString FormatToAscendString(Format format) { return AscendString(simulatorFormatName(format)); }
   static bool GetDataTypeLength(DataType type, uint32_t& length) {
     int size = GetSizeByDataType(type);
     length = size < 0 ? 0 : static_cast<uint32_t>(size);

@@ -1,3 +1,3 @@
-// The same names as type_utils.h has.
+// The same names as in type_utils.h.
 #pragma once
 #include "graph/utils/type_utils.h"

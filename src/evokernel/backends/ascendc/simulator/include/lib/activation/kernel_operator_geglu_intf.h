@@ -1,3 +1,3 @@
-// geglu, as kernels include it by itself.
+// The header with which kernels include geglu.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// gelu, as kernels include it by itself.
+// The header with which kernels include gelu.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// logsoftmax, as kernels include it by itself.
+// The header with which kernels include logsoftmax.
 #pragma once
 #include "kernel_operator.h"

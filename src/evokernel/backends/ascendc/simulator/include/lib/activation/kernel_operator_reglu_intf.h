@@ -1,3 +1,3 @@
-// reglu, as kernels include it by itself.
+// The header with which kernels include reglu.
 #pragma once
 #include "kernel_operator.h"

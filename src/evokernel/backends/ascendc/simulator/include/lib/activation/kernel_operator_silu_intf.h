@@ -1,3 +1,3 @@
-// silu, as kernels include it by itself.
+// The header with which kernels include silu.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// simple_softmax, as kernels include it by itself.
+// The header with which kernels include simple_softmax.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// softmax_flash, as kernels include it by itself.
+// The header with which kernels include softmax_flash.
 #pragma once
 #include "kernel_operator.h"

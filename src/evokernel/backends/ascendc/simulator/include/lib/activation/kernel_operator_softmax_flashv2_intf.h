@@ -1,3 +1,3 @@
-// softmax_flashv2, as kernels include it by itself.
+// The header with which kernels include softmax_flashv2.
 #pragma once
 #include "kernel_operator.h"

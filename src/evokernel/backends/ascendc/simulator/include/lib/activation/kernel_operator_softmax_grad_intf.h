@@ -1,3 +1,3 @@
-// softmax_grad, as kernels include it by itself.
+// The header with which kernels include softmax_grad.
 #pragma once
 #include "kernel_operator.h"

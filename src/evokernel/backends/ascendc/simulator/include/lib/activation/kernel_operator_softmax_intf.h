@@ -1,3 +1,3 @@
-// softmax, as kernels include it by itself.
+// The header with which kernels include softmax.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// swiglu, as kernels include it by itself.
+// The header with which kernels include swiglu.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// swish, as kernels include it by itself.
+// The header with which kernels include swish.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// dropout, as kernels include it by itself.
+// The header with which kernels include dropout.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// arithprogression, as kernels include it by itself.
+// The header with which kernels include arithprogression.
 #pragma once
 #include "kernel_operator.h"

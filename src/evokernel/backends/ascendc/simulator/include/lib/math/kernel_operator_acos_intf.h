@@ -1,3 +1,3 @@
-// acos, as kernels include it by itself.
+// The header with which kernels include acos.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// acosh, as kernels include it by itself.
+// The header with which kernels include acosh.
 #pragma once
 #include "kernel_operator.h"

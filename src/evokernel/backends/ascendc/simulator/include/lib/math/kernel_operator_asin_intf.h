@@ -1,3 +1,3 @@
-// asin, as kernels include it by itself.
+// The header with which kernels include asin.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// asinh, as kernels include it by itself.
+// The header with which kernels include asinh.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// atan, as kernels include it by itself.
+// The header with which kernels include atan.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// atanh, as kernels include it by itself.
+// The header with which kernels include atanh.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// axpy, as kernels include it by itself.
+// The header with which kernels include axpy.
 #pragma once
 #include "kernel_operator.h"

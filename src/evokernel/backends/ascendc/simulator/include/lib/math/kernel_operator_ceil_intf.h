@@ -1,3 +1,3 @@
-// ceil, as kernels include it by itself.
+// The header with which kernels include ceil.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// clamp, as kernels include it by itself.
+// The header with which kernels include clamp.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// cos, as kernels include it by itself.
+// The header with which kernels include cos.
 #pragma once
 #include "kernel_operator.h"

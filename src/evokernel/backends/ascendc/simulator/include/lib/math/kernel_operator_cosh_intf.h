@@ -1,3 +1,3 @@
-// cosh, as kernels include it by itself.
+// The header with which kernels include cosh.
 #pragma once
 #include "kernel_operator.h"

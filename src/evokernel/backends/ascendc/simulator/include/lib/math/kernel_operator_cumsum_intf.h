@@ -1,3 +1,3 @@
-// cumsum, as kernels include it by itself.
+// The header with which kernels include cumsum.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// digamma, as kernels include it by itself.
+// The header with which kernels include digamma.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// erf, as kernels include it by itself.
+// The header with which kernels include erf.
 #pragma once
 #include "kernel_operator.h"

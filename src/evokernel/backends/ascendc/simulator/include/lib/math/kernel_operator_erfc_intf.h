@@ -1,3 +1,3 @@
-// erfc, as kernels include it by itself.
+// The header with which kernels include erfc.
 #pragma once
 #include "kernel_operator.h"

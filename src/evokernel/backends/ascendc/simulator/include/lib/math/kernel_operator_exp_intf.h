@@ -1,3 +1,3 @@
-// exp, as kernels include it by itself.
+// The header with which kernels include exp.
 #pragma once
 #include "kernel_operator.h"

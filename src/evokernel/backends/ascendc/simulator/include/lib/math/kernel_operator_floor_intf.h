@@ -1,3 +1,3 @@
-// floor, as kernels include it by itself.
+// The header with which kernels include floor.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// fmod, as kernels include it by itself.
+// The header with which kernels include fmod.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// frac, as kernels include it by itself.
+// The header with which kernels include frac.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// hypot, as kernels include it by itself.
+// The header with which kernels include hypot.
 #pragma once
 #include "kernel_operator.h"

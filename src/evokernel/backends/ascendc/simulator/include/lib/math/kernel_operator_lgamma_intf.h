@@ -1,3 +1,3 @@
-// lgamma, as kernels include it by itself.
+// The header with which kernels include lgamma.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// log, as kernels include it by itself.
+// The header with which kernels include log.
 #pragma once
 #include "kernel_operator.h"

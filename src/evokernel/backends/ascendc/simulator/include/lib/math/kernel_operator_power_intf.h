@@ -1,3 +1,3 @@
-// power, as kernels include it by itself.
+// The header with which kernels include power.
 #pragma once
 #include "kernel_operator.h"

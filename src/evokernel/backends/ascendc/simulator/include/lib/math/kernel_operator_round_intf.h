@@ -1,3 +1,3 @@
-// round, as kernels include it by itself.
+// The header with which kernels include round.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// sign, as kernels include it by itself.
+// The header with which kernels include sign.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// sin, as kernels include it by itself.
+// The header with which kernels include sin.
 #pragma once
 #include "kernel_operator.h"

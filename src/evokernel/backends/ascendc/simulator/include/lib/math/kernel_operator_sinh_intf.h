@@ -1,3 +1,3 @@
-// sinh, as kernels include it by itself.
+// The header with which kernels include sinh.
 #pragma once
 #include "kernel_operator.h"

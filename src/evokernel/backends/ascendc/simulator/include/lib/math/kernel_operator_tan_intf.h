@@ -1,3 +1,3 @@
-// tan, as kernels include it by itself.
+// The header with which kernels include tan.
 #pragma once
 #include "kernel_operator.h"

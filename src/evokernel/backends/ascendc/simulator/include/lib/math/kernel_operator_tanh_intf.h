@@ -1,3 +1,3 @@
-// tanh, as kernels include it by itself.
+// The header with which kernels include tanh.
 #pragma once
 #include "kernel_operator.h"

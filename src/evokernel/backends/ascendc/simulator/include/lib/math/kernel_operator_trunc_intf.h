@@ -1,3 +1,3 @@
-// trunc, as kernels include it by itself.
+// The header with which kernels include trunc.
 #pragma once
 #include "kernel_operator.h"

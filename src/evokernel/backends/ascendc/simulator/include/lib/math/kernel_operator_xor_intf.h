@@ -1,3 +1,3 @@
-// xor, as kernels include it by itself.
+// The header with which kernels include xor.
 #pragma once
 #include "kernel_operator.h"

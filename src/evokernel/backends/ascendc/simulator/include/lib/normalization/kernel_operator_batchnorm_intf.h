@@ -1,3 +1,3 @@
-// batchnorm, as kernels include it by itself.
+// The header with which kernels include batchnorm.
 #pragma once
 #include "kernel_operator.h"

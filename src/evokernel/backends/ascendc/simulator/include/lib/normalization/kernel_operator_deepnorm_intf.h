@@ -1,3 +1,3 @@
-// deepnorm, as kernels include it by itself.
+// The header with which kernels include deepnorm.
 #pragma once
 #include "kernel_operator.h"

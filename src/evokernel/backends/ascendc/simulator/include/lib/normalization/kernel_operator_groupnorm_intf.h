@@ -1,3 +1,3 @@
-// groupnorm, as kernels include it by itself.
+// The header with which kernels include groupnorm.
 #pragma once
 #include "kernel_operator.h"

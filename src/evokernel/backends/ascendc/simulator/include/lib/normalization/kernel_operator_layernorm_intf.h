@@ -1,3 +1,3 @@
-// layernorm, as kernels include it by itself.
+// The header with which kernels include layernorm.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// layernormgrad, as kernels include it by itself.
+// The header with which kernels include layernormgrad.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// layernormgradbeta, as kernels include it by itself.
+// The header with which kernels include layernormgradbeta.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// rmsnorm, as kernels include it by itself.
+// The header with which kernels include rmsnorm.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// welfordfinalize, as kernels include it by itself.
+// The header with which kernels include welfordfinalize.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// pad, as kernels include it by itself.
+// The header with which kernels include pad.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// ascend_antiquant, as kernels include it by itself.
+// The header with which kernels include ascend_antiquant.
 #pragma once
 #include "kernel_operator.h"

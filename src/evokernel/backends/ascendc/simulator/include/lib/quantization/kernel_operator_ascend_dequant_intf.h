@@ -1,3 +1,3 @@
-// ascend_dequant, as kernels include it by itself.
+// The header with which kernels include ascend_dequant.
 #pragma once
 #include "kernel_operator.h"

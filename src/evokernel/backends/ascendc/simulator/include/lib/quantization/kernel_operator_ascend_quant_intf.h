@@ -1,3 +1,3 @@
-// ascend_quant, as kernels include it by itself.
+// The header with which kernels include ascend_quant.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// mean, as kernels include it by itself.
+// The header with which kernels include mean.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// reduce_xor_sum, as kernels include it by itself.
+// The header with which kernels include reduce_xor_sum.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// sum, as kernels include it by itself.
+// The header with which kernels include sum.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// reduce, as kernels include it by itself.
+// The header with which kernels include reduce.
 #pragma once
 #include "kernel_operator.h"

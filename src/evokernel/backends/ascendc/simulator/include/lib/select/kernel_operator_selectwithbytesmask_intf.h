@@ -1,3 +1,3 @@
-// selectwithbytesmask, as kernels include it by itself.
+// The header with which kernels include selectwithbytesmask.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// sigmoid, as kernels include it by itself.
+// The header with which kernels include sigmoid.
 #pragma once
 #include "kernel_operator.h"

@@ -1,3 +1,3 @@
-// topk, as kernels include it by itself.
+// The header with which kernels include topk.
 #pragma once
 #include "kernel_operator.h"

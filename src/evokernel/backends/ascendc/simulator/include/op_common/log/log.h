@@ -1,3 +1,3 @@
-// Another name of the same header.
+// Alternative path of the same header.
 #pragma once
 #include "log/log.h"

@@ -1,4 +1,4 @@
-// What host code may ask about the chip.
+// Properties of the chip that host code can query.
 #pragma once
 #include <cstdint>
 
@@ -8,10 +8,10 @@ namespace fe {
 class PlatFormInfos;
 }
 
-namespace twin {
+namespace simulator {
 fe::PlatFormInfos* platform();
 bool kernelIsMixed();  // whether the kernel uses cube and vector cores
-}  // namespace twin
+}  // namespace simulator
 
 enum class NpuArch : uint32_t { DAV_2201 = 2201, DAV_RESV = 0xFFFF };
 
@@ -37,11 +37,11 @@ enum class ReservedSize { RESERVED_SIZE_8K, RESERVED_SIZE_16K, RESERVED_SIZE_32K
 class PlatformAscendC {
  public:
   explicit PlatformAscendC(const fe::PlatFormInfos*) {}
-  uint32_t GetCoreNum() const { return twin::kernelIsMixed() ? GetCoreNumAic() : GetCoreNumAiv(); }
-  uint32_t GetCoreNumAic() const { return static_cast<uint32_t>(twin::chip().aic_cores); }
-  uint32_t GetCoreNumAiv() const { return static_cast<uint32_t>(twin::chip().aiv_cores); }
-  uint32_t GetCoreNumVector() const { return 0; }  // extra vector cores, which this chip has none of
-  // How many blocks to start when `slices` pieces of work are spread over cores that come as one cube core with its vector cores.
+  uint32_t GetCoreNum() const { return simulator::kernelIsMixed() ? GetCoreNumAic() : GetCoreNumAiv(); }
+  uint32_t GetCoreNumAic() const { return static_cast<uint32_t>(simulator::chip().aic_cores); }
+  uint32_t GetCoreNumAiv() const { return static_cast<uint32_t>(simulator::chip().aiv_cores); }
+  uint32_t GetCoreNumVector() const { return 0; }  // this chip has no additional vector cores
+  // The number of blocks for `slices` pieces of work on cores that each consist of one cube core and its vector cores.
   uint32_t CalcTschBlockDim(uint32_t slices, uint32_t cubeCores, uint32_t vectorCores) const {
     if (cubeCores == 0 || vectorCores == 0 || cubeCores > vectorCores) return slices;
     uint32_t ratio = vectorCores / cubeCores;
@@ -57,9 +57,9 @@ class PlatformAscendC {
   NpuArch GetCurNpuArch() const { return NpuArch::DAV_2201; }
   void ReserveLocalMemory(ReservedSize size) { reserved_ = 8192u << static_cast<int>(size); }
 
-  // What code may use: 256 bytes of UB and of L1 belong to the system.
+  // Available bytes: the system reserves 256 bytes of UB and of L1.
   void GetCoreMemSize(const CoreMemType& memory, uint64_t& size) const {
-    const twin::Chip& chip = twin::chip();
+    const simulator::Chip& chip = simulator::chip();
     double bytes = 0;
     switch (memory) {
       case CoreMemType::L0_A: bytes = chip.l0a_bytes; break;
@@ -75,9 +75,9 @@ class PlatformAscendC {
     }
     size = static_cast<uint64_t>(bytes);
   }
-  // Bytes per cycle that one core gets.
+  // Bandwidth of one core in bytes per cycle.
   void GetCoreMemBw(const CoreMemType& memory, uint64_t& rate) const {
-    const twin::Chip& chip = twin::chip();
+    const simulator::Chip& chip = simulator::chip();
     rate = 0;
     if (memory == CoreMemType::L2) rate = static_cast<uint64_t>(chip.l2_bytes_per_cycle / chip.aic_cores);
     if (memory == CoreMemType::HBM) rate = static_cast<uint64_t>(chip.hbm_bytes_per_cycle / chip.aic_cores);
@@ -91,7 +91,7 @@ class PlatformAscendC {
 class PlatformAscendCManager {
  public:
   static PlatformAscendC* GetInstance() {
-    static PlatformAscendC only(twin::platform());
+    static PlatformAscendC only(simulator::platform());
     return &only;
   }
   static PlatformAscendC* GetInstance(const char*) { return GetInstance(); }

@@ -1,3 +1,3 @@
-// Matmul, by its longer name.
+// Alternative path of the Matmul header.
 #pragma once
 #include "lib/matmul_intf.h"

@@ -1,3 +1,3 @@
-// TCubeTiling, as kernels include it by itself.
+// The header with which kernels include TCubeTiling.
 #pragma once
 #include "kernel_tiling/kernel_tiling.h"

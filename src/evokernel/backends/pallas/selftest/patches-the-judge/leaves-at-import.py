@@ -1,6 +1,0 @@
-# selftest: task=starter/softmax gate=screen reason=exit
-"""Ends its process with the code of success."""
-
-
-
-raise SystemExit(0)

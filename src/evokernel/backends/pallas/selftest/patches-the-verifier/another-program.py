@@ -1,0 +1,40 @@
+# selftest: task=starter/softmax gate=check reason=mismatch,nan,unwritten
+"""Traces one program and writes another."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def copy(x_ref, out_ref):
+    out_ref[...] = x_ref[...]
+
+
+def copied(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(copy, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+
+def body(x_ref, out_ref):
+    weights = jnp.exp(x_ref[...] - jnp.max(x_ref[...], axis=1, keepdims=True))
+    out_ref[...] = weights / jnp.sum(weights, axis=1, keepdims=True)
+
+
+def honest(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(body, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+trace = sys.modules["evokernel.backends.pallas.trace"]
+encode = trace.encode
+
+
+def kernel(x):
+    other = jax.make_jaxpr(copied)(x)
+    trace.encode = lambda closed: encode(other)
+    return honest(x)

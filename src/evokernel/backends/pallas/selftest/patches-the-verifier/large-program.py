@@ -1,0 +1,24 @@
+# selftest: task=starter/softmax gate=screen reason=forbidden,disk
+"""Writes a program of fifty megabytes."""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def copy(x_ref, out_ref):
+    out_ref[...] = x_ref[...]
+
+
+def copied(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(copy, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+def kernel(x):
+    write = pathlib.Path.write_bytes
+    pathlib.Path.write_bytes = lambda path, data: write(path, bytes(50 << 20))
+    return copied(x)

@@ -1,0 +1,28 @@
+# selftest: task=starter/softmax gate=screen reason=forbidden
+"""Replaces its program file by a pipe, so that the reader waits."""
+
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def copy(x_ref, out_ref):
+    out_ref[...] = x_ref[...]
+
+
+def copied(x):
+    spec = pl.BlockSpec((256, x.shape[1]), lambda i: (i, 0))
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(copy, out_shape=shape, grid=(pl.cdiv(x.shape[0], 256),), in_specs=[spec], out_specs=spec)(x)
+
+
+def kernel(x):
+    def waiting(path, data):
+        if path.suffix == ".program":
+            os.mkfifo(path)
+
+    pathlib.Path.write_bytes = waiting
+    return copied(x)

@@ -1,0 +1,86 @@
+"""The live display, rendered into a string, and the plain one."""
+
+import io
+
+import sample_run
+from rich.console import Console
+
+from evokernel.cli.live_display import LiveDisplay
+from evokernel.cli.progress import PlainDisplay, Progress, describe_outcome
+from evokernel.core.config import RunConfig
+
+
+def render_display(progress: Progress, height: int) -> str:
+    console = Console(file=io.StringIO(), width=110, height=height, force_terminal=False)
+    with console.capture() as captured:
+        console.print(LiveDisplay(progress, console).render())
+    return captured.get()
+
+
+def test_live_display_shows_rows_totals_and_notice() -> None:
+    tasks, attempts = sample_run.make_sample()
+    progress = Progress(tasks, RunConfig(budget=3))
+    for attempt in attempts[:5]:
+        progress.add_attempt(attempt)
+    progress.set_phase("made/relu", "verify")
+    progress.notice = "Finishing 1 attempt in flight; press Ctrl-C again to abort"
+    text = render_display(progress, 24)
+    relu = next(line for line in text.splitlines() if line.startswith("relu"))
+    assert relu.split()[:3] == ["relu", "refine", "verify"]
+    assert "2/3" in relu
+    assert "25.0 µs" in relu
+    assert "4.00× faster" in relu
+    assert "mismatch" in next(line for line in text.splitlines() if line.startswith("softmax"))
+    assert "5/9 attempts, 3 of 3 compiled, 1 correct" in text
+    assert "failures: mismatch 2, compile_error 1\n" in text
+    assert "cost: none" in text
+    assert "again to abort" in text
+
+
+def test_estimates_are_labelled() -> None:
+    tasks, _ = sample_run.make_sample()
+    progress = Progress(tasks, RunConfig())
+    assert "times:" not in render_display(progress, 24)
+    attempt = sample_run.make_attempt(tasks[0], 0, sample_run.estimated_outcome(50.0))
+    line = progress.add_attempt(attempt)
+    assert "times: estimate (schedule), speed relative to XLA\n" in render_display(progress, 24)
+    assert describe_outcome(attempt, line) == "ok   50.0 µs  2.00× faster (best 50.0 µs, estimate (schedule))"
+    display = PlainDisplay(progress, io.StringIO())
+    assert display.round_summary().endswith("times: estimate (schedule), speed relative to XLA")
+
+
+def test_live_display_fits_and_lists_active_tasks_first() -> None:
+    tasks = [sample_run.make_task(f"op{n:02}") for n in range(40)]
+    progress = Progress(tasks, RunConfig())
+    progress.set_phase("made/op33", "write")
+    text = render_display(progress, 20)
+    assert len(text.splitlines()) <= 20
+    assert "op33" in text
+    assert "28 more tasks not shown" in text
+    assert "remaining time unknown" in text
+
+
+def test_resumed_attempts_do_not_count_for_the_estimate() -> None:
+    tasks, attempts = sample_run.make_sample()
+    progress = Progress(tasks, RunConfig(budget=3), resumed_attempts=2)
+    for attempt in attempts[:2]:
+        progress.add_attempt(attempt)
+    assert progress.remaining_s is None
+    progress.add_attempt(attempts[2])
+    assert progress.remaining_s is not None
+
+
+def test_pending_result_is_shown_as_done_and_counts_for_the_estimate() -> None:
+    """The policy learns in task order, so a verified attempt may wait; it must not look as if it had not started."""
+    tasks, attempts = sample_run.make_sample()
+    progress = Progress(tasks, RunConfig(budget=3))
+    for phase in ("write", "verify", ""):
+        progress.set_phase("made/softmax", phase)
+    softmax = next(line for line in render_display(progress, 24).splitlines() if line.startswith("softmax"))
+    assert softmax.split()[:4] == ["softmax", "draft", "done", "0/3"]
+    before = progress.remaining_s
+    assert before is not None
+    assert before < 8.5 * progress.elapsed_s  # eight of nine are left
+    progress.add_attempt(attempts[1])
+    assert not progress.task_progress["made/softmax"].has_pending_result
+    assert "waiting" in next(line for line in render_display(progress, 24).splitlines() if line.startswith("softmax"))

@@ -1,0 +1,8 @@
+"""Stops the verifier."""
+
+import os
+import signal
+
+from hostile_tools import must_fail, verifier_pid
+
+must_fail("the verifier was stopped", os.kill, verifier_pid(), signal.SIGSTOP)

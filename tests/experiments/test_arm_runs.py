@@ -1,0 +1,149 @@
+"""Arms × seeds: every run has its folder, is resumed and never mixed with another; contaminated packs are refused."""
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from model_parts import RENAMED
+
+from evokernel.core.errors import UserError
+from evokernel.core.records import MemoryItem
+from evokernel.experiments.arm_runs import Arm, RunMatrix, learn_pack, list_arm_runs, refuse_contaminated_arm, resolve_settings, run_arms
+from evokernel.experiments.intervals import bootstrap_interval, build_grid, difference_interval
+from evokernel.experiments.pack_contamination import list_contamination
+from evokernel.tasks.loader import find_task_files, load_tasks
+
+SILENT = {"generator": {"name": "from_files", "folder": "replies"}}
+TASK = '"""Twice."""\nimport torch\nN = {n}\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x {op} 2\n'
+INPUTS = "\n\ndef get_inputs():\n    return [torch.rand(N, 4)]\n"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Two operators, one of them in two sizes, and a generator without replies: every attempt ends at once."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "replies").mkdir()
+    for name, n, op in (("twice", 32, "*"), ("again", 48, "*"), ("half", 32, "/")):
+        (tmp_path / f"{name}.py").write_text(TASK.format(n=n, op=op) + INPUTS)
+    return tmp_path
+
+
+def make_matrix(*arms, tasks=("twice.py",), seeds=(0, 1), **more):
+    table = {"backend": "cpp", "clock": "synthetic", "budget": 1, "workers": 1, **SILENT, **more}
+    return RunMatrix(name="s", tasks=tasks, arms=arms, seeds=seeds, settings=table)
+
+
+def test_every_arm_and_seed_is_a_run_that_is_made_once(here):
+    arms = Arm(name="passk", settings={"policy": "passk"}), Arm(name="value")
+    run_ids = []
+    results = run_arms(make_matrix(*arms), here / "out", lambda run, attempt: run_ids.append(attempt.run))
+    assert {arm: list(seeds) for arm, seeds in results.items()} == {"passk": [0, 1], "value": [0, 1]}
+    assert {arm_run.folder for arm_run in list_arm_runs(make_matrix(*arms), here / "out")} == set((here / "out").iterdir())
+    assert run_ids == ["s-passk-0", "s-value-0", "s-passk-1", "s-value-1"]
+    assert resolve_settings(make_matrix(*arms), list_arm_runs(make_matrix(*arms), here / "out")[0]).plugin_name("policy") == "passk"
+    run_ids.clear()
+    run_arms(make_matrix(*arms), here / "out", lambda run, attempt: run_ids.append(attempt.id))
+    assert run_ids == []
+    resumed = run_arms(make_matrix(*arms, budget=2), here / "out")
+    assert [len(result.attempts) for seeds in resumed.values() for (result,) in seeds.values()] == [2] * 4
+    with pytest.raises(UserError, match=r"passk-0 was started with protocol = 'strict', not 'paper'"):
+        run_arms(make_matrix(*arms, budget=2, protocol="paper"), here / "out")
+
+
+def test_arm_with_a_pack_starts_with_its_items(here):
+    pack = learn_pack(make_matrix(Arm(name="learn"), tasks=("half.py",), seeds=(7,)), here / "pack")
+    warm = make_matrix(Arm(name="warm", pack=pack), seeds=(0,))
+    shown_ids = []
+    (result,) = run_arms(warm, here / "out", lambda run, attempt: shown_ids.extend(ref.id for ref in attempt.shown_items))["warm"][0]
+    assert len(result.attempts) == 1
+    assert any(id.startswith("s-learn-7:") for id in shown_ids)
+    own = make_matrix(Arm(name="own", tasks=("again.py",)), seeds=(0,))
+    assert [result.task.id for result in run_arms(own, here / "own")["own"][0]] == [load_tasks("again.py")[0].id], "its own tasks"
+
+
+def test_existing_pack_is_reused_only_for_the_same_settings(here):
+    def learn(**more):
+        return learn_pack(make_matrix(Arm(name="learn"), tasks=("half.py",), seeds=(7,), **more), here / "pack")
+
+    pack = learn()
+    before = pack.read_bytes()
+    assert learn(budget=2).read_bytes() == before, "a larger budget does not change an existing pack"
+    with pytest.raises(UserError, match=r"learn-7 was started with policy = .*'value'.*, not .*'passk'"):
+        learn(policy="passk")
+    shutil.rmtree(here / "pack" / "learn-7")
+    assert learn(policy="passk").read_bytes() == before, "its run may be missing"
+
+
+def test_arm_is_resumed_only_with_its_original_pack(here):
+    one, other = (learn_pack(make_matrix(Arm(name=name), tasks=("half.py",), seeds=(7,)), here / "pack") for name in ("one", "other"))
+
+    def resume(pack, **more):
+        return run_arms(make_matrix(Arm(name="warm", pack=pack), seeds=(0,), **more), here / "out")["warm"][0]
+
+    resume(one)
+    (result,) = resume(one, budget=2)
+    assert len(result.attempts) == 2
+    for budget in (2, 3):
+        with pytest.raises(UserError, match=r"warm-0 was started with memory pack \w{12}, but .*other-7.jsonl is now \w{12}"):
+            resume(other, budget=budget)
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(UserError, match="restore that pack"):
+        resume(one, budget=2)
+    with sqlite3.connect(here / "out" / "warm-0" / "memory.db") as bank:
+        bank.execute("DELETE FROM packs")
+    (result,) = resume(other, budget=3)
+    assert len(result.attempts) == 3, "a bank without a stored hash is accepted"
+
+
+def test_contaminated_pack_is_refused(here):
+    pack = learn_pack(make_matrix(Arm(name="learn"), tasks=("again.py",), seeds=(7,)), here / "pack")
+    with pytest.raises(UserError, match="contains data on operators it is evaluated on"):
+        refuse_contaminated_arm(Arm(name="warm", pack=pack), make_matrix())
+    refuse_contaminated_arm(Arm(name="warm", pack=pack, tasks=("half.py",)), make_matrix())
+
+
+def test_contamination_is_found_by_task_and_by_reference_at_any_size(here):
+    twice, half = load_tasks("twice.py")[0], load_tasks("half.py")[0]
+    shared = {"kind": "trace", "backend": "cpp", "title": "t", "text": "t"}
+    by_id = MemoryItem(id="a", task=twice.id, key="other text", **shared)
+    by_text = MemoryItem(id="b", task="elsewhere/double", key=twice.source.replace("32", "4096").replace("Twice", "Double"), **shared)
+    card = MemoryItem(id="c", key=twice.source, **shared)
+    assert list_contamination([by_id], [twice, half]) == [twice.id]
+    assert list_contamination([by_text], [twice]) == [f"{twice.id} as elsewhere/double"]
+    assert list_contamination([by_text, card], [half]) == []
+    assert list_contamination([card], [twice]) == [f"{twice.id} in c"], "an item without a task, such as seed knowledge"
+    assert list_contamination([by_text.model_copy(update={"key": "not python ("})], [twice]) == []
+
+
+def test_renamed_duplicate_is_found_and_neighbours_are_not():
+    """A duplicate under another id with other names, numbers and comments; a text that quotes it; all other operators of two suites."""
+    (task,) = load_tasks("level2/linear_relu_divide")
+    shared = {"kind": "trace", "backend": "cpp", "title": "t"}
+    assert list_contamination([MemoryItem(id="a", task="elsewhere/mine", key=RENAMED, text="t", **shared)], [task]) == [
+        f"{task.id} as elsewhere/mine"
+    ]
+    quoting = MemoryItem(id="c", task="elsewhere/note", key="other", text=f"It was for this:\n{RENAMED}Good luck.", **shared)
+    assert list_contamination([quoting], [task]) == [f"{task.id} in c"]
+    others = {one.id: one.path.read_text() for one in find_task_files("level1,level2") if one.id != task.id}
+    neighbours = [MemoryItem(id=id, task=f"n/{id}", key=text, text=text, **shared) for id, text in others.items()]
+    assert list_contamination(neighbours, [task]) == []
+
+
+def test_interval_contains_the_mean_and_paired_interval_is_narrower():
+    random = np.random.default_rng(1)
+    operators = random.normal(0, 5, (40, 1))
+    one, other = (operators + shift + random.normal(0, 0.1, (40, 5)) for shift in (1.0, 0.0))
+    mean, difference = bootstrap_interval(one), difference_interval(one, other)
+    assert mean.low < mean.mean < mean.high
+    assert mean.value_count == 200
+    assert 0.9 < difference.low < 1.0 < difference.high < 1.1
+    assert difference.high - difference.low < (mean.high - mean.low) / 10
+    assert bootstrap_interval(np.full((2, 2), np.nan)) is None
+    one[0] = np.nan
+    assert difference_interval(one, other).value_count == 195
+    assert bootstrap_interval(np.zeros((3, 1))).exp() == (1.0, 1.0, 1.0, 3)
+
+
+def test_grid_has_operators_as_rows_and_seeds_as_columns():
+    assert build_grid({1: ["a", "bb"], 0: ["ccc", "d"]}, lambda word: None if word == "d" else len(word)).tolist()[0] == [3.0, 1.0]

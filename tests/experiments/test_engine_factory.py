@@ -1,0 +1,148 @@
+"""Building an engine from settings: errors are reported before anything is created."""
+
+import pytest
+from engine_parts import make_attempt, make_task
+
+from evokernel.app import factory
+from evokernel.core.config import RunConfig, resolve_config
+from evokernel.core.errors import UserError
+from evokernel.core.plugins import make_plugin
+
+
+def cpp(*sets: str) -> RunConfig:
+    """Return the settings of a C++ run."""
+    return resolve_config(None, ["backend=cpp", *sets])
+
+
+@pytest.fixture(autouse=True)
+def two_tasks(monkeypatch, tmp_path):
+    monkeypatch.setattr(factory, "load_tasks", lambda spec: [make_task("relu"), make_task("gelu")])
+    monkeypatch.chdir(tmp_path)
+
+
+def test_unusable_bank_leaves_no_run_folder(tmp_path):
+    (tmp_path / "evokernel-memory.db").write_text("this is not a database, but it is long enough to look at")
+    with pytest.raises(UserError, match="memory"):
+        factory.create_engine(cpp())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_run_id_in_the_bank_is_not_reused(tmp_path):
+    first = factory.create_engine(cpp("id=one", "clock=synthetic", "budget=1"), tmp_path / "a")
+    first.memory.add(first.distill(first.run.tasks[0], first_attempt(first), ()))
+    first.close()
+    with pytest.raises(UserError, match="already contains a run with the id 'one'"):
+        factory.create_engine(cpp("id=one"), tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def first_attempt(engine):
+    return make_attempt(0, name="relu", run=engine.run.config.id)
+
+
+def test_replaced_bank_is_refused_on_resume(tmp_path):
+    first = factory.create_engine(cpp("id=one"), tmp_path / "a")
+    first.run.journal.append(first_attempt(first))
+    first.close()
+    (tmp_path / "evokernel-memory.db").unlink()
+    with pytest.raises(UserError, match="started from a different memory bank"):
+        factory.resume_engine(tmp_path / "a")
+
+
+def test_settings_of_a_started_run_are_fixed(tmp_path):
+    factory.create_engine(cpp("id=one"), tmp_path / "a").close()
+    with pytest.raises(UserError, match="'memory' cannot change"):
+        factory.resume_engine(tmp_path / "a", ["memory=other.db"])
+    resumed = factory.resume_engine(tmp_path / "a", ["budget=99"])
+    assert (resumed.run.config.budget, factory.Run.open(tmp_path / "a").config.budget) == (99, 99)
+    resumed.close()
+
+
+def test_new_environment_of_a_resumed_run_is_recorded(tmp_path, monkeypatch):
+    factory.create_engine(cpp("id=one", "budget=3"), tmp_path / "a").close()
+    before = (tmp_path / "a" / "run.toml").read_text()
+    factory.resume_engine(tmp_path / "a").close()
+    assert (tmp_path / "a" / "run.toml").read_text() == before, "the same machine"
+    (original,) = factory.Run.open(tmp_path / "a").environments()
+    for machine in ("other", "other", "third", original["hardware"]["machine"]):
+        monkeypatch.setattr(factory, "describe_hardware", lambda machine=machine: {**original["hardware"], "machine": machine})
+        factory.resume_engine(tmp_path / "a").close()
+    run = factory.Run.open(tmp_path / "a")
+    assert run.environments()[0] == original
+    assert [environment["hardware"]["machine"] for environment in run.environments()[1:]] == ["other", "third"]
+    assert run.environment_summary()["machine"] == f"{original['hardware']['machine']}, then other, then third"
+    assert run.environment_summary()["python"] == original["versions"]["python"]
+    assert resolve_config(tmp_path / "a" / "run.toml").budget == 3, "its settings can start a new run"
+
+
+def test_settings_of_an_earlier_run_start_a_new_one(tmp_path):
+    factory.create_engine(cpp("id=one", "budget=3", "policy.epsilon=0.5"), tmp_path / "a").close()
+    config = resolve_config(tmp_path / "a" / "run.toml")
+    assert (config.budget, config.plugin_settings("policy"), config.id) == (3, {"epsilon": 0.5}, "")
+
+
+def test_task_larger_than_memory_is_refused(tmp_path, monkeypatch):
+    small = make_task("relu")
+    tensor = small.signature.inputs[0].model_copy(update={"shape": (1 << 20, 1 << 20)})
+    huge = small.model_copy(update={"signature": small.signature.model_copy(update={"inputs": (tensor,)})})
+    monkeypatch.setattr(factory, "load_tasks", lambda spec: [small, huge])
+    with pytest.raises(UserError, match=r"t/relu needs about .* GB"):
+        factory.create_engine(cpp())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "settings", "message"),
+    [
+        ("policy", "value", {"epsilon": "abc"}, "policy.epsilon = 'abc' must be a number"),
+        ("policy", "value", {"top_n": 2.5}, "must be an integer"),
+        ("policy", "passk", {"static_cards": 1}, "must be true or false"),
+        ("backend", "cpp", {"threads": "two"}, "backend.threads = 'two' must be an integer"),
+        ("backend", "cpp", {"compiler": 3}, "must be a string"),
+    ],
+)
+def test_setting_of_the_wrong_type_is_named(kind, name, settings, message):
+    with pytest.raises(UserError, match=message):
+        make_plugin(kind, name, **settings)
+
+
+UNAVAILABLE = "no compiler for TPUs: pip install it"
+
+
+def disable_backends(monkeypatch, *backends):
+    """Make shipped backends unavailable."""
+    for name in backends:
+        monkeypatch.setattr(type(make_plugin("backend", name)), "unavailable_reason", lambda self: UNAVAILABLE)
+
+
+def test_fallback_backend_replaces_an_unavailable_default(monkeypatch, tmp_path):
+    if make_plugin("backend", "cpp").unavailable_reason():
+        pytest.skip("no C++ compiler")
+    disable_backends(monkeypatch, "pallas")
+    config, reason = factory.choose_working_backend(resolve_config(None, ["id=one"]))
+    assert (config.backend, reason) == ({"name": "cpp"}, f"backend 'pallas' cannot work on this machine: {UNAVAILABLE}")
+    factory.create_engine(config, tmp_path / "a").close()
+    assert factory.Run.open(tmp_path / "a").config.backend == {"name": "cpp"}
+
+
+def test_available_default_is_used(monkeypatch):
+    monkeypatch.setattr(type(make_plugin("backend", "pallas")), "unavailable_reason", lambda self: None)
+    assert factory.choose_working_backend(resolve_config(None)) == (resolve_config(None), "")
+
+
+def test_chosen_backend_is_never_replaced(monkeypatch, tmp_path):
+    disable_backends(monkeypatch, "pallas")
+    (tmp_path / "mine.toml").write_text('[backend]\nname = "pallas"\n')
+    for config in (
+        resolve_config(None, backend="pallas"),
+        resolve_config(None, ["backend.chip=v6e"]),
+        resolve_config(tmp_path / "mine.toml"),
+    ):
+        assert factory.choose_working_backend(config) == (config, "")
+        with pytest.raises(UserError, match=UNAVAILABLE):
+            factory.create_engine(config)
+
+
+def test_default_is_named_if_no_backend_is_available(monkeypatch):
+    disable_backends(monkeypatch, "pallas", "cpp")
+    config, reason = factory.choose_working_backend(resolve_config(None))
+    assert (config.plugin_name("backend"), reason) == ("pallas", "")

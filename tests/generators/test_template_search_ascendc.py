@@ -1,0 +1,181 @@
+"""The Ascend C templates on the simulator: safe decisions give correct kernels, and unsafe ones violate the expected rule."""
+
+from random import Random
+
+import pytest
+from sampling import one_in
+
+from evokernel.core.plugins import make_plugin
+from evokernel.core.records import Candidate, Context, Job, Stage, State
+from evokernel.generators.template_search import TemplateSearch
+from evokernel.generators.template_search.decisions import Decision
+from evokernel.generators.template_search.dialects import get_dialect
+from evokernel.generators.template_search.evidence import Evidence, read_decisions
+from evokernel.generators.template_search.graph import UnsupportedPattern
+from evokernel.generators.template_search.option_model import OptionModel
+from evokernel.generators.template_search.search import DecisionSearch
+from evokernel.generators.template_search.search_space import KernelDecisions, build_search_space
+from evokernel.generators.template_search.stage_planner import FUSION_MODES
+from evokernel.memory import seed_cards
+from evokernel.tasks.loader import load_tasks
+from evokernel.verify import verify
+
+STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
+UNSUPPORTED = {"conv2d": "a conv kernel"}
+SUPPORTED = [name for name in STARTER if name not in UNSUPPORTED]
+HINTS = get_dialect("ascendc").hints
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 24\nB = 40\n"
+TAIL = "\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
+FORWARD = "class Model(nn.Module):\n    def forward(self, {names}):\n        return {body}\n"
+SAFE = {
+    "blocks": "cores", "staging": "queue", "depth": "2", "release": "free", "tile": "2048", "tail": "pad", "share": "even",
+    "temps": "reuse", "algorithm": "whole", "rows": "fill", "hoist": "once", "keep": "kept", "reduce": "level", "store": "copy",
+    "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "unit": "cube",
+    "part": "64", "edge": "tail", "block": "4", "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
+}  # fmt: skip
+VARIANTS = {
+    "softmax": ("x", "torch.softmax(x, -1)", "torch.randn(A, B)", {}),
+    "layer norm in chunks": (
+        "x, w", "F.layer_norm(x, w.shape, w)", "torch.randn(A, B), torch.randn(B)", {"algorithm": "chunks", "tile": "512"}),
+    "channel bias, with flags": (
+        "x, y", "torch.tanh(x + y.view(1, -1, 1, 1))", "torch.randn(2, 5, A, 9), torch.randn(5)", {"staging": "flags"}),
+    "huber loss over all cores": ("x, y", "F.smooth_l1_loss(x, y)", "torch.randn(A, B), torch.randn(A, B)", {}),
+    "maximum over the middle axis": ("x", "torch.amax(x, dim=1)", "torch.randn(7, A, B)", {"staging": "barrier"}),
+    "by a mask": ("x, m", "torch.where(m, x, 0.1 * x)", "torch.randn(A, B), torch.randn(A, B) > 0", {"fuse": "none"}),
+    "halves": ("x", "torch.sigmoid(x)", "torch.randn(A, B).half()", {"algorithm": "chunks"}),
+    "product of rows": ("x, y", "torch.relu(x @ y.T)", "torch.randn(A, 70), torch.randn(B, 70)", {"unit": "vector", "reduce": "halves"}),
+    "product on the cube": ("x, y, z", "torch.relu(x @ y.T + z)", "torch.randn(A, 70), torch.randn(B, 70), torch.randn(B)", {"part": "32"}),
+    "product of a batch": ("x, y", "torch.bmm(x, y)", "torch.randn(3, A, B), torch.randn(3, B, 36)", {"unit": "vector"}),
+    "argmax": ("x", "x.argmax(1)", "torch.randn(A, B)", {"algorithm": "chunks"}),
+    "rows by index": ("x, i", "torch.index_select(x, 0, i)", "torch.randn(A, B), torch.randint(0, A, (33,))", {}),
+    "running sum": ("x", "torch.cumsum(x, 1)", "torch.randn(A, B)", {"algorithm": "serial"}),
+    "cross entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, B), torch.randint(0, B, (A,))", {"reduce": "halves"}),
+}  # fmt: skip
+UNSAFE = {
+    "tail": ({"tail": "plain"}, "alignment"),
+    "staging": ({"staging": "none"}, "race"),
+    "release": ({"release": "forget", "depth": "1", "tile": "512", "blocks": "1"}, "queue"),
+    "tile": ({"tile": "16384"}, "local_memory"),
+    "share": ({"share": "floor"}, "unwritten"),
+}
+
+
+def render_code(task, decisions, seed=0):
+    """The code for these decisions; decisions that are left open are sampled."""
+    space = build_search_space(task, "ascendc")
+    return space.render_kernel(DecisionSearch(space, OptionModel([]), Random(seed), 1.0).complete(lambda group: decisions))
+
+
+def write_task(tmp_path, names, body, inputs):
+    (tmp_path / "task.py").write_text(HEAD + FORWARD.format(names=names, body=body) + TAIL.format(inputs=inputs))
+    return load_tasks(str(tmp_path / "task.py"))[0]
+
+
+def verify_code(task, text):
+    candidate = Candidate(backend="ascendc", files={"kernel.asc": text})
+    return verify(Job(backend="ascendc", task=task, candidate=candidate))
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_pattern_is_named(name):
+    with pytest.raises(UnsupportedPattern, match=UNSUPPORTED[name]):
+        build_search_space(STARTER[name], "ascendc")
+
+
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_sampled_decisions_are_rendered_and_read_back(name):
+    space = build_search_space(STARTER[name], "ascendc")
+    for seed in range(8):
+        decisions = DecisionSearch(space, OptionModel([]), Random(seed), 1.0).complete(lambda group: {})
+        code = space.render_kernel(decisions)
+        assert [line for line in code.splitlines() if line.startswith("// file: ")] == [
+            "// file: tiling.h", "// file: op_host.cpp", "// file: op_kernel.cpp",
+        ]  # fmt: skip
+        assert read_decisions(code, HINTS) == (
+            ("kernel", dict(decisions.kernel)),
+            *((family, dict(choice)) for family, choice in decisions.stages),
+        )
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "kl_divergence", "masked_fill"])
+def test_stages_use_the_workspace_and_reset_the_pipe_between_them(name):
+    space = build_search_space(load_tasks(f"level1/{name}")[0], "ascendc")
+    for fuse, plan in space.plans.items():
+        code = space.render_kernel(DecisionSearch(space, OptionModel([]), Random(0), 1.0).complete(lambda group, fuse=fuse: {"fuse": fuse}))
+        assert code.count("pipe.Reset();") == len(plan.stages) - 1
+        assert ("GetUserWorkspace" in code) >= (len(plan.stages) > 1)
+
+
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_every_option_changes_the_code_somewhere(name):
+    space = build_search_space(STARTER[name], "ascendc")
+    kernel_choice = {"fuse": "all"} if "all" in space.plans else {}
+    first = space.stage_decisions(kernel_choice)[0]
+    search = DecisionSearch(space, OptionModel([]), Random(0), 1.0)
+    samples = [DecisionSearch(space, OptionModel([]), Random(seed), 1.0).choose_options(first, {}) for seed in range(60)]
+    others = [(p.family, search.choose_options(p, {})) for p in space.stage_decisions(kernel_choice)[1:]]
+
+    def text(choice):
+        return space.render_kernel(KernelDecisions(kernel_choice, ((first.family, choice), *others))).split("\n", 1)[1]
+
+    unchanged = {pair for choice in samples for pair in choice.items()}
+    for choice in samples:
+        for decision in (d for d in first.decisions if d.name in choice and d.when(choice)):
+            for option in [o for o in decision.options if o != choice[decision.name] and (decision.name, o) in unchanged]:
+                if text(search.choose_options(first, {**choice, decision.name: option})) != text(choice):
+                    unchanged.discard((decision.name, option))
+        if not unchanged:
+            break
+    assert not unchanged
+
+
+def test_equal_seed_state_and_context_give_equal_reply():
+    state, empty = State(task=STARTER["layernorm"]), Context(stage=Stage.DRAFT)
+    assert TemplateSearch("ascendc", seed=3).write(state, empty) == TemplateSearch("ascendc", seed=3).write(state, empty)
+    assert len({TemplateSearch("ascendc", seed=s).write(state, empty).candidate.id for s in range(10)}) > 5
+
+
+def test_hints_name_existing_decisions_and_cards():
+    dialect = get_dialect("ascendc")
+    options = {(d.name, o) for template in dialect.templates.values() for d in template.decisions for o in d.options}
+    options |= {(d.name, o) for d in (*dialect.kernel_decisions, Decision("fuse", FUSION_MODES)) for o in d.options}
+    names = {name for name, _ in options}
+    assert {(name, option) for name, option, _ in HINTS.signs} | set(HINTS.cards) | set(HINTS.needs) | set(HINTS.forbidden) <= options
+    used_names = {name for table in (*HINTS.suspects.values(), *HINTS.remedies.values()) for name in table}
+    assert used_names | set(HINTS.words) | {name for decisions in HINTS.sizes.values() for name in decisions} <= names
+    assert HINTS.common <= {option for _, option in options}
+    cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seed_cards.load_seed_cards("ascendc")).lower()
+    for table in (HINTS.cards, HINTS.forbidden, HINTS.needs):
+        for pair, phrases in table.items():
+            assert any(phrase in cards for phrase in phrases), pair
+
+
+def test_violated_rule_blames_its_decision():
+    choice = {"staging": "queue", "depth": "1", "release": "forget", "tail": "pad", "tile": "2048"}
+    message = "E-QUE-ALLOC at op_kernel.cpp line 35: AllocTensor: all 1 buffers of the queue are in use"
+    model = OptionModel([Evidence((("map", choice),), False, "queue", message)], HINTS)
+    assert model.score_option("map", "release", "forget") < model.score_option("map", "depth", "1") - 0.5
+    full = OptionModel([Evidence((("map", choice),), False, "local_memory", "E-UB-FULL")], HINTS)
+    assert full.score_option("map", "tile", "2048") < full.score_option("map", "tile", "16384") < full.score_option("map", "tile", "512")
+
+
+needs_compiler = pytest.mark.skipif(bool(make_plugin("backend", "ascendc").unavailable_reason()), reason="no C++ compiler")
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", one_in(7, VARIANTS))
+def test_safe_decisions_give_correct_kernels(tmp_path, name):
+    names, body, inputs, decisions = VARIANTS[name]
+    task = write_task(tmp_path, names, body, inputs)
+    outcome = verify_code(task, render_code(task, {**SAFE, **decisions}))
+    assert outcome.feasible, outcome.failure
+
+
+@needs_compiler
+@pytest.mark.parametrize("decision", one_in(5, UNSAFE))
+def test_unsafe_decisions_violate_the_expected_rule(tmp_path, decision):
+    decisions, reason = UNSAFE[decision]
+    task = write_task(tmp_path, "x", "F.gelu(x, approximate='tanh')", "torch.randn(A, 39)")
+    outcome = verify_code(task, render_code(task, {**SAFE, **decisions}))
+    assert not outcome.feasible
+    assert outcome.failure.reason == reason

@@ -1,0 +1,177 @@
+"""The Pallas templates under the verifier's checks: safe decisions are correct, and unsafe ones fail for the expected reason."""
+
+from random import Random
+
+import pytest
+
+from evokernel.core.errors import CandidateError
+from evokernel.generators.template_search.option_model import OptionModel
+from evokernel.generators.template_search.search import DecisionSearch
+from evokernel.generators.template_search.search_space import build_search_space
+from evokernel.tasks.loader import load_tasks
+
+STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 24\nB = 40\n"
+TAIL = "\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
+FORWARD = "class Model(nn.Module):\n    def forward(self, {names}):\n        return {body}\n"
+
+# A correct kernel per starter task; together they cover nearly every template and algorithm.
+CORRECT = {
+    "argmax": "algorithm=native turn=yes rows=128",
+    "attention_head": "algorithm=turned rows=128 divide=after precision=highest mixing=split",
+    "batched_matmul": "right=nk batch=8 rows=all loop=together precision=split",
+    "conv2d": "algorithm=shifts hold=scratch span=256 precision=split",
+    "cross_entropy": "turn=yes rows=128 edge=mask sums=inside semantics=arbitrary",
+    "cumsum": "algorithm=triangle rows=64 precision=highest",
+    "embedding": "source=held rows=256 lanes=all buffers=1 store=tile unroll=4 limit=64",
+    "gelu": "view=flat width=512 pipeline=manual rows=32 buffers=3 strip=8",
+    "layernorm": "algorithm=chunks rows=64 chunk=128 mask=iota divide=exact",
+    "linear_gelu": "left=mk right=nk rows=32 cols=128 chunk=128 fill=mask acc=scratch precision=highest",
+    "matmul": "left=mk right=kn rows=64 cols=128 chunk=all precision=split",
+    "max_pool": "algorithm=stacked border=low width=128 rows=8 stack=together",
+    "rmsnorm": "algorithm=lanes pipeline=emit rows=64 edge=pad strip=none divide=reciprocal",
+    "scale_shift": "pipeline=grid rows=64 cols=256 edge=clip strip=32",
+    "softmax": "algorithm=whole pipeline=grid turn=no rows=64 strip=none divide=exact",
+    "sum_rows": "algorithm=whole turn=no out=lanes rows=128",
+}
+UNSAFE = [
+    ("gelu", "view=rows pipeline=grid rows=12 cols=all edge=clip", "block_shape"),
+    ("matmul", "left=mk right=kn rows=64 cols=64 chunk=all precision=highest", "block_shape"),
+    ("matmul", "left=mk right=kn rows=64 cols=128 chunk=all precision=default", "mismatch"),
+    ("scale_shift", "pipeline=grid rows=64 cols=all edge=floor strip=none", "nan"),
+    ("softmax", "algorithm=chunks rows=64 chunk=128 mask=none divide=exact", "nan"),
+    ("cross_entropy", "turn=no rows=64 edge=mask sums=inside semantics=parallel", "race"),
+]
+VARIANTS = {
+    "largest of all": ("x", "x.max()", "torch.randn(A, B)"),
+    "argmin over the first axis": ("x", "x.argmin(0)", "torch.randn(A, B)"),
+    "channel bias": ("x, y", "torch.tanh(x + y.view(1, -1, 1, 1))", "torch.randn(2, 5, A, 9), torch.randn(5)"),
+    "transposed left factor": ("x, y", "x.T @ y", "torch.randn(B, A), torch.randn(B, A)"),
+    "strided and dilated convolution": (
+        "x, w", "F.relu(F.conv2d(x, w, stride=2, padding=2, dilation=2))", "torch.randn(2, 4, A, 21), torch.randn(6, 4, 3, 3)"),
+    "mean pooling": ("x", "F.avg_pool2d(x, 3, 2)", "torch.randn(2, 3, A, B)"),
+}  # fmt: skip
+SAFE = {
+    "mask": "iota", "edge": "pad", "fill": "pad", "precision": "highest", "divide": "exact", "border": "low", "semantics": "arbitrary",
+    "rows": "64", "cols": "128", "lanes": "128", "span": "256",
+}  # fmt: skip
+
+
+def render_code(task, line, seed=0):
+    """The code for these decisions, fused as far as possible; decisions that are left open are sampled."""
+    space = build_search_space(task, "pallas")
+    fixed = dict(pair.split("=") for pair in line.split()) if isinstance(line, str) else line
+    decisions = DecisionSearch(space, OptionModel([]), Random(seed), 1.0).complete(lambda group: {"fuse": "all", **fixed})
+    assert isinstance(line, dict) or any(fixed.items() <= choice.items() for _, choice in decisions.stages), "decisions that do not apply"
+    return space.render_kernel(decisions)
+
+
+class KernelBench:
+    """Traces, lowers and interprets a kernel as the verifier does, in this process."""
+
+    def __init__(self):
+        pytest.importorskip("jax")
+        from evokernel.backends.pallas import chips
+
+        self.chip = chips.get_chip("v5e")
+
+    def trace(self, task, code, size):
+        import jax
+        import numpy as np
+
+        from evokernel.backends.pallas import lower, program_rules
+        from evokernel.reference.module import Reference
+
+        reference = Reference(task.source, "task.py", task.sizes[size])
+        sample = reference.sample(0)
+        arrays = [a.data.astype(np.int32) if a.data.dtype == np.int64 else a.data for a in sample.to_arrays()]
+        scalars = [int(s.value) if s.kind == "int" else s.value for s in sample.scalars]
+        names = {"__name__": "kernel"}
+        exec(compile(code, "kernel.py", "exec"), names)
+        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
+        with lower.target_chip(self.chip):
+            closed = jax.make_jaxpr(lambda *given: names["kernel"](*given, *scalars))(*shapes)
+        assert program_rules.collect_findings(closed) == []
+        return closed, arrays, reference.run(sample)[0].tensor.numpy()
+
+    def find_failure(self, task, code, size="held_out"):
+        """Empty if the kernel can be lowered at bench size and is correct at a size; otherwise the verifier's failure reason."""
+        import numpy as np
+
+        from evokernel.backends.pallas import errors, lower
+        from evokernel.backends.pallas.interpret import InterpretedProgram
+
+        try:
+            lower.lower_program(self.trace(task, code, "bench")[0], self.chip)
+        except (ValueError, NotImplementedError) as error:
+            return errors.explain_message(str(error), type(error).__name__).reason
+        closed, arrays, want = self.trace(task, code, size)
+        try:
+            (got,) = InterpretedProgram(closed).run(arrays)
+        except CandidateError as error:
+            return error.reason
+        assert got.shape == want.shape
+        rms = float(np.sqrt(np.mean(np.square(want, dtype=np.float64)))) or 1.0
+        is_correct = np.allclose(got, want, rtol=task.rtol, atol=task.atol * rms)
+        return "" if is_correct else "nan" if np.isnan(got).any() else "mismatch"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return KernelBench()
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_safe_decisions_are_correct_at_odd_sizes(bench, name):
+    assert bench.find_failure(STARTER[name], render_code(STARTER[name], CORRECT[name])) == ""
+
+
+@pytest.mark.parametrize(("name", "line", "reason"), UNSAFE)
+def test_unsafe_decisions_fail_for_the_expected_reason(bench, name, line, reason):
+    assert bench.find_failure(STARTER[name], render_code(STARTER[name], line)) == reason
+
+
+@pytest.mark.parametrize("view", ["rows", "flat"])
+def test_elementwise_kernel_is_correct_for_any_number_of_axes(view):
+    """A model that copies such a kernel may have an array with more or fewer axes."""
+    np, jax = pytest.importorskip("numpy"), pytest.importorskip("jax")
+    pl = pytest.importorskip("jax.experimental.pallas")
+    code = render_code(
+        STARTER["gelu"], f"view={view} pipeline=grid rows=8 edge=pad strip=none {'width=128' if view == 'flat' else 'cols=all'}"
+    )
+    names = {"__name__": "kernel"}
+    exec(compile(code, "kernel.py", "exec"), names)
+    call = pl.pallas_call
+    for shape in ((3, 5, 130), (7,), (2, 3, 4, 9)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pl, "pallas_call", lambda *given, **named: call(*given, **{**named, "interpret": True}))
+            got = np.asarray(names["kernel"](x))
+        want = np.asarray(jax.nn.gelu(x, approximate=False))
+        assert got.shape == shape
+        assert np.allclose(got, want, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants_are_correct(bench, tmp_path, name):
+    names, body, inputs = VARIANTS[name]
+    (tmp_path / "task.py").write_text(HEAD + FORWARD.format(names=names, body=body) + TAIL.format(inputs=inputs))
+    task = load_tasks(str(tmp_path / "task.py"))[0]
+    assert bench.find_failure(task, render_code(task, SAFE)) == ""
+
+
+def test_kernel_is_compiled_and_its_latency_estimated(bench, tmp_path):
+    from evokernel.backends.pallas import compiler, lower
+    from evokernel.backends.pallas.schedule import estimate_schedule
+
+    if compiler.unavailable_reason():
+        pytest.skip(compiler.unavailable_reason())
+    task = STARTER["batched_matmul"]
+    times = {}
+    for right in ("kn", "nk"):
+        code = render_code(task, f"right={right} batch=8 rows=all loop=together precision=split limit=64 semantics=arbitrary")
+        compiler.compile_program(
+            lower.lower_program(bench.trace(task, code, "bench")[0], bench.chip), bench.chip.topology, tmp_path / right
+        )
+        times[right] = estimate_schedule(tmp_path / right, bench.chip).latency_us
+    assert times["nk"] < 0.9 * times["kn"], "the second factor is transposed in memory, and transposing it back takes a pass"
