@@ -1,10 +1,10 @@
-"""The twin's cost model held against every public timing of a 910B that could be found, and against what the documentation promises.
+"""Compares the simulator's cost model with every public timing of a 910B that we found, and with the documentation.
 
     python benchmarks/ascendc_costs.py [--only add,copy] [--effects] [--run-s 4]
 
-Kernels of our own, in `benchmarks/ascendc_costs/`, in the published configurations of `benchmarks/ascendc_costs.toml`. Each is built once
-and run in a process of its own; of launches that take longer than `--run-s` only some blocks are run. With `--effects`, what single
-decisions (tile, buffers, blocks, banks, alignment) change in the estimate.
+Our own kernels in `benchmarks/ascendc_costs/` use the published configurations of `benchmarks/ascendc_costs.toml`. Each is built once and
+runs in a separate process. The simulator runs only some blocks of launches that take longer than `--run-s`. With `--effects`, the script
+prints how single decisions (tile, buffers, blocks, banks, alignment) change the estimate.
 """
 
 from __future__ import annotations
@@ -29,58 +29,58 @@ class Row(NamedTuple):
 
     name: str
     kernel: str
-    given: Mapping[str, int]
-    """The kernel's attributes, in its order."""
+    attributes: Mapping[str, int]
+    """The attributes of the kernel, in its order."""
     inputs: tuple[tuple[int, ...], ...]
     output: tuple[int, ...]
     dtype: str
     chip: str
     us: float = 0.0
-    """As published; 0 when only the estimate is wanted."""
+    """The published time; 0 if there is only an estimate."""
     sample: str = "out"
-    """`in` when a constant of the model was taken from it."""
+    """`in` if a constant of the model was taken from this row, else `out`."""
     minus: str = ""
-    """The row whose time is taken off: what only the two together tell."""
+    """The row whose time is subtracted, because only the difference was published."""
     note: str = ""
-    over: str = ""
-    """The row that an effect is told as a multiple of; else its group's first."""
-    least: float = 0.0
-    most: float = 0.0
-    """What one may expect of that multiple."""
+    relative_to: str = ""
+    """The row that an effect is a multiple of; by default the first of its group."""
+    min_ratio: float = 0.0
+    max_ratio: float = 0.0
+    """The expected range of that multiple."""
 
 
-class Priced(NamedTuple):
-    """What the twin says."""
+class RowEstimate(NamedTuple):
+    """The simulator's estimate for a row."""
 
     row: Row
     us: float
     busy: dict[str, float]
-    """Share of the time a pipe worked."""
-    ran: int
+    """Share of the time in which each pipe worked."""
+    blocks_run: int
     blocks: int
 
 
-def rows(which: str = "published") -> list[Row]:
-    """Of the table; settings of its group hold for all of a group."""
+def load_rows(section: str = "published") -> list[Row]:
+    """Load the rows of a section of the table. The settings of a group apply to all its rows."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    found = []
-    for group in table[which]:
-        for one in group["row"]:
-            given = group.get("given", {}) | one.get("given", {})
-            both = {name: value for name, value in (group | one).items() if name in Row._fields}
-            shapes = {"inputs": tuple(map(tuple, both["inputs"])), "output": tuple(both["output"]), "given": given}
-            found.append(Row(**(both | shapes)))
-    return found
+    rows = []
+    for group in table[section]:
+        for entry in group["row"]:
+            attributes = group.get("attributes", {}) | entry.get("attributes", {})
+            fields = {name: value for name, value in (group | entry).items() if name in Row._fields}
+            shapes = {"inputs": tuple(map(tuple, fields["inputs"])), "output": tuple(fields["output"]), "attributes": attributes}
+            rows.append(Row(**(fields | shapes)))
+    return rows
 
 
-def source_of(kernel: str) -> str:
+def read_source(kernel: str) -> str:
     return (KERNELS / f"{kernel}.asc").read_text(encoding="utf-8")
 
 
-def built(row: Row, workdir: Path) -> Path:
-    """The kernel's folder, compiled once."""
+def build_kernel(row: Row, workdir: Path) -> Path:
+    """Return the folder of the row's kernel, which is compiled once."""
     from evokernel.backends.ascendc.build import build
-    from evokernel.backends.ascendc.project import Project, parts
+    from evokernel.backends.ascendc.project import Project, split_parts
 
     folder = workdir / row.kernel
     if (folder / "plan.json").exists():
@@ -90,12 +90,12 @@ def built(row: Row, workdir: Path) -> Path:
     project = Project(
         op=op,
         entry="kernel_custom",
-        parameters=len(row.inputs) + 3,
-        files=parts(source_of(row.kernel)),
-        kernel="op_kernel.cpp",
-        hosts=("op_host.cpp",),
-        header="tiling.h",
-        tiling=f"optiling::{op}TilingData",
+        parameter_count=len(row.inputs) + 3,
+        files=split_parts(read_source(row.kernel)),
+        kernel_file="op_kernel.cpp",
+        host_files=("op_host.cpp",),
+        tiling_header="tiling.h",
+        tiling_struct=f"optiling::{op}TilingData",
         dtypes={},
     )
     build(project, folder)
@@ -103,103 +103,112 @@ def built(row: Row, workdir: Path) -> Path:
     return folder
 
 
-def priced(wanted: Sequence[Row], workdir: Path, run_s: float = 4.0) -> Iterator[Priced]:
-    """All rows of a kernel in one process, as a candidate would be run."""
-    for kernel in dict.fromkeys(row.kernel for row in wanted):
-        some = [row for row in wanted if row.kernel == kernel]
-        passed = json.dumps([str(built(some[0], workdir)), [row._asdict() for row in some], run_s])
-        done = subprocess.run([sys.executable, __file__, "--child"], input=passed, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{kernel}: {done.stderr.strip()[-800:]}")
-        for row, line in zip(some, done.stdout.splitlines()):
+def estimate_rows(rows: Sequence[Row], workdir: Path, run_s: float = 4.0) -> Iterator[RowEstimate]:
+    """Estimate all rows of a kernel in one process, which runs it like a candidate."""
+    for kernel in dict.fromkeys(row.kernel for row in rows):
+        kernel_rows = [row for row in rows if row.kernel == kernel]
+        request = json.dumps([str(build_kernel(kernel_rows[0], workdir)), [row._asdict() for row in kernel_rows], run_s])
+        result = subprocess.run([sys.executable, __file__, "--child"], input=request, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise SystemExit(f"{kernel}: {result.stderr.strip()[-800:]}")
+        for row, line in zip(kernel_rows, result.stdout.splitlines()):
             report = json.loads(line)
             busy = {pipe: report["busy"][pipe] / report["end"] for pipe in PIPES}
-            yield Priced(row, report["us"], busy, report["ran"], report["blocks"])
+            yield RowEstimate(row, report["us"], busy, report["blocks_run"], report["blocks"])
 
 
-def child(passed: str) -> None:
-    """Runs every row once and prints the twin's reports. Tensors are zeros, which take no memory before they are written."""
+def run_child(request: str) -> None:
+    """Run every row once and print the simulator's reports. Tensors are zeros, which use no memory before they are written."""
     import numpy as np
 
-    from evokernel.backends.ascendc.chips import chip
-    from evokernel.backends.ascendc.loader import AscendcKernel, open_twin
+    from evokernel.backends.ascendc.chips import find_chip
+    from evokernel.backends.ascendc.loader import AscendcKernel, preload_simulator
     from evokernel.core.protocols import Arguments, Array
 
-    folder, wanted, run_s = json.loads(passed)
+    folder, row_fields, run_s = json.loads(request)
     workdir = Path(folder)
-    open_twin(workdir / "libtwin.so")
-    for row in (Row(**fields) for fields in wanted):
-        kernel = AscendcKernel(workdir, "libtwin.so", "operator.so", "strict", chip(row.chip).as_lines(), run_s)
+    preload_simulator(workdir / "libsimulator.so")
+    for row in (Row(**fields) for fields in row_fields):
+        kernel = AscendcKernel(workdir, "libsimulator.so", "operator.so", "strict", find_chip(row.chip).runtime_config_text(), run_s)
         inputs = tuple(Array(f"x{i}", row.dtype, np.zeros(shape, row.dtype)) for i, shape in enumerate(row.inputs))
-        scalars = tuple((name, "int", float(value)) for name, value in row.given.items())
+        scalars = tuple((name, "int", float(value)) for name, value in row.attributes.items())
         output = Array("out", row.dtype, np.zeros(row.output, row.dtype))
         kernel.bind(Arguments(inputs, scalars, (output,)))()
-        print(kernel.twin.twin_report().decode(), flush=True)
+        print(kernel.simulator.simulator_report().decode(), flush=True)
 
 
-def table(workdir: Path, run_s: float, only: Collection[str]) -> Iterator[str]:
-    """Published timings next to the twin's."""
-    yield "| configuration | published µs | twin µs | error | busy S/V/MTE2/MTE3/M | sample | blocks run |\n|---|---|---|---|---|---|---|"
-    for kernel in dict.fromkeys(row.kernel for row in rows()):
+def published_lines(workdir: Path, run_s: float, only: Collection[str]) -> Iterator[str]:
+    """Yield the lines of the table of published timings and estimates."""
+    yield "| configuration | published, µs | simulator, µs | error | busy S/V/MTE2/MTE3/M | sample | blocks run |"
+    yield "|---|---|---|---|---|---|---|"
+    for kernel in dict.fromkeys(row.kernel for row in load_rows()):
         if not only or kernel in only:
-            found = list(priced([row for row in rows() if row.kernel == kernel], workdir, run_s))
-            yield from (line(one, found) for one in found if one.row.us)
+            estimates = list(estimate_rows([row for row in load_rows() if row.kernel == kernel], workdir, run_s))
+            yield from (format_line(estimate, estimates) for estimate in estimates if estimate.row.us)
 
 
-def line(one: Priced, all_found: Sequence[Priced]) -> str:
-    """Of the table."""
-    us = estimate(one, all_found)
-    busy = "/".join(f"{one.busy[pipe]:.2f}" for pipe in PIPES)
-    error = f"{100 * (us / one.row.us - 1):+.0f} %"
-    return f"| {one.row.name} | {one.row.us:.1f} | {us:.1f} | {error} | {busy} | {one.row.sample} | {one.ran} of {one.blocks} |"
+def format_line(estimate: RowEstimate, estimates: Sequence[RowEstimate]) -> str:
+    """Format a line of the table."""
+    row, us = estimate.row, comparable_us(estimate, estimates)
+    busy = "/".join(f"{estimate.busy[pipe]:.2f}" for pipe in PIPES)
+    error = f"{100 * (us / row.us - 1):+.0f} %"
+    return f"| {row.name} | {row.us:.1f} | {us:.1f} | {error} | {busy} | {row.sample} | {estimate.blocks_run} of {estimate.blocks} |"
 
 
-def estimate(one: Priced, all_found: Sequence[Priced]) -> float:
-    """What stands for the published time."""
-    return one.us - sum(other.us for other in all_found if one.row.minus and other.row.name == one.row.minus)
+def comparable_us(estimate: RowEstimate, estimates: Sequence[RowEstimate]) -> float:
+    """Return the estimate that corresponds to the published time."""
+    minus = estimate.row.minus
+    return estimate.us - sum(other.us for other in estimates if minus and other.row.name == minus)
 
 
 class Effect(NamedTuple):
-    """A row, and the multiple of another that it takes."""
+    """The time of a row, and its ratio to the time of another row."""
 
     row: Row
     us: float
-    times: float
+    ratio: float
 
 
-def effects(workdir: Path, run_s: float = 4.0, only: Collection[str] = ()) -> Iterator[Effect]:
-    """What one decision changes. Of banks, only the vector unit's time is told: the rest hides it."""
-    known = [row for row in rows("effect") if not only or group(row) in only]
-    took = {one.row.name: one.us * (one.busy["V"] if group(one.row) == "banks" else 1.0) for one in priced(known, workdir, run_s)}
-    for row in known:
-        first = next(other.name for other in known if group(other) == group(row))
-        yield Effect(row, took[row.name], took[row.name] / took[row.over or first])
+def measure_effects(workdir: Path, run_s: float = 4.0, only: Collection[str] = ()) -> Iterator[Effect]:
+    """Yield the effects of single decisions. For banks, only the time of the vector unit counts, because other work hides it."""
+    rows = [row for row in load_rows("effect") if not only or group_name(row) in only]
+    estimates = estimate_rows(rows, workdir, run_s)
+    times_us = {one.row.name: one.us * (one.busy["V"] if group_name(one.row) == "banks" else 1.0) for one in estimates}
+    for row in rows:
+        first = next(other.name for other in rows if group_name(other) == group_name(row))
+        yield Effect(row, times_us[row.name], times_us[row.name] / times_us[row.relative_to or first])
 
 
-def group(row: Row) -> str:
+def group_name(row: Row) -> str:
+    """Return the group of a row, which its name begins with."""
     return row.name.split(":")[0]
 
 
-def told(found: Iterable[Effect]) -> Iterator[str]:
-    yield "| configuration | twin µs | times the first | expected |\n|---|---|---|---|"
-    for one in found:
-        expected = f"{one.row.least:g} to {one.row.most:g}" if one.row.most else ""
-        yield f"| {one.row.name} | {one.us:.1f} | {one.times:.3g} | {expected} |"
+def effect_lines(effects: Iterable[Effect]) -> Iterator[str]:
+    """Yield the lines of the table of effects."""
+    yield "| configuration | simulator, µs | ratio to the first | expected |\n|---|---|---|---|"
+    for effect in effects:
+        expected_range = f"{effect.row.min_ratio:g} to {effect.row.max_ratio:g}" if effect.row.max_ratio else ""
+        yield f"| {effect.row.name} | {effect.us:.1f} | {effect.ratio:.3g} | {expected_range} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="kernels (or groups of effects), with commas between them")
+    parser.add_argument("--only", default="", help="kernels (or groups of effects), separated by commas")
     parser.add_argument("--effects", action="store_true")
     parser.add_argument("--run-s", type=float, default=4.0)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        child(sys.stdin.read())
+    args = parser.parse_args()
+    if args.child:
+        run_child(sys.stdin.read())
         return
     with tempfile.TemporaryDirectory() as folder:
-        only = set(filter(None, given.only.split(",")))
-        lines = told(effects(Path(folder), given.run_s, only)) if given.effects else table(Path(folder), given.run_s, only)
+        only = set(filter(None, args.only.split(",")))
+        lines = (
+            effect_lines(measure_effects(Path(folder), args.run_s, only))
+            if args.effects
+            else published_lines(Path(folder), args.run_s, only)
+        )
         for line in lines:
             print(line, flush=True)
 

@@ -1,8 +1,8 @@
-"""Prices XLA's programs for the starter operators anew, and writes the figures to where the package looks for them first.
+"""Estimates XLA's programs for the starter operators and writes the results to the file that the package reads first.
 
     python benchmarks/baselines.py [--chips v5e v6e] [--tasks starter]
 
-Takes about ten minutes per chip where the compiler runs in an emulator. Prints what changed.
+Takes about ten minutes per chip if the compiler runs in an emulator. Prints the old and the new figures.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import argparse
 import json
 import time
 
-from evokernel.backends.pallas.baseline import SHIPPED, Unavailable, key_of, worked_out
-from evokernel.backends.pallas.chips import chip
-from evokernel.tasks.loader import load
+from evokernel.backends.pallas.baseline import SHIPPED_FILE, BaselineUnavailable, baseline_key, compute_baseline
+from evokernel.backends.pallas.chips import get_chip
+from evokernel.tasks.loader import load_tasks
 
 BUDGET_S = 1800.0
 
@@ -23,21 +23,21 @@ def main() -> None:
     parser.add_argument("--chips", nargs="+", default=["v5e", "v6e"])
     parser.add_argument("--tasks", default="starter")
     args = parser.parse_args()
-    rows = {(row["chip"], row["task"]): row for row in json.loads(SHIPPED.read_text())} if SHIPPED.exists() else {}
+    rows = {(row["chip"], row["task"]): row for row in json.loads(SHIPPED_FILE.read_text())} if SHIPPED_FILE.exists() else {}
     for name in args.chips:
-        for task in load(args.tasks):
+        for task in load_tasks(args.tasks):
             start = time.perf_counter()
             before = rows.pop((name, task.id), {"us": None})["us"]
             try:
-                found = worked_out(task, chip(name), BUDGET_S)
-            except Unavailable as error:
+                baseline = compute_baseline(task, get_chip(name), BUDGET_S)
+            except BaselineUnavailable as error:
                 print(f"{name} {task.id}: {error}")
             else:
-                us, key = round(found.us or 0.0, 6), key_of(task, chip(name))
-                rows[(name, task.id)] = {"chip": name, "task": task.id, "us": us, "notes": found.notes, "key": key}
+                us, key = round(baseline.us or 0.0, 6), baseline_key(task, get_chip(name))
+                rows[(name, task.id)] = {"chip": name, "task": task.id, "us": us, "notes": baseline.notes, "key": key}
                 print(f"{name} {task.id}: {us:.2f} us, was {before}, in {time.perf_counter() - start:.0f} s", flush=True)
-            lines = ",\n".join(json.dumps(rows[place]) for place in sorted(rows))
-            SHIPPED.write_text(f"[\n{lines}\n]\n")
+            lines = ",\n".join(json.dumps(rows[row_key]) for row_key in sorted(rows))
+            SHIPPED_FILE.write_text(f"[\n{lines}\n]\n")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Coverage: for how many operators of the shipped suites `sweep` finds a feasible kernel, and why not for the rest.
+"""Measures coverage: for how many operators of the shipped suites `template_search` finds a feasible kernel, and why not for the others.
 
     python benchmarks/coverage.py --backend cpp --tasks level1,level2 [--budget 30] [--seed 0] [--once] [--refine] [--out FOLDER]
 
-A task gets no further attempt after its first feasible kernel, which is judged once more at the end (not with `--once`), and counts only if
-it holds up. `--refine` spends the whole budget on every task instead, on `cpp` also in a folder that was covered before, and adds the table
-of speeds; on `pallas`, only then is anything held against XLA. Where the folder holds a run already, it is gone on with. Writes coverage.md
-and coverage.json beside the run.
+A task gets no further attempt after its first feasible kernel. The verifier re-evaluates that kernel at the end (not with `--once`), and
+it counts only if it passes. `--refine` spends the complete budget on every task instead and adds the table of speeds. On `cpp` it also
+works in the folder of an earlier run without it; on `pallas`, only `--refine` compares kernels with XLA. An existing run in the folder is
+resumed. Writes coverage.md and coverage.json to the folder of the run.
 """
 
 from __future__ import annotations
@@ -17,131 +17,147 @@ from pathlib import Path
 from typing import Any
 
 import speed
-from study import ended, options, write
+from study import make_parser, run_main, write_tables
 
-from evokernel.cli.experiment import Telling
+from evokernel.cli.experiment import ProgressPrinter
 from evokernel.core import final_results
-from evokernel.experiments.arm_runs import Arm, Study, cells, complete
+from evokernel.experiments.arm_runs import Arm, RunMatrix, complete_run, list_arm_runs
 from evokernel.reports import formatting, metrics
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 from evokernel.reports.tables import Cell, Column, Table
 
 ROUNDS = (1, 3, 10, 30)
-WELL_S = 1.0
-"""For timing bests whose speed is told."""
-HELD_AGAINST = {"cpp": ["eager", "compile"], "pallas": ["eager"]}
-"""Baselines of the second judgement; `pallas` has XLA's estimate, whatever is asked for."""
+FINAL_TIMING_S = 1.0
+"""Seconds for timing the best kernels whose speed is reported."""
+FINAL_BASELINES = {"cpp": ["eager", "compile"], "pallas": ["eager"]}
+"""Baselines of the re-evaluation; `pallas` always uses XLA's estimate."""
 
 
-def study(given: argparse.Namespace) -> Study:
-    """One arm, one seed."""
-    is_alone = given.backend == "pallas" and not given.refine
+def make_matrix(args: argparse.Namespace) -> RunMatrix:
+    """Return a matrix with one arm and one seed."""
+    has_no_baseline = args.backend == "pallas" and not args.refine
     settings = {
-        "backend": {"name": given.backend, **({"baseline": False} if is_alone else {})},  # XLA may take minutes for one operator
+        "backend": {"name": args.backend, **({"baseline": False} if has_no_baseline else {})},  # XLA may take minutes for one operator
         "generator": "template_search",
-        "policy": given.policy,
-        "budget": given.budget,
-        "workers": given.workers,
-        "timing_s": given.timing_s,
-        "until": "budget" if given.refine else "feasible",
+        "policy": args.policy,
+        "budget": args.budget,
+        "workers": args.workers,
+        "timing_s": args.timing_s,
+        "stop_when": "budget" if args.refine else "feasible",
     }
-    again = {"timing_s": WELL_S, "baselines": HELD_AGAINST[given.backend]} if given.refine else None if given.once else {}
-    arm = Arm(name=f"{given.backend}-{given.policy}" + ("-alone" if is_alone else ""))
-    return Study(name="coverage", tasks=(given.tasks,), arms=(arm,), seeds=(given.seed,), settings=settings, again=again)
+    final_eval = {"timing_s": FINAL_TIMING_S, "baselines": FINAL_BASELINES[args.backend]} if args.refine else None if args.once else {}
+    arm = Arm(name=f"{args.backend}-{args.policy}" + ("-alone" if has_no_baseline else ""))
+    return RunMatrix(name="coverage", tasks=(args.tasks,), arms=(arm,), seeds=(args.seed,), settings=settings, final_eval=final_eval)
 
 
-def why_not(tried: Tried) -> str:
-    """What the generator says it cannot write, else what most attempts failed by, with the first line of the last such failure."""
-    failed = [attempt.outcome.failure for attempt in tried.attempts if attempt.outcome.failure]
-    if gaps := [failure.detail for failure in failed if failure.gate == "write"]:
-        return formatting.first_line(gaps[-1], 160)
-    if tried.fallen:
-        return f"{tried.fallen[-1].id} passed, and did not hold up when it was judged again"
-    if not failed:
-        return "not tried"
-    (reason, count), *_ = Counter(failure.reason or failure.gate for failure in failed).most_common(1)
-    last = next(failure for failure in reversed(failed) if (failure.reason or failure.gate) == reason)
-    return f"{reason} at {last.gate} in {count} of {len(failed)}: {formatting.first_line(last.detail, 160)}"
+def failure_reason(result: TaskResult) -> str:
+    """Return why the generator wrote nothing, else the most frequent reason of failure with the first line of the last such failure."""
+    failures = [attempt.outcome.failure for attempt in result.attempts if attempt.outcome.failure]
+    if write_failures := [failure.detail for failure in failures if failure.gate == "write"]:
+        return formatting.first_line(write_failures[-1], 160)
+    if result.failed_reevaluations:
+        return f"{result.failed_reevaluations[-1].id} passed and failed re-evaluation"
+    if not failures:
+        return "no attempts"
+    (reason, count), *_ = Counter(failure.reason or failure.gate for failure in failures).most_common(1)
+    last = next(failure for failure in reversed(failures) if (failure.reason or failure.gate) == reason)
+    return f"{reason} at {last.gate} in {count} of {len(failures)}: {formatting.first_line(last.detail, 160)}"
 
 
-def parts(found: Sequence[Tried]) -> dict[tuple[str, str], list[Tried]]:
-    """By suite and category, then each suite as a whole."""
-    suites = dict.fromkeys(tried.task.id.partition("/")[0] for tried in found)
-    made: dict[tuple[str, str], list[Tried]] = {}
+def group_results(results: Sequence[TaskResult]) -> dict[tuple[str, str], list[TaskResult]]:
+    """Group results by suite and category, then by suite."""
+    suites = dict.fromkeys(result.task.id.partition("/")[0] for result in results)
+    groups_by_suite: dict[tuple[str, str], list[TaskResult]] = {}
     for suite in suites:
-        mine = [tried for tried in found if tried.task.id.partition("/")[0] == suite]
-        groups = metrics.categories(mine)
-        if len(groups) == 1:  # a suite of fused operators: by the first kind in them
-            kinds = sorted({first_kind(tried) for tried in mine})
-            groups = {f"{kind}, fused": [tried for tried in mine if first_kind(tried) == kind] for kind in kinds}
-        made |= {(suite, name): group for name, group in groups.items()}
-        made[suite, "all"] = mine
-    return made
+        members = [result for result in results if result.task.id.partition("/")[0] == suite]
+        groups = metrics.group_by_category(members)
+        if len(groups) == 1:  # a suite of fused operators: group by the first kind in each
+            kinds = sorted({first_kind(result) for result in members})
+            groups = {f"{kind}, fused": [result for result in members if first_kind(result) == kind] for kind in kinds}
+        groups_by_suite |= {(suite, name): group for name, group in groups.items()}
+        groups_by_suite[suite, "all"] = members
+    return groups_by_suite
 
 
-def first_kind(tried: Tried) -> str:
-    """The first kind of operator in a task."""
-    return (*tried.task.families, tried.task.family)[0]
+def first_kind(result: TaskResult) -> str:
+    """Return the first kind of operator in a task."""
+    return (*result.task.families, result.task.family)[0]
 
 
-def table(found: Sequence[Tried]) -> Table:
-    """Feasible within so many rounds, of how many."""
-    within = [f"round {rounds}" for rounds in ROUNDS]
+def coverage_table(results: Sequence[TaskResult]) -> Table:
+    """Return the table of feasible operators by round."""
+    round_names = [f"by round {rounds}" for rounds in ROUNDS]
     columns = (Column("suite"), Column("category"), Column("feasible", "count"), Column("of", "count"), Column("share", "share"))
     rows: list[tuple[Cell, ...]] = []
-    for (suite, name), mine in parts(found).items():
-        solved = metrics.feasible(mine)
-        rows.append((suite, name, solved, len(mine), solved / len(mine), *(metrics.feasible(mine, rounds) for rounds in ROUNDS)))
-    return Table("Coverage", (*columns, *(Column(name, "count") for name in within)), tuple(rows), "Under the rounds: feasible by then.")
+    for (suite, name), members in group_results(results).items():
+        solved_count = metrics.count_correct(members)
+        rows.append(
+            (
+                suite,
+                name,
+                solved_count,
+                len(members),
+                solved_count / len(members),
+                *(metrics.count_correct(members, rounds) for rounds in ROUNDS),
+            )
+        )
+    return Table(
+        "Coverage",
+        (*columns, *(Column(name, "count") for name in round_names)),
+        tuple(rows),
+        "The columns *by round* count the operators that are feasible by then.",
+    )
 
 
-def rest(found: Sequence[Tried]) -> Table:
-    """What was not solved, and why."""
-    rows = tuple((tried.task.id, len(tried.attempts), why_not(tried)) for tried in found if not tried.solved)
+def unsolved_table(results: Sequence[TaskResult]) -> Table:
+    """Return the table of unsolved operators with reasons."""
+    rows = tuple((result.task.id, len(result.attempts), failure_reason(result)) for result in results if not result.is_solved)
     return Table("Not solved", (Column("task"), Column("attempts", "count"), Column("reason")), rows)
 
 
-def figures(found: Sequence[Tried]) -> dict[str, Any]:
-    """The same for programs."""
+def coverage_figures(results: Sequence[TaskResult]) -> dict[str, Any]:
+    """Return the same figures for programs."""
     groups = {
         f"{suite}/{name}": {
-            "feasible": metrics.feasible(mine),
-            "tasks": len(mine),
-            "within": {str(rounds): metrics.feasible(mine, rounds) for rounds in ROUNDS},
+            "feasible": metrics.count_correct(members),
+            "tasks": len(members),
+            "within": {str(rounds): metrics.count_correct(members, rounds) for rounds in ROUNDS},
         }
-        for (suite, name), mine in parts(found).items()
+        for (suite, name), members in group_results(results).items()
     }
     return {
         "groups": groups,
-        "first_feasible": {tried.task.id: tried.first_round for tried in found},
-        "not_solved": {tried.task.id: why_not(tried) for tried in found if not tried.solved},
+        "first_feasible": {result.task.id: result.first_correct_round for result in results},
+        "not_solved": {result.task.id: failure_reason(result) for result in results if not result.is_solved},
     }
 
 
-def forget(folder: Path, baselines: Sequence[str]) -> None:
-    """Second judgements that were made without these baselines are made again."""
-    known = final_results.read_final_results(folder).values()
-    held = {name for final in known for name in final.outcome.baseline_us}
-    if known and "compile" in baselines and "compile" not in held:
+def drop_incomplete_finals(folder: Path, baselines: Sequence[str]) -> None:
+    """Delete re-evaluations that lack one of these baselines, so that they are repeated."""
+    finals = final_results.read_final_results(folder).values()
+    baseline_names = {name for final in finals for name in final.outcome.baseline_us}
+    if finals and "compile" in baselines and "compile" not in baseline_names:
         (folder / "finals.jsonl").unlink()
 
 
 def main() -> None:
-    given = options(__doc__, "runs/coverage")
-    given.add_argument("--tasks", default="level1,level2", help="suites, or what else --tasks of a run takes [level1,level2]")
-    given.add_argument("--seed", type=int, default=0)
-    given.add_argument("--policy", default="value")
-    given.add_argument("--once", action="store_true", help="judge no kernel a second time")
-    given.add_argument("--refine", action="store_true", help="spend the whole budget on every task, and add the table of speeds")
-    asked = given.parse_args()
-    made = study(asked)
-    (cell,) = cells(made, asked.out)
-    if asked.refine:
-        forget(cell.folder, HELD_AGAINST[asked.backend])
-    found = complete(made, cell, Telling(), may_change=("until", "timing_s"))
-    tables = [table(found), rest(found)] + ([speed.table(found)] if asked.refine else [])
-    write(cell.folder, "coverage", tables, {**figures(found), **({"speed": speed.speeds(found)} if asked.refine else {})})
+    parser = make_parser(__doc__, "runs/coverage")
+    parser.add_argument("--tasks", default="level1,level2", help="suites or tasks, as for --tasks of a run [level1,level2]")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--policy", default="value")
+    parser.add_argument("--once", action="store_true", help="do not re-evaluate kernels")
+    parser.add_argument("--refine", action="store_true", help="spend the complete budget on every task and add the table of speeds")
+    args = parser.parse_args()
+    matrix = make_matrix(args)
+    (cell,) = list_arm_runs(matrix, args.out)
+    if args.refine:
+        drop_incomplete_finals(cell.folder, FINAL_BASELINES[args.backend])
+    results = complete_run(matrix, cell, ProgressPrinter(), may_change=("stop_when", "timing_s"))
+    tables = [coverage_table(results), unsolved_table(results)] + ([speed.speed_table(results)] if args.refine else [])
+    write_tables(
+        cell.folder, "coverage", tables, {**coverage_figures(results), **({"speed": speed.speed_rows(results)} if args.refine else {})}
+    )
 
 
 if __name__ == "__main__":
-    raise SystemExit(ended(main))
+    raise SystemExit(run_main(main))

@@ -1,8 +1,8 @@
-"""The estimate against arithmetic: kernels whose time can be told beforehand, on v5e and v6e, and the timings published for v5e.
+"""Compares estimates with arithmetic: kernels whose time can be calculated, on v5e and v6e, and the timings published for v5e.
 
     python benchmarks/estimate.py [--chips v5e v6e] [--only elementwise matmul large published]
 
-Every row is compiled by the TPU's compiler and priced from its schedule; nothing is measured. Rows are Markdown tables.
+The TPU compiler compiles every kernel, and the latency is estimated from its schedule. Nothing is measured. Prints Markdown tables.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from evokernel.backends.pallas.chips import Chip, chip
+from evokernel.backends.pallas.chips import Chip, get_chip
 from evokernel.backends.pallas.compiler import compile_program
-from evokernel.backends.pallas.lower import serialise, target
-from evokernel.backends.pallas.schedule import Estimate, diagnose, estimate
+from evokernel.backends.pallas.lower import serialise_stablehlo, target_chip
+from evokernel.backends.pallas.schedule import Estimate, diagnose, estimate_schedule
 
 SIZE = 2048
 DISPATCH_US = 109
-"""What the published timings hold besides the kernel: the difference for the smallest of the large-block products."""
+"""Dispatch time in the published timings: the difference for the smallest product with large blocks."""
 PUBLISHED = {  # size, blocks (m, n, k): µs by timeit on v5e, JAX documentation, matrix multiplication in Pallas
     (1024, (128, 128, 128)): 297.7,
     (4096, (128, 128, 128)): 11771.5,
@@ -61,7 +61,7 @@ ELEMENTWISE = [
 ]
 
 
-def elementwise(function: Callable[..., Any], inputs: int, block: tuple[int, int]) -> Callable[..., Any]:
+def make_elementwise_kernel(function: Callable[..., Any], inputs: int, block: tuple[int, int]) -> Callable[..., Any]:
     def body(*refs: Any) -> None:
         refs[-1][...] = function(*[ref[...] for ref in refs[:-1]])
 
@@ -74,7 +74,7 @@ def elementwise(function: Callable[..., Any], inputs: int, block: tuple[int, int
     return kernel
 
 
-def matmul(size: int, m: int, n: int, k: int) -> Callable[..., Any]:
+def make_matmul_kernel(size: int, m: int, n: int, k: int) -> Callable[..., Any]:
     def body(x: Any, y: Any, o: Any, total: Any) -> None:
         @pl.when(pl.program_id(2) == 0)
         def _() -> None:
@@ -100,72 +100,85 @@ def matmul(size: int, m: int, n: int, k: int) -> Callable[..., Any]:
     return kernel
 
 
-def price(function: Callable[..., Any], arguments: list[Any], on: Chip) -> Estimate:
-    with target(on):
-        lowered = jax.jit(function).trace(*arguments).lower(lowering_platforms=("tpu",))
+def estimate_kernel(function: Callable[..., Any], arguments: list[Any], chip: Chip) -> Estimate:
+    with target_chip(chip):
+        lowered_program = jax.jit(function).trace(*arguments).lower(lowering_platforms=("tpu",))
     with tempfile.TemporaryDirectory() as folder:
-        compile_program(serialise(lowered), on.topology, Path(folder), timeout_s=600)
-        found = estimate(Path(folder), on, limit_s=120)
-    if not found.certified:
-        raise SystemExit(f"not certified: {'; '.join(found.notes)}")
-    return found
+        compile_program(serialise_stablehlo(lowered_program), chip.topology, Path(folder), timeout_s=600)
+        estimate = estimate_schedule(Path(folder), chip, limit_s=120)
+    if not estimate.is_certified:
+        raise SystemExit(f"estimate is not certified: {'; '.join(estimate.notes)}")
+    return estimate
 
 
-def elementwise_table(on: Chip) -> None:
-    print(f"\n{on.name}: {on.hbm_bytes_per_s / 1e9:.0f} GB/s published, {on.hbm_efficiency:.0%} of it in the model")
-    print("\n| kernel, 2048 x 2048 | block | µs | over bytes / published | over bytes / modelled | bottleneck |\n|---|---|---|---|---|---|")
-    for name, function, inputs, kind, block in ELEMENTWISE:
-        found = price(elementwise(function, inputs, block), [jax.ShapeDtypeStruct((SIZE, SIZE), kind)] * inputs, on)
-        least = SIZE * SIZE * jnp.dtype(kind).itemsize * (inputs + 1) / on.hbm_bytes_per_s * 1e6
-        ratios = f"{found.us / least:.2f} | {found.us / least * on.hbm_efficiency:.2f}"
+def print_elementwise_table(chip: Chip) -> None:
+    print(f"\n{chip.name}: {chip.hbm_bytes_per_s / 1e9:.0f} GB/s published, {chip.hbm_efficiency:.0%} of it in the model")
+    print("\nThe ratio is the estimate divided by bytes / bandwidth.\n")
+    print("| kernel, 2048 x 2048 | block | µs | ratio, published bandwidth | ratio, modelled bandwidth | bottleneck |\n" + "|---" * 6 + "|")
+    for name, function, inputs, dtype, block in ELEMENTWISE:
+        estimate = estimate_kernel(
+            make_elementwise_kernel(function, inputs, block), [jax.ShapeDtypeStruct((SIZE, SIZE), dtype)] * inputs, chip
+        )
+        minimum_us = SIZE * SIZE * jnp.dtype(dtype).itemsize * (inputs + 1) / chip.hbm_bytes_per_s * 1e6
+        ratios = f"{estimate.latency_us / minimum_us:.2f} | {estimate.latency_us / minimum_us * chip.hbm_efficiency:.2f}"
         shape = f"{block[0]} x {block[1]}"
-        print(f"| {name} {jnp.dtype(kind).name} | {shape} | {found.us:.1f} | {ratios} | {diagnose(found).bottleneck} |", flush=True)
+        print(
+            f"| {name} {jnp.dtype(dtype).name} | {shape} | {estimate.latency_us:.1f} | {ratios} | {diagnose(estimate).bottleneck} |",
+            flush=True,
+        )
 
 
-def matmul_table(on: Chip) -> None:
-    least = 2 * SIZE**3 / on.peak_flops * 1e6
-    priced = []
+def print_matmul_table(chip: Chip) -> None:
+    minimum_us = 2 * SIZE**3 / chip.peak_flops * 1e6
+    estimates = []
     for blocks in BLOCKS:
-        found = price(matmul(SIZE, *blocks), [jax.ShapeDtypeStruct((SIZE, SIZE), jnp.bfloat16)] * 2, on)
-        priced.append((found.us, blocks, found))
-    print(f"\n{on.name}: {SIZE}³ in bfloat16, {least:.1f} µs at the peak of {on.peak_flops / 1e12:.0f} TFLOP/s")
-    print("\n| blocks m x n x k | µs | of peak | HBM MB | HBM busy | MXU busy | DMA wait | bottleneck |\n|---|---|---|---|---|---|---|---|")
-    for us, blocks, found in sorted(priced):
-        busy = f"{found.hbm_bytes / 1e6:.0f} | {found.hbm_share:.0%} | {found.units['mxu']:.0%} | {found.dma_wait:.0%}"
-        print(f"| {' x '.join(map(str, blocks))} | {us:.1f} | {least / us:.0%} | {busy} | {diagnose(found).bottleneck} |")
-    print(f"\nsmallest blocks: {max(priced)[0] / min(priced)[0]:.1f} times the best")
+        estimate = estimate_kernel(make_matmul_kernel(SIZE, *blocks), [jax.ShapeDtypeStruct((SIZE, SIZE), jnp.bfloat16)] * 2, chip)
+        estimates.append((estimate.latency_us, blocks, estimate))
+    print(f"\n{chip.name}: {SIZE}³ in bfloat16, {minimum_us:.1f} µs at the peak of {chip.peak_flops / 1e12:.0f} TFLOP/s")
+    print("\n| blocks m x n x k | µs | share of peak | HBM MB | HBM busy | MXU busy | DMA wait | bottleneck |")
+    print("|---|---|---|---|---|---|---|---|")
+    for us, blocks, estimate in sorted(estimates):
+        busy = (
+            f"{estimate.hbm_bytes / 1e6:.0f} | {estimate.hbm_share:.0%} | {estimate.unit_shares['mxu']:.0%} | {estimate.dma_wait_share:.0%}"
+        )
+        print(f"| {' x '.join(map(str, blocks))} | {us:.1f} | {minimum_us / us:.0%} | {busy} | {diagnose(estimate).bottleneck} |")
+    print(f"\nThe smallest blocks take {max(estimates)[0] / min(estimates)[0]:.1f} times as long as the best.")
 
 
-def large_table(on: Chip) -> None:
-    print("\n| size | blocks m x n x k | µs | of peak |\n|---|---|---|---|")
+def print_large_table(chip: Chip) -> None:
+    print("\n| size | blocks m x n x k | µs | share of peak |\n|---|---|---|---|")
     for size, blocks in LARGE:
-        found = price(matmul(size, *blocks), [jax.ShapeDtypeStruct((size, size), jnp.bfloat16)] * 2, on)
-        share = 2 * size**3 / on.peak_flops * 1e6 / found.us
-        print(f"| {size}³ | {' x '.join(map(str, blocks))} | {found.us:.0f} | {share:.0%} |", flush=True)
+        estimate = estimate_kernel(make_matmul_kernel(size, *blocks), [jax.ShapeDtypeStruct((size, size), jnp.bfloat16)] * 2, chip)
+        share = 2 * size**3 / chip.peak_flops * 1e6 / estimate.latency_us
+        print(f"| {size}³ | {' x '.join(map(str, blocks))} | {estimate.latency_us:.0f} | {share:.0%} |", flush=True)
 
 
-def published_table() -> None:
-    on = chip("v5e")
-    print("\n| size | blocks m x n x k | µs | published | less dispatch | |\n|---|---|---|---|---|---|")
-    for (size, blocks), timed in PUBLISHED.items():
-        found = price(matmul(size, *blocks), [jax.ShapeDtypeStruct((size, size), jnp.bfloat16)] * 2, on)
-        anchor = size == 1024 and blocks[0] == 512
-        against = f"{timed - DISPATCH_US:.0f} | {found.us / (timed - DISPATCH_US) - 1:+.1%}" if not anchor else "| gives the dispatch"
-        print(f"| {size}³ | {' x '.join(map(str, blocks))} | {found.us:.1f} | {timed:.0f} | {against} |", flush=True)
+def print_published_table() -> None:
+    chip = get_chip("v5e")
+    print("\n| size | blocks m x n x k | estimate, µs | published, µs | minus dispatch, µs | error |\n|---|---|---|---|---|---|")
+    for (size, blocks), published_us in PUBLISHED.items():
+        estimate = estimate_kernel(make_matmul_kernel(size, *blocks), [jax.ShapeDtypeStruct((size, size), jnp.bfloat16)] * 2, chip)
+        gives_dispatch = size == 1024 and blocks[0] == 512
+        comparison = (
+            f"{published_us - DISPATCH_US:.0f} | {estimate.latency_us / (published_us - DISPATCH_US) - 1:+.1%}"
+            if not gives_dispatch
+            else "| used for the dispatch"
+        )
+        print(f"| {size}³ | {' x '.join(map(str, blocks))} | {estimate.latency_us:.1f} | {published_us:.0f} | {comparison} |", flush=True)
 
 
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--chips", nargs="+", default=["v5e", "v6e"])
     options.add_argument("--only", nargs="+", default=["elementwise", "matmul", "large", "published"])
-    given = options.parse_args()
-    for name in given.chips:
-        on = chip(name)
-        for part, table in (("elementwise", elementwise_table), ("matmul", matmul_table), ("large", large_table)):
-            if part in given.only:
-                table(on)
-    if "published" in given.only:
-        published_table()
+    args = options.parse_args()
+    for name in args.chips:
+        chip = get_chip(name)
+        for part, print_table in (("elementwise", print_elementwise_table), ("matmul", print_matmul_table), ("large", print_large_table)):
+            if part in args.only:
+                print_table(chip)
+    if "published" in args.only:
+        print_published_table()
 
 
 if __name__ == "__main__":

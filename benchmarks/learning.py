@@ -1,13 +1,14 @@
-"""Cold against warm: does `sweep` learn from what the memory shows it?
+"""Compares cold and warm starts: does `template_search` learn from the memory items in its context?
 
     python benchmarks/learning.py draft [--backend cpp] [--seeds 5] [--operators 40] [--budget 30] [--arms value,warm] [--out FOLDER]
-    python benchmarks/learning.py refine [the same]
+    python benchmarks/learning.py refine [the same options]
 
-`draft` gives every operator attempts until one is feasible and tells the share of operators feasible after 1, 3, 10 and 30. `refine` spends
-the whole budget; its bests are judged again, with a longer clock. Both judge strictly: the protocol `paper` tries no odd sizes, and most of
-what it lets pass does not hold up. The arm `warm` is `value` with a memory pack learned on other operators, made when first needed
-(`--pack FILE`: another one); the lists are in learning.toml. Each arm and seed is a run folder; the same command goes on with what is
-there, also with more seeds or a larger budget. Writes draft-cpp.md or refine-cpp.md, .json and a plot.
+`draft` makes attempts on every operator until one is feasible and reports the share of feasible operators after 1, 3, 10 and 30 attempts.
+`refine` spends the complete budget; the verifier re-evaluates the best kernels and times them for longer. Both use the protocol `strict`,
+because `paper` tests no odd sizes, and most kernels that pass only `paper` fail re-evaluation. The arm `warm` is `value` with a memory pack
+learned on other operators. The study creates the pack when it first needs it (`--pack FILE` uses another one). The lists are in
+learning.toml. Each arm and seed has a run folder; the same command resumes, also with more seeds or a larger budget. Writes draft-cpp.md
+or refine-cpp.md, .json and a plot.
 """
 
 from __future__ import annotations
@@ -18,84 +19,86 @@ from pathlib import Path
 from typing import Any
 
 import learning_tables
-from study import ended, options, write
+from study import make_parser, run_main, write_tables
 
-from evokernel.cli.experiment import Telling
+from evokernel.cli.experiment import ProgressPrinter
 from evokernel.core.errors import UserError
-from evokernel.experiments.arm_runs import Arm, Study, conduct, learn_pack
-from evokernel.memory.pack_file import read
+from evokernel.experiments.arm_runs import Arm, RunMatrix, learn_pack, run_arms
+from evokernel.memory.pack_file import read_pack
 
 PACK_BUDGET = 30
-WELL_S = 1.0
-"""For timing bests when they are judged again."""
+FINAL_TIMING_S = 1.0
+"""Seconds for timing the best kernels in the re-evaluation."""
 
 
-def lists() -> dict[str, Any]:
-    """Operators, arms, and what the pack is learned on."""
+def load_lists() -> dict[str, Any]:
+    """Load the operators, the arms, and the operators for the pack."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 
 
-def common(given: argparse.Namespace, **more: Any) -> dict[str, Any]:
-    """Settings of all runs."""
-    return {"backend": given.backend, "generator": "template_search", "workers": given.workers, "timing_s": given.timing_s, **more}
+def common_settings(args: argparse.Namespace, **other_settings: Any) -> dict[str, Any]:
+    """Return the settings of all runs."""
+    return {"backend": args.backend, "generator": "template_search", "workers": args.workers, "timing_s": args.timing_s, **other_settings}
 
 
-def pack_study(given: argparse.Namespace, table: dict[str, Any]) -> Study:
-    """The run a pack is made from."""
-    asked = table["pack"]
-    settings = common(given, budget=given.pack_budget, **asked["settings"])
-    arm = Arm(name=f"pack-{given.backend}")
-    return Study(name="learning", tasks=tuple(asked["operators"]), arms=(arm,), seeds=(asked["seed"],), settings=settings)
+def make_pack_matrix(args: argparse.Namespace, table: dict[str, Any]) -> RunMatrix:
+    """Return the matrix of the run that a pack is exported from."""
+    pack_options = table["pack"]
+    settings = common_settings(args, budget=args.pack_budget, **pack_options["settings"])
+    arm = Arm(name=f"pack-{args.backend}")
+    return RunMatrix(name="learning", tasks=tuple(pack_options["operators"]), arms=(arm,), seeds=(pack_options["seed"],), settings=settings)
 
 
-def arms(given: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> tuple[Arm, ...]:
-    """Those asked for, in that order."""
-    known = {made["name"]: Arm(**(made | {"pack": pack if made.get("pack") else None})) for made in table["arms"]}
-    if unknown := [name for name in given.arms.split(",") if name not in known]:
-        raise UserError(f"no arm called '{unknown[0]}'; there are: {', '.join(known)}")
-    return tuple(known[name] for name in given.arms.split(","))
+def select_arms(args: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> tuple[Arm, ...]:
+    """Return the arms of --arms, in that order."""
+    arms_by_name = {arm["name"]: Arm(**(arm | {"pack": pack if arm.get("pack") else None})) for arm in table["arms"]}
+    if unknown_names := [name for name in args.arms.split(",") if name not in arms_by_name]:
+        raise UserError(f"unknown arm '{unknown_names[0]}'; available: {', '.join(arms_by_name)}")
+    return tuple(arms_by_name[name] for name in args.arms.split(","))
 
 
-def study(given: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> Study:
-    """The arms, over the first of the operators."""
-    is_draft = given.part == "draft"
-    return Study(
-        name=f"learning-{given.part}",
-        tasks=tuple(table["operators"][: given.operators]),
-        arms=arms(given, table, pack),
-        seeds=tuple(range(given.seeds)),
-        settings=common(given, budget=given.budget, until="feasible" if is_draft else "budget"),
-        again=None if is_draft else {"timing_s": WELL_S},
+def make_matrix(args: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> RunMatrix:
+    """Return the matrix of arms and seeds over the first operators of the list."""
+    is_draft = args.part == "draft"
+    return RunMatrix(
+        name=f"learning-{args.part}",
+        tasks=tuple(table["operators"][: args.operators]),
+        arms=select_arms(args, table, pack),
+        seeds=tuple(range(args.seeds)),
+        settings=common_settings(args, budget=args.budget, stop_when="feasible" if is_draft else "budget"),
+        final_eval=None if is_draft else {"timing_s": FINAL_TIMING_S},
     )
 
 
-def warm_and_cold(made: Study) -> list[tuple[str, str]]:
-    """Arms that differ in what they begin with only."""
-    cold = {str(arm.settings): arm.name for arm in made.arms if not arm.pack}
-    return [(arm.name, cold[str(arm.settings)]) for arm in made.arms if arm.pack and str(arm.settings) in cold]
+def pair_warm_with_cold(matrix: RunMatrix) -> list[tuple[str, str]]:
+    """Return pairs of arms, warm and cold, that differ only in the pack."""
+    cold = {str(arm.settings): arm.name for arm in matrix.arms if not arm.pack}
+    return [(arm.name, cold[str(arm.settings)]) for arm in matrix.arms if arm.pack and str(arm.settings) in cold]
 
 
 def main() -> None:
-    asked = options(__doc__, "runs/learning")
-    asked.add_argument("part", choices=("draft", "refine"))
-    asked.add_argument("--seeds", type=int, default=5)
-    asked.add_argument("--operators", type=int, default=40, help="how many of the list, from its beginning [40]")
-    asked.add_argument("--arms", default="passk,similarity,value,warm")
-    asked.add_argument("--pack", type=Path, help="a memory pack learned elsewhere")
-    asked.add_argument("--pack-budget", type=int, default=PACK_BUDGET, help=f"attempts per operator for making one [{PACK_BUDGET}]")
-    given = asked.parse_args()
-    table, progress = lists(), Telling()
-    needs_pack = any(arm.pack for arm in arms(given, table, Path("asked for")))
-    pack = given.pack or (learn_pack(pack_study(given, table), given.out / f"pack-{given.backend}", progress) if needs_pack else None)
-    made = study(given, table, pack)
-    folder = given.out / f"{given.part}-{given.backend}"
-    found = conduct(made, folder, progress)
-    items = {held.item.id: held.item for held in read(pack).items} if pack else {}
-    told = learning_tables.Told(found, items, table["why"]["shown"], given.budget, warm_and_cold(made))
-    tables, figures = told.drafting() if given.part == "draft" else told.refining()
-    told.plot(given.out, f"{given.part}-{given.backend}", is_draft=given.part == "draft")
-    write(given.out, f"{given.part}-{given.backend}", tables, {"settings": made.model_dump(mode="json"), **figures})
+    parser = make_parser(__doc__, "runs/learning")
+    parser.add_argument("part", choices=("draft", "refine"))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--operators", type=int, default=40, help="number of operators, from the beginning of the list [40]")
+    parser.add_argument("--arms", default="passk,similarity,value,warm")
+    parser.add_argument("--pack", type=Path, help="an existing memory pack")
+    parser.add_argument("--pack-budget", type=int, default=PACK_BUDGET, help=f"attempts per operator for learning the pack [{PACK_BUDGET}]")
+    args = parser.parse_args()
+    table, progress = load_lists(), ProgressPrinter()
+    needs_pack = any(arm.pack for arm in select_arms(args, table, Path("placeholder")))
+    pack = args.pack or (learn_pack(make_pack_matrix(args, table), args.out / f"pack-{args.backend}", progress) if needs_pack else None)
+    matrix = make_matrix(args, table, pack)
+    folder = args.out / f"{args.part}-{args.backend}"
+    results = run_arms(matrix, folder, progress)
+    items = {packed_item.item.id: packed_item.item for packed_item in read_pack(pack).items} if pack else {}
+    tables_builder = learning_tables.LearningTables(
+        results, items, table["notes"]["from_context"], args.budget, pair_warm_with_cold(matrix)
+    )
+    tables, figures = tables_builder.draft_tables() if args.part == "draft" else tables_builder.refine_tables()
+    tables_builder.plot(args.out, f"{args.part}-{args.backend}", is_draft=args.part == "draft")
+    write_tables(args.out, f"{args.part}-{args.backend}", tables, {"settings": matrix.model_dump(mode="json"), **figures})
 
 
 if __name__ == "__main__":
-    raise SystemExit(ended(main))
+    raise SystemExit(run_main(main))

@@ -1,4 +1,4 @@
-"""What `learning.py` tells: shares and geometric means with intervals, arms against each other, and why."""
+"""The tables of `learning.py`: shares and geometric means with intervals, comparisons of arms, and the reasons for differences."""
 
 from __future__ import annotations
 
@@ -10,141 +10,171 @@ from typing import Any
 
 import speed
 
+from evokernel.core.labels import format_count
 from evokernel.core.records import Attempt, MemoryItem, Stage
-from evokernel.experiments.arm_runs import Found
-from evokernel.experiments.intervals import Interval, difference, grid, interval
-from evokernel.experiments.metrics import attempts_spent as spent
-from evokernel.experiments.metrics import number, ratio, share
+from evokernel.experiments.arm_runs import ResultsByArm
+from evokernel.experiments.intervals import Interval, bootstrap_interval, build_grid, difference_interval
+from evokernel.experiments.metrics import attempts_to_first_correct, format_number, format_ratio, format_share
 from evokernel.reports import plots
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 from evokernel.reports.tables import Cell, Column, Table
 
 ROUNDS = (1, 3, 10, 30)
-SURE = "In brackets: 95 % confidence by bootstrap over operators and seeds."
-PAIRED = "Operator by operator and seed by seed, only where both arms have a figure."
-MOST_ITEMS = 12
-Figure = Callable[[Tried], float | None]
-Show = Callable[[Interval | None], str]
+INTERVAL_NOTE = "Brackets hold 95 % bootstrap intervals over operators and seeds."
+PAIRING_NOTE = "Paired by operator and seed, only where both arms have a value."
+MAX_ROWS = 12
+Metric = Callable[[TaskResult], float | None]
+Format = Callable[[Interval | None], str]
 
 
-class Told:
-    """Everything that is said about the runs of a study."""
+class LearningTables:
+    """Builds all tables about the runs of a study."""
 
     def __init__(
-        self, found: Found, items: Mapping[str, MemoryItem], shown: Sequence[str], budget: int, pairs: Sequence[tuple[str, str]] = ()
+        self,
+        results: ResultsByArm,
+        items: Mapping[str, MemoryItem],
+        context_phrases: Sequence[str],
+        budget: int,
+        pairs: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """`items` are the pack's, `shown` the words of notes that tell of learning, `pairs` warm arms with their cold ones."""
-        self.found, self.items, self.shown, self.budget, self.pairs = found, items, shown, budget, pairs
+        """`items` are those of the pack, `pairs` warm arms with their cold ones.
+
+        `context_phrases` occur in notes about decisions that were taken from the context.
+        """
+        self.results, self.items, self.context_phrases, self.budget, self.pairs = results, items, context_phrases, budget, pairs
         self.rounds = [rounds for rounds in ROUNDS if rounds <= budget] or [budget]
-        first = next(iter(found.values()))
+        first = next(iter(results.values()))
         self.seeds, self.operators = len(first), len(next(iter(first.values())))
 
-    def drafting(self) -> tuple[list[Table], dict[str, Any]]:
-        """How soon something is feasible."""
-        given: dict[str, Figure] = {f"round {rounds}": within(rounds) for rounds in self.rounds}
-        title = f"Share of {self.operators} operators feasible, {self.seeds} seeds"
-        return self.both(title, {**given, "attempts": spent}, {"attempts": number})
+    def draft_tables(self) -> tuple[list[Table], dict[str, Any]]:
+        """Return tables and figures about the attempts until an operator is feasible."""
+        metrics_by_name: dict[str, Metric] = {f"by round {rounds}": is_feasible_within(rounds) for rounds in self.rounds}
+        title = f"Share of feasible operators, {format_count(self.operators, 'operator')}, {format_count(self.seeds, 'seed')}"
+        return self.compare_arms(title, {**metrics_by_name, "attempts": attempts_to_first_correct}, {"attempts": format_number})
 
-    def refining(self) -> tuple[list[Table], dict[str, Any]]:
-        """How far it gets."""
-        names = speed.names(list(self.attempted()))
-        logs = {f"best over {name}": logged(speed.over(name)) for name in names}
-        given: dict[str, Figure] = {
-            "feasible": within(self.budget),
-            f"first over {names[0] if names else 'baseline'}": logged(speed.first_over_baseline),
+    def refine_tables(self) -> tuple[list[Table], dict[str, Any]]:
+        """Return tables and figures about the speed of the first correct and of the best kernels."""
+        names = speed.baseline_names(list(self.iter_results()))
+        logs = {f"best, relative to {name}": log_of(speed.speed_over(name)) for name in names}
+        metrics_by_name: dict[str, Metric] = {
+            "feasible": is_feasible_within(self.budget),
+            f"first correct, relative to {names[0] if names else 'baseline'}": log_of(speed.first_over_baseline),
             **logs,
-            "first→best": logged(lambda tried: tried.gain),
-            "of the floor": logged(speed.share_of_floor),
-            **{f"faster than {name}": faster(name) for name in names},
+            "first → best": log_of(lambda result: result.gain),
+            "share of the floor": log_of(speed.share_of_floor),
+            **{f"faster than {name}": is_faster_than(name) for name in names},
         }
-        ratios: dict[str, Show] = {name: ratio for name in given if name != "feasible" and not name.startswith("faster")}
-        title = f"First correct to best, {self.operators} operators, {self.seeds} seeds"
-        tables, figures = self.both(title, given, ratios)
-        speeds = {arm: [tried for seed in seeds.values() for tried in seed] for arm, seeds in self.found.items()}
-        tables += [speed.table(mine, f"Speed of the best kernels: {arm}") for arm, mine in speeds.items()]
-        return tables, {**figures, "speed": {arm: speed.speeds(mine) for arm, mine in speeds.items()}}
+        ratios: dict[str, Format] = {name: format_ratio for name in metrics_by_name if name != "feasible" and not name.startswith("faster")}
+        title = f"First correct kernel to best kernel, {format_count(self.operators, 'operator')}, {format_count(self.seeds, 'seed')}"
+        tables, figures = self.compare_arms(title, metrics_by_name, ratios)
+        speeds = {arm: [result for seed in seeds.values() for result in seed] for arm, seeds in self.results.items()}
+        tables += [speed.speed_table(members, f"Speed of the best kernels: {arm}") for arm, members in speeds.items()]
+        return tables, {**figures, "speed": {arm: speed.speed_rows(members) for arm, members in speeds.items()}}
 
-    def both(self, title: str, given: Mapping[str, Figure], special: Mapping[str, Show]) -> tuple[list[Table], dict[str, Any]]:
-        """Each arm, each pair of arms, and why; figures are shares where nothing else is said."""
-        grids = {name: {arm: grid(seeds, figure) for arm, seeds in self.found.items()} for name, figure in given.items()}
-        show: dict[str, Show] = {name: special.get(name, share) for name in given}
-        columns = (Column("arm"), *(Column(name) for name in given))
-        rows = [(arm, *(show[name](interval(grids[name][arm])) for name in given)) for arm in self.found]
-        arms = Table(title, columns, tuple(rows), SURE)
-        pairs = [(one, other) for at, one in enumerate(self.found) for other in list(self.found)[:at]]
-        apart = [
-            (f"{one} against {other}", *(show[name](difference(grids[name][one], grids[name][other])) for name in given))
+    def compare_arms(
+        self, title: str, metrics_by_name: Mapping[str, Metric], formats: Mapping[str, Format]
+    ) -> tuple[list[Table], dict[str, Any]]:
+        """Return the tables of all arms, of all pairs of arms and of reasons. Metrics are shares unless `formats` has another format."""
+        grids = {name: {arm: build_grid(seeds, metric) for arm, seeds in self.results.items()} for name, metric in metrics_by_name.items()}
+        format_cell: dict[str, Format] = {name: formats.get(name, format_share) for name in metrics_by_name}
+        columns = (Column("arm"), *(Column(name) for name in metrics_by_name))
+        rows = [(arm, *(format_cell[name](bootstrap_interval(grids[name][arm])) for name in metrics_by_name)) for arm in self.results]
+        arms = Table(title, columns, tuple(rows), INTERVAL_NOTE)
+        pairs = [(one, other) for index, one in enumerate(self.results) for other in list(self.results)[:index]]
+        difference_rows = [
+            (
+                f"{one} compared with {other}",
+                *(format_cell[name](difference_interval(grids[name][one], grids[name][other])) for name in metrics_by_name),
+            )
             for one, other in pairs
         ]
-        against = Table("Arms against each other", columns, tuple(apart), f"{PAIRED} {SURE} Shares and counts: less; ratios: over.")
+        differences = Table(
+            "Comparison of arms",
+            columns,
+            tuple(difference_rows),
+            f"{PAIRING_NOTE} {INTERVAL_NOTE} Shares and counts are differences, speeds are ratios.",
+        )
         figures = {
-            "arms": {arm: {name: told(interval(grids[name][arm])) for name in given} for arm in self.found},
-            "pairs": {
-                f"{one} - {other}": {name: told(difference(grids[name][one], grids[name][other])) for name in given} for one, other in pairs
+            "arms": {
+                arm: {name: interval_to_json(bootstrap_interval(grids[name][arm])) for name in metrics_by_name} for arm in self.results
             },
-            "logarithms": [name for name in given if show[name] is ratio],
-            "why": {arm: self.why(arm) for arm in self.found},
+            "pairs": {
+                f"{one} - {other}": {
+                    name: interval_to_json(difference_interval(grids[name][one], grids[name][other])) for name in metrics_by_name
+                }
+                for one, other in pairs
+            },
+            "logarithms": [name for name in metrics_by_name if format_cell[name] is format_ratio],
+            "reasons": {arm: self.explain_arm(arm) for arm in self.results},
         }
-        return [arms, *([against] if pairs else []), self.drafts(), self.sources(), *self.helpful(), *self.examples()], figures
+        return [
+            arms,
+            *([differences] if pairs else []),
+            self.decision_table(),
+            self.source_table(),
+            *self.pack_item_tables(),
+            *self.example_tables(),
+        ], figures
 
-    def attempted(self, arm: str = "") -> Iterator[Tried]:
-        """Every operator under every seed, of one arm or of all."""
-        for name, seeds in self.found.items():
-            for tried in (tried for seed in seeds.values() for tried in seed):
+    def iter_results(self, arm: str = "") -> Iterator[TaskResult]:
+        """Yield the result of every operator and seed, of one arm or of all."""
+        for name, seeds in self.results.items():
+            for result in (result for seed in seeds.values() for result in seed):
                 if arm in ("", name):
-                    yield tried
+                    yield result
 
-    def why(self, arm: str) -> dict[str, Any]:
-        """What drafts say of themselves, how they ended, and what was shown at first solves."""
-        said: Counter[str] = Counter()
-        passed: Counter[str] = Counter()
-        at_first: Counter[str] = Counter()
-        at_once: Counter[str] = Counter()
-        sources: Counter[str] = Counter()
-        helpful: Counter[str] = Counter()
-        firsts = 0
-        for tried in self.attempted(arm):
-            for attempt in (a for a in tried.attempts if a.stage is Stage.DRAFT and a.candidate.files):
-                kind = "from what was shown" if any(word in note(attempt) for word in self.shown) else "afresh"
-                said[kind] += 1
-                passed[kind] += attempt.outcome.feasible
-                at_first[kind] += attempt is tried.attempts[0]
-                at_once[kind] += attempt is tried.attempts[0] and attempt.outcome.feasible
-            if tried.first:
-                firsts += 1
-                for ref in tried.first.shown_items:
-                    sources[self.source(ref.id, tried)] += 1
-                    helpful[ref.id] += ref.id in self.items and self.items[ref.id].task is not None
+    def explain_arm(self, arm: str) -> dict[str, Any]:
+        """Count where the decisions of drafts come from, how the drafts ended, and the items in the contexts of first solves."""
+        draft_counts: Counter[str] = Counter()
+        feasible_counts: Counter[str] = Counter()
+        first_draft_counts: Counter[str] = Counter()
+        feasible_first_counts: Counter[str] = Counter()
+        source_counts: Counter[str] = Counter()
+        pack_item_counts: Counter[str] = Counter()
+        solve_count = 0
+        for result in self.iter_results(arm):
+            for attempt in (a for a in result.attempts if a.stage is Stage.DRAFT and a.candidate.files):
+                kind = "from the context" if any(word in note_phrase(attempt) for word in self.context_phrases) else "sampled"
+                draft_counts[kind] += 1
+                feasible_counts[kind] += attempt.outcome.feasible
+                first_draft_counts[kind] += attempt is result.attempts[0]
+                feasible_first_counts[kind] += attempt is result.attempts[0] and attempt.outcome.feasible
+            if result.first_correct:
+                solve_count += 1
+                for ref in result.first_correct.shown_items:
+                    source_counts[self.item_source(ref.id, result)] += 1
+                    pack_item_counts[ref.id] += ref.id in self.items and self.items[ref.id].task is not None
         return {
-            "drafts": dict(said),
-            "feasible": dict(passed),
-            "first_solves": firsts,
-            "first_drafts": dict(at_first),
-            "feasible_at_once": dict(at_once),
-            "shown_per_first_solve": {name: count / firsts for name, count in sorted(sources.items())} if firsts else {},
-            "pack_items": [(id, count) for id, count in helpful.most_common(MOST_ITEMS) if count],
+            "drafts": dict(draft_counts),
+            "feasible": dict(feasible_counts),
+            "first_solves": solve_count,
+            "first_drafts": dict(first_draft_counts),
+            "feasible_at_once": dict(feasible_first_counts),
+            "shown_per_first_solve": {name: count / solve_count for name, count in sorted(source_counts.items())} if solve_count else {},
+            "pack_items": [(id, count) for id, count in pack_item_counts.most_common(MAX_ROWS) if count],
         }
 
-    def source(self, id: str, tried: Tried) -> str:
-        """Where a shown item comes from."""
+    def item_source(self, id: str, result: TaskResult) -> str:
+        """Return where an item of a context comes from."""
         item = self.items.get(id)
         if item is not None and item.task is not None:
             return "pack, feasible" if item.feasible else "pack, failed"
         run, colon, attempt = id.partition(":")
-        if not colon or item is not None or not tried.attempts or run != tried.attempts[0].run:
+        if not colon or item is not None or not result.attempts or run != result.attempts[0].run:
             return "cards"
-        return "own task" if attempt.startswith(f"{tried.task.id}/") else "other tasks of the run"
+        return "own task" if attempt.startswith(f"{result.task.id}/") else "other tasks of the run"
 
-    def drafts(self) -> Table:
-        """Drafts that took decisions from what was shown, and those that did not."""
+    def decision_table(self) -> Table:
+        """Return the table of drafts by the source of their decisions."""
         rows: list[tuple[Cell, ...]] = []
-        for arm in self.found:
-            why = self.why(arm)
-            for kind, count in sorted(why["drafts"].items(), reverse=True):
-                total = sum(why["drafts"].values())
-                first = why["first_drafts"][kind]
-                at_once = why["feasible_at_once"][kind] / first if first else None
-                rows.append((arm, kind, count, count / total, why["feasible"][kind] / count, first, at_once))
+        for arm in self.results:
+            reasons = self.explain_arm(arm)
+            for kind, count in sorted(reasons["drafts"].items(), reverse=True):
+                total = sum(reasons["drafts"].values())
+                first = reasons["first_drafts"][kind]
+                feasible_share = reasons["feasible_at_once"][kind] / first if first else None
+                rows.append((arm, kind, count, count / total, reasons["feasible"][kind] / count, first, feasible_share))
         columns = (
             Column("arm"),
             Column("decisions"),
@@ -152,78 +182,92 @@ class Told:
             Column("share", "share"),
             Column("feasible", "share"),
             Column("first drafts", "count"),
-            Column("feasible at once", "share"),
+            Column("feasible first drafts", "share"),
         )
-        note = "By what the generator notes with each kernel. Later drafts are for what was harder: first ones compare like with like."
-        return Table("Why: what drafts go by", columns, tuple(rows), note)
+        note = "From the generator's notes. Later drafts belong to harder operators, so only the first drafts of arms are comparable."
+        return Table("Reasons: source of decisions", columns, tuple(rows), note)
 
-    def sources(self) -> Table:
-        """What was shown when an operator was first solved."""
-        whys = {arm: self.why(arm) for arm in self.found}
-        kinds = sorted({kind for why in whys.values() for kind in why["shown_per_first_solve"]})
+    def source_table(self) -> Table:
+        """Return the table of items in the contexts in which operators were first solved."""
+        reasons_by_arm = {arm: self.explain_arm(arm) for arm in self.results}
+        kinds = sorted({kind for reasons in reasons_by_arm.values() for kind in reasons["shown_per_first_solve"]})
         rows = tuple(
-            (arm, why["first_solves"], *(f"{why['shown_per_first_solve'].get(kind, 0.0):.1f}" for kind in kinds))
-            for arm, why in whys.items()
+            (arm, reasons["first_solves"], *(f"{reasons['shown_per_first_solve'].get(kind, 0.0):.1f}" for kind in kinds))
+            for arm, reasons in reasons_by_arm.items()
         )
         columns = (Column("arm"), Column("first solves", "count"), *(Column(kind) for kind in kinds))
-        return Table("Why: items shown at first solves", columns, rows, "Per first solve, by where they come from.")
+        return Table("Reasons: items shown at first solves", columns, rows, "Items per first solve, by their source.")
 
-    def helpful(self) -> list[Table]:
-        """The items of the pack that were there most often."""
-        found = []
-        for arm in self.found:
-            if shown := self.why(arm)["pack_items"]:
-                rows = tuple((self.items[id].title, self.items[id].kind, count) for id, count in shown)
+    def pack_item_tables(self) -> list[Table]:
+        """Return tables of the pack items that were most often in the context of a first solve."""
+        tables = []
+        for arm in self.results:
+            if shown_counts := self.explain_arm(arm)["pack_items"]:
+                rows = tuple((self.items[id].title, self.items[id].kind, count) for id, count in shown_counts)
                 columns = (Column("item"), Column("kind"), Column("first solves", "count"))
-                found.append(Table(f"Why: items of the pack most often shown at first solves, {arm}", columns, rows))
-        return found
+                tables.append(Table(f"Reasons: pack items most often shown at first solves, {arm}", columns, rows))
+        return tables
 
-    def examples(self) -> list[Table]:
-        """Where the warm start gained most attempts: what its first correct kernel went by, and which item of the pack was shown first."""
-        found = []
+    def example_tables(self) -> list[Table]:
+        """Return tables of the operators for which the warm start saved most attempts, with source and first pack item."""
+        tables = []
         for warm, cold in self.pairs:
-            gained: list[tuple[float, tuple[Cell, ...]]] = []
-            for seed, mine in self.found[warm].items():
-                for tried, other in zip(mine, self.found[cold].get(seed, []), strict=False):
-                    if tried.first and spent(other) > spent(tried):
+            examples: list[tuple[float, tuple[Cell, ...]]] = []
+            for seed, members in self.results[warm].items():
+                for result, cold_result in zip(members, self.results[cold].get(seed, []), strict=False):
+                    if result.first_correct and attempts_to_first_correct(cold_result) > attempts_to_first_correct(result):
                         items = [
-                            self.items[ref.id].title for ref in tried.first.shown_items if ref.id in self.items and self.items[ref.id].task
+                            self.items[ref.id].title
+                            for ref in result.first_correct.shown_items
+                            if ref.id in self.items and self.items[ref.id].task
                         ]
-                        cells = (tried.task.id, seed, int(spent(other)), int(spent(tried)), note(tried.first), (items or ["none"])[0])
-                        gained.append((spent(other) - spent(tried), cells))
-            rows = tuple(cells for _, cells in sorted(gained, key=lambda pair: -pair[0])[:MOST_ITEMS])
-            names = ("operator", "seed", f"attempts, {cold}", f"attempts, {warm}", "the kernel was", "first item of the pack shown")
+                        cells = (
+                            result.task.id,
+                            seed,
+                            int(attempts_to_first_correct(cold_result)),
+                            int(attempts_to_first_correct(result)),
+                            note_phrase(result.first_correct),
+                            (items or ["none"])[0],
+                        )
+                        examples.append((attempts_to_first_correct(cold_result) - attempts_to_first_correct(result), cells))
+            rows = tuple(cells for _, cells in sorted(examples, key=lambda pair: -pair[0])[:MAX_ROWS])
+            names = ("operator", "seed", f"attempts, {cold}", f"attempts, {warm}", "source of decisions", "first pack item shown")
             if rows:
-                found.append(Table(f"Why: where {warm} gained most", tuple(Column(name) for name in names), rows))
-        return found
+                tables.append(Table(f"Reasons: where {warm} saved most attempts", tuple(Column(name) for name in names), rows))
+        return tables
 
     def plot(self, folder: Path, name: str, is_draft: bool) -> None:
-        """Over attempts: the share of operators with a feasible kernel, or with one faster than the baseline."""
+        """Plot the share of operators with a feasible kernel, or with one faster than the baseline, over attempts."""
         folder.mkdir(parents=True, exist_ok=True)
-        figure = within if is_draft else beaten
+        metric = is_feasible_within if is_draft else is_faster_within
         title = "Operators with a feasible kernel" if is_draft else "Operators with a kernel faster than the baseline"
         numbers = list(range(1, self.budget + 1))
-        lines = {arm: [interval(grid(seeds, figure(at))) for at in numbers] for arm, seeds in self.found.items()}
-        plots.save(folder, name, title, "", 5.6, 3.4, lambda _, axes: draw(axes, numbers, lines, title))
+        lines = {arm: [bootstrap_interval(build_grid(seeds, metric(number))) for number in numbers] for arm, seeds in self.results.items()}
+        plots.save_plot(folder, name, title, "", 5.6, 3.4, lambda _, axes: draw_lines(axes, numbers, lines, title))
 
 
-def draw(axes: Any, numbers: Sequence[int], lines: Mapping[str, Sequence[Interval | None]], title: str) -> bool:
-    """A line and a band for each arm."""
+def draw_lines(axes: Any, numbers: Sequence[int], lines: Mapping[str, Sequence[Interval | None]], title: str) -> bool:
+    """Draw a line and a band for each arm."""
     styles = (("-", "s"), ("--", "o"), (":", "^"), ("-.", "D"))
     colours = (plots.GREY, plots.ORANGE, plots.BLUE, plots.INK)
-    for order, (arm, points) in enumerate(lines.items()):
-        known = [(at, point) for at, point in zip(numbers, points) if point]
-        rounds = [at for at, _ in known]
-        line, mark = styles[order % len(styles)]
-        colour = colours[order % len(colours)]
+    for index, (arm, points) in enumerate(lines.items()):
+        known_points = [(number, point) for number, point in zip(numbers, points) if point]
+        rounds = [number for number, _ in known_points]
+        line, mark = styles[index % len(styles)]
+        colour = colours[index % len(colours)]
         axes.fill_between(
-            rounds, [100 * point.low for _, point in known], [100 * point.high for _, point in known], color=colour, alpha=0.15, linewidth=0
+            rounds,
+            [100 * point.low for _, point in known_points],
+            [100 * point.high for _, point in known_points],
+            color=colour,
+            alpha=0.15,
+            linewidth=0,
         )
-        means = [100 * point.mean for _, point in known]
+        means = [100 * point.mean for _, point in known_points]
         axes.plot(rounds, means, color=colour, linestyle=line, marker=mark, markersize=3.5, label=arm)
     axes.set_xscale("log")
-    ticks = [at for at in ROUNDS if at <= numbers[-1]]
-    axes.set_xticks(ticks, [str(at) for at in ticks])
+    ticks = [number for number in ROUNDS if number <= numbers[-1]]
+    axes.set_xticks(ticks, [str(number) for number in ticks])
     axes.minorticks_off()
     axes.set_ylim(0, 102)
     axes.set_xlabel("attempts per operator")
@@ -232,32 +276,34 @@ def draw(axes: Any, numbers: Sequence[int], lines: Mapping[str, Sequence[Interva
     return bool(lines)
 
 
-def within(rounds: int) -> Figure:
-    """1 where something is feasible within so many attempts."""
-    return lambda tried: float(tried.first_round is not None and tried.first_round <= rounds)
+def is_feasible_within(rounds: int) -> Metric:
+    """Return a metric: 1 if an operator is feasible within this number of attempts, else 0."""
+    return lambda result: float(result.first_correct_round is not None and result.first_correct_round <= rounds)
 
 
-def beaten(rounds: int) -> Figure:
-    """1 where a kernel is faster than the baseline within so many attempts, as the loop timed it."""
-    return lambda tried: float(any((attempt.outcome.speedup or 0.0) > 1 for number, attempt in tried.correct if number <= rounds))
+def is_faster_within(rounds: int) -> Metric:
+    """Return a metric: 1 if a kernel is faster than the baseline within this number of attempts, by the times of the loop, else 0."""
+    return lambda result: float(
+        any((attempt.outcome.speedup or 0.0) > 1 for number, attempt in result.correct_attempts if number <= rounds)
+    )
 
 
-def faster(name: str) -> Figure:
-    """1 where the best kernel is faster than a baseline; no figure where either is not known."""
-    figure = speed.over(name)
-    return lambda tried: None if (found := figure(tried)) is None else float(found > 1)
+def is_faster_than(name: str) -> Metric:
+    """Return a metric: 1 if the best kernel is faster than a baseline, 0 if not, None if either time is unknown."""
+    metric = speed.speed_over(name)
+    return lambda result: None if (ratio := metric(result)) is None else float(ratio > 1)
 
 
-def logged(figure: Figure) -> Figure:
-    """The logarithm of a ratio, whose mean is that of a geometric mean."""
-    return lambda tried: None if not (found := figure(tried)) else log(found)
+def log_of(metric: Metric) -> Metric:
+    """Return the logarithm of a metric, whose mean gives the geometric mean."""
+    return lambda result: None if not (ratio := metric(result)) else log(ratio)
 
 
-def note(attempt: Attempt) -> str:
-    """What the generator says it went by: the beginning of its notes."""
+def note_phrase(attempt: Attempt) -> str:
+    """Return the source of the decisions: the beginning of the generator's notes."""
     return attempt.candidate.notes.partition(":")[0]
 
 
-def told(found: Interval | None) -> dict[str, float] | None:
-    """For programs."""
-    return None if found is None else {**found._asdict()}
+def interval_to_json(interval: Interval | None) -> dict[str, float] | None:
+    """Convert an interval for programs."""
+    return None if interval is None else {**interval._asdict()}

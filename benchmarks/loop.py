@@ -1,9 +1,9 @@
-"""Loop overhead per attempt: everything but the model, the build and the execution, over a bank of 10,000 items.
+"""Measures the loop overhead per attempt: everything except the model, the build and the execution, with a bank of 10,000 items.
 
-    python benchmarks/loop.py [--items 10000] [--tasks 16] [--budget 12]
+    python benchmarks/loop.py [--items 10000] [--budget 12] [--profile]
 
-A generator that answers at once and an executor that judges at once leave only choosing, learning, embedding, storing and
-journalling. Printed per attempt, wall and CPU, with the share of the parts.
+The generator and the executor answer at once, so only choosing, learning, embedding, storing and journalling remain. Prints wall time and
+CPU time per attempt; `--profile` adds the functions that take most time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from evokernel.core.run import Run
 from evokernel.engine.loop import Engine
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seed_cards import seeds
-from evokernel.tasks.loader import load
+from evokernel.memory.seed_cards import load_seed_cards
+from evokernel.tasks.loader import load_tasks
 
 CODE = "".join(f"    out[i + {i}] = x[i + {i}] * scale[{i}] + shift[{i}];\n" for i in range(40))
 
 
-class Instant:
-    """Writes and judges in no time, so that what remains is the loop's own."""
+class InstantParts:
+    """A generator and an executor that answer at once, so that only the loop takes time."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -59,13 +59,13 @@ class Instant:
         pass
 
 
-def filled(path: Path, items: int, sources: list[str]) -> None:
-    """A bank as an earlier run would have left it."""
+def fill_bank(path: Path, items: int, sources: list[str]) -> None:
+    """Write a bank with this number of items, as if from an earlier run."""
     bank = Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="earlier")
-    made = []
+    memory_items = []
     for n in range(items):
         source = sources[n % len(sources)]
-        made.append(
+        memory_items.append(
             MemoryItem(
                 id=f"earlier:{n}",
                 kind="trace" if n % 2 else "experience",
@@ -81,39 +81,37 @@ def filled(path: Path, items: int, sources: list[str]) -> None:
                 bottleneck="memory",
             )
         )
-    for at in range(0, items, 500):
-        bank.add(made[at : at + 500])
+    for start in range(0, items, 500):
+        bank.add(memory_items[start : start + 500])
 
 
 def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--items", type=int, default=10_000)
-    options.add_argument("--budget", type=int, default=12)
-    options.add_argument("--profile", action="store_true")
-    given = options.parse_args()
-    tasks = load("starter")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--items", type=int, default=10_000)
+    parser.add_argument("--budget", type=int, default=12)
+    parser.add_argument("--profile", action="store_true")
+    args = parser.parse_args()
+    tasks = load_tasks("starter")
     print("| items | attempts | wall ms/attempt | cpu ms/attempt |\n|---|---|---|---|")
-    for items in sorted({100, given.items}):
+    for items in sorted({100, args.items}):
         with tempfile.TemporaryDirectory() as folder:
-            filled(Path(folder) / "bank.db", items, [task.source for task in tasks])
-            config = RunConfig(id="bench", budget=given.budget, concurrency=1, backend={"name": "cpp"})
+            fill_bank(Path(folder) / "bank.db", items, [task.source for task in tasks])
+            config = RunConfig(id="bench", budget=args.budget, concurrency=1, backend={"name": "cpp"})
             run = Run.create(Path(folder) / "run", config, tasks, {})
             run.lock()
             bank = Bank.open(Path(folder) / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="bench")
-            bank.add(seeds("cpp"))
-            instant = Instant()
-            engine = Engine(
-                run=run, generator=instant, policy=make_plugin("policy", "value"), memory=bank, executor=instant, distill=distill
-            )
+            bank.add(load_seed_cards("cpp"))
+            parts = InstantParts()
+            engine = Engine(run=run, generator=parts, policy=make_plugin("policy", "value"), memory=bank, executor=parts, distill=distill)
             profiler = cProfile.Profile()
             wall, cpu = time.perf_counter(), time.process_time()
-            if given.profile:
+            if args.profile:
                 profiler.enable()
-            attempts = sum(1 for _ in engine.attempts())
+            attempts = sum(1 for _ in engine.make_attempts())
             profiler.disable()
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             print(f"| {items} | {attempts} | {wall / attempts * 1e3:.2f} | {cpu / attempts * 1e3:.2f} |", flush=True)
-            if given.profile:
+            if args.profile:
                 pstats.Stats(profiler).sort_stats("cumulative").print_stats(25)
 
 

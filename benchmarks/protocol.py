@@ -1,9 +1,9 @@
-"""What the strict protocol costs: seconds per attempt, strict and paper in turn, on the same correct kernels.
+"""Measures the cost of the strict protocol: seconds per attempt, with strict and paper in turn on the same kernels.
 
     python benchmarks/protocol.py [--backend pallas] [--repeats 5]
 
-The first drafts of `sweep` that pass, judged in this process by one judge that is warm. No kernel so far is given, so that every candidate
-would become a best and is confirmed.
+The kernels are the first drafts of `template_search` that pass. This process verifies them, after a warm-up. No best kernel so far is
+given, so every candidate would become the best and is confirmed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import median
 
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, State, Task
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 
 TASKS = ("softmax", "layernorm", "matmul", "sum_rows")
@@ -23,20 +23,20 @@ PROTOCOLS = ("paper", "strict")
 DRAFTS = 12
 
 
-def judged(task: Task, candidate: Candidate, protocol: str) -> tuple[float, Outcome]:
-    """One verification, with a seed of its own so that no verdict is found again."""
+def verify_timed(task: Task, candidate: Candidate, protocol: str) -> tuple[float, Outcome]:
+    """Verify once with a new seed, so that the outcome is not cached; return the seconds and the outcome."""
     job = Job(backend=candidate.backend, task=task, candidate=candidate, seed=time.time_ns() % 10**9)
-    begun = time.perf_counter()
+    start_s = time.perf_counter()
     outcome = verify(Job.model_validate(job.model_dump() | {"protocol": protocol}))
-    return time.perf_counter() - begun, outcome
+    return time.perf_counter() - start_s, outcome
 
 
-def correct(task: Task, backend: str) -> Candidate | None:
-    """The first draft that passes."""
+def first_correct_draft(task: Task, backend: str) -> Candidate | None:
+    """Return the first draft that passes, if any."""
     for seed in range(DRAFTS):
-        sweep = make_plugin("generator", "template_search", backend=backend, seed=seed)
-        candidate: Candidate = sweep.write(State(task=task), Context(stage=Stage.DRAFT)).candidate
-        if judged(task, candidate, "strict")[1].feasible:
+        generator = make_plugin("generator", "template_search", backend=backend, seed=seed)
+        candidate: Candidate = generator.write(State(task=task), Context(stage=Stage.DRAFT)).candidate
+        if verify_timed(task, candidate, "strict")[1].feasible:
             return candidate
     return None
 
@@ -45,21 +45,21 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--backend", default="cpp")
     options.add_argument("--repeats", type=int, default=5)
-    given = options.parse_args()
-    print("| task | paper s | strict s | ratio | strict, gate by gate |\n|---|---|---|---|---|")
+    args = options.parse_args()
+    print("| task | paper, s | strict, s | ratio | strict, seconds by gate |\n|---|---|---|---|---|")
     for name in TASKS:
-        task = load(f"starter/{name}")[0]
-        candidate = correct(task, given.backend)
+        task = load_tasks(f"starter/{name}")[0]
+        candidate = first_correct_draft(task, args.backend)
         if candidate is None:
             print(f"| {name} | – | – | – | none of {DRAFTS} drafts passed |", flush=True)
             continue
         seconds: dict[str, list[float]] = defaultdict(list)
         gates: dict[str, list[float]] = defaultdict(list)
-        for _ in range(given.repeats):
+        for _ in range(args.repeats):
             for protocol in PROTOCOLS:
-                spent, outcome = judged(task, candidate, protocol)
+                elapsed_s, outcome = verify_timed(task, candidate, protocol)
                 assert outcome.feasible, outcome.failure
-                seconds[protocol].append(spent)
+                seconds[protocol].append(elapsed_s)
                 for gate in outcome.gates if protocol == "strict" else ():
                     gates[gate.gate].append(gate.seconds)
         ratio = median(strict / paper for paper, strict in zip(seconds["paper"], seconds["strict"]))

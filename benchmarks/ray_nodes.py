@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on one machine, each in processes of its own that can be killed or stopped; and jobs to give to it."""
+"""A Ray cluster of several nodes on one machine whose processes can be killed or stopped, and jobs for it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pathlib import Path
 
 import evokernel
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load
+from evokernel.tasks.loader import load_tasks
 
 START_S = 120
-os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # read when Ray is imported: what it tells of dead nodes is long
-TASK = """
+os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # Ray reads it on import; its messages about dead nodes are long
+TASK_SOURCE = """
 import torch
 from torch import nn
 N = 64
@@ -31,7 +31,7 @@ class Model(nn.Module):
 def get_inputs():
     return [torch.randn(N)]
 """
-RIGHT = """// job {n}
+CORRECT_KERNEL = """// job {n}
 extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {{
   for (int64_t i = 0; i < x_shape[0]; ++i) out[i] = x[i] * 2;
 }}
@@ -39,20 +39,20 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 
 
 class Cluster:
-    """A head that judges nothing unless it is told to, and nodes that offer what they are told to."""
+    """A head, which verifies only if it gets cores, and nodes with the given cores and resources."""
 
     def __init__(self, cores: int = 0, **resources: float) -> None:
-        self.home = Path(tempfile.mkdtemp(prefix="ek-ray-"))  # short: names of sockets are
-        self.port = free_port()
+        self.home = Path(tempfile.mkdtemp(prefix="ek-ray-"))  # short, because names of sockets are limited
+        self.port = find_free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
-        here = ["--head", f"--port={self.port}", f"--temp-dir={self.home}", "--include-dashboard=false", f"--num-cpus={cores}"]
-        self.start("head", *here, f"--resources={offers(resources)}")
+        head_arguments = ["--head", f"--port={self.port}", f"--temp-dir={self.home}", "--include-dashboard=false", f"--num-cpus={cores}"]
+        self.start("head", *head_arguments, f"--resources={format_resources(resources)}")
         self.wait("head", 1)
 
-    def start(self, name: str, *words: str) -> None:
+    def start(self, name: str, *arguments: str) -> None:
         program = str(Path(sys.executable).parent / "ray")
-        command = [program, "start", *words, "--block", "--disable-usage-stats", "--object-store-memory=100000000"]
+        command = [program, "start", *arguments, "--block", "--disable-usage-stats", "--object-store-memory=100000000"]
         source = str(Path(str(evokernel.__file__)).parents[1])
         paths = os.pathsep.join(filter(None, [source, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
         variables = {**os.environ, "PYTHONPATH": paths, "RAY_enable_metrics_collection": "0"}
@@ -60,15 +60,15 @@ class Cluster:
             self.nodes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=variables, start_new_session=True)
 
     def add(self, name: str, cores: int = 1, **resources: float) -> None:
-        """A node, once it is up (two that start at once get in each other's way)."""
+        """Start a node and wait until it is up, because two nodes cannot start at the same time."""
         import ray
 
         before = len(ray.nodes())
-        self.start(name, f"--address={self.address}", f"--num-cpus={cores}", f"--resources={offers(resources)}")
+        self.start(name, f"--address={self.address}", f"--num-cpus={cores}", f"--resources={format_resources(resources)}")
         self.wait(name, before + 1)
 
     def wait(self, name: str, count: int) -> None:
-        """Until there are so many nodes, dead ones among them."""
+        """Wait until the cluster has this number of nodes, including dead ones."""
         import ray
 
         deadline = time.monotonic() + START_S
@@ -78,12 +78,12 @@ class Cluster:
                 if len(ray.nodes()) >= count:
                     return
             time.sleep(0.2)
-        raise TimeoutError(f"{name} does not start: {(self.home / f'{name}.log').read_text()[-1000:]}")
+        raise TimeoutError(f"{name} did not start: {(self.home / f'{name}.log').read_text()[-1000:]}")
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to everything a node is made of."""
-        top = self.nodes[name].pid
-        for pid in [top, *below(top)]:
+        """Send a signal to all processes of a node."""
+        top_pid = self.nodes[name].pid
+        for pid in [top_pid, *descendant_pids(top_pid)]:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -99,52 +99,52 @@ class Cluster:
 
 
 @contextmanager
-def cluster(cores: int = 0, **resources: float) -> Iterator[Cluster]:
-    """Gone afterwards, whatever happens."""
-    made = Cluster(cores, **resources)
+def start_cluster(cores: int = 0, **resources: float) -> Iterator[Cluster]:
+    """Start a cluster and remove it afterwards, also after an error."""
+    nodes = Cluster(cores, **resources)
     try:
-        yield made
+        yield nodes
     finally:
-        made.close()
+        nodes.close()
 
 
-def offers(resources: dict[str, float]) -> str:
-    """Labels are written with dashes, which names in Python cannot have."""
+def format_resources(resources: dict[str, float]) -> str:
+    """Format resources for Ray, whose names have dashes where Python's keywords have underscores."""
     return json.dumps({key.replace("_", "-"): value for key, value in resources.items()})
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def find_free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
-def below(pid: int) -> list[int]:
-    """Every descendant of a process."""
+def descendant_pids(pid: int) -> list[int]:
+    """Return the ids of all descendants of a process."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):
             parents.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
-    found, left = [], [pid]
-    while left:
-        children = parents.get(left.pop(), [])
-        found += children
-        left += children
-    return found
+    descendants, pending = [], [pid]
+    while pending:
+        children = parents.get(pending.pop(), [])
+        descendants += children
+        pending += children
+    return descendants
 
 
-def jobs(count: int, folder: Path, timing_s: float = 0.05) -> list[Job]:
-    """Small ones: every second a right kernel, the others with an error that names the job, so that no verdict can be another's."""
+def make_jobs(count: int, folder: Path, timing_s: float = 0.05) -> list[Job]:
+    """Return small jobs: every second kernel is correct, the others have an error with the job number, so outcomes cannot be confused."""
     path = folder / "doubled.py"
-    path.write_text(TASK)
-    task = load(str(path))[0]
-    texts = [RIGHT.format(n=n) if n % 2 == 0 else f"#error job {n} ends here\n" for n in range(count)]
-    made = [Candidate(backend="cpp", files={"kernel.cpp": text}) for text in texts]
-    return [Job(backend="cpp", task=task, candidate=one, seed=n, timing_s=timing_s, protocol="paper") for n, one in enumerate(made)]
+    path.write_text(TASK_SOURCE)
+    task = load_tasks(str(path))[0]
+    texts = [CORRECT_KERNEL.format(n=n) if n % 2 == 0 else f"#error job {n} ends here\n" for n in range(count)]
+    candidates = [Candidate(backend="cpp", files={"kernel.cpp": text}) for text in texts]
+    return [Job(backend="cpp", task=task, candidate=one, seed=n, timing_s=timing_s, protocol="paper") for n, one in enumerate(candidates)]
 
 
-def is_of(n: int, outcome: object) -> bool:
-    """Whether a verdict is that of the job with this number."""
+def is_outcome_of(n: int, outcome: object) -> bool:
+    """Whether an outcome belongs to the job with this number."""
     failure = getattr(outcome, "failure", None)
     if n % 2 == 0:
         return bool(getattr(outcome, "feasible", False))

@@ -1,8 +1,8 @@
-"""Speed of the kernels that runs found: against each baseline, and as a share of the roofline floor.
+"""Prints the speed of the best kernels of runs: relative to each baseline, and as a share of the roofline floor.
 
     python benchmarks/speed.py RUN... [--out FOLDER]
 
-Figures are those of the second judgement where there was one. Several runs, as of several seeds, are taken together.
+The figures come from the re-evaluation if there was one. Several runs, such as several seeds, are combined.
 """
 
 from __future__ import annotations
@@ -12,99 +12,102 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from study import ended, write
+from study import run_main, write_tables
 
 from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics
-from evokernel.reports.metrics import Tried
+from evokernel.reports.metrics import TaskResult
 from evokernel.reports.tables import Column, Table
 
 FUSED = "fuse"
-"""The category of tasks that hold several operators."""
+"""The category of tasks that consist of several operators."""
 
 
-def over(name: str) -> Callable[[Tried], float | None]:
-    """How many times as fast as a baseline the best kernel is."""
+def speed_over(name: str) -> Callable[[TaskResult], float | None]:
+    """Return a function that computes the speed of the best kernel relative to a baseline."""
 
-    def figure(tried: Tried) -> float | None:
-        base, own = (tried.outcome.baseline_latency_us(name), tried.outcome.latency_us) if tried.outcome else (None, None)
-        return base / own if base and own and tried.outcome and name in tried.outcome.baseline_us else None
+    def compute_speed(result: TaskResult) -> float | None:
+        base, own = (result.best_outcome.baseline_latency_us(name), result.best_outcome.latency_us) if result.best_outcome else (None, None)
+        return base / own if base and own and result.best_outcome and name in result.best_outcome.baseline_us else None
 
-    return figure
-
-
-def first_over_baseline(tried: Tried) -> float | None:
-    """How many times as fast as the first baseline the first correct kernel is."""
-    return tried.first.outcome.speedup if tried.first else None
+    return compute_speed
 
 
-def share_of_floor(tried: Tried) -> float | None:
-    """How near the best kernel comes to what the task's bytes and operations take at the device's ceilings; above 1 where caches help."""
-    own = tried.outcome.latency_us if tried.outcome else None
-    return tried.floor_us / own if tried.floor_us and own else None
+def first_over_baseline(result: TaskResult) -> float | None:
+    """Return the speed of the first correct kernel relative to the first baseline."""
+    return result.first_correct.outcome.speedup if result.first_correct else None
 
 
-def kinds(found: Sequence[Tried]) -> dict[str, list[Tried]]:
-    """Single operators, fused ones, all."""
-    is_fused = [metrics.category(tried.task) == FUSED for tried in found]
+def share_of_floor(result: TaskResult) -> float | None:
+    """Return the roofline floor divided by the latency of the best kernel; above 1 if caches help."""
+    own = result.best_outcome.latency_us if result.best_outcome else None
+    return result.floor_us / own if result.floor_us and own else None
+
+
+def group_by_kind(results: Sequence[TaskResult]) -> dict[str, list[TaskResult]]:
+    """Group results: single operators, fused operators, all."""
+    fused_flags = [metrics.task_category(result.task) == FUSED for result in results]
     parts = {
-        "single": [tried for tried, fused in zip(found, is_fused) if not fused],
-        "fused": [tried for tried, fused in zip(found, is_fused) if fused],
+        "single": [result for result, is_fused in zip(results, fused_flags) if not is_fused],
+        "fused": [result for result, is_fused in zip(results, fused_flags) if is_fused],
     }
-    return {**{name: part for name, part in parts.items() if part}, "all": list(found)}
+    return {**{name: part for name, part in parts.items() if part}, "all": list(results)}
 
 
-def names(found: Sequence[Tried]) -> list[str]:
-    """The baselines some best kernel was held against, the usual one first."""
-    seen = [name for tried in found if tried.outcome for name in tried.outcome.baseline_us]
-    return sorted(set(seen), key=lambda name: (-seen.count(name), seen.index(name)))
+def baseline_names(results: Sequence[TaskResult]) -> list[str]:
+    """Return the baselines that best kernels were compared with, the most frequent one first."""
+    all_names = [name for result in results if result.best_outcome for name in result.best_outcome.baseline_us]
+    return sorted(set(all_names), key=lambda name: (-all_names.count(name), all_names.index(name)))
 
 
-def speeds(found: Sequence[Tried]) -> list[dict[str, Any]]:
-    """A row for each kind of task."""
+def speed_rows(results: Sequence[TaskResult]) -> list[dict[str, Any]]:
+    """Return one row for each kind of task."""
     rows = []
-    for kind, part in kinds(found).items():
-        solved = [tried for tried in part if tried.solved]
-        row: dict[str, Any] = {"tasks": kind, "kernels": len(solved)}
-        for name in names(found):
-            ratios = [ratio for tried in solved if (ratio := over(name)(tried)) is not None]
-            row[name] = metrics.geomean(ratios)
+    for kind, part in group_by_kind(results).items():
+        solved_results = [result for result in part if result.is_solved]
+        row: dict[str, Any] = {"tasks": kind, "kernels": len(solved_results)}
+        for name in baseline_names(results):
+            ratios = [ratio for result in solved_results if (ratio := speed_over(name)(result)) is not None]
+            row[name] = metrics.geometric_mean(ratios)
             row[f"faster than {name}"] = sum(ratio > 1 for ratio in ratios) / len(ratios) if ratios else None
             row[f"known {name}"] = len(ratios)
-        shares = [share for tried in solved if (share := share_of_floor(tried)) is not None]
-        row["floor"] = metrics.geomean(shares)
+        shares = [share for result in solved_results if (share := share_of_floor(result)) is not None]
+        row["floor"] = metrics.geometric_mean(shares)
         row["known floor"] = len(shares)
         rows.append(row)
     return rows
 
 
-def table(found: Sequence[Tried], title: str = "Speed of the best kernels") -> Table:
-    """Geometric means, and how many beat the baseline."""
-    rows, given = speeds(found), names(found)
+def speed_table(results: Sequence[TaskResult], title: str = "Speed of the best kernels") -> Table:
+    """Return a table of geometric means and of the share of kernels that are faster than each baseline."""
+    rows, names = speed_rows(results), baseline_names(results)
     columns = [Column("tasks"), Column("feasible", "count")]
-    for name in given:
-        columns += [Column(f"over {name}", "ratio"), Column(f"faster than {name}", "share")]
-    cells = [[row["tasks"], row["kernels"], *(row[key] for name in given for key in (name, f"faster than {name}"))] for row in rows]
-    short = [f"{name} for {rows[-1][f'known {name}']} of {rows[-1]['kernels']}" for name in given]
-    note = f"Geometric means over the feasible; known: {', '.join(short)}. Times: {formatting.clock_label(clocks(found))}."
-    columns.append(Column("of the floor", "share", means="the roofline floor over the best kernel's time, geometric mean"))
-    return Table(title, tuple(columns), tuple((*row, made["floor"]) for row, made in zip(cells, rows)), note)
+    for name in names:
+        columns += [Column(f"speed relative to {name}", "ratio"), Column(f"faster than {name}", "share")]
+    cells = [[row["tasks"], row["kernels"], *(row[key] for name in names for key in (name, f"faster than {name}"))] for row in rows]
+    short = [f"{name} for {rows[-1][f'known {name}']} of {rows[-1]['kernels']}" for name in names]
+    clock = formatting.clock_label(clock_names(results))
+    note = f"Geometric means over the feasible tasks; with a baseline: {', '.join(short)}. Times: {clock}."
+    columns.append(
+        Column("share of the floor", "share", explanation="the roofline floor divided by the latency of the best kernel, geometric mean")
+    )
+    return Table(title, tuple(columns), tuple((*row, row_values["floor"]) for row, row_values in zip(cells, rows)), note)
 
 
-def clocks(found: Sequence[Tried]) -> set[str]:
-    """Which clocks took the times."""
-    return metrics.clocks(attempt for tried in found for attempt in tried.attempts)
+def clock_names(results: Sequence[TaskResult]) -> set[str]:
+    """Return the names of the clocks of all times."""
+    return metrics.clock_names(attempt for result in results for attempt in result.attempts)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("runs", nargs="+", type=Path)
     options.add_argument("--out", type=Path, default=Path())
-    given = options.parse_args()
-    runs = [Run.open(folder) for folder in given.runs]
-    found = [tried for run in runs for tried in metrics.of_run(run, run.attempts())]
-    write(given.out, "speed", [table(found)], {"speed": speeds(found)})
+    args = options.parse_args()
+    runs = [Run.open(folder) for folder in args.runs]
+    results = [result for run in runs for result in metrics.collect_results(run, run.attempts())]
+    write_tables(args.out, "speed", [speed_table(results)], {"speed": speed_rows(results)})
 
 
 if __name__ == "__main__":
-    raise SystemExit(ended(main))
+    raise SystemExit(run_main(main))

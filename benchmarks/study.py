@@ -1,4 +1,4 @@
-"""What the studies beside this file share: progress on stderr, tables as Markdown and JSON, one way to end."""
+"""Code that the studies in this folder share: common options, tables as Markdown and JSON, exit codes."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.experiments.report_writer import markdown
+from evokernel.experiments.report_writer import table_to_markdown
 from evokernel.reports.tables import Table
 
 
-def write(folder: Path, name: str, tables: Sequence[Table], figures: Mapping[str, Any]) -> None:
-    """`name.md` and `name.json`; the tables on stdout as well."""
-    text = "\n".join(map(markdown, tables))
+def write_tables(folder: Path, name: str, tables: Sequence[Table], figures: Mapping[str, Any]) -> None:
+    """Write `name.md` and `name.json`, and print the tables."""
+    text = "\n".join(map(table_to_markdown, tables))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(text)
     (folder / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n")
     print(text)
 
 
-def options(about: str | None, out: str) -> argparse.ArgumentParser:
-    """What every study takes."""
-    given = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
-    given.add_argument("--backend", default="cpp", choices=("cpp", "pallas"))
-    given.add_argument("--budget", type=int, default=30, help="attempts per operator [30]")
-    given.add_argument("--workers", type=int, default=0, help="verifications at a time [one per core]")
-    given.add_argument("--timing-s", type=float, default=0.2, help="seconds for timing a kernel while the loop goes on [0.2]")
-    given.add_argument("--out", type=Path, default=Path(out), help=f"folder of the runs, gone on with where it has some [{out}]")
-    return given
+def make_parser(description: str | None, out: str) -> argparse.ArgumentParser:
+    """Return a parser with the options of every study."""
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
+    parser.add_argument("--backend", default="cpp", choices=("cpp", "pallas"))
+    parser.add_argument("--budget", type=int, default=30, help="attempts per operator [30]")
+    parser.add_argument("--workers", type=int, default=0, help="verifications in parallel [one per core]")
+    parser.add_argument("--timing-s", type=float, default=0.2, help="seconds for timing a kernel during a run [0.2]")
+    parser.add_argument("--out", type=Path, default=Path(out), help=f"folder of the runs; existing runs are resumed [{out}]")
+    return parser
 
 
-def ended(main: Callable[[], None]) -> int:
-    """Exit code; what a user can mend, and Ctrl-C, are told in a line."""
+def run_main(main: Callable[[], None]) -> int:
+    """Run the study and return its exit code. Print errors that the user can fix, and Ctrl-C, in one line."""
     logging.basicConfig(level=logging.ERROR)
     try:
         main()
@@ -44,6 +44,6 @@ def ended(main: Callable[[], None]) -> int:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped; the same command goes on", file=sys.stderr)
+        print("stopped; the same command resumes", file=sys.stderr)
         return 130
     return 0

@@ -1,4 +1,4 @@
-"""A backend whose builds only wait, as for a device: nodes on one machine then do not compete for its cores."""
+"""A backend whose builds only wait, as for a device, so that nodes on one machine do not compete for its cores."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from evokernel.backends.cpp.backend import CppBackend
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Task
 
-WAITS_S = 1.0
+WAIT_S = 1.0
 
 
-class Waiting(CppBackend):
-    """Refuses everything, after a while."""
+class WaitingBackend(CppBackend):
+    """Rejects every candidate after a fixed time."""
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        time.sleep(WAITS_S)
+        time.sleep(WAIT_S)
         raise CandidateError("compile_error", candidate.code)
