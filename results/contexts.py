@@ -1,6 +1,6 @@
-"""What first attempts were shown, arm by arm: `python results/contexts.py FOLDER [WORDS]` (of an experiment whose arms have a memory pack).
+"""Summarizes the prompts of first attempts, by arm: `python results/contexts.py FOLDER [WORDS]` (an experiment whose arms have a pack).
 
-With words (`matmul,matrix_vector`), also how often a correct kernel of an operator whose name holds one of them was among it.
+With words (`matmul,matrix_vector`), it also prints how often the prompt contained a correct kernel of an operator whose name contains one.
 """
 
 from __future__ import annotations
@@ -12,63 +12,64 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-SHOWN = ("trace", "experience")
+KERNEL_ROLES = ("trace", "experience")
 
 
-def attempts(folder: Path) -> Iterator[dict[str, Any]]:
-    """Of one run, in their order."""
+def read_attempts(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the attempts of one run in their order."""
     yield from map(json.loads, (folder / "attempts.jsonl").read_text().splitlines())
 
 
 def is_feasible(attempt: dict[str, Any]) -> bool:
+    """Whether an attempt passed all gates."""
     return all(gate["passed"] for gate in attempt["outcome"]["gates"])
 
 
-def attempt_of(item: str) -> str:
-    """The attempt that a memory, or a note about it, tells of."""
+def source_attempt(item: str) -> str:
+    """Return the id of the attempt that a memory item, or a note about it, comes from."""
     return item.rpartition(":")[2].removesuffix("/note")
 
 
-class First(NamedTuple):
-    """An operator's first attempt."""
+class FirstAttempt(NamedTuple):
+    """An operator's first attempt and the kernels in its prompt."""
 
     operators: int
-    """That it was shown kernels of."""
-    correct: int
-    failed: int
-    passed: bool
-    asked_for: bool
-    """Whether a correct kernel of what was asked for was shown."""
+    """Number of operators whose kernels the prompt contained."""
+    correct_kernels: int
+    failed_kernels: int
+    is_feasible: bool
+    has_matching_kernel: bool
+    """Whether the prompt contained a correct kernel of an operator that matches the words."""
 
 
-def first_ones(run: Path, feasible: dict[str, bool], words: Sequence[str]) -> Iterator[First]:
-    """Of each operator."""
-    begun: set[str] = set()
-    for attempt in attempts(run):
+def first_attempts(run: Path, feasible: dict[str, bool], words: Sequence[str]) -> Iterator[FirstAttempt]:
+    """Yield the first attempt on each operator of a run; `feasible` is known for earlier attempts and is extended."""
+    tasks: set[str] = set()
+    for attempt in read_attempts(run):
         feasible[attempt["id"]] = is_feasible(attempt)
-        if attempt["task"] in begun:
+        if attempt["task"] in tasks:
             continue
-        begun.add(attempt["task"])
-        shown = [attempt_of(ref["id"]) for ref in attempt["shown"] if ref["role"] in SHOWN]
-        known = [feasible[one] for one in shown if one in feasible]
-        asked_for = any(feasible.get(one) and word in one.rpartition("/")[0] for one in shown for word in words)
-        operators = len({one.rpartition("/")[0] for one in shown})
-        yield First(operators, sum(known), len(known) - sum(known), is_feasible(attempt), asked_for)
+        tasks.add(attempt["task"])
+        sources = [source_attempt(ref["id"]) for ref in attempt["shown_items"] if ref["role"] in KERNEL_ROLES]
+        outcomes = [feasible[one] for one in sources if one in feasible]
+        has_match = any(feasible.get(one) and word in one.rpartition("/")[0] for one in sources for word in words)
+        operators = len({one.rpartition("/")[0] for one in sources})
+        yield FirstAttempt(operators, sum(outcomes), len(outcomes) - sum(outcomes), is_feasible(attempt), has_match)
 
 
 def main(folder: Path, words: Sequence[str]) -> None:
-    arms: dict[str, list[First]] = {}
+    arms: dict[str, list[FirstAttempt]] = {}
     for run in sorted(one.parent for one in folder.glob("*/attempts.jsonl")):
         arm, _, seed = run.name.rpartition("-")
-        packs = [attempt for pack in (folder / "packs").glob(f"*-{seed}") if pack.is_dir() for attempt in attempts(pack)]
-        arms.setdefault(arm, []).extend(first_ones(run, {attempt["id"]: is_feasible(attempt) for attempt in packs}, words))
+        packs = [attempt for pack in (folder / "packs").glob(f"*-{seed}") if pack.is_dir() for attempt in read_attempts(pack)]
+        arms.setdefault(arm, []).extend(first_attempts(run, {attempt["id"]: is_feasible(attempt) for attempt in packs}, words))
     print(
-        "arm: operators shown, correct kernels, failed ones, first attempts that passed"
-        + (f", shown {' or '.join(words)}" if words else "")
+        "means per first attempt. arm: operators shown, correct kernels shown, failed kernels shown, share of attempts that passed"
+        + (f", share with a correct kernel of {' or '.join(words)}" if words else "")
     )
-    for arm, found in arms.items():
-        operators, correct, failed, passed, asked_for = (mean(column) for column in zip(*found, strict=True))
-        print(f"{arm}: {operators:.2f}, {correct:.2f}, {failed:.2f}, {passed:.0%}" + (f", {asked_for:.0%}" if words else ""))
+    for arm, attempts in arms.items():
+        operators, correct, failed, passed_share, match_share = (mean(column) for column in zip(*attempts, strict=True))
+        print(f"{arm}: {operators:.2f}, {correct:.2f}, {failed:.2f}, {passed_share:.0%}" + (f", {match_share:.0%}" if words else ""))
 
 
 if __name__ == "__main__":

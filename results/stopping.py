@@ -1,4 +1,7 @@
-"""What stopping early would have saved and lost in runs that went on: `python results/stopping.py FOLDER` (of `refine.toml`)."""
+"""Computes what early stopping would have saved and lost in runs that used their budget: `python results/stopping.py FOLDER`.
+
+FOLDER is the output of `evokernel experiment results/refine.toml`.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from statistics import mean
 
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.core.statistics import bests, expected_gain
+from evokernel.core.statistics import best_so_far, expected_gain
 
-LEAST = (0.05, 0.1, 0.15, 0.2, 0.25)
+THRESHOLDS = (0.05, 0.1, 0.15, 0.2, 0.25)
 
 
-def paths(folder: Path) -> Iterator[list[Attempt]]:
-    """All attempts on an operator, of every seed of the arm that spends its budget."""
+def attempts_by_operator(folder: Path) -> Iterator[list[Attempt]]:
+    """Yield all attempts on each operator, for every seed of the arm that uses its budget."""
     for run in sorted(folder.glob("budget-*")):
         by_task: dict[str, list[Attempt]] = defaultdict(list)
         for attempt in Run.open(run).attempts():
@@ -25,22 +28,23 @@ def paths(folder: Path) -> Iterator[list[Attempt]]:
         yield from by_task.values()
 
 
-def kept(made: Sequence[Attempt], least: float) -> int:
-    """How many attempts are made before so little is expected of the next."""
-    return next((count for count in range(1, len(made)) if expected_gain(made[:count]) < least), len(made))
+def count_until_stop(attempts: Sequence[Attempt], min_gain: float) -> int:
+    """Return the number of attempts before the expected gain of the next one falls below the threshold."""
+    return next((count for count in range(1, len(attempts)) if expected_gain(attempts[:count]) < min_gain), len(attempts))
 
 
 def main(folder: Path) -> None:
-    found = list(paths(folder))
-    print("least_gain: attempts saved, speed of best kernels that is left (geometric mean), operators whose best is slower")
-    for least in LEAST:
-        left = []
-        for made in found:
-            now, then = bests(made)[kept(made, least) - 1], bests(made)[-1]
-            if now and then and now.outcome.latency_us and then.outcome.latency_us:
-                left.append(log(then.outcome.latency_us / now.outcome.latency_us))
-        saved = 1 - sum(kept(made, least) for made in found) / sum(map(len, found))
-        print(f"{least}: {saved:.0%}, {exp(mean(left)):.2f}×, {sum(one < 0 for one in left)} of {len(left)}")
+    operators = list(attempts_by_operator(folder))
+    print("min_expected_gain: share of attempts saved, remaining speed of best kernels (geometric mean), operators whose best is slower")
+    for min_gain in THRESHOLDS:
+        log_ratios = []
+        for attempts in operators:
+            stopped_best, final_best = best_so_far(attempts)[count_until_stop(attempts, min_gain) - 1], best_so_far(attempts)[-1]
+            if stopped_best and final_best and stopped_best.outcome.latency_us and final_best.outcome.latency_us:
+                log_ratios.append(log(final_best.outcome.latency_us / stopped_best.outcome.latency_us))
+        saved_share = 1 - sum(count_until_stop(attempts, min_gain) for attempts in operators) / sum(map(len, operators))
+        slower_count = sum(one < 0 for one in log_ratios)
+        print(f"{min_gain}: {saved_share:.0%}, {exp(mean(log_ratios)):.2f}×, {slower_count} of {len(log_ratios)}")
 
 
 if __name__ == "__main__":
