@@ -1,6 +1,6 @@
-"""Pictures of every view for docs/web.md. `python docs/web/screenshots.py RUNS BANK RUN TASK ITEM [--browser PATH]`.
+"""Takes the screenshots of docs/web.md. `python docs/web/screenshots.py RUNS BANK RUN TASK ITEM [--browser PATH]`.
 
-Serves a folder of runs and a bank and photographs each view, in light and dark and as on a phone, into this folder.
+Serves a folder of runs and a bank, and writes a screenshot of each page into this folder: light, dark and phone size.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ HERE = Path(__file__).parent
 DESK, PHONE = {"width": 1180, "height": 900}, {"width": 360, "height": 720}
 
 
-def shoot(browser: Browser, name: str, address: str, size: dict[str, int], dark: bool = False, tall: int = 0) -> None:
-    """One picture."""
+def take_screenshot(browser: Browser, name: str, url: str, size: dict[str, int], dark: bool = False, tall: int = 0) -> None:
+    """Write one screenshot."""
     from PIL import Image
 
     context = browser.new_context(viewport={**size, "height": tall or size["height"]}, color_scheme="dark" if dark else "light")
     page = context.new_page()
-    page.goto(address)
+    page.goto(url)
     page.wait_for_selector("main h1")
     page.wait_for_timeout(600)
     path = HERE / f"{name}.png"
@@ -40,28 +40,28 @@ def main() -> None:
     for name in ("runs", "bank", "run", "task", "item"):
         parser.add_argument(name)
     parser.add_argument("--browser", default=shutil.which("chromium") or shutil.which("google-chrome"))
-    asked = parser.parse_args()
-    program = [sys.executable, "-m", "evokernel.cli.main", "web", asked.runs, "--memory", asked.bank, "--port", "0"]
+    args = parser.parse_args()
+    program = [sys.executable, "-m", "evokernel.cli.main", "web", args.runs, "--memory", args.bank, "--port", "0"]
     server = subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     assert server.stdout
     url = next(word for word in server.stdout.readline().split() if word.startswith("http"))
-    bank = Path(asked.bank).name
+    bank = Path(args.bank).name
 
-    def to(view: str, **state: str) -> str:
+    def page_url(view: str, **state: str) -> str:
         return f"{url}{view}?{urlencode(state)}"
 
     try:
         with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=asked.browser, args=["--no-sandbox"])
-            shoot(browser, "runs", to(""), DESK, tall=620)
-            shoot(browser, "run", to("run", run=asked.run), DESK, tall=1500)
-            shoot(browser, "task", to("task", run=asked.run, task=asked.task), DESK, tall=1900)
-            shoot(browser, "memory", to("memory", bank=bank, q="softmax rows", how="meaning"), DESK, tall=640)
-            shoot(browser, "item", to("item", bank=bank, id=asked.item), DESK, tall=820)
-            shoot(browser, "curriculum", to("graph", run=asked.run), DESK, tall=640)
-            shoot(browser, "run-dark", to("run", run=asked.run), DESK, dark=True, tall=900)
-            shoot(browser, "run-phone", to("run", run=asked.run), PHONE)
-            shoot(browser, "task-phone-dark", to("task", run=asked.run, task=asked.task), PHONE, dark=True)
+            browser = play.chromium.launch(executable_path=args.browser, args=["--no-sandbox"])
+            take_screenshot(browser, "runs", page_url(""), DESK, tall=620)
+            take_screenshot(browser, "run", page_url("run", run=args.run), DESK, tall=1500)
+            take_screenshot(browser, "task", page_url("task", run=args.run, task=args.task), DESK, tall=1900)
+            take_screenshot(browser, "memory", page_url("memory", bank=bank, q="softmax rows", how="meaning"), DESK, tall=640)
+            take_screenshot(browser, "item", page_url("item", bank=bank, id=args.item), DESK, tall=820)
+            take_screenshot(browser, "curriculum", page_url("graph", run=args.run), DESK, tall=640)
+            take_screenshot(browser, "run-dark", page_url("run", run=args.run), DESK, dark=True, tall=900)
+            take_screenshot(browser, "run-phone", page_url("run", run=args.run), PHONE)
+            take_screenshot(browser, "task-phone-dark", page_url("task", run=args.run, task=args.task), PHONE, dark=True)
             browser.close()
     finally:
         server.terminate()
