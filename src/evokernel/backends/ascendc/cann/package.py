@@ -51,6 +51,6 @@ def install_package(installer: Path, workdir: Path, environment: Mapping[str, st
     if not package.library.is_file():
         there = ", ".join(sorted(path.name for path in (into / "vendors").glob("*"))) or "nothing"
         raise InfraError(
-            f"The installer succeeded but installed no {package.library.name} for {vendor_name} (found: {there}); check the CANN installation"
+            f"The installer succeeded but installed no {package.library.name} for {vendor_name} (found: {there}); check the installation"
         )
     return package
