@@ -251,7 +251,9 @@ def test_integer_division_floors_as_in_python(library: ctypes.CDLL, a: int, b: i
 
 def rules(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return " ".join(environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cpp").entry_point(task)).split())  # wherever lines are broken
+    return " ".join(
+        environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cpp").entry_point(task)).split()
+    )  # wherever lines are broken
 
 
 def test_rules_describe_the_backend() -> None:

@@ -34,12 +34,15 @@ name = "value"
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    """A folder of a fixed name: it is part of the task ids, which seed the choices of a run."""
+    folder = tmp_path / "operators"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     for name, expression in OPERATORS.items():
-        (tmp_path / f"{name}.py").write_text(TASK.format(n=16, expression=expression) + INPUTS)
-    (tmp_path / "replies").mkdir()
-    (tmp_path / "reply.md").write_text(REPLY)
-    return tmp_path
+        (folder / f"{name}.py").write_text(TASK.format(n=16, expression=expression) + INPUTS)
+    (folder / "replies").mkdir()
+    (folder / "reply.md").write_text(REPLY)
+    return folder
 
 
 def small_settings(name: str, is_real: bool = True) -> list[str]:

@@ -123,7 +123,9 @@ def test_card_kernel_computes_its_operator(card: str, tmp_path: Path) -> None:
 
 def rendered(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return " ".join(environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cuda").entry_point(task)).split())  # wherever lines are broken
+    return " ".join(
+        environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cuda").entry_point(task)).split()
+    )  # wherever lines are broken
 
 
 def test_rules_describe_the_backend() -> None:

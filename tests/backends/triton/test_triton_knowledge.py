@@ -59,7 +59,9 @@ def rendered(**sizes: int) -> str:
     """The rules for a task with so many inputs, parameters, scalars and outputs."""
     signature = SimpleNamespace(**{name: list(range(count)) for name, count in sizes.items()})
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return " ".join(environment.get_template("rules.md").render(task=SimpleNamespace(signature=signature), entry="").split())  # wherever lines are broken
+    return " ".join(
+        environment.get_template("rules.md").render(task=SimpleNamespace(signature=signature), entry="").split()
+    )  # wherever lines are broken
 
 
 def test_there_are_enough_api_and_practice_cards() -> None:
