@@ -276,7 +276,7 @@ def test_model_is_recorded_but_not_run_without_a_gpu(task):
     ("text", "reason", "said"),
     [
         ("import torch\n", "symbol", "defines no class ModelNew"),
-        (MODEL.format(RIGHT).replace("class", "import torch\nimport torch.nn as nn\nclass"), "no_code", "no kernels compiled"),
+        (MODEL.format(RIGHT).replace("class", "import torch\nimport torch.nn as nn\nclass"), "no_code", "compiles no kernels"),
         pytest.param("class ModelNew:\n    pass\n", "symbol", "defines no class ModelNew(nn.Module)", marks=pytest.mark.slow),
         pytest.param("import nowhere\nclass ModelNew: pass\n", "trace_error", "No module named 'nowhere'", marks=pytest.mark.slow),
         ("from torch.utils.cpp_extension import load\nload('x', ['x.cu'])\nclass ModelNew: pass\n", "unsupported", "load_inline"),
