@@ -135,7 +135,7 @@ def python_files() -> list[Path]:
     return [path for path in sorted(SRC.rglob("*.py")) if not NOT_PYTHON_OF_OURS.search(path.as_posix())]
 
 
-def tracked(pattern: str) -> list[Path]:
+def list_tracked_files(pattern: str) -> list[Path]:
     listing = subprocess.run(["git", "ls-files", "-z", pattern], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
 
@@ -179,9 +179,9 @@ def prose(text: str) -> str:
 
 def texts() -> Iterator[tuple[str, str]]:
     """Everything people and models read: pages, cards, prompts, templates, and the strings and comments of the program."""
-    for path in tracked("*.md"):
+    for path in list_tracked_files("*.md"):
         yield str(path.relative_to(ROOT)), prose(path.read_text())
-    for path in tracked("*.html"):
+    for path in list_tracked_files("*.html"):
         yield str(path.relative_to(ROOT)), path.read_text()
     for path in python_files():
         text = path.read_text()
@@ -237,7 +237,7 @@ def long_paragraphs(text: str) -> list[str]:
     return [block.strip()[:60] for block in blocks if not block.lstrip().startswith("|") and len(block.split()) > MAX_PARAGRAPH_WORDS]
 
 
-@pytest.mark.parametrize("page", tracked("*.md"), ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", list_tracked_files("*.md"), ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_have_short_lines_and_paragraphs(page: Path) -> None:
     name, text = str(page.relative_to(ROOT)), page.read_text()
     if not any(re.fullmatch(pattern, name) for pattern in LAYOUT_EXCEPTIONS):

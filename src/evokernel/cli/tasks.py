@@ -177,11 +177,15 @@ def lint(files: list[TaskFile], protocol: str, workers: int, timeout: float, loa
     """Find tasks that are unfit for verification, for example tasks that a trivial kernel passes.
 
     \b
-    vacuous     zeros, a constant, a function of the parameters alone or a copy of an input passes
-    idle        the output does not depend on an input or parameter
-    untried     a parameter has the same value everywhere, such as all ones or zeros
-    random      the reference draws random numbers; unsteady: its output differs from run to run for other reasons
-    non-finite  outputs contain NaN or infinities; too large: for this machine; fixed-size: the task has only one size
+    vacuous             zeros, a constant, a function of the parameters alone or a copy of an input passes
+    unused              the output does not depend on an input or parameter
+    constant-parameter  a parameter has the same value everywhere, such as all ones or zeros
+    random              the reference draws random numbers
+    nondeterministic    the output differs from run to run for other reasons
+    non-finite          outputs contain NaN or infinities
+    fixed-size          the task has only one size
+    too large           the task needs more memory than this machine has
+    unchecked           the lint could not run here
     Examples:
       evokernel tasks lint mhc
       evokernel tasks lint my_tasks --protocol paper

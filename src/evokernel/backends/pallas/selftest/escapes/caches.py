@@ -12,7 +12,7 @@ def reach_out():
     homes = [pathlib.Path("/root"), *pathlib.Path("/").glob("home/*"), *pathlib.Path("/").glob("Users/*")]
 
     for home in homes:
-        for part in ("verdicts", "tools", "baselines"):
+        for part in ("outcomes", "tools", "baselines"):
             path = home / ".cache" / "evokernel" / part / "evokernel-selftest"
             try:
                 path.write_text("")
