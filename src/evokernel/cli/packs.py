@@ -151,7 +151,7 @@ def inspect(file: Path, as_json: bool) -> int:
     multiple=True,
     type=BankType(),
     metavar="PACK|BANK",
-    help="Pack or bank with kernels of these operators, to recognize copies; may be repeated.",
+    help="Pack or bank with known kernels of the held-out operators: items that copy one are reported; may be repeated.",
 )
 @click.option("--limit", type=click.IntRange(1), default=50, metavar="N", help="Maximum number of items in the table. [50]")
 @json_option

@@ -171,7 +171,7 @@ class PostgresConnection:
                 self._indexed_backends.clear()  # the lost transaction may have created an index
                 log.warning("memory bank %s: %s; trying again in %g s", self.url, first_error_line(self.url, error), wait_s)
                 time.sleep(wait_s)
-        raise AssertionError("unreachable: the last try either returns or raises")
+        raise AssertionError("bug: the last attempt neither returned nor raised")
 
     def table_names(self) -> set[str]:
         rows = self.execute("SELECT tablename FROM pg_tables WHERE schemaname = ?", (self.url.schema,))

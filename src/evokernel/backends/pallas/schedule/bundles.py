@@ -114,7 +114,7 @@ def parse_schedule(text: str) -> tuple[tuple[Bundle, ...], dict[int, int]]:
     regions: dict[int, int] = {}
     for at, head in enumerate(heads):
         if int(head[1], 16) != at:
-            raise ScheduleError(f"bundle {at} has the address {head[1]}")
+            raise ScheduleError(f"instruction bundle {at} of the compiler's schedule has address {head[1]}, expected {at:#x}")
         body, brace, trailer = text[head.end() : heads[at + 1].start() if at + 1 < len(heads) else len(text)].rpartition("}")
         if not brace:
             raise ScheduleError(f"bundle {at} has no closing brace")

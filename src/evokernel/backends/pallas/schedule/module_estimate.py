@@ -96,10 +96,10 @@ class ModuleDump:
             elif match := MODULE_FILE.match(file.name):
                 {"hlo.txt": modules, "deduplication-map.txt": maps, "vmem_report.html": reports}[match[1]].append(file)
         if not modules:
-            raise ScheduleError("the compiler dumped no scheduled module")
+            raise ScheduleError("the compiler dumped no program (HLO), so no latency can be estimated")
         self.module = hlo.parse_module(read_dump(modules[-1]))
         if not self.module.entry:
-            raise ScheduleError("the scheduled module has no entry computation")
+            raise ScheduleError("the compiler's dump of the program (HLO) has no entry computation, so no latency can be estimated")
         self.duplicates: dict[str, str] = {}
         for file in maps:
             self.duplicates |= hlo.parse_duplicates(read_dump(file))
