@@ -123,7 +123,7 @@ def run_child(request: str) -> None:
 
     from evokernel.backends.ascendc.chips import find_chip
     from evokernel.backends.ascendc.loader import AscendcKernel, preload_simulator
-    from evokernel.core.protocols import Arguments, Array
+    from evokernel.core.backend import Arguments, Array
 
     folder, row_fields, run_s = json.loads(request)
     workdir = Path(folder)

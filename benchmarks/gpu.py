@@ -20,8 +20,9 @@ from evokernel.backends.gpu.latency import measure_on_device
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
-from evokernel.verify import gates, verify
-from evokernel.verify.trial import Trial
+from evokernel.verify import verify
+from evokernel.verify.evaluators import open_trial
+from evokernel.verify.screening import screen_candidate
 
 HERE = Path(__file__).parent / "gpu"
 REPEATS, ATTEMPTS = 20, 12
@@ -38,9 +39,9 @@ def build_programs(backend: str, task, name: str):
     """Build a candidate; yield the backend and the folder of its recorded programs."""
     with tempfile.TemporaryDirectory() as folder:
         plugin = make_plugin("backend", backend)
-        with Trial(Job(backend=backend, task=task, candidate=make_candidate(backend, name)), plugin, Path(folder)) as trial:
-            gates.screen_candidate(trial)
-            gates.build_candidate(trial)
+        with open_trial(Job(backend=backend, task=task, candidate=make_candidate(backend, name)), plugin, Path(folder)) as trial:
+            screen_candidate(trial)
+            trial.evaluator.build(trial)
             yield plugin, Path(folder) / "programs"
 
 

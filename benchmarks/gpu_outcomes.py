@@ -60,7 +60,7 @@ def list_orders(backends: list[str], published: Path | None) -> list[tuple[Any, 
     """Return the arguments of `verify_candidate` for all candidates."""
     orders: list[tuple[Any, ...]] = []
     for backend in backends:
-        file, home = make_plugin("backend", backend).file, plugin_folder("backend", backend)
+        file, home = make_plugin("backend", backend).file_name, plugin_folder("backend", backend)
         for path in sorted(one for one in (home / "samples").iterdir() if one.is_dir() and not one.name.startswith("_")):
             files = {one.relative_to(path).as_posix(): one.read_text() for one in sorted(path.rglob("*")) if one.is_file()}
             orders.append((SAMPLE, backend, path, str(home / "samples" / "task.py"), files, 10.0, {}))

@@ -14,8 +14,8 @@ from statistics import median
 from evokernel.backends.cpp.abi import standard_includes
 from evokernel.backends.cpp.build import FLAGS
 from evokernel.backends.native import toolchain
+from evokernel.core.backend import Backend
 from evokernel.core.plugins import make_plugin
-from evokernel.core.protocols import Backend
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import layers
 from evokernel.tasks.loader import load_tasks

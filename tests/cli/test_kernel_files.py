@@ -4,21 +4,22 @@ import pytest
 
 from evokernel.cli import kernel_files
 from evokernel.cli.kernel_files import detect_backend, read_candidate, require_kernel_source
+from evokernel.core.backend import Backend
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.paths import write_files
 from evokernel.core.records import Candidate
 
 
-class Cpp:
+class Cpp(Backend):
     pass
 
 
-class Folders:
-    file = "kernel.asc"
-    takes = (".txt", ".cpp", ".h")
+class Folders(Backend):
+    file_name = "kernel.asc"
+    other_suffixes = (".txt", ".cpp", ".h")
 
-    @staticmethod
-    def recognises(path):
+    @classmethod
+    def recognizes(cls, path):
         return (path / "op_kernel").is_dir() or (path.suffix == ".txt" and path.is_file() and "kernel_src" in path.read_text())
 
 
@@ -97,13 +98,13 @@ def test_other_suffixes_that_a_backend_takes():
         return Candidate(backend="folders", files={name: text})
 
     for name in ("kernel.asc", "kernel.txt", "op_kernel/add.cpp"):
-        require_kernel_source(candidate_with(name), Folders())
+        require_kernel_source(candidate_with(name), Folders)
     with pytest.raises(UserError, match=r"takes kernel\.asc \(or \.txt, \.cpp, \.h\), not kernel\.py"):
-        require_kernel_source(candidate_with("kernel.py"), Folders())
+        require_kernel_source(candidate_with("kernel.py"), Folders)
     with pytest.raises(UserError, match=r"takes kernel\.cpp, not kernel\.txt"):
-        require_kernel_source(candidate_with("kernel.txt"), Cpp())
+        require_kernel_source(candidate_with("kernel.txt"), Cpp)
     with pytest.raises(UserError, match="is empty"):
-        require_kernel_source(candidate_with("kernel.asc", " \n"), Folders())
+        require_kernel_source(candidate_with("kernel.asc", " \n"), Folders)
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", "a\\b", "a\0b"])

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from evokernel.core.plugins import find_plugin, plugin_folder, plugin_names
-from evokernel.generators.prompting import candidate_file_name
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.tasks.family import FAMILIES
 
@@ -20,7 +19,7 @@ FENCES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python"}
 @pytest.mark.parametrize(("backend", "card"), ALL_CARDS)
 def test_card_is_short_and_has_at_most_one_code_block(backend, card):
     item = CARDS[backend][card]
-    fence = FENCES[Path(candidate_file_name(find_plugin("backend", backend))).suffix]
+    fence = FENCES[Path(find_plugin("backend", backend).file_name).suffix]
     blocks = re.findall(rf"^```{fence}\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", card)
     assert item.title

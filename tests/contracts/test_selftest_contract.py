@@ -6,7 +6,6 @@ import pytest
 from sampling import one_in
 
 from evokernel.core.plugins import make_plugin, plugin_names
-from evokernel.core.protocols import PartialBackend
 from evokernel.experiments.selftest import CATEGORIES, HONEST, load_cases, make_job, selftest_folder
 from evokernel.verify import verify
 
@@ -37,7 +36,7 @@ def test_every_category_has_candidates(backend):
 @pytest.mark.parametrize("case", SELECTED)
 def test_verifier_gives_the_expected_outcome(case):
     backend = make_plugin("backend", case.backend)
-    if problem := backend.unavailable_reason() or (backend.limitations() if isinstance(backend, PartialBackend) else None):
+    if problem := backend.unavailable_reason() or backend.capabilities.limitations:
         pytest.skip(problem)
     job = make_job(case)
     if case.category == HONEST and case.path.stem not in TIMED:

@@ -5,8 +5,8 @@ from pathlib import Path
 import hostile_tools
 
 from evokernel.backends.cpp.backend import CppBackend
+from evokernel.core.backend import Arguments, Backend, Capabilities
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Arguments
 
 SCREENED, NATIVE, PYTHON = "kernel.cpp", "kernel.cc", "kernel.py"
 
@@ -36,7 +36,7 @@ def copy(arguments: Arguments) -> None:
     arguments.outputs[0].data[...] = arguments.inputs[0].data
 
 
-class MixedBackend:
+class MixedBackend(Backend):
     """The file name decides: kernel.cpp is verified as by `cpp`, kernel.cc and kernel.py are not screened."""
 
     def __init__(self, where: str = "", token: str = "", port: str = "") -> None:
@@ -49,8 +49,9 @@ class MixedBackend:
     def versions(self):
         return self.cpp.versions()
 
-    def optional_tools(self):
-        return ()
+    @property
+    def capabilities(self):
+        return Capabilities(sanitizer="every_run")
 
     def entry_point(self, task):
         return self.cpp.entry_point(task)
@@ -77,9 +78,3 @@ class MixedBackend:
         if (workdir / PYTHON).exists():
             return PythonKernel((workdir / PYTHON).read_text())
         return self.cpp.load(workdir)
-
-    def sanitizer(self):
-        return None
-
-    def profile(self, task, outcome):
-        return None

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import hostile_tools
 
-from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import TimingResult
+from evokernel.core.backend import Backend, Capabilities, TimingResult
 from evokernel.core.records import Profile
 
 
@@ -21,28 +20,18 @@ class FactorKernel:
         return call
 
 
-class HostileTracedBackend:
+class HostileTracedBackend(Backend):
     """A candidate that sets no `factor` gets 1, which is wrong."""
-
-    environment: dict[str, str] = {}
 
     def __init__(self, where: str = "", token: str = "", port: str = "") -> None:
         hostile_tools.SCENE |= {"where": where, "token": token, "port": port}
 
-    def unavailable_reason(self):
-        return None
-
-    def versions(self):
-        return {}
-
-    def optional_tools(self):
-        return ()
+    @property
+    def capabilities(self):
+        return Capabilities(timing="estimate", is_simulated=True, tracing="source", sanitizer="every_run")
 
     def entry_point(self, task):
         return "factor = ..."
-
-    def load_libraries(self):
-        pass
 
     def trace(self, candidate: Path, calls, into: Path):
         scope = {"__name__": "candidate", "into": str(into), "factor": 1}
@@ -59,9 +48,6 @@ class HostileTracedBackend:
     def lower(self, programs: Path, calls, into: Path):
         (into / "lowered").write_text("")
 
-    def explain(self, error):
-        return CandidateError("trace_error", f"{type(error).__name__}: {error}")
-
     def screen(self, task, candidate, workdir: Path):
         return json.loads((workdir / "inspect" / "findings.json").read_text())
 
@@ -74,20 +60,5 @@ class HostileTracedBackend:
     def sizes_for(self, candidate):
         return ("small", "held_out")
 
-    def explain_failure(self, candidate, workdir, error):
-        return error
-
-    def preload(self, workdir):
-        pass
-
-    def partial_run_note(self, workdir, stderr):
-        return ""
-
     def estimate_latency(self, task, workdir: Path, stderr):
         return TimingResult("estimate (made up)", (5.0,), {"other": (10.0,)}, Profile(bottleneck="memory", summary="made up"))
-
-    def sanitizer(self):
-        return None
-
-    def profile(self, task, outcome):
-        return None

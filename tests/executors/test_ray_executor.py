@@ -104,7 +104,7 @@ def test_node_with_an_unavailable_backend_is_named(nodes, executor, tmp_path):
 
 UNAVAILABLE_REASON_SCRIPT = (
     "from evokernel.core.plugins import make_plugin; b = make_plugin('backend', 'cuda'); "
-    "print(b.unavailable_reason() or b.limitations() or '')"
+    "print(b.unavailable_reason() or b.capabilities.limitations)"
 )
 
 

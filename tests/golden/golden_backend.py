@@ -1,7 +1,9 @@
 """Backends with fixed texts, so that golden prompts change only if the prompts change."""
 
+from evokernel.backends.cpp.backend import CppBackend
 
-class Plain:
+
+class Plain(CppBackend):
     """A C++ backend with an entry point and rules."""
 
     def entry_point(self, task):
@@ -9,10 +11,10 @@ class Plain:
         return f"// as the harness calls it (once per size)\nvoid kernel({', '.join('float* ' + name for name in names)});"
 
 
-class Traced:
+class Traced(CppBackend):
     """A backend with Python kernels."""
 
-    file = "kernel.py"
+    file_name = "kernel.py"
 
     def entry_point(self, task):
         names = [t.name for t in task.signature.inputs]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Array
 from evokernel.reference.arrays import from_array, to_array
 from evokernel.reference.module import Reference
 from evokernel.reference.signature import make_signature

@@ -5,8 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+from evokernel.core.backend import Backend, Capabilities, TimingResult
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Profile
 
 
@@ -37,12 +37,13 @@ def describe_confinement():
     return "no"
 
 
-class EstimatingBackend:
+class EstimatingBackend(Backend):
     def __init__(self, limit: int = 1 << 20):
         self.limit = limit
 
-    def unavailable_reason(self):
-        return None
+    @property
+    def capabilities(self):
+        return Capabilities(timing="estimate", is_simulated=True, sanitizer="every_run")
 
     def versions(self):
         return {"estimating": "1"}
@@ -61,21 +62,12 @@ class EstimatingBackend:
         exec((workdir / "kernel.py").read_text(), scope)
         return Kernel(scope["kernel"], self.limit)
 
-    def sanitizer(self):
-        return None
-
-    def profile(self, task, outcome):
-        return None
-
     def sizes_for(self, candidate):
         return ("small", "bench") if "# small" in candidate.files["kernel.py"] else ("small", "held_out", "bench")
 
     def explain_failure(self, candidate, workdir: Path, error):
         assert (workdir / "kernel.py").exists()
         return CandidateError(error.reason, f"explained: {error.detail}\nrule: none\nhint: none")
-
-    def preload(self, workdir):
-        pass
 
     def partial_run_note(self, workdir, stderr):
         (blocks,) = re.findall(r"report (\d) of 4", stderr)

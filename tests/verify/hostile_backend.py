@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from evokernel.core.protocols import Arguments
+from evokernel.core.backend import Arguments, Backend, Capabilities
 
 
 class Kernel:
@@ -16,17 +16,15 @@ class Kernel:
         return lambda: self.function(arguments)
 
 
-class Hostile:
+class Hostile(Backend):
     """Screens nothing, builds nothing."""
 
     def __init__(self, where: str = ""):
         self.where = where
 
-    def unavailable_reason(self):
-        return None
-
-    def versions(self):
-        return {}
+    @property
+    def capabilities(self):
+        return Capabilities(sanitizer="every_run")
 
     def entry_point(self, task):
         return "def kernel(arguments)"
@@ -41,9 +39,3 @@ class Hostile:
         scope = {"os": os, "where": self.where}
         exec((workdir / "kernel.py").read_text(), scope)
         return Kernel(scope["kernel"])
-
-    def sanitizer(self):
-        return None
-
-    def profile(self, task, outcome):
-        return None

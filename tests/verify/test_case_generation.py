@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from evokernel.core.protocols import Array
+from evokernel.core.backend import Array
 from evokernel.reference.float64_reference import run_in_float64
 from evokernel.reference.module import Reference
 from evokernel.tasks.loader import load_tasks

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from evokernel.core.protocols import Array
+from evokernel.core.backend import Array
 from evokernel.verify.compare import ExpectedOutput, ToleranceRule, decode_values
 from evokernel.verify.feedback import describe_difference
 

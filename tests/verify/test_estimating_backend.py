@@ -7,12 +7,13 @@ from estimating_backend import EstimatingBackend
 from traced_backend import Traced
 from verifier_helpers import HONEST
 
+from evokernel.core.backend import Backend
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.protocols import LatencyEstimator, TracedBackend
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import layers
 from evokernel.verify import incumbent, verify
+from evokernel.verify.evaluators import choose_evaluator
 from evokernel.verify.reasons import REASONS
 
 BENCH = 4096
@@ -27,13 +28,19 @@ def verify_estimated(doubling):
     return verify_text
 
 
-def test_backends_implement_their_protocols():
-    assert isinstance(EstimatingBackend(), LatencyEstimator)
-    assert not isinstance(EstimatingBackend(), TracedBackend)
-    assert isinstance(Traced(), LatencyEstimator)
-    assert isinstance(Traced(), TracedBackend)
-    assert not isinstance(make_plugin("backend", "cpp"), LatencyEstimator)
-    assert isinstance(make_plugin("backend", "pallas"), TracedBackend)
+def test_capabilities_choose_the_evaluator(doubling):
+    def name_evaluator(backend, clock="auto"):
+        job = Job(backend="any", task=doubling, candidate=Candidate(backend="any", files={}), clock=clock)
+        return type(choose_evaluator(job, backend.capabilities)).__name__
+
+    assert name_evaluator(make_plugin("backend", "cpp")) == "HostEvaluator"
+    assert name_evaluator(EstimatingBackend()) == "EstimatedEvaluator"
+    assert name_evaluator(make_plugin("backend", "pallas")) == "EstimatedEvaluator"
+    assert name_evaluator(Traced(), clock="synthetic") == "SyntheticEvaluator"
+
+
+def test_four_methods_make_a_backend():
+    assert Backend.__abstractmethods__ == {"entry_point", "screen", "build", "load"}
 
 
 def test_estimate_comes_from_the_stderr_of_the_process(verify_estimated):

@@ -8,6 +8,7 @@ from verifier_helpers import HONEST
 
 from evokernel.core import paths
 from evokernel.core.errors import InfraError, UserError
+from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Outcome, Usage
 from evokernel.verify import llm_review, outcome_cache, verify
 from evokernel.verify.strip_comments import MAX_LITERAL_CHARS, UnreadableCode, strip_candidate
@@ -153,7 +154,7 @@ def test_damaged_cache_entry_is_requested_again(doubling):
 
 
 def test_cached_outcome_is_not_billed_again(doubling):
-    backend = type("Repeatable", (), {"repeatable": True})()
+    backend = make_plugin("backend", "pallas", device="never")
     job = Job(backend="b", task=doubling, candidate=Candidate(backend="b", files={"kernel.py": HONEST}))
     outcome = Outcome(gates=(), samples_us=(1.0,), baseline_us={"eager": (2.0,)}, usage=Usage(model="m", calls=1, cost_usd=0.5))
     outcome_cache.store_outcome(job, backend, outcome)

@@ -16,7 +16,7 @@ from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import sanitize, verify
-from evokernel.verify.trial import Trial
+from evokernel.verify.evaluators import open_trial
 
 HERE = Path(__file__).parent
 CODE = (HERE / "sanitizer_faults.cpp").read_text()
@@ -62,7 +62,7 @@ def make_job(task, code, **settings):
 
 def run_fault(fault, task, sanitized_build):
     """Run the gate's second half on a kernel that counts as correct."""
-    with Trial(make_job(task, CODE), CppBackend(), sanitized_build[0]) as trial:
+    with open_trial(make_job(task, CODE), CppBackend(), sanitized_build[0]) as trial:
         trial.get_case("small", 0)
         for case in trial.drawn_cases["small"]:
             case.scalars = (("fault", "int", fault),)

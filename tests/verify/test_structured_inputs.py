@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from evokernel.core.backend import Array
 from evokernel.core.plugins import make_plugin
-from evokernel.core.protocols import Array
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify.case_factory import CaseFactory
 from evokernel.verify.cases import find_changeable_inputs
 from evokernel.verify.compare import ExpectedOutput, ToleranceRule
+from evokernel.verify.evaluators import open_trial
 from evokernel.verify.feedback import describe_difference
-from evokernel.verify.trial import Trial
 
 needs_compiler = pytest.mark.skipif(make_plugin("backend", "cpp").unavailable_reason() is not None, reason="no C++ compiler")
 TASK = """
@@ -56,7 +56,7 @@ def test_triangular_input_stays_triangular_while_timed(compiled, other):
 def test_only_unstructured_inputs_are_changeable(tmp_path, name):
     (tmp_path / "task.py").write_text(TASK.format(a=STRUCTURED[name], b=PLAIN))
     job = Job(backend="cpp", task=load_tasks(str(tmp_path / "task.py"))[0], candidate=Candidate(backend="cpp", files={}))
-    with Trial(job, make_plugin("backend", "cpp"), tmp_path) as trial:
+    with open_trial(job, make_plugin("backend", "cpp"), tmp_path) as trial:
         assert find_changeable_inputs(trial.get_case("small", 0)) == [1]
 
 

@@ -239,12 +239,12 @@ def get_inputs():
 def test_inputs_whose_order_matters_are_not_rotated(tmp_path, task, kind):
     from evokernel.core.records import Candidate, Job
     from evokernel.tasks.loader import load_tasks
+    from evokernel.verify.evaluators import open_trial
     from evokernel.verify.timing import InputPool, PairedTimer
-    from evokernel.verify.trial import Trial
 
     (tmp_path / "task.py").write_text(PRODUCT if task == "product" else ROOTS.format(what=task))
     job = Job(backend="cpp", task=load_tasks(str(tmp_path / "task.py"))[0], candidate=Candidate(backend="cpp", files={}))
-    with Trial(job, make_plugin("backend", "cpp"), tmp_path) as trial:
+    with open_trial(job, make_plugin("backend", "cpp"), tmp_path) as trial:
         clock = PairedTimer.__new__(PairedTimer)
         clock.trial, clock.pool = trial, InputPool(trial)
         assert clock.find_allowed_changes(clock.pool.next_case()).kind == kind

@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
+from evokernel.core.backend import Backend, Capabilities, TimingResult
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Profile
 
 STATE = {"spoiled": False}
@@ -22,15 +22,16 @@ class Kernel:
         return call
 
 
-class Traced:
+class Traced(Backend):
     environment = {"TRACED": "yes"}
-    repeatable = False
+    is_repeatable = False
 
     def __init__(self, where: str = "", us: float = 5.0, baseline: bool = True):
         self.where, self.us, self.baseline = where, us, baseline
 
-    def unavailable_reason(self):
-        return None
+    @property
+    def capabilities(self):
+        return Capabilities(timing="estimate", is_simulated=True, tracing="source", sanitizer="every_run", is_repeatable=self.is_repeatable)
 
     def versions(self):
         return {"traced": "1"}
@@ -61,7 +62,7 @@ class Traced:
             raise ValueError("too large to lower")
         (into / "lowered").write_text(str(factor))
 
-    def explain(self, error):
+    def explain_exception(self, error):
         return CandidateError("unsupported" if "lower" in str(error) else "trace_error", f"{type(error).__name__}: {error}")
 
     def screen(self, task, candidate, workdir: Path):
@@ -76,15 +77,6 @@ class Traced:
     def sizes_for(self, candidate):
         return ("small", "held_out")
 
-    def explain_failure(self, candidate, workdir: Path, error):
-        return error
-
-    def preload(self, workdir):
-        pass
-
-    def partial_run_note(self, workdir, stderr):
-        return ""
-
     def estimate_latency(self, task, workdir: Path, stderr):
         return TimingResult(
             "estimate (made up)",
@@ -93,12 +85,6 @@ class Traced:
             Profile(bottleneck="memory", summary="made up"),
         )
 
-    def sanitizer(self):
-        return None
-
-    def profile(self, task, outcome):
-        return None
-
 
 class Repeatable(Traced):
-    repeatable = True
+    is_repeatable = True

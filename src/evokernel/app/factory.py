@@ -10,11 +10,12 @@ from typing import Any
 from evokernel import __version__
 from evokernel.app.guarded_executor import GuardedExecutor
 from evokernel.app.resources import memory_shortage
+from evokernel.core.backend import Backend
 from evokernel.core.bank_uri import parse_location
 from evokernel.core.config import PARTS, RunConfig, resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import accepts_setting, check_settings, make_plugin
-from evokernel.core.protocols import Backend, Embedder, Executor, PartialBackend, RemoteExecutor
+from evokernel.core.protocols import Embedder, Executor, RemoteExecutor
 from evokernel.core.records import Task
 from evokernel.core.run import Run, new_run_id
 from evokernel.engine.loop import Engine
@@ -116,7 +117,8 @@ def require_backend(config: RunConfig) -> Backend:
     name = config.plugin_name("backend")
     if problem := backend.unavailable_reason():
         raise UserError(f"backend '{name}' cannot work on this machine: {problem}")
-    if isinstance(backend, PartialBackend) and not backend.can_check_values and (limitations := backend.limitations()):
+    if not backend.capabilities.can_check_values:
+        limitations = backend.capabilities.limitations
         raise UserError(f"backend '{name}' cannot check results on this machine: {limitations}. 'evokernel verify' can compile a kernel.")
     return backend
 

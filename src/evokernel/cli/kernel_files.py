@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
+    from evokernel.core.backend import Backend
     from evokernel.core.records import Candidate
 
 MAX_FILES, MAX_BYTES, MAX_VISITED = 64, 2 << 20, 10_000
@@ -23,22 +24,21 @@ BUILD_SUFFIXES = {".a", ".bin", ".d", ".gch", ".log", ".o", ".obj", ".pyc", ".ru
 def detect_backend(path: Path) -> str:
     """The backend whose candidates look like this file or folder; the default backend if none does."""
     from evokernel.core.config import RunConfig
-    from evokernel.generators.prompting import candidate_file_name
 
     backends = load_backend_classes()
     for name, backend in backends.items():
-        if (path / candidate_file_name(backend)).is_file():
+        if (path / backend.file_name).is_file():
             return name
     for name, backend in backends.items():
-        if (recognizes := getattr(backend, "recognises", None)) and recognizes(path):
+        if backend.recognizes(path):
             return name
     for name, backend in backends.items():
-        if path.suffix and path.suffix == Path(candidate_file_name(backend)).suffix:
+        if path.suffix and path.suffix == Path(backend.file_name).suffix:
             return name
     return RunConfig().plugin_name("backend")
 
 
-def load_backend_classes() -> dict[str, object]:
+def load_backend_classes() -> dict[str, type[Backend]]:
     """The classes of all backends that can be loaded on this machine."""
     from evokernel.core import plugins
 
@@ -108,11 +108,10 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path} is not text. Name the source of a kernel, not a build product.") from error
 
 
-def require_kernel_source(kernel: Candidate, backend: object) -> None:
+def require_kernel_source(kernel: Candidate, backend: Backend | type[Backend]) -> None:
     """Refuse mistakes of the caller that say nothing about a kernel: a file of another backend, or empty files."""
-    from evokernel.generators.prompting import candidate_file_name
 
-    file, other_suffixes = candidate_file_name(backend), tuple(getattr(backend, "takes", ()))
+    file, other_suffixes = backend.file_name, backend.other_suffixes
     listed = ", ".join(islice(kernel.files, 5)) + (", ..." if len(kernel.files) > 5 else "")
     if not any(Path(name).suffix in (Path(file).suffix, *other_suffixes) for name in kernel.files):
         expected = f"{file} (or {', '.join(other_suffixes)})" if other_suffixes else file

@@ -61,13 +61,12 @@ def command(backends: tuple[str, ...], categories: tuple[str, ...], folder: Path
 def select_backends(requested: Sequence[str]) -> list[str]:
     """The backends to test: the requested ones, which must work here, or all that work."""
     from evokernel.core.plugins import make_plugin, plugin_names
-    from evokernel.core.protocols import PartialBackend
 
     names = []
     for name in dict.fromkeys(requested or plugin_names("backend")):
         try:
             backend = make_plugin("backend", name)
-            reason = backend.unavailable_reason() or (backend.limitations() if isinstance(backend, PartialBackend) else None)
+            reason = backend.unavailable_reason() or backend.capabilities.limitations
         except UserError as error:
             if requested:
                 raise

@@ -89,12 +89,11 @@ def check_machine() -> dict[str, Any]:
 def cannot_verify_reason(row: dict[str, Any]) -> str | None:
     """Why the backend cannot verify on this machine; None if it can."""
     from evokernel.core.plugins import make_plugin
-    from evokernel.core.protocols import PartialBackend
 
     if not row["ready"]:
         return str(row["unavailable_reason"])
-    backend = make_plugin("backend", row["backend"])
-    return backend.limitations() if isinstance(backend, PartialBackend) and not backend.can_check_values else None
+    capabilities = make_plugin("backend", row["backend"]).capabilities
+    return None if capabilities.can_check_values else str(capabilities.limitations)
 
 
 def count_devices(row: dict[str, Any]) -> dict[str, int]:

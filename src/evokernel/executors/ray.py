@@ -24,9 +24,9 @@ os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # a late call must not st
 import ray
 from ray.exceptions import RayError
 
+from evokernel.core.backend import Backend
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.protocols import PartialBackend
 from evokernel.core.records import Job, Outcome, Settings
 from evokernel.executors import ray_resources
 from evokernel.executors.worker_process import WorkerBug, WorkerProcess, parse_remote_reply
@@ -293,9 +293,10 @@ def describe_node(backend: str, settings: Settings) -> str:
 def find_unavailable_reason(backend: str, settings: str) -> str:
     """On a node: return why a backend that it offers does not work, or an empty text."""
     try:
-        plugin = make_plugin("backend", backend, **json.loads(settings))
-        limitations = plugin.limitations() if isinstance(plugin, PartialBackend) and not plugin.can_check_values else None
-        return str(plugin.unavailable_reason() or limitations or "")
+        plugin: Backend = make_plugin("backend", backend, **json.loads(settings))
+        if reason := plugin.unavailable_reason():
+            return reason
+        return "" if plugin.capabilities.can_check_values else plugin.capabilities.limitations
     except UserError:
         return ""  # the verifier reports this error to the user
 

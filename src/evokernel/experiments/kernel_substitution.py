@@ -16,9 +16,9 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from evokernel.app.factory import describe_hardware
+from evokernel.core.backend import Array
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.protocols import Array
 from evokernel.core.records import Job, Task, Work
 from evokernel.core.run import Run
 from evokernel.reference.arrays import from_array, to_array
@@ -30,8 +30,9 @@ from evokernel.reference.module import Reference, Sample
 from evokernel.reference.signature import make_signature
 from evokernel.reports import metrics
 from evokernel.reports.metrics import TaskResult
-from evokernel.verify import gates
 from evokernel.verify.compare import FLOATS, ExpectedOutput, decode_values
+from evokernel.verify.evaluators import open_trial
+from evokernel.verify.screening import screen_candidate
 from evokernel.verify.tolerance import Tolerance
 from evokernel.verify.trial import Trial
 from evokernel.verify.verifier import scratch_folder
@@ -221,12 +222,12 @@ def install_kernel(
     backend = make_plugin("backend", job.backend, **job.settings)
     if reason := backend.unavailable_reason():
         raise UserError(f"backend '{job.backend}' of {run.folder} is unavailable here: {reason}")
-    trial = stack.enter_context(Trial(job, backend, stack.enter_context(scratch_folder())))
+    trial = stack.enter_context(open_trial(job, backend, stack.enter_context(scratch_folder())))
     outputs = tuple(to_array(name, tensor) for name, tensor in reference.run(sample))
     kernel = InstalledKernel(task_result, match, trial, sample, outputs)
     try:
-        gates.screen_candidate(trial)
-        gates.build_candidate(trial)
+        screen_candidate(trial)
+        trial.evaluator.build(trial)
         kernel.start()
     except CandidateError as error:
         reason = f"its kernel could not be started: {error.reason}: {error.detail}"

@@ -16,7 +16,6 @@ from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin, plugin_folder
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings
-from evokernel.generators.prompting import candidate_file_name
 from evokernel.tasks.loader import find_task_files, load_tasks
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import REASONS
@@ -99,7 +98,7 @@ def selftest_folder(backend: str) -> Path:
 
 def load_cases(backend: str, folder: Path) -> list[SelftestCase]:
     """Load the cases of this backend in a folder, by category; refuse an unknown category or a malformed first line."""
-    suffix = Path(candidate_file_name(find_plugin("backend", backend))).suffix
+    suffix = Path(find_plugin("backend", backend).file_name).suffix
     cases = []
     for category in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "_"))):
         files = sorted(path for path in category.iterdir() if path.suffix == suffix and not path.name.startswith((".", "_")))
@@ -185,7 +184,7 @@ def make_job(case: SelftestCase) -> Job:
         (task,) = load_tasks(case.task)
     except UserError as error:
         raise UserError(f"{case.path}: {error}") from error
-    file_name = candidate_file_name(find_plugin("backend", case.backend))
+    file_name = find_plugin("backend", case.backend).file_name
     candidate = Candidate(backend=case.backend, files={file_name: case.path.read_text()})
     return Job(backend=case.backend, settings=case.settings, task=task, candidate=candidate, timeout_s=case.timeout_s)
 

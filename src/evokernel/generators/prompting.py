@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core.backend import Backend
 from evokernel.core.plugins import make_plugin, plugin_folder
-from evokernel.core.protocols import Backend
 from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, State, Task, Usage
 from evokernel.generators import prompt_text
 from evokernel.llm.render import render_prompt
@@ -52,7 +52,7 @@ class PromptBuilder:
         self.plugin: Backend = make_plugin("backend", backend)
         folder = plugin_folder("backend", backend) / "prompts"
         self.rules = folder / ("brief.md" if brief and (folder / "brief.md").exists() else "rules.md")
-        self.file = candidate_file_name(self.plugin)
+        self.file = self.plugin.file_name
 
     def build_text(self, state: State, context: Context) -> str:
         """The text of the prompt for the next attempt."""
@@ -144,11 +144,6 @@ class PromptBuilder:
             return ""
         is_shown = any(entry.item.id == last.memory_id or entry.item.code == last.candidate.code for entry in items)
         return "" if is_shown or estimate_tokens(last.candidate.code) > free_tokens else last.candidate.code
-
-
-def candidate_file_name(backend: object) -> str:
-    """The name of a candidate's file: the backend's `file`, or `kernel.cpp`."""
-    return str(getattr(backend, "file", "kernel.cpp"))
 
 
 def entry_symbol(entry_point: str) -> str:

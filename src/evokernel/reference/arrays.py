@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Array
 
 DTYPES: dict[torch.dtype, str] = {
     getattr(torch, name): name for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")

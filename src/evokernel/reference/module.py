@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from evokernel.core.backend import Array
 from evokernel.core.errors import UserError, is_out_of_memory
-from evokernel.core.protocols import Array
 from evokernel.core.records import ScalarArgument
 from evokernel.reference.arrays import dtype_name, to_array
 from evokernel.reference.constants import find_constants, replace_constants

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evokernel.core.backend import Arguments, Array, CallShape
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Arguments, Array, CallShape
 from evokernel.sandbox.apply import enter_sandbox, restrict_after_loading
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
@@ -72,8 +72,7 @@ def main(setup: ProcessSetup | None = None, backend: Any = None) -> None:
     if backend is None:
         module, _, name = order["backend"].partition(":")
         backend = getattr(importlib.import_module(module), name)(**order["settings"])
-        if hasattr(backend, "preload"):
-            backend.preload(Path(order["workdir"]))
+        backend.preload(Path(order["workdir"]))
     enter_sandbox(order["sandbox"], {*setup[1:], commands.fileno()})
     channel.send("ready")
     server = CandidateServer(order, backend)
@@ -96,7 +95,11 @@ def main(setup: ProcessSetup | None = None, backend: Any = None) -> None:
         except CandidateError as error:
             channel.send("failed", nonce, json.dumps([error.reason, error.detail[:MAX_DETAIL_CHARS]]))
         except Exception as error:
-            failure = backend.explain(error) if command in PREPARE_STEPS else CandidateError("raised", f"{type(error).__name__}: {error}")
+            failure = (
+                backend.explain_exception(error)
+                if command in PREPARE_STEPS
+                else CandidateError("raised", f"{type(error).__name__}: {error}")
+            )
             channel.send("failed", nonce, json.dumps([failure.reason, failure.detail[:MAX_DETAIL_CHARS]]))
         else:
             end_times = time.process_time(), time.perf_counter()
@@ -121,7 +124,8 @@ class CandidateServer:
 
     def prepare(self, step: str, source: str, calls: dict[str, list[Any]], target: str) -> None:
         """Run one of the backend's three preparation steps: trace the candidate, inspect the traced programs, or lower them."""
-        getattr(self.backend, step)(Path(source), {size: parse_call_shape(*call) for size, call in calls.items()}, Path(target))
+        run_step = {"trace": self.backend.trace, "inspect": self.backend.inspect, "lower": self.backend.lower}[step]
+        run_step(Path(source), {size: parse_call_shape(*call) for size, call in calls.items()}, Path(target))
 
     def run(self, slot: int, marks: list[tuple[int, int, int]], changes: list[InputChange], calls: int) -> None:
         """Call the kernel. Before every further call, spoil one output element and change the inputs, so that neither a finished output nor

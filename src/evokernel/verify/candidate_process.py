@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core import isolated_python
+from evokernel.core.backend import Backend, CallShape, DeviceAccess
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Backend, CallShape, DeviceAccess, DeviceUser, TracedBackend
 from evokernel.core.records import Job, Settings
 from evokernel.sandbox import profiles
 from evokernel.sandbox.profiles import SandboxPlan
@@ -71,8 +71,9 @@ class CandidateProcess:
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
         self.stderr_file = self.scratch.with_suffix(".err").open("w+b")
         descriptors = (write_end, arena.inputs.descriptor, arena.outputs.descriptor)
-        access = backend.access(workdir) if isinstance(backend, DeviceUser) else None
-        self.can_report_infra = isinstance(backend, TracedBackend) and not has_candidate_code(backend, workdir)
+        access = backend.device_access(workdir)
+        self.is_traced = backend.capabilities.tracing != "no"
+        self.can_report_infra = not backend.has_candidate_code(workdir)
         sandbox = self.make_sandbox_plan(backend, threads, memory_bytes, file_bytes, bool(variables), access)
         try:
             self.process = self.start_process(
@@ -111,7 +112,7 @@ class CandidateProcess:
                 return profiles.plan_driver(limits)
             # Without a memory limit: device runtimes reserve terabytes.
             return profiles.plan_device_kernel(backend, [*readable, *access.readable], str(self.scratch), access.devices, limits)
-        if isinstance(backend, TracedBackend) or is_sanitized:
+        if self.is_traced or is_sanitized:
             plan = profiles.plan_interpreter(backend, readable, str(self.scratch), limits)
         else:
             plan = profiles.plan_kernel(backend, readable, threads, limits if threads > 1 else limits | {"RLIMIT_NPROC": 0})
@@ -120,12 +121,10 @@ class CandidateProcess:
     def start_process(
         self, job: Job, backend: Backend, descriptors: tuple[int, int, int], threads: int, extra_variables: Mapping[str, str]
     ) -> subprocess.Popen[bytes] | ForkedProcess:
-        """Fork a zygote that has the backend loaded, if the backend allows it; otherwise start a new process."""
-        variables = make_environment(threads, self.scratch) | dict(extra_variables)
-        if isinstance(backend, TracedBackend):
-            variables |= backend.environment
-            if sys.platform == "linux":
-                return ForkedProcess(get_zygote(backend, job.settings), self.stderr_file, descriptors, self.scratch, variables)
+        """Fork a zygote that has the backend's libraries loaded, if candidates are traced; otherwise start a new process."""
+        variables = make_environment(threads, self.scratch) | dict(extra_variables) | dict(backend.environment)
+        if self.is_traced and sys.platform == "linux":
+            return ForkedProcess(get_zygote(backend, job.settings), self.stderr_file, descriptors, self.scratch, variables)
         disable_address_randomization()
         return subprocess.Popen(
             isolated_python.isolated_command("evokernel.verify.candidate_main", "main"),
@@ -330,19 +329,14 @@ class CandidateProcess:
         remove_folder(self.scratch)
 
 
-def has_candidate_code(backend: Backend, workdir: Path) -> bool:
-    """Whether the process of a traced candidate runs the candidate's own code, so that its reports about the machine cannot be trusted."""
-    return hasattr(backend, "is_interpreted") and bool(backend.is_interpreted(workdir))
-
-
 ZYGOTES: dict[str, Zygote] = {}
 
 
-def get_zygote(backend: TracedBackend, settings: Settings) -> Zygote:
+def get_zygote(backend: Backend, settings: Settings) -> Zygote:
     """Return the zygote for this backend and these settings; start it if there is none or it has died."""
     key = json.dumps([type(backend).__module__, type(backend).__qualname__, settings], sort_keys=True)
     if key not in ZYGOTES or ZYGOTES[key].process.poll() is not None:
-        ZYGOTES[key] = Zygote(type(backend), settings, make_environment(1, Path(tempfile.gettempdir())) | backend.environment)
+        ZYGOTES[key] = Zygote(type(backend), settings, make_environment(1, Path(tempfile.gettempdir())) | dict(backend.environment))
     return ZYGOTES[key]
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Array
 from evokernel.core.records import Task
 from evokernel.verify.compare import FLOATS, ExpectedOutput
 from evokernel.verify.input_distributions import DRAW_OPTIONS, TIED_KINDS, DrawOptions, change_one_element, redraw_inputs

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Array
 from evokernel.core.records import Task
 from evokernel.verify.case_factory import CaseData, CaseFactory, get_factory
 from evokernel.verify.compare import FLOATS, ExpectedOutput
@@ -18,8 +18,6 @@ from evokernel.verify.input_distributions import classify_structure
 
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference
-
-SIZES = ("small", "held_out", "odd", "bench")
 
 
 class Case:
@@ -127,4 +125,4 @@ def seed_from_text(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
-__all__ = ["SIZES", "Case", "Cases", "find_changeable_inputs", "seed_from_text"]
+__all__ = ["Case", "Cases", "find_changeable_inputs", "seed_from_text"]

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from evokernel.core.protocols import Array
+from evokernel.core.backend import Array
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 MAX_JUMP_SHARE, MIN_JUMP_COUNT, MAX_JUMP_OVERSHOOT = 0.05, 4, 2

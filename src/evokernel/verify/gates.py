@@ -6,56 +6,29 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Backend, LatencyEstimator, LatencyMeter, TracedBackend
 from evokernel.core.statistics import is_significant
-from evokernel.verify import incumbent, llm_review, sanitize
+from evokernel.verify import llm_review, sanitize
 from evokernel.verify.check import check_values, confirm_on_new_cases
-from evokernel.verify.timing import Timing, make_synthetic_timing, measure_candidate
+from evokernel.verify.screening import screen_candidate
+from evokernel.verify.timing import make_timed_outcome
 from evokernel.verify.trial import Trial
 
 IMPOSSIBLE_MARGIN = 0.95
 """A latency below this share of the time to move the data is refused as impossible."""
 
 
-def screen_candidate(trial: Trial) -> None:
-    """Run the screen gate: the backend inspects the source text or the traced program."""
-    if not trial.job.candidate.files:
-        raise CandidateError("no_code", trial.job.candidate.notes or "the reply contains no source file")
-    if isinstance(trial.backend, TracedBackend) and not is_traced_after_build(trial.backend):
-        trial.trace_candidate()
-    if violations := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):
-        raise CandidateError("forbidden", "\n".join(violations[:5]))
-
-
 def build_candidate(trial: Trial) -> None:
     """Run the build gate: the backend's toolchain."""
-    is_traced = isinstance(trial.backend, TracedBackend)
-    if is_traced and not is_traced_after_build(trial.backend):
-        trial.run_preparation("lower")
-    trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
-    if is_traced and is_traced_after_build(trial.backend):
-        trial.trace_candidate(trial.workdir)
-    if not isinstance(trial.backend, LatencyEstimator):  # estimated kernels are not timed next to an incumbent
-        incumbent.store_build(trial)
+    trial.evaluator.build(trial)
 
 
 def time_candidate(trial: Trial) -> None:
     """Run the time gate: paired samples of candidate, incumbent and baselines, the bottleneck, and further checks if the kernel may be the
     best."""
-    job, backend = trial.job, trial.backend
-    timing_result = None
-    if isinstance(backend, LatencyEstimator) and job.clock != "synthetic":
-        if isinstance(backend, LatencyMeter) and not backend.is_simulated:
-            with incumbent.build_incumbent(trial) as incumbent_folder:
-                timing_result = backend.measure_latency(job, trial.workdir, incumbent_folder)
-        else:
-            timing_result = backend.estimate_latency(job.task, trial.workdir, trial.stderr_tail())
-    if timing_result:
-        trial.timing = Timing(timing_result.samples_us, timing_result.baseline_us, timing_result.clock, timing_result.incumbent_us)
-    else:
-        trial.timing = make_synthetic_timing(job) if job.clock == "synthetic" else measure_candidate(trial)
-    timed_outcome = trial.timing.to_outcome(job)
-    trial.profile = timing_result.profile if timing_result else backend.profile(job.task, timed_outcome)
+    job = trial.job
+    trial.timing = trial.evaluator.measure(trial)
+    timed_outcome = make_timed_outcome(job, trial.timing)
+    trial.profile = trial.timing.profile or trial.backend.profile(job.task, timed_outcome)
     if job.clock != "synthetic":
         refuse_impossible_latency(trial, timed_outcome.latency_us or 0.0)
     interval = timed_outcome.speedup_interval("incumbent")
@@ -86,11 +59,6 @@ def refuse_impossible_latency(trial: Trial, latency_us: float) -> None:
                 f"measured {latency_us:.3g} µs per call, but {work} takes at least {min_us:.3g} µs: "
                 "compute every output from its inputs in every call",
             )
-
-
-def is_traced_after_build(backend: Backend) -> bool:
-    """Whether the backend traces the built candidate instead of its source."""
-    return bool(getattr(backend, "traces_build", False))
 
 
 def applies_always(trial: Trial) -> bool:

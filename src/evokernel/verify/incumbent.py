@@ -15,6 +15,7 @@ from pathlib import Path
 
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Candidate, Job
+from evokernel.verify.screening import screen_candidate
 from evokernel.verify.shared_buffers import Arena
 from evokernel.verify.trial import Trial
 
@@ -65,7 +66,7 @@ def start_kernel(trial: Trial, candidate: Candidate | None, folder_suffix: str, 
     workdir = trial.workdir.with_name(f"{trial.workdir.name}-{folder_suffix}")
     try:
         workdir.mkdir(mode=0o700)
-        with Trial(job, trial.backend, workdir) as other:
+        with Trial(job, trial.backend, trial.evaluator, workdir) as other:
             try:
                 yield other if try_start(other, partner.arena if partner else None) else None
             finally:
@@ -77,20 +78,19 @@ def start_kernel(trial: Trial, candidate: Candidate | None, folder_suffix: str, 
 
 @contextmanager
 def build_incumbent(trial: Trial) -> Iterator[Path | None]:
-    """Build the incumbent in its own folder through the screen and build gates, for a backend that times both kernels itself."""
+    """Build the incumbent in its own folder as a candidate is screened and built, for a backend that times both kernels itself."""
     best = trial.job.incumbent
     if best is None:
         yield None
         return
-    from evokernel.verify.gates import build_candidate, screen_candidate
-
     workdir = trial.workdir.with_name(f"{trial.workdir.name}-incumbent")
     try:
         workdir.mkdir(mode=0o700)
-        with Trial(trial.job.model_copy(update={"candidate": best, "incumbent": None}), trial.backend, workdir) as other:
+        job = trial.job.model_copy(update={"candidate": best, "incumbent": None})
+        with Trial(job, trial.backend, trial.evaluator, workdir) as other:
             try:
                 screen_candidate(other)
-                build_candidate(other)
+                other.evaluator.build(other)
                 built_folder: Path | None = workdir
             except (CandidateError, InfraError, OSError) as error:
                 log_failure(other, error)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 import evokernel
 from evokernel.core import paths
-from evokernel.core.protocols import Backend
+from evokernel.core.backend import Backend
 from evokernel.core.records import Job, Outcome, Usage
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def store_outcome(job: Job, backend: Backend, outcome: Outcome) -> None:
 
 def is_repeatable(job: Job, backend: Backend) -> bool:
     """Whether another verification would give the same outcome."""
-    return job.clock == "auto" and bool(getattr(backend, "repeatable", False))
+    return job.clock == "auto" and backend.capabilities.is_repeatable
 
 
 def cache_path(job: Job, backend: Backend, versions: dict[str, str]) -> Path:

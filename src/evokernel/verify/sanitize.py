@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
-from evokernel.core.protocols import Arguments, ExternalSanitizer
 from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.cases import Case, seed_from_text
 from evokernel.verify.feedback import describe_difference
@@ -29,14 +29,13 @@ DIFFERENT_RESULTS = (
 
 
 def is_required(trial: Trial) -> bool:
-    """Whether the job uses the strict protocol and the backend has a separate sanitizer."""
-    return trial.job.protocol == "strict" and trial.backend.sanitizer() is not None
+    """Whether the job uses the strict protocol, and ordinary runs do not check memory accesses themselves."""
+    return trial.job.protocol == "strict" and trial.backend.capabilities.sanitizer != "every_run"
 
 
 def sanitize_candidate(trial: Trial) -> None:
     """Run the sanitize gate: every checked case at a size other than `bench`, in a separate process."""
     sanitizer = trial.backend.sanitizer()
-    assert sanitizer, "the gate applies only to backends with a sanitizer"
     if not sanitizer.is_available:
         raise ToolUnavailable(f"sanitizer: {sanitizer.detail}")
     folder = trial.workdir / "sanitized"
@@ -44,7 +43,7 @@ def sanitize_candidate(trial: Trial) -> None:
         folder.mkdir()
     except FileExistsError:
         raise CandidateError("forbidden", f"the kernel wrote into the verifier's folder: {WRITE_RULE}") from None
-    if isinstance(trial.backend, ExternalSanitizer):
+    if trial.backend.capabilities.sanitizer == "external":
         cases = [drawn_cases[0] for size, drawn_cases in trial.drawn_cases.items() if size != "bench" and drawn_cases]
         calls = [Arguments(case.inputs, case.scalars, case.outputs) for case in cases]
         trial.backend.run_sanitizer(trial.job.candidate, trial.workdir, folder, calls)

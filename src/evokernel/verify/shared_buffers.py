@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evokernel.core.backend import Array
 from evokernel.core.errors import InfraError
-from evokernel.core.protocols import Array
 from evokernel.core.records import Tensor
 
 ALIGN_BYTES, GUARD_BYTES, PAGE_BYTES = 64, 1024, mmap.PAGESIZE

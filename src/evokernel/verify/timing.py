@@ -13,10 +13,10 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from evokernel.core.backend import TimingResult
 from evokernel.core.devices import hold_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
@@ -26,9 +26,7 @@ from evokernel.verify.cases import Case, find_changeable_inputs, seed_from_text
 from evokernel.verify.compare import decode_values
 from evokernel.verify.incumbent import log_failure, start_kernel
 from evokernel.verify.timing_window import AllowedChanges, TimedIncumbent, TimedKernel
-
-if TYPE_CHECKING:
-    from evokernel.verify.trial import Trial
+from evokernel.verify.trial import Trial
 
 log = logging.getLogger(__name__)
 WINDOW_S = 0.002
@@ -51,32 +49,25 @@ SYNTHETIC_PAIRS = 12
 BaselineFactory = Callable[[Case], Callable[[], object]]
 
 
-class Timing(NamedTuple):
-    """Latency samples per call; candidate, incumbent and baselines are paired one to one."""
+def merge_timings(first: TimingResult, second: TimingResult) -> TimingResult:
+    """Add the samples of another start, unless it has no incumbent samples."""
+    if not second.incumbent_us:
+        return first
+    baselines = {name: us + second.baseline_us[name] for name, us in first.baseline_us.items() if name in second.baseline_us}
+    samples_us, incumbent_us = first.samples_us + second.samples_us, first.incumbent_us + second.incumbent_us
+    return TimingResult(first.clock, samples_us, baselines, incumbent_us=incumbent_us)
 
-    samples_us: tuple[float, ...]
-    baseline_us: dict[str, tuple[float, ...]]
-    clock: str
-    incumbent_us: tuple[float, ...] = ()
 
-    def merge(self, other: Timing) -> Timing:
-        """Add the samples of another start, unless it has no incumbent samples."""
-        if not other.incumbent_us:
-            return self
-        baselines = {name: us + other.baseline_us[name] for name, us in self.baseline_us.items() if name in other.baseline_us}
-        return Timing(self.samples_us + other.samples_us, baselines, self.clock, self.incumbent_us + other.incumbent_us)
-
-    def to_outcome(self, job: Job) -> Outcome:
-        """Return the samples as an outcome without gates."""
-        incumbent = job.incumbent.id if job.incumbent and self.incumbent_us else ""
-        return Outcome(
-            gates=(),
-            samples_us=self.samples_us,
-            baseline_us=self.baseline_us,
-            clock=self.clock,
-            incumbent_us=self.incumbent_us,
-            incumbent=incumbent,
-        )
+def make_timed_outcome(job: Job, timing: TimingResult) -> Outcome:
+    """Return the samples as an outcome without gates."""
+    return Outcome(
+        gates=(),
+        samples_us=timing.samples_us,
+        baseline_us=timing.baseline_us,
+        clock=timing.clock,
+        incumbent_us=timing.incumbent_us,
+        incumbent=job.incumbent.id if job.incumbent and timing.incumbent_us else "",
+    )
 
 
 class InputPool:
@@ -101,19 +92,19 @@ class InputPool:
         return self.cases[-1]
 
 
-def measure_candidate(trial: Trial) -> Timing:
+def measure_candidate(trial: Trial) -> TimingResult:
     """Time windows of equal work, A B A B, until the ratio is precise enough or the time is used up."""
     best = trial.job.incumbent
     with hold_device("timing") if trial.threads > 1 else nullcontext():  # with several threads, one timing at a time on this machine
         with start_kernel(trial, best, "incumbent", trial) as incumbent:
             timing = PairedTimer(trial, incumbent).measure()
-        if not is_narrow_win(timing.to_outcome(trial.job)):
+        if not is_narrow_win(make_timed_outcome(trial.job, timing)):
             return timing
         with (
             start_kernel(trial, trial.job.candidate, "again") as second_start,
             start_kernel(trial, best, "incumbent", second_start) as incumbent,
         ):
-            return timing.merge(PairedTimer(second_start, incumbent).measure()) if second_start and incumbent else timing
+            return merge_timings(timing, PairedTimer(second_start, incumbent).measure()) if second_start and incumbent else timing
 
 
 class PairedTimer:
@@ -127,7 +118,7 @@ class PairedTimer:
             incumbent.slots = trial.slots
         self.candidate_calls = self.incumbent_calls = 1
 
-    def measure(self) -> Timing:
+    def measure(self) -> TimingResult:
         """Measure until there are enough samples, then check the clocks."""
         baselines = self.select_baselines()
         counts = self.calibrate_calls(baselines)
@@ -151,12 +142,8 @@ class PairedTimer:
             if self.incumbent:
                 self.incumbent.check_clocks()
         clock = "cpu" if self.candidate.is_cpu_timed else "wall"
-        return Timing(
-            tuple(samples),
-            {name: tuple(values) for name, values in baseline_samples.items()},
-            clock,
-            tuple(incumbent_samples if self.incumbent else ()),
-        )
+        baseline_us = {name: tuple(values) for name, values in baseline_samples.items()}
+        return TimingResult(clock, tuple(samples), baseline_us, incumbent_us=tuple(incumbent_samples if self.incumbent else ()))
 
     def sample_incumbent(self, samples: list[float], case: Case) -> None:
         """Measure one window of the incumbent."""
@@ -318,7 +305,7 @@ class CompiledBaseline:
         return self.call
 
 
-def make_synthetic_timing(job: Job) -> Timing:
+def make_synthetic_timing(job: Job) -> TimingResult:
     """Derive samples from the candidate and the task alone, for runs that must be reproducible byte by byte."""
     base_us = 10 ** Random(job.task.id).uniform(2, 4)
     candidate_us = base_us * 10 ** Random(f"{job.candidate.id}/{job.task.id}").uniform(-1, 0.7)
@@ -328,4 +315,4 @@ def make_synthetic_timing(job: Job) -> Timing:
     incumbent_us = (
         make_synthetic_timing(job.model_copy(update={"candidate": job.incumbent, "incumbent": None})).samples_us if job.incumbent else ()
     )
-    return Timing(samples, baselines, "synthetic", incumbent_us)
+    return TimingResult("synthetic", samples, baselines, incumbent_us=incumbent_us)

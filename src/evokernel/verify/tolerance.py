@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Array
 from evokernel.core.records import Task
 from evokernel.verify.compare import FLOATS, ExpectedOutput, ToleranceRule, ValueRange, compute_rms, decode_values
 

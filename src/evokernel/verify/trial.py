@@ -8,21 +8,18 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from evokernel.core import paths
+from evokernel.core.backend import SIZES, Backend, CallShape, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Backend, CallShape, LatencyEstimator, LatencyMeter
 from evokernel.core.records import Job, Profile, Usage
 from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.cases import SIZES, Case, Cases, seed_from_text
+from evokernel.verify.cases import Case, Cases, seed_from_text
 from evokernel.verify.feedback import describe_difference, is_hidden
 from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
-
-if TYPE_CHECKING:
-    from evokernel.verify.timing import Timing
 
 MIN_CASES = 3
 """Cases per size, if its plan has as many. All cases of a size share their memory, which exposes kernels that remember results by address.
@@ -50,16 +47,30 @@ SIMULATED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
 """The address space of a process that traces or simulates, and the files that it may write."""
 
 
+class Evaluator(Protocol):
+    """How the kernels of a backend are prepared, built and timed; `evaluators.py` chooses it once from the backend's capabilities."""
+
+    def prepare_source(self, trial: Trial) -> None:
+        """Prepare what the backend's `screen` inspects."""
+
+    def build(self, trial: Trial) -> None:
+        """Build the candidate."""
+
+    def measure(self, trial: Trial) -> TimingResult:
+        """Return paired latencies of the candidate, the incumbent and the baselines."""
+
+
 @dataclass(eq=False)
 class Trial:
     """One candidate's passage through the gates, and the results."""
 
     job: Job
     backend: Backend
+    evaluator: Evaluator
     workdir: Path
     arena: Arena | None = None
     candidate_process: CandidateProcess | None = None
-    timing: Timing | None = None
+    timing: TimingResult | None = None
     profile: Profile | None = None
     slots: dict[str, list[BufferSlot]] = field(default_factory=dict)
     drawn_cases: dict[str, list[Case]] = field(default_factory=dict)
@@ -92,7 +103,12 @@ class Trial:
     @property
     def is_simulated(self) -> bool:
         """Whether kernels run in simulation, so that every further case is slow."""
-        return isinstance(self.backend, LatencyEstimator) and not (isinstance(self.backend, LatencyMeter) and not self.backend.is_simulated)
+        return self.backend.capabilities.is_simulated
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether the verified program is a trace of the candidate, which cannot read outside its arguments."""
+        return self.backend.capabilities.tracing != "no"
 
     @property
     def case_plan(self) -> dict[str, tuple[str, ...]]:
@@ -102,11 +118,9 @@ class Trial:
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The sizes at which this candidate runs, in order."""
-        allowed_sizes: tuple[str, ...] = SIZES
-        if isinstance(self.backend, LatencyEstimator):
-            backend_sizes = self.backend.sizes_for(self.job.candidate)
-            is_single_size = backend_sizes == ("bench",)  # a kernel for a single size runs at no other
-            allowed_sizes = backend_sizes if is_single_size else (*backend_sizes, *CONFIRMATION_SIZES)
+        backend_sizes = self.backend.sizes_for(self.job.candidate)
+        is_single_size = backend_sizes == ("bench",)  # a kernel for a single size runs at no other
+        allowed_sizes = backend_sizes if is_single_size else (*backend_sizes, *CONFIRMATION_SIZES)
         return tuple(size for size in SIZES if size in allowed_sizes and self.case_plan.get(size) and self.cases.has_size(size))
 
     @property
@@ -174,7 +188,7 @@ class Trial:
         memory_bytes = (
             2 * input_bytes + output_bytes + 4 * (bench_input_bytes + bench_output_bytes) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
         )
-        if isinstance(self.backend, LatencyEstimator):
+        if self.is_simulated or self.is_traced:
             memory_bytes += SIMULATED_BYTES
         self.candidate_process = CandidateProcess(
             self.job, self.backend, self.workdir, self.arena, self.threads, memory_bytes, PROGRAM_BYTES
@@ -198,9 +212,10 @@ class Trial:
         try:
             yield
         except CandidateError as error:
-            if not isinstance(self.backend, LatencyEstimator):
+            explained_error = self.backend.explain_failure(self.job.candidate, self.workdir, error)
+            if explained_error is error:
                 raise
-            raise self.backend.explain_failure(self.job.candidate, self.workdir, error) from error
+            raise explained_error from error
 
     def stderr_tail(self, offset: int = 0) -> str:
         """Return the end of the text that the candidate process wrote to stderr, or of the text since an offset."""
@@ -209,11 +224,7 @@ class Trial:
 
     def is_partial_run(self, case: Case, stderr_offset: int) -> bool:
         """Whether the last run skipped a part of the kernel, so that its values prove nothing; note it once per size."""
-        line = (
-            self.backend.partial_run_note(self.workdir, self.stderr_tail(stderr_offset))
-            if isinstance(self.backend, LatencyEstimator)
-            else ""
-        )
+        line = self.backend.partial_run_note(self.workdir, self.stderr_tail(stderr_offset))
         if line and case.size not in self.partial_run_sizes:
             self.partial_run_sizes.add(case.size)
             where = "only where that part wrote" if self.sizes == (case.size,) else "at smaller sizes"

@@ -14,16 +14,17 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 import evokernel
+from evokernel.core.backend import Backend
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
 from evokernel.core.plugins import make_plugin
-from evokernel.core.protocols import Backend
 from evokernel.core.records import GateResult, Job, Outcome
 from evokernel.sandbox import layers
 from evokernel.verify import scratch_dir
+from evokernel.verify.evaluators import open_trial
 from evokernel.verify.gates import GATES
 from evokernel.verify.outcome_cache import load_outcome, store_outcome
 from evokernel.verify.reasons import sanitize_text
-from evokernel.verify.trial import Trial
+from evokernel.verify.timing import make_timed_outcome
 
 log = logging.getLogger(__name__)
 MAX_ATTEMPTS = 3
@@ -56,7 +57,7 @@ def verify(job: Job) -> Outcome:
 def verify_once(job: Job, backend: Backend) -> Outcome:
     """Run all gates once, in a new folder."""
     results: list[GateResult] = []
-    with scratch_folder() as workdir, Trial(job, backend, workdir) as trial:
+    with scratch_folder() as workdir, open_trial(job, backend, workdir) as trial:
         trial.skipped_checks.extend(layers.describe_missing_layers())
         for name, gate in ((gate.name, gate.run) for gate in GATES if gate.applies_to(trial)):
             start_s = time.perf_counter()
@@ -75,7 +76,7 @@ def verify_once(job: Job, backend: Backend) -> Outcome:
             if failure:
                 break
         timing = trial.timing if results[-1].passed else None
-        return (timing.to_outcome(job) if timing else Outcome(gates=())).model_copy(
+        return (make_timed_outcome(job, timing) if timing else Outcome(gates=())).model_copy(
             update={
                 "gates": tuple(results),
                 "profile": trial.profile if timing else None,

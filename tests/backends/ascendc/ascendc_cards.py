@@ -209,8 +209,8 @@ def refusals() -> str:
 def child(workdir: Path) -> None:
     """Runs the jobs that `run` left."""
     from evokernel.backends.ascendc.backend import AscendcBackend
+    from evokernel.core.backend import Arguments, Array
     from evokernel.core.errors import CandidateError
-    from evokernel.core.protocols import Arguments, Array
 
     backend = AscendcBackend()
     backend.preload(workdir)

@@ -202,8 +202,8 @@ def serve() -> None:
 
     from evokernel.backends.ascendc.chips import find_chip
     from evokernel.backends.ascendc.loader import AscendcKernel, preload_simulator
+    from evokernel.core.backend import Arguments, Array
     from evokernel.core.errors import CandidateError
-    from evokernel.core.protocols import Arguments, Array
 
     order = json.loads(sys.stdin.read())
     workdir = Path(order["workdir"])

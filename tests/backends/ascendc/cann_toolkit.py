@@ -16,7 +16,7 @@ from evokernel.backends.ascendc.build import build as build_simulator
 from evokernel.backends.ascendc.cann import detect
 from evokernel.backends.ascendc.project import parse_project
 from evokernel.core import paths
-from evokernel.core.protocols import Arguments, Array
+from evokernel.core.backend import Arguments, Array
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 FAKE = Path(__file__).parent / "fake_cann"

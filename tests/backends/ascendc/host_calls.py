@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evokernel.backends.ascendc.loader import Argument, argument_array, preload_simulator, scalar_argument, tensor_argument
-from evokernel.core.protocols import Array
+from evokernel.core.backend import Array
 
 POISON = -12345.0
 

@@ -114,8 +114,8 @@ def test_profile_has_the_columns_of_the_profiler(good):
 
 
 def test_npu_times_are_not_repeatable(toolkit):
-    assert AscendcBackend().repeatable is False
-    assert AscendcBackend(toolchain="simulator").repeatable is True
+    assert AscendcBackend().capabilities.is_repeatable is False
+    assert AscendcBackend(toolchain="simulator").capabilities.is_repeatable is True
 
 
 def test_wrong_values_fail_the_check_gate(toolkit, task):
@@ -180,12 +180,12 @@ def test_build_ignores_other_installed_operators(workdir):
 
 
 def test_candidate_process_gets_device_access(backend, workdir, toolkit):
-    given = backend.access(workdir)
+    given = backend.device_access(workdir)
     assert str(toolkit.home) in given.readable
     assert given.variables["ASCEND_HOME_PATH"] == str(toolkit.home)
     assert given.variables["LD_LIBRARY_PATH"].startswith(str(workdir))
     assert all(name.startswith("ASCEND_") or name == "LD_LIBRARY_PATH" for name in given.variables)
-    assert AscendcBackend(toolchain="simulator").access(workdir) is None
+    assert AscendcBackend(toolchain="simulator").device_access(workdir) is None
 
 
 @pytest.mark.parametrize("variant", ["na", "extra", "order", "newer", "two-ops", "summary", "details"])
@@ -268,7 +268,7 @@ def test_simulator_needs_no_detection(monkeypatch):
 
     monkeypatch.setattr(detect, "detect_installation", never)
     backend = AscendcBackend(toolchain="simulator")
-    assert (backend.unavailable_reason(), backend.repeatable, backend.npu_mode) == (None, True, None)
+    assert (backend.unavailable_reason(), backend.capabilities.is_repeatable, backend.npu_mode) == (None, True, None)
 
 
 def test_doctor_lists_cann_npu_and_simulator(toolkit, capsys):

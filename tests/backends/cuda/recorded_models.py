@@ -14,8 +14,8 @@ import torch
 
 from evokernel.backends.cuda.model import record
 from evokernel.backends.cuda.record import explain_load_error
+from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import CallShape
 
 
 def tell(folder: Path, call: CallShape) -> dict:

@@ -12,8 +12,8 @@ from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
-from evokernel.verify import gates
-from evokernel.verify.trial import Trial
+from evokernel.verify.evaluators import open_trial
+from evokernel.verify.screening import screen_candidate
 
 HOME = plugin_folder("backend", "cuda") / "samples"
 pytestmark = pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
@@ -47,9 +47,9 @@ def never():
 def recorded(backend, text: str, workdir: Path) -> dict:
     task = load_tasks("starter/gelu")[0]
     job = Job(backend="cuda", settings={"device": "never"}, task=task, candidate=Candidate(backend="cuda", files={"kernel.cu": text}))
-    with Trial(job, backend, workdir) as trial:
-        gates.screen_candidate(trial)
-        gates.build_candidate(trial)
+    with open_trial(job, backend, workdir) as trial:
+        screen_candidate(trial)
+        trial.evaluator.build(trial)
         return read_programs(workdir / "programs" / FILE)
 
 

@@ -13,8 +13,8 @@ from evokernel.backends.gpu import driver
 from evokernel.backends.gpu.cubin import read_kernels
 from evokernel.backends.gpu.program import FILE, Copy, Fill, Launch, Pointer, Program, SymbolCopy, TensorMap, format_programs
 from evokernel.backends.gpu.replay import ReplayedKernel, program_key_of
+from evokernel.core.backend import Arguments, Array
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Arguments, Array
 
 pytestmark = pytest.mark.skipif(find_nvcc("") is None or shutil.which("gcc") is None, reason="no nvcc, or no C compiler")
 DEVICE = """#include <cuda.h>

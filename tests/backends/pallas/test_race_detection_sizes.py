@@ -11,8 +11,8 @@ from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
 
 from evokernel.backends.pallas import program_codec
 from evokernel.backends.pallas.backend import PallasBackend
+from evokernel.core.backend import Arguments, Array
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Arguments, Array
 
 SIZES = {"small": 64, "held_out": 72, "odd": 8, "bench": 128}
 

@@ -9,8 +9,9 @@ from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Task
 from evokernel.tasks.loader import load_tasks
-from evokernel.verify import gates, verify
-from evokernel.verify.trial import Trial
+from evokernel.verify import verify
+from evokernel.verify.evaluators import open_trial
+from evokernel.verify.screening import screen_candidate
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
 TEXT = """
@@ -72,9 +73,9 @@ def job(task: Task, text: str) -> Job:
 
 def test_launches_scratch_and_configurations_are_recorded(task, tmp_path):
     asked = job(task, TEXT)
-    with Trial(asked, make_plugin("backend", "triton", device="never"), tmp_path) as trial:
-        gates.screen_candidate(trial)
-        gates.build_candidate(trial)
+    with open_trial(asked, make_plugin("backend", "triton", device="never"), tmp_path) as trial:
+        screen_candidate(trial)
+        trial.evaluator.build(trial)
     found = read_programs(tmp_path / "programs" / FILE)
     program = next(one for one in found.values() if one.tensors == (ROWS * COLUMNS * 4,) * 2)
     fill, first, second = program.steps
@@ -109,8 +110,8 @@ def test_values_are_checked_but_not_timed_without_a_gpu(task):
     ],
 )
 def test_forbidden_code_is_refused(old, new, reason, words, task, tmp_path):
-    with Trial(job(task, TEXT.replace(old, new)), make_plugin("backend", "triton", device="never"), tmp_path) as trial:
+    with open_trial(job(task, TEXT.replace(old, new)), make_plugin("backend", "triton", device="never"), tmp_path) as trial:
         with pytest.raises(CandidateError) as caught:
-            gates.screen_candidate(trial)
+            screen_candidate(trial)
     assert caught.value.reason == reason
     assert words in caught.value.detail

@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evokernel.core.backend import Backend, Capabilities, DeviceAccess, Kernel, OptionalTool, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import DeviceAccess, Kernel, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.cann.backend import CompileCheckMode, NpuMode
     from evokernel.backends.ascendc.project import Project
-    from evokernel.core.records import Candidate, Outcome, Profile, Task
+    from evokernel.core.records import Candidate, Task
 
 CLOCK = "estimate (simulator)"
 LEVELS = ("strict", "hardware", "fast")
@@ -29,7 +29,7 @@ PLAN_FILE, CANN_FILE = "plan.json", "cann.json"
 """Files in a build folder: the call and the report mark of a simulator build; the record of a CANN build."""
 
 
-class AscendcBackend:
+class AscendcBackend(Backend):
     """Builds, runs and times Ascend C operators.
 
     `chip` is the chip whose latency is estimated: 910B1, 910B2, 910B3 or 910B4.
@@ -40,8 +40,8 @@ class AscendcBackend:
     g++). `device` is the number of the NPU.
     """
 
-    file = "kernel.asc"
-    takes = (".txt", ".cpp", ".h")
+    file_name = "kernel.asc"
+    other_suffixes = (".txt", ".cpp", ".h")
     parts = ("tiling.h", "op_host.cpp", "op_kernel.cpp")
 
     def __init__(
@@ -84,12 +84,13 @@ class AscendcBackend:
         return None if self.cann_mode is None or self.cann_mode.is_npu else self.cann_mode
 
     @property
-    def repeatable(self) -> bool:
-        """Whether a second timing gives the same result: an estimate does, an NPU does not."""
-        return self.npu_mode is None
+    def capabilities(self) -> Capabilities:
+        """Every run on the simulator checks for races, accesses out of bounds and uninitialized memory; latencies on an NPU vary."""
+        has_npu = self.npu_mode is not None
+        return Capabilities(timing="estimate", is_simulated=True, sanitizer="no" if has_npu else "every_run", is_repeatable=not has_npu)
 
-    @staticmethod
-    def recognises(path: Path) -> bool:
+    @classmethod
+    def recognizes(cls, path: Path) -> bool:
         """Whether the path is a project in another format: MultiKernelBench's six parts in one text, or folders of host and kernel code."""
         if path.is_dir():
             return (path / "op_kernel").is_dir()
@@ -138,7 +139,7 @@ class AscendcBackend:
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         """A project in another format is written for one size only."""
-        return SIZES if self.file in candidate.files else ("bench",)
+        return SIZES if self.file_name in candidate.files else ("bench",)
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:
         from evokernel.backends.ascendc.screen import find_violations
@@ -165,7 +166,7 @@ class AscendcBackend:
         ):  # after the simulator's build, because its error messages have better hints
             self.compile_check_mode.check_compiles(project, workdir)
 
-    def access(self, workdir: Path) -> DeviceAccess | None:
+    def device_access(self, workdir: Path) -> DeviceAccess | None:
         return self.npu_mode.access(workdir) if self.npu_mode else None
 
     def preload(self, workdir: Path) -> None:
@@ -196,30 +197,22 @@ class AscendcBackend:
             else explain_simulator_error(workdir, read_sources(workdir), error)
         )
 
-    def partial_run_note(self, workdir: Path, said: str) -> str:
+    def partial_run_note(self, workdir: Path, stderr: str) -> str:
         from evokernel.backends.ascendc.simulator_report import parse_reports
 
         if self.npu_mode:
             return ""
-        launches = parse_reports(said, load_plan(workdir)["mark"])
+        launches = parse_reports(stderr, load_plan(workdir)["mark"])
         return (
             f"{launches[-1].blocks_run} of {launches[-1].blocks} blocks ran"
             if launches and launches[-1].blocks_run < launches[-1].blocks
             else ""
         )
 
-    def sanitizer(self) -> OptionalTool | None:
-        if self.npu_mode:
-            return OptionalTool("sanitizer", False, "the NPU has no memory checks; verify with backend.toolchain=simulator, which has them")
-        return None  # every run on the simulator checks for races, accesses out of bounds and uninitialized memory
+    def sanitizer(self) -> OptionalTool:
+        return OptionalTool("sanitizer", False, "the NPU has no memory checks; verify with backend.toolchain=simulator, which has them")
 
-    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
-        return {}
-
-    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
-        return None
-
-    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
+    def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         from evokernel.backends.ascendc.baseline import estimate_baseline
         from evokernel.backends.ascendc.profile import profile_kernel
         from evokernel.backends.ascendc.simulator_report import parse_reports, slowest_call_at_size
@@ -229,12 +222,9 @@ class AscendcBackend:
         if self.compile_check_mode and (timing := self.compile_check_mode.estimate_latency(task, workdir)):
             return timing
         tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
-        launch = slowest_call_at_size(parse_reports(said, load_plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
+        launch = slowest_call_at_size(parse_reports(stderr, load_plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
         base = estimate_baseline(task, self.chip)
         return TimingResult(CLOCK, (launch.us,), {"torch": (base.us,)} if base.us else {}, profile_kernel(task, launch, self.chip))
-
-    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
-        return None
 
 
 def load_plan(workdir: Path) -> dict[str, str]:

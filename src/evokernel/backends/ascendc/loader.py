@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.core.protocols import Arguments, Array
+    from evokernel.core.backend import Arguments, Array
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 LEVELS = ("fast", "hardware", "strict")

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.core.protocols import Kernel, OptionalTool
+from evokernel.core.backend import Backend, Capabilities, Kernel, OptionalTool
 
 if TYPE_CHECKING:
     from evokernel.core.errors import CandidateError
     from evokernel.core.records import Candidate, Outcome, Profile, Task
 
 
-class CppBackend:
+class CppBackend(Backend):
     """Compiles C++ kernels and runs them on this machine's processor.
 
     `compiler` "" means $CXX, else g++, else clang++. `flags` are added to the default flags. `threads` is the number of OpenMP threads.
@@ -32,6 +32,10 @@ class CppBackend:
         from evokernel.backends.native.toolchain import missing_compiler_message
 
         return missing_compiler_message(self.compiler)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(sanitizer="instrumented")
 
     def versions(self) -> dict[str, str]:
         from evokernel.backends.native.toolchain import compiler_version, find_compiler, processor_name
@@ -68,7 +72,7 @@ class CppBackend:
 
         return (SanitizedKernel if is_sanitized_process() else CppKernel)(workdir / "kernel.so")
 
-    def sanitizer(self) -> OptionalTool | None:
+    def sanitizer(self) -> OptionalTool:
         from evokernel.backends.cpp.sanitizer_build import find_sanitizer
 
         return find_sanitizer(self.compiler)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from evokernel.backends.cpp.build import FLAGS
 from evokernel.backends.native.toolchain import compiler_version, find_compiler, processor_name, run_compiler
 from evokernel.core import paths
+from evokernel.core.backend import OptionalTool
 from evokernel.core.errors import InfraError
-from evokernel.core.protocols import OptionalTool
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 60.0

@@ -12,7 +12,7 @@ import numpy as np
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.core.protocols import Arguments
+    from evokernel.core.backend import Arguments
 
 
 class CppKernel:

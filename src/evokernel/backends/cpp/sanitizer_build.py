@@ -16,8 +16,8 @@ from pathlib import Path
 from evokernel.backends.cpp.build import FLAGS, LIBRARY, SOURCE, TIMEOUT_S, compile_kernel, write_sources
 from evokernel.backends.native.diagnostics import raise_if_compiler_killed, summarize_errors
 from evokernel.backends.native.toolchain import compiler_version_text, find_compiler, is_gcc, missing_compiler_message, run_compiler
+from evokernel.core.backend import OptionalTool
 from evokernel.core.errors import CandidateError, InfraError, UserError
-from evokernel.core.protocols import OptionalTool
 from evokernel.core.records import Candidate, Task
 
 NAME = "sanitizer"

@@ -16,7 +16,7 @@ from evokernel.backends.cpp.loader import CppKernel
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.core.protocols import Arguments, Array
+    from evokernel.core.backend import Arguments, Array
 
 LEAKS = 4
 """Consecutive calls that leak memory before a leak is reported. Memory that a kernel keeps for later calls is allocated once."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from evokernel.backends.cuda.model import CLASS, is_model
 from evokernel.backends.cuda.model import FILE as MODEL
 from evokernel.backends.gpu.backend import PROGRAMS, GpuBackend
+from evokernel.core.backend import CallShape, Capabilities, Kernel, OptionalTool
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.core.protocols import CallShape, Kernel, OptionalTool
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
@@ -27,12 +27,8 @@ class CudaBackend(GpuBackend):
     `build_timeout_s` limits compilation. `profiler` "never" disables Nsight Compute.
     """
 
-    can_check_values: ClassVar[bool] = False
-    file = "kernel.cu"
-    takes: ClassVar[tuple[str, ...]] = (".py",)
-    environment: ClassVar[dict[str, str]] = {}
-    traces_build = True
-    is_simulated: ClassVar[bool] = False
+    file_name = "kernel.cu"
+    other_suffixes = (".py",)
 
     def __init__(
         self,
@@ -47,8 +43,12 @@ class CudaBackend(GpuBackend):
         super().__init__(arch, device, number, build_timeout_s, profiler)
         self.compiler, self.flags = compiler, flags
 
-    @staticmethod
-    def recognises(path: Path) -> bool:
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.device_capabilities("build", "kernels are compiled and recorded here, but not run", can_check_values=False)
+
+    @classmethod
+    def recognizes(cls, path: Path) -> bool:
         """Whether a file is a KernelBench solution with inline CUDA kernels."""
         if path.suffix != ".py" or not path.is_file():
             return False
@@ -67,9 +67,6 @@ class CudaBackend(GpuBackend):
         if self.device_mode == "always" and not self.device.name:
             return f"{self.device.unavailable_reason}; remove backend.device=always to compile kernels without running them"
         return toolchain.missing_compiler_message("") if find_nvcc(self.compiler) else MISSING  # nvcc needs a host compiler
-
-    def limitations(self) -> str | None:
-        return None if self.device.name else f"{self.device.unavailable_reason}; kernels are compiled and recorded here, but not run"
 
     def versions(self) -> dict[str, str]:
         from evokernel.backends.cuda.build import find_nvcc, nvcc_version
@@ -106,10 +103,7 @@ class CudaBackend(GpuBackend):
         for program in read_programs(programs / FILE).values():
             validate_program(program)
 
-    def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        pass  # kernels are compiled before they are recorded
-
-    def explain(self, error: Exception) -> CandidateError:
+    def explain_exception(self, error: Exception) -> CandidateError:
         return CandidateError("trace_error", f"the launch function failed: {type(error).__name__}: {error}")
 
     def screen(self, task: Task, candidate: Candidate, workdir: Path) -> Iterable[str]:

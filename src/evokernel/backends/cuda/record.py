@@ -31,8 +31,8 @@ from evokernel.backends.gpu.program import (
     program_key,
     renumber_tensors,
 )
+from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import CallShape
 
 LIBRARY, RECORDER, IMAGE, DEVICE_FILE = "kernel.so", "recorder.so", "kernel{}.image", "device.json"
 UNDEFINED = re.compile(r"undefined symbol: (\w+)")

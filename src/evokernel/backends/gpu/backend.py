@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from evokernel.core.errors import CandidateError, ToolUnavailable
-from evokernel.core.protocols import Arguments, DeviceAccess, OptionalTool, TimingResult
+from evokernel.core.backend import Arguments, Backend, Capabilities, DeviceAccess, OptionalTool, TimingResult
+from evokernel.core.errors import ToolUnavailable
 
 if TYPE_CHECKING:
     from evokernel.backends.gpu.devices import Device
-    from evokernel.core.records import Candidate, Job, Outcome, Profile, Task
+    from evokernel.core.records import Candidate, Job, Task
 
 DEVICE, PROFILERS = ("auto", "never", "always"), ("ncu", "never")
 ARCHITECTURE = "sm_90a"
@@ -22,7 +22,7 @@ TRIED = ("small", "held_out", "bench")
 PROGRAMS = "programs"
 
 
-class GpuBackend:
+class GpuBackend(Backend):
     """A backend whose candidates are recorded programs."""
 
     def __init__(self, arch: str, device: str, number: int, build_timeout_s: float, profiler: str) -> None:
@@ -42,10 +42,18 @@ class GpuBackend:
 
         return Device(unavailable_reason="backend.device=never") if self.device_mode == "never" else query_device(self.number)
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether outcomes are repeatable: not with a GPU, because measured times vary."""
-        return not self.device.name
+    def device_capabilities(self, tracing: Literal["source", "build"], limitations: str, can_check_values: bool) -> Capabilities:
+        """Return the capabilities with or without a GPU: an interpreter's runs are slow and repeatable, measured times vary."""
+        has_device = bool(self.device.name)
+        return Capabilities(
+            timing="device" if has_device else "estimate",
+            is_simulated=can_check_values and not has_device,
+            tracing=tracing,
+            sanitizer="external" if has_device else "every_run",
+            is_repeatable=not has_device,
+            limitations="" if has_device else f"{self.device.unavailable_reason}; {limitations}",
+            can_check_values=has_device or can_check_values,
+        )
 
     @property
     def architecture(self) -> str:
@@ -56,7 +64,7 @@ class GpuBackend:
         versions = {"architecture": self.architecture}
         return versions | ({"gpu": self.device.name, "driver": self.device.driver} if self.device.name else {})
 
-    def access(self, workdir: Path) -> DeviceAccess | None:
+    def device_access(self, workdir: Path) -> DeviceAccess | None:
         from evokernel.backends.gpu.devices import device_access
 
         return device_access() if (workdir / PROGRAMS).exists() and self.device.name else None
@@ -64,16 +72,7 @@ class GpuBackend:
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED
 
-    def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        return error
-
-    def preload(self, workdir: Path) -> None:
-        pass  # the driver starts threads, and a process with threads cannot enter the sandbox
-
-    def partial_run_note(self, workdir: Path, said: str) -> str:
-        return ""
-
-    def sanitizer(self) -> OptionalTool | None:
+    def sanitizer(self) -> OptionalTool:
         from evokernel.backends.gpu.tools import find_sanitizer
 
         return find_sanitizer(self.device)
@@ -81,25 +80,14 @@ class GpuBackend:
     def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
         from evokernel.backends.gpu.sanitizer_run import run_compute_sanitizer, write_standalone_order
 
-        tool = self.sanitizer()
-        assert tool, "the sanitizer runs only with a GPU"
         write_standalone_order(folder, workdir / PROGRAMS, calls, self.number)
-        run_compute_sanitizer(tool.detail, folder, candidate.files)
+        run_compute_sanitizer(self.sanitizer().detail, folder, candidate.files)
 
-    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
-        return {}
-
-    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
-        return None
-
-    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
+    def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         raise ToolUnavailable(f"times ({self.device.unavailable_reason})")
 
-    def measure_latency(self, job: Job, workdir: Path, beside: Path | None) -> TimingResult:
+    def measure_latency(self, job: Job, workdir: Path, incumbent_workdir: Path | None) -> TimingResult:
         from evokernel.backends.gpu.latency import measure_on_device
 
-        best = beside / PROGRAMS if beside else None
+        best = incumbent_workdir / PROGRAMS if incumbent_workdir else None
         return measure_on_device(job.task, workdir / PROGRAMS, best, self.number, self.device, job.baselines, job.timing_s, self.profiler)
-
-    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
-        return None

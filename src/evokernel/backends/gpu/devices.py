@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core import isolated_python
-from evokernel.core.protocols import DeviceAccess
+from evokernel.core.backend import DeviceAccess
 
 TIMEOUT_S = 60.0
 FIRST_SPECIFIC_MAJOR = 9

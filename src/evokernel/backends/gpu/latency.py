@@ -11,8 +11,8 @@ from evokernel.backends.gpu import timing_client
 from evokernel.backends.gpu.devices import Device
 from evokernel.backends.gpu.profile import profile_kernel
 from evokernel.backends.gpu.program import FILE, program_key
+from evokernel.core.backend import TimingResult
 from evokernel.core.errors import ToolUnavailable
-from evokernel.core.protocols import TimingResult
 from evokernel.core.records import Task
 
 CLOCK = "gpu"

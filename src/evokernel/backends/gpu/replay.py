@@ -29,7 +29,7 @@ from evokernel.backends.gpu.program import (
 from evokernel.core.errors import CandidateError, InfraError
 
 if TYPE_CHECKING:
-    from evokernel.core.protocols import Arguments
+    from evokernel.core.backend import Arguments
 
 MODULES = "*.image"
 GUARD = 4096

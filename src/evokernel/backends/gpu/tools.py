@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evokernel.backends.gpu import ceilings
 from evokernel.backends.gpu.devices import Device
-from evokernel.core.protocols import OptionalTool
+from evokernel.core.backend import OptionalTool
 
 TOOL_FOLDERS = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/opt/nvidia/nsight-compute")
 
@@ -23,10 +23,10 @@ def find_tool(name: str) -> str | None:
     return path or next((str(path) for path in sorted(Path(TOOL_FOLDERS[2]).glob(f"*/{name}"), reverse=True)), None)
 
 
-def find_sanitizer(device: Device) -> OptionalTool | None:
-    """Finds compute-sanitizer; None without a GPU."""
+def find_sanitizer(device: Device) -> OptionalTool:
+    """Finds compute-sanitizer, which needs a GPU."""
     if not device.name:
-        return None
+        return OptionalTool("sanitizer", False, device.unavailable_reason)
     path = find_tool("compute-sanitizer")
     return OptionalTool("sanitizer", bool(path), path or "compute-sanitizer was not found; install the CUDA toolkit")
 

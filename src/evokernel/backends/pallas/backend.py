@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from evokernel.backends.pallas.chips import get_chip
 from evokernel.backends.pallas.environment import ENVIRONMENT
 from evokernel.backends.pallas.tpu_timing import CLOCK as TPU_CLOCK
 from evokernel.backends.pallas.tpu_timing import has_tpu, measure_on_tpu
+from evokernel.core.backend import Backend, CallShape, Capabilities, Kernel, OptionalTool, TimingResult
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import CallShape, Kernel, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
-    from evokernel.core.records import Candidate, Outcome, Profile, Task
+    from evokernel.core.records import Candidate, Task
 
 CLOCK = "estimate (schedule)"
 CHECKED_SIZES = ("small", "held_out", "bench")
@@ -23,22 +23,21 @@ DEVICE_MODES = ("auto", "never", "always")
 NO_TPU = "not found and not required: latencies are estimated from the compiler's schedule"
 
 
-class PallasBackend:
+class PallasBackend(Backend):
     """`chip` is the TPU generation for which kernels are compiled and latency is estimated: v5e, v6e, v5p, v4 or v7x.
 
     `device` selects timing on a TPU of this machine: "auto" (if the machine has one), "never" or "always". With `baseline=False`,
     estimates are not compared with XLA, which saves compiling the reference.
     """
 
-    file = "kernel.py"
-    environment: ClassVar[dict[str, str]] = ENVIRONMENT
+    file_name = "kernel.py"
+    environment = ENVIRONMENT
 
     def __init__(self, chip: str = "v5e", device: str = "auto", baseline: bool = True) -> None:
         if device not in DEVICE_MODES:
             raise ValueError(f"device must be one of {', '.join(DEVICE_MODES)}, not {device!r}")
         self.chip, self.device, self.baseline = get_chip(chip), device, baseline
         self.measures = device == "always" or (device == "auto" and has_tpu())
-        self.repeatable = not self.measures
 
     def unavailable_reason(self) -> str | None:
         from evokernel.backends.pallas.compiler import unavailable_reason
@@ -46,6 +45,11 @@ class PallasBackend:
         if self.device == "always" and not has_tpu():
             return "backend.device=always requires a TPU, and this machine has none. Remove the setting to use estimates."
         return unavailable_reason()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Interpret mode detects races, out-of-bounds accesses and uninitialised memory in every run; latencies on a TPU vary."""
+        return Capabilities(timing="estimate", is_simulated=True, tracing="source", sanitizer="every_run", is_repeatable=not self.measures)
 
     def versions(self) -> dict[str, str]:
         from evokernel.backends.pallas.compiler import toolchain_versions
@@ -82,7 +86,7 @@ class PallasBackend:
 
         lower_bench_program(programs, into, self.chip)
 
-    def explain(self, error: Exception) -> CandidateError:
+    def explain_exception(self, error: Exception) -> CandidateError:
         from evokernel.backends.pallas.trace import explain_exception
 
         return explain_exception(error)
@@ -107,26 +111,8 @@ class PallasBackend:
 
         return PallasKernel(workdir, self.chip)
 
-    def sanitizer(self) -> OptionalTool | None:
-        return None  # interpret mode detects races, out-of-bounds accesses and uninitialised memory in every run
-
-    def build_sanitized(self, task: Task, candidate: Candidate, workdir: Path) -> dict[str, str]:
-        return {}
-
-    def parse_sanitizer_report(self, candidate: Candidate, workdir: Path, report: str) -> CandidateError | None:
-        return None
-
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return CHECKED_SIZES
-
-    def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        return error  # interpret mode already reports errors in terms of the kernel's source
-
-    def preload(self, workdir: Path) -> None:
-        pass  # interpret mode needs no further libraries
-
-    def partial_run_note(self, workdir: Path, stderr: str) -> str:
-        return ""
 
     def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         from evokernel.backends.pallas.baseline import baseline_us
@@ -147,6 +133,3 @@ class PallasBackend:
         return TimingResult(
             CLOCK, (estimate.latency_us,), {} if base is None else {"xla": (base,)}, make_profile(task, estimate, self.chip)
         )
-
-    def profile(self, task: Task, outcome: Outcome) -> Profile | None:
-        return None

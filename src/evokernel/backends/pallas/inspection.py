@@ -11,8 +11,8 @@ from evokernel.backends.pallas import lower as lowering
 from evokernel.backends.pallas import prefetch_check, program_codec, program_rules, vmem_check
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry_point import jax_dtype
+from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import CallShape
 
 BENCH = "bench"
 

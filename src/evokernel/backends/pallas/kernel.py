@@ -16,7 +16,7 @@ from evokernel.backends.pallas.interpret import InterpretedProgram
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.core.protocols import Arguments, Array
+    from evokernel.core.backend import Arguments, Array
 
 
 TIMED_SIZE = "bench"

@@ -20,8 +20,8 @@ from evokernel.backends.pallas.errors import explain_message
 from evokernel.backends.pallas.lower import target_chip
 from evokernel.backends.pallas.program_codec import encode
 from evokernel.backends.pallas.program_rules import collect_findings, source_line
+from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import CallShape
 
 FILE = "kernel.py"
 

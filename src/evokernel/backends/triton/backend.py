@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from evokernel.backends.gpu.backend import PROGRAMS, TRIED, GpuBackend
+from evokernel.core.backend import CallShape, Capabilities, DeviceAccess, Kernel, OptionalTool, TimingResult
 from evokernel.core.errors import CandidateError, ToolUnavailable
-from evokernel.core.protocols import CallShape, DeviceAccess, Kernel, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
@@ -27,17 +27,16 @@ class TritonBackend(GpuBackend):
     "never" disables Nsight Compute.
     """
 
-    can_check_values: ClassVar[bool] = True
-    file = "kernel.py"
-    environment: ClassVar[dict[str, str]] = {"TRITON_DEFAULT_FP_FUSION": "1"}
+    file_name = "kernel.py"
+    environment: ClassVar[Mapping[str, str]] = {"TRITON_DEFAULT_FP_FUSION": "1"}
 
     def __init__(self, arch: str = "", device: str = "auto", number: int = 0, build_timeout_s: float = 120, profiler: str = "ncu") -> None:
         super().__init__(arch, device, number, build_timeout_s, profiler)
 
     @property
-    def is_simulated(self) -> bool:
-        """Whether kernels run in the interpreter, because there is no GPU."""
-        return not self.device.name
+    def capabilities(self) -> Capabilities:
+        """Without a GPU, kernels run in Triton's interpreter."""
+        return self.device_capabilities("source", "an interpreter checks kernels here, and they are not timed", can_check_values=True)
 
     def unavailable_reason(self) -> str | None:
         if importlib.util.find_spec("triton") is None:
@@ -45,9 +44,6 @@ class TritonBackend(GpuBackend):
         if self.device_mode == "always" and not self.device.name:
             return f"{self.device.unavailable_reason}; remove backend.device=always to use the interpreter"
         return None
-
-    def limitations(self) -> str | None:
-        return None if self.device.name else f"{self.device.unavailable_reason}; an interpreter checks kernels here, and they are not timed"
 
     def versions(self) -> dict[str, str]:
         version_table = self.device_versions()
@@ -76,13 +72,7 @@ class TritonBackend(GpuBackend):
 
         record_launches(candidate, calls, into)
 
-    def inspect(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        pass  # `screen` checks the text, `build` checks the recording
-
-    def lower(self, programs: Path, calls: Mapping[str, CallShape], into: Path) -> None:
-        pass
-
-    def explain(self, error: Exception) -> CandidateError:
+    def explain_exception(self, error: Exception) -> CandidateError:
         from evokernel.backends.triton.errors import explain_error
 
         return explain_error(error)
@@ -102,7 +92,7 @@ class TritonBackend(GpuBackend):
             tune_configurations(task, workdir / PROGRAMS, choices, self.number)
 
     def load(self, workdir: Path) -> Kernel:
-        if self.is_interpreted(workdir):
+        if self.has_candidate_code(workdir):
             from evokernel.backends.triton.interpret import InterpretedKernel
 
             return InterpretedKernel(workdir / "candidate")
@@ -110,25 +100,25 @@ class TritonBackend(GpuBackend):
 
         return ReplayedKernel(workdir / PROGRAMS, self.number)
 
-    def is_interpreted(self, workdir: Path) -> bool:
+    def has_candidate_code(self, workdir: Path) -> bool:
         """Whether the verifier chose the interpreter; the candidate process cannot look for a device itself."""
         return (workdir / INTERPRETED).exists()
 
-    def access(self, workdir: Path) -> DeviceAccess | None:
+    def device_access(self, workdir: Path) -> DeviceAccess | None:
         if (workdir / PROGRAMS).exists() and not self.device.name:
             (workdir / INTERPRETED).write_text(self.device.unavailable_reason)
-        return super().access(workdir)
+        return super().device_access(workdir)
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED if self.device.name else TRIED[:2]
 
     def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
-        if error.reason == "crash" and self.is_interpreted(workdir):
+        if error.reason == "crash" and self.has_candidate_code(workdir):
             return CandidateError(
                 "out_of_bounds",
                 "the interpreter crashed during a load or store: a pointer belongs to no tensor; mask the access or fix its offset",
             )
         return error
 
-    def estimate_latency(self, task: Task, workdir: Path, said: str) -> TimingResult:
+    def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         raise ToolUnavailable(f"times ({self.device.unavailable_reason}); Triton's interpreter checked the values")

@@ -16,7 +16,7 @@ from evokernel.backends.triton.record import DTYPES, FILE, load_launch_function
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.core.protocols import Arguments, Array
+    from evokernel.core.backend import Arguments, Array
 
 
 class InterpretedKernel:

@@ -24,8 +24,8 @@ from triton.runtime.jit import JITFunction
 from evokernel.backends.gpu.program import program_key
 from evokernel.backends.gpu.torch_guard import TorchGuard
 from evokernel.backends.triton.screen import find_violations
+from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import CallShape
 
 FILE, RECORDING, ENTRY = "kernel.py", "traced.json", "kernel"
 MAX_LAUNCHES, MAX_KERNELS = 10_000, 64

@@ -12,8 +12,8 @@ from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_int32, c
 from pathlib import Path
 
 from evokernel.backends.ascendc.cann import errors
+from evokernel.core.backend import Array
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Array
 
 DTYPES = {
     **{"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "int64": 9, "float64": 11, "bool": 12},

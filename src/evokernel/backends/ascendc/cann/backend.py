@@ -20,8 +20,8 @@ from evokernel.backends.ascendc.cann.tiling_probe import probe_tiling
 from evokernel.backends.ascendc.cann.tools import npu_device_files
 from evokernel.backends.ascendc.chips import Chip, load_chips
 from evokernel.backends.ascendc.project import Project
+from evokernel.core.backend import DeviceAccess, OptionalTool, TimingResult
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import DeviceAccess, OptionalTool, TimingResult
 
 if TYPE_CHECKING:
     from evokernel.core.records import Task

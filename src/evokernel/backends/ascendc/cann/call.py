@@ -10,8 +10,8 @@ from pathlib import Path
 
 from evokernel.backends.ascendc.cann.acl import AclnnOperator, NpuRuntime
 from evokernel.backends.ascendc.cann.environment import CUSTOM_OPP_VARIABLE, LIBRARY_PATH_VARIABLE, LOG_FOLDER, LOG_PATH_VARIABLE
+from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, InfraError
-from evokernel.core.protocols import Arguments
 
 BUILD_RECORD = "cann.json"
 """File in a build folder: the operator type, its library, and the environment variables of a process that runs it."""

@@ -21,7 +21,7 @@ from evokernel.core.errors import CandidateError, InfraError, UserError
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.project import Project
-    from evokernel.core.protocols import Arguments
+    from evokernel.core.backend import Arguments
 
 METRICS = "PipeUtilization,Memory,L2Cache,ArithmeticUtilization"
 RUN_TIMEOUT_S = 180.0

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evokernel.backends.ascendc.cann import errors
 from evokernel.backends.ascendc.cann.tools import ToolResult, run_tool
+from evokernel.core.backend import Arguments, Array
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import Arguments, Array
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.project import Project

@@ -18,8 +18,8 @@ from evokernel.backends.ascendc.cann.profiler import Measurement, parse_number, 
 from evokernel.backends.ascendc.cann.quick_compile import LAUNCH_FOLDER, TilingResult
 from evokernel.backends.ascendc.cann.tools import run_tool
 from evokernel.backends.native.toolchain import find_compiler, missing_compiler_message
+from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, InfraError, UserError
-from evokernel.core.protocols import Arguments
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.project import Project

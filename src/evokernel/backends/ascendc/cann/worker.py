@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from evokernel.backends.ascendc.cann.call import load_operator
+from evokernel.core.backend import Arguments, Array
 from evokernel.core.errors import CandidateError, InfraError, UserError
-from evokernel.core.protocols import Arguments, Array
 
 CANDIDATE_EXIT, MACHINE_EXIT = 3, 4
 """Exit codes for a failure of the candidate and of the machine."""

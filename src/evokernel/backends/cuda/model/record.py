@@ -18,8 +18,8 @@ from evokernel.backends.cuda.model.host import fake_cuda_environment, load_model
 from evokernel.backends.cuda.model.tensors import DeviceCallbacks, DispatchGuard, TensorFactory
 from evokernel.backends.cuda.record import APART, FIRST, RecordingRuntime, explain_load_error, fake_addresses, program_key_of
 from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumber_tensors, tensors_of_step
+from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
-from evokernel.core.protocols import CallShape
 from evokernel.reference.module import Reference, Sample, SeededRandom, flatten_value, module_tensors
 
 SEED = 0x5EED
