@@ -22,7 +22,6 @@ from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 from evokernel.verify.evaluators import open_trial
-from evokernel.verify.screening import screen_candidate
 
 HERE = Path(__file__).parent / "gpu"
 REPEATS, ATTEMPTS = 20, 12
@@ -40,7 +39,7 @@ def build_programs(backend: str, task, name: str):
     with tempfile.TemporaryDirectory() as folder:
         plugin = make_plugin("backend", backend)
         with open_trial(Job(backend=backend, task=task, candidate=make_candidate(backend, name)), plugin, Path(folder)) as trial:
-            screen_candidate(trial)
+            trial.evaluator.screen(trial)
             trial.evaluator.build(trial)
             yield plugin, Path(folder) / "programs"
 

@@ -4,12 +4,17 @@ The test discovers backends. Each brings a task in `samples/task.py` with candid
 reason at the beginning of their folder's name (before the first dash).
 """
 
+import ast
+import re
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 from sampling import one_in
 
-from evokernel.core.plugins import make_plugin, plugin_folder, plugin_names
+import evokernel
+from evokernel.core.backend import Backend
+from evokernel.core.plugins import find_plugin, make_plugin, plugin_folder, plugin_names
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
@@ -49,6 +54,30 @@ def test_backend_has_cards_rules_and_samples(backend):
     assert len(names) - len(good) >= 10, "add ten bad samples"
     unknown = {name.partition("-")[0] for name in names if name not in good} - set(REASONS)
     assert not unknown, f"samples with an unknown reason in their name: {unknown}"
+
+
+PROBES = ("isinstance", "issubclass", "getattr", "hasattr")
+
+
+def find_backend_probes(text):
+    """Return the calls in a module that ask a backend for its kind or for an attribute that the base class does not declare."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and getattr(node.func, "id", "") in PROBES]
+    return [ast.unparse(call) for call in calls if re.search(r"\b(backend|plugin)s?$", ast.unparse(call.args[0]))]
+
+
+def test_no_caller_asks_what_kind_of_backend_it_has():
+    home = Path(str(evokernel.__file__)).parent
+    files = [path for path in home.rglob("*.py") if path.relative_to(home).parts[0] != "backends"]
+    assert {str(path): probes for path in files if (probes := find_backend_probes(path.read_text()))} == {}
+    assert find_backend_probes("if isinstance(trial.backend, Traced): pass\nhasattr(plugin, 'file')") == [
+        "isinstance(trial.backend, Traced)",
+        "hasattr(plugin, 'file')",
+    ]
+
+
+def test_a_backend_needs_four_methods():
+    assert Backend.__abstractmethods__ == {"entry_point", "screen", "build", "load"}
+    assert all(issubclass(find_plugin("backend", name), Backend) for name in BACKENDS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

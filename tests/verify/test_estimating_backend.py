@@ -7,7 +7,6 @@ from estimating_backend import EstimatingBackend
 from traced_backend import Traced
 from verifier_helpers import HONEST
 
-from evokernel.core.backend import Backend
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
@@ -37,10 +36,6 @@ def test_capabilities_choose_the_evaluator(doubling):
     assert name_evaluator(EstimatingBackend()) == "EstimatedEvaluator"
     assert name_evaluator(make_plugin("backend", "pallas")) == "EstimatedEvaluator"
     assert name_evaluator(Traced(), clock="synthetic") == "SyntheticEvaluator"
-
-
-def test_four_methods_make_a_backend():
-    assert Backend.__abstractmethods__ == {"entry_point", "screen", "build", "load"}
 
 
 def test_estimate_comes_from_the_stderr_of_the_process(verify_estimated):

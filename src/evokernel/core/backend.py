@@ -128,6 +128,8 @@ class Backend(ABC):
     """The name of a candidate's main file; its suffix also recognizes candidates on disk."""
     other_suffixes: ClassVar[tuple[str, ...]] = ()
     """Suffixes of further files that are candidates of this backend."""
+    part_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the parts that a reply may write `file_name` in, each after a line `// file: NAME`."""
     environment: ClassVar[Mapping[str, str]] = {}
     """Environment variables of candidate processes."""
 

@@ -32,7 +32,6 @@ from evokernel.reports import metrics
 from evokernel.reports.metrics import TaskResult
 from evokernel.verify.compare import FLOATS, ExpectedOutput, decode_values
 from evokernel.verify.evaluators import open_trial
-from evokernel.verify.screening import screen_candidate
 from evokernel.verify.tolerance import Tolerance
 from evokernel.verify.trial import Trial
 from evokernel.verify.verifier import scratch_folder
@@ -226,7 +225,7 @@ def install_kernel(
     outputs = tuple(to_array(name, tensor) for name, tensor in reference.run(sample))
     kernel = InstalledKernel(task_result, match, trial, sample, outputs)
     try:
-        screen_candidate(trial)
+        trial.evaluator.screen(trial)
         trial.evaluator.build(trial)
         kernel.start()
     except CandidateError as error:

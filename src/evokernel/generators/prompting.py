@@ -105,7 +105,7 @@ class PromptBuilder:
 
     def parse_candidate(self, text: str, task: Task, usage: Usage) -> Candidate:
         """The candidate in a reply; if the reply has no usable code, an empty candidate whose notes say why."""
-        reply = read_reply(text, self.file, entry_symbol(self.plugin.entry_point(task)), getattr(self.plugin, "parts", ()))
+        reply = read_reply(text, self.file, entry_symbol(self.plugin.entry_point(task)), self.plugin.part_names)
         return Candidate(backend=self.backend, files=reply.files, notes=reply.note, usage=usage)
 
     def task_variables(self, task: Task) -> dict[str, object]:

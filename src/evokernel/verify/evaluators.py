@@ -1,4 +1,4 @@
-"""How kernels are prepared, built and timed: one evaluator, chosen once from the backend's capabilities and the job's clock."""
+"""How kernels are screened, built and timed: one evaluator, chosen once from the backend's capabilities and the job's clock."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from evokernel.core.backend import Backend, Capabilities, TimingResult
+from evokernel.core.errors import CandidateError
 from evokernel.core.records import Job
 from evokernel.verify import incumbent
 from evokernel.verify.timing import make_synthetic_timing, measure_candidate
 from evokernel.verify.trial import Evaluator, Trial
 
+MAX_VIOLATIONS = 5
+
 
 class BaseEvaluator(ABC):
-    """Prepares and builds candidates, traced or not; subclasses differ in who times them."""
+    """Screens and builds candidates, traced or not; subclasses differ in who times them."""
 
     def __init__(self, capabilities: Capabilities) -> None:
         self.tracing = capabilities.tracing
 
-    def prepare_source(self, trial: Trial) -> None:
-        """Trace the candidate's source if the verified program is a trace of it."""
+    def screen(self, trial: Trial) -> None:
+        """Let the backend inspect the source text, or the program that is traced from it."""
+        if not trial.job.candidate.files:
+            raise CandidateError("no_code", trial.job.candidate.notes or "the reply contains no source file")
         if self.tracing == "source":
             trial.trace_candidate()
+        if violations := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):
+            raise CandidateError("forbidden", "\n".join(violations[:MAX_VIOLATIONS]))
 
     def build(self, trial: Trial) -> None:
         """Build the candidate; before or after that, write the traced program if there is one."""

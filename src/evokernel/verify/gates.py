@@ -9,12 +9,16 @@ from evokernel.core.errors import CandidateError
 from evokernel.core.statistics import is_significant
 from evokernel.verify import llm_review, sanitize
 from evokernel.verify.check import check_values, confirm_on_new_cases
-from evokernel.verify.screening import screen_candidate
 from evokernel.verify.timing import make_timed_outcome
 from evokernel.verify.trial import Trial
 
 IMPOSSIBLE_MARGIN = 0.95
 """A latency below this share of the time to move the data is refused as impossible."""
+
+
+def screen_candidate(trial: Trial) -> None:
+    """Run the screen gate: the backend inspects the source text or the traced program."""
+    trial.evaluator.screen(trial)
 
 
 def build_candidate(trial: Trial) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Candidate, Job
-from evokernel.verify.screening import screen_candidate
 from evokernel.verify.shared_buffers import Arena
 from evokernel.verify.trial import Trial
 
@@ -89,7 +88,7 @@ def build_incumbent(trial: Trial) -> Iterator[Path | None]:
         job = trial.job.model_copy(update={"candidate": best, "incumbent": None})
         with Trial(job, trial.backend, trial.evaluator, workdir) as other:
             try:
-                screen_candidate(other)
+                other.evaluator.screen(other)
                 other.evaluator.build(other)
                 built_folder: Path | None = workdir
             except (CandidateError, InfraError, OSError) as error:

@@ -48,10 +48,10 @@ SIMULATED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
 
 
 class Evaluator(Protocol):
-    """How the kernels of a backend are prepared, built and timed; `evaluators.py` chooses it once from the backend's capabilities."""
+    """How the kernels of a backend are screened, built and timed; `evaluators.py` chooses it once from the backend's capabilities."""
 
-    def prepare_source(self, trial: Trial) -> None:
-        """Prepare what the backend's `screen` inspects."""
+    def screen(self, trial: Trial) -> None:
+        """Let the backend inspect the source text or the traced program. Raises CandidateError with the first rule violations."""
 
     def build(self, trial: Trial) -> None:
         """Build the candidate."""

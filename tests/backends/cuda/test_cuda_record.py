@@ -13,7 +13,6 @@ from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify.evaluators import open_trial
-from evokernel.verify.screening import screen_candidate
 
 HOME = plugin_folder("backend", "cuda") / "samples"
 pytestmark = pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
@@ -48,7 +47,7 @@ def recorded(backend, text: str, workdir: Path) -> dict:
     task = load_tasks("starter/gelu")[0]
     job = Job(backend="cuda", settings={"device": "never"}, task=task, candidate=Candidate(backend="cuda", files={"kernel.cu": text}))
     with open_trial(job, backend, workdir) as trial:
-        screen_candidate(trial)
+        trial.evaluator.screen(trial)
         trial.evaluator.build(trial)
         return read_programs(workdir / "programs" / FILE)
 

@@ -11,7 +11,6 @@ from evokernel.core.records import Candidate, Job, Task
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 from evokernel.verify.evaluators import open_trial
-from evokernel.verify.screening import screen_candidate
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
 TEXT = """
@@ -74,7 +73,7 @@ def job(task: Task, text: str) -> Job:
 def test_launches_scratch_and_configurations_are_recorded(task, tmp_path):
     asked = job(task, TEXT)
     with open_trial(asked, make_plugin("backend", "triton", device="never"), tmp_path) as trial:
-        screen_candidate(trial)
+        trial.evaluator.screen(trial)
         trial.evaluator.build(trial)
     found = read_programs(tmp_path / "programs" / FILE)
     program = next(one for one in found.values() if one.tensors == (ROWS * COLUMNS * 4,) * 2)
@@ -112,6 +111,6 @@ def test_values_are_checked_but_not_timed_without_a_gpu(task):
 def test_forbidden_code_is_refused(old, new, reason, words, task, tmp_path):
     with open_trial(job(task, TEXT.replace(old, new)), make_plugin("backend", "triton", device="never"), tmp_path) as trial:
         with pytest.raises(CandidateError) as caught:
-            screen_candidate(trial)
+            trial.evaluator.screen(trial)
     assert caught.value.reason == reason
     assert words in caught.value.detail

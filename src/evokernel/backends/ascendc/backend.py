@@ -42,7 +42,7 @@ class AscendcBackend(Backend):
 
     file_name = "kernel.asc"
     other_suffixes = (".txt", ".cpp", ".h")
-    parts = ("tiling.h", "op_host.cpp", "op_kernel.cpp")
+    part_names = ("tiling.h", "op_host.cpp", "op_kernel.cpp")
 
     def __init__(
         self,
