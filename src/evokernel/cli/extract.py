@@ -13,9 +13,9 @@ from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.run import Run
-    from evokernel.experiments.kernel_substitution import SubstitutionReport, SubstitutionResult
-    from evokernel.experiments.task_extraction import ExtractedTask
-    from evokernel.reference.extract.profiles import ModelProfile, Operator
+    from evokernel.torch_models.kernel_substitution import SubstitutionReport, SubstitutionResult
+    from evokernel.torch_models.profiles import ModelProfile, Operator
+    from evokernel.torch_models.task_extraction import ExtractedTask
 
 CLOCKS = {"cpu": "processor time of one thread", "wall": "wall time with a fixed number of threads"}
 
@@ -76,9 +76,9 @@ def print_progress(text: str) -> None:
 
 def profile_model(model: Path, seed: int, threads: int) -> tuple[str, Any, ModelProfile]:
     """The source of the model, the model, and its time per operator."""
-    from evokernel.reference.extract.profiles import profile_calls
     from evokernel.reference.module import Reference
     from evokernel.tasks.loader import read_source
+    from evokernel.torch_models.profiles import profile_calls
 
     if model.suffix != ".py":
         raise UserError(f"{model} is not a Python file. Name one that defines Model, get_inputs and get_init_inputs.")
@@ -92,7 +92,7 @@ def profile_model(model: Path, seed: int, threads: int) -> tuple[str, Any, Model
 
 def extract_tasks(model: Path, folder: Path, min_share: float, max_tasks: int, seed: int, as_json: bool) -> int:
     """Profile the model, write the task files and print the ranking."""
-    from evokernel.experiments import task_extraction
+    from evokernel.torch_models import task_extraction
 
     _, _, profile = profile_model(model, seed, 1)
     operators = task_extraction.select_operators(profile, min_share, max_tasks)
@@ -119,7 +119,7 @@ def extract_tasks(model: Path, folder: Path, min_share: float, max_tasks: int, s
 
 def check_model_with_kernels(model: Path, run: Run, seed: int, as_json: bool) -> int:
     """Substitute kernels into the model and print the result of the end-to-end check."""
-    from evokernel.experiments.kernel_substitution import substitute_kernels
+    from evokernel.torch_models.kernel_substitution import substitute_kernels
 
     threads = int(str(run.config.plugin_settings("backend").get("threads") or 1))
     source, reference, profile = profile_model(model, seed, threads)

@@ -13,7 +13,7 @@ from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
-    from evokernel.experiments.bank_contamination import ContaminationReport
+    from evokernel.memory.bank_contamination import ContaminationReport
     from evokernel.memory.pack_file import MemoryPack, PackFilters
     from evokernel.memory.provenance import RunProvenance
 
@@ -95,7 +95,7 @@ def import_(file: Path, path: BankLocation, embedder: str, allow_modified: bool,
       evokernel memory import pack.jsonl --memory team.db
       evokernel memory import edited.jsonl --allow-modified
     """
-    from evokernel.experiments.pack_compat import toolchain_differences
+    from evokernel.memory.pack_compat import toolchain_differences
     from evokernel.memory.pack_file import read_pack
     from evokernel.memory.packs import import_pack
 
@@ -165,7 +165,7 @@ def contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, 
 
     The check ignores names: it compares references by what they compute, and kernels and texts by their content.
     """
-    from evokernel.experiments.bank_contamination import MATCH_REASONS
+    from evokernel.memory.bank_contamination import MATCH_REASONS
 
     report = find_contamination(target, spec, kernels)
     matches = [{**match._asdict(), "explanation": MATCH_REASONS[match.reason]} for match in report.matches]
@@ -195,7 +195,7 @@ def contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, 
 
 def find_contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...] = ()) -> ContaminationReport:
     """What a bank or pack reveals about the operators of a task specification."""
-    from evokernel.experiments.bank_contamination import check_contamination, load_memory, load_operators
+    from evokernel.memory.bank_contamination import check_contamination, load_memory, load_operators
 
     return check_contamination(load_memory(target), load_operators(spec), [load_memory(path) for path in kernels])
 

@@ -13,7 +13,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
-    from evokernel.experiments.selftest import SelftestCase, SelftestResult
+    from evokernel.app.selftest import SelftestCase, SelftestResult
 
 DEFAULT_WORKERS = 2
 
@@ -40,8 +40,8 @@ def command(backends: tuple[str, ...], categories: tuple[str, ...], folder: Path
     Exit codes: 0 all outcomes as expected, 1 some are not, 2 error to fix.
     """
     from evokernel.app.factory import make_part
+    from evokernel.app.selftest import run_cases
     from evokernel.core.config import resolve_config
-    from evokernel.experiments.selftest import run_cases
 
     cases = collect_cases(select_backends(backends), categories, folder)
     executor = make_part(resolve_config(None, workers=workers), "executor")
@@ -85,8 +85,8 @@ def select_backends(requested: Sequence[str]) -> list[str]:
 
 def collect_cases(backends: Sequence[str], categories: Sequence[str], folder: Path | None) -> list[SelftestCase]:
     """The candidates to verify; raises UserError if there are none."""
+    from evokernel.app.selftest import CATEGORIES, load_cases, selftest_folder
     from evokernel.core.plugins import did_you_mean
-    from evokernel.experiments.selftest import CATEGORIES, load_cases, selftest_folder
 
     for category in categories:
         if category not in CATEGORIES:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from evokernel.core.records import Task, Tensor
-    from evokernel.experiments.task_lint import LintReport
+    from evokernel.tasks.lint_workers import LintReport
     from evokernel.tasks.loader import TaskFile
 
 MAX_REFERENCE_RUNS = 32  # longer lists do not run references that are not cached
@@ -193,7 +193,7 @@ def lint(files: list[TaskFile], protocol: str, workers: int, timeout: float, loa
 
     Exit codes: 0 no issues, 1 a task is unusable or has an issue under the protocol, 2 error to fix.
     """
-    from evokernel.experiments.task_lint import lint_tasks
+    from evokernel.tasks.lint_workers import lint_tasks
 
     reports: list[LintReport] = []
     for report in lint_tasks(files, is_full=not load_only, workers=workers, timeout_s=timeout):

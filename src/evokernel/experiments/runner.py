@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evokernel.app.resources import memory_shortage
 from evokernel.core.config import merge_settings
 from evokernel.core.errors import UserError
+from evokernel.core.memory_limits import memory_shortage
 from evokernel.core.run import Run
 from evokernel.experiments import paper_protocol_eval
 from evokernel.experiments.arm_runs import Arm, Listener, ResultsByArm, RunMatrix, Table, learn_pack, run_arms
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
-from evokernel.reference.task_lint import lint_task
 from evokernel.reports.metrics import TaskResult
+from evokernel.tasks.lint_checks import lint_task
 from evokernel.tasks.loader import TaskFile, describe_task, find_task_files, suites_folder
 
 TasksByGroup = Mapping[str, Sequence[TaskFile]]

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from evokernel.reference.extract.calls import (
+from evokernel.reference.module import Reference, Sample
+from evokernel.torch_models.calls import (
     Function,
     InterceptedModule,
     OuterCallMode,
@@ -26,8 +27,7 @@ from evokernel.reference.extract.calls import (
     format_tensor_type,
     storage_id,
 )
-from evokernel.reference.extract.tensor_stats import TensorStats, summarize_tensor
-from evokernel.reference.module import Reference, Sample
+from evokernel.torch_models.tensor_stats import TensorStats, summarize_tensor
 
 MAX_RUNS, MAX_SECONDS = 5, 30.0
 """Largest number of timed runs, and the time after which no further run starts."""

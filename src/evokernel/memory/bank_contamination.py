@@ -11,11 +11,11 @@ from typing import NamedTuple
 from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
-from evokernel.experiments.code_similarity import KernelIndex
-from evokernel.experiments.pack_contamination import HeldOutOperators, OperatorSource
 from evokernel.memory.bank import Bank
+from evokernel.memory.code_similarity import KernelIndex
 from evokernel.memory.distill import note_id
 from evokernel.memory.ledger import ValueUpdate
+from evokernel.memory.pack_contamination import HeldOutOperators, OperatorSource
 from evokernel.memory.pack_file import read_pack
 from evokernel.memory.packs import ExportExclusions
 from evokernel.tasks import loader

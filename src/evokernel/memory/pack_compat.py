@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evokernel.app.factory import toolchain_versions
+from evokernel.core.environment import toolchain_versions
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Backend

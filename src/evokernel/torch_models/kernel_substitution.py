@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from evokernel.app.factory import describe_hardware
+from evokernel.core.environment import describe_hardware
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Array
@@ -23,13 +23,13 @@ from evokernel.core.records import Job, Task, Work
 from evokernel.core.run import Run
 from evokernel.reference.arrays import from_array, to_array
 from evokernel.reference.describe import declared_tolerance, default_tolerance
-from evokernel.reference.extract.calls import Function, InterceptedModule, OuterCallMode, canonical_call
-from evokernel.reference.extract.profiles import ModelProfile, Operator, fixed_threads
-from evokernel.reference.extract.single_call import SingleCall, find_single_call
 from evokernel.reference.module import Reference, Sample
 from evokernel.reference.signature import make_signature
 from evokernel.reports import metrics
 from evokernel.reports.metrics import TaskResult
+from evokernel.torch_models.calls import Function, InterceptedModule, OuterCallMode, canonical_call
+from evokernel.torch_models.profiles import ModelProfile, Operator, fixed_threads
+from evokernel.torch_models.single_call import SingleCall, find_single_call
 from evokernel.verify import gates
 from evokernel.verify.compare import FLOATS, ExpectedOutput, decode_values
 from evokernel.verify.tolerance import Tolerance
