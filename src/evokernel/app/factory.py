@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.app.guarded_executor import GuardedExecutor
-from evokernel.core.bank_uri import parse_location
 from evokernel.core.config import PARTS, RunConfig, resolve_config
 from evokernel.core.environment import describe_hardware, package_versions, toolchain_versions
 from evokernel.core.errors import UserError
@@ -136,9 +135,10 @@ def check_llm_review(config: RunConfig) -> None:
 
 def open_bank(config: RunConfig, folder: Path, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:
     """Open the memory bank for this run."""
-    path = folder / "memory.db" if config.fresh else parse_location(config.memory)
     metadata = provenance.make_metadata(config, environment)
-    return Bank.open(path, embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, metadata=metadata)
+    return Bank.open(
+        config.bank_location(folder), embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, metadata=metadata
+    )
 
 
 def make_parts(config: RunConfig) -> dict[str, Any]:

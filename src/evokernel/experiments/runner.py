@@ -30,6 +30,16 @@ def select_operators(spec: ExperimentSpec, max_per_group: int | None = None) -> 
     return selection
 
 
+def describe_unsampled(tasks: TasksByGroup, all_tasks: TasksByGroup, operators: int) -> dict[str, str]:
+    """Return the operators that `--max-operators` leaves out, by group."""
+    sizes = {name: (len(sample), len(all_tasks[name])) for name, sample in tasks.items()}
+    return {
+        f"{name}: all but {sample} of {total} operators": f"--max-operators {operators}"
+        for name, (sample, total) in sizes.items()
+        if sample < total
+    }
+
+
 def filter_runnable(tasks_by_group: TasksByGroup) -> tuple[dict[str, list[TaskFile]], dict[str, str]]:
     """Return the operators that this machine can run, and for each other operator the reason why not."""
     reasons: dict[str, str] = {}

@@ -114,6 +114,11 @@ def is_sqlite_file(path: Path) -> bool:
         return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
 
 
+def find_contamination(target: BankLocation, spec: str, kernels: Sequence[BankLocation] = ()) -> ContaminationReport:
+    """Return what a bank or pack reveals about the operators of a task specification."""
+    return check_contamination(load_memory(target), load_operators(spec), [load_memory(path) for path in kernels])
+
+
 def check_contamination(
     memory: MemoryContents, held_out: Sequence[OperatorSource], kernel_sources: Iterable[MemoryContents] = ()
 ) -> ContaminationReport:

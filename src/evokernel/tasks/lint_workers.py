@@ -232,3 +232,12 @@ def failed_report(file: TaskFile, error: str, start_s: float) -> LintReport:
     """Return the report of a task that could not be linted."""
     seconds = time.monotonic() - start_s
     return LintReport(id=file.id, path=str(file.path), level=file.level, category=file.category, error=error, seconds=seconds)
+
+
+def count_results(reports: list[LintReport], protocol: str) -> tuple[int, int, int, int, int]:
+    """Return the number of tasks, of loadable tasks, of tasks with a small size, of tasks without issues, and of vacuous tasks."""
+    loadable = [report for report in reports if report.task]
+    resizable = [report for report in loadable if report.task and "fixed-size" not in report.task.tags]
+    issue_free = [report for report in loadable if not report.issues_for(protocol)]
+    vacuous = [report for report in loadable if any(issue.kind == "vacuous" for issue in report.issues_for(protocol))]
+    return len(reports), len(loadable), len(resizable), len(issue_free), len(vacuous)
