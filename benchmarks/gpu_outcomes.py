@@ -17,10 +17,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from evokernel.app.selftest import load_cases, selftest_folder
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
-from evokernel.experiments.selftest import load_cases, selftest_folder
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 

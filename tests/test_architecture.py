@@ -17,8 +17,10 @@ FILES = sorted(
 LAYERS = [  # a package imports only packages in earlier rows, not those in its own row
     {"core"},
     {"llm", "reference", "sandbox"},
-    {"tasks", "backends", "memory", "embedders", "generators", "policies", "verify", "engine", "reports"},
-    {"executors"},
+    {"tasks"},
+    {"backends", "memory", "embedders", "generators", "policies", "verify", "engine"},
+    {"executors", "reports"},
+    {"torch_models"},
     {"app"},
     {"experiments"},
     {"web"},

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import Call
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "torch_models"))
 from model_parts import GELU, MODEL, make_run
 
 CHEAP = ["--set", "clock=synthetic", "--set", "protocol=paper"]

@@ -50,7 +50,7 @@ def test_errors_become_one_line_and_an_exit_code(error: BaseException, code: int
     def fail() -> list[dict[str, object]]:
         raise error
 
-    monkeypatch.setattr("evokernel.cli.backends.list_backends", fail)
+    monkeypatch.setattr("evokernel.app.machine_checks.list_backends", fail)
     result = call("backends", "--json")
     assert result.code == code
     assert result.out == ""
@@ -59,7 +59,7 @@ def test_errors_become_one_line_and_an_exit_code(error: BaseException, code: int
 
 
 def test_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evokernel.cli.backends.list_backends", lambda: 1 / 0)
+    monkeypatch.setattr("evokernel.app.machine_checks.list_backends", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         program.main(["backends"])
 

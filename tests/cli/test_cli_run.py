@@ -14,8 +14,8 @@ import pytest
 import sample_run
 from cli_helpers import KERNEL, TASK, Call, CommandResult
 
-from evokernel.cli.kernel_files import detect_backend
-from evokernel.cli.run_lifecycle import run_to_completion
+from evokernel.app.kernel_files import detect_backend
+from evokernel.cli.run_display import display_run
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
 from evokernel.core.plugins import make_plugin
@@ -172,7 +172,7 @@ def test_verify_labels_estimates(call: Call, task_file: Path, tmp_path: Path, mo
         backends.append(config.plugin_name("backend"))
         return sample_run.estimated_outcome(50.0)
 
-    monkeypatch.setattr("evokernel.cli.verify.verify_candidate", fake_verify)
+    monkeypatch.setattr("evokernel.app.verification.verify_candidate", fake_verify)
     result = call("verify", tmp_path / "kernel.py", "--task", task_file, "--baseline", "compile")
     lines = {line[2:].partition("  ")[0]: line for line in result.out.splitlines() if line.startswith("  ")}
     assert result.code == 0, result.err
@@ -359,13 +359,13 @@ def test_first_interrupt_finishes_attempts_and_prints_resume_command(tmp_path: P
             assert engine.stop.wait(60)
 
     engine = make_engine(tmp_path / "run", interrupt)
-    assert run_to_completion(engine, plain=True, as_json=False) == 130
+    assert display_run(engine, plain=True, as_json=False) == 130
     out, err = capfd.readouterr()
     assert "Finishing 1 attempt in flight; press Ctrl-C again to abort" in err
     assert f"Resume with: evokernel resume {tmp_path / 'run'}" in out
     assert [attempt.id for attempt in Run.open(tmp_path / "run").attempts()] == ["made/relu/0", "made/softmax/0"]
     resumed_engine = reopen_engine(tmp_path / "run")
-    assert run_to_completion(resumed_engine, plain=True, as_json=False) == 0
+    assert display_run(resumed_engine, plain=True, as_json=False) == 0
     assert len(Run.open(tmp_path / "run").attempts()) == 9
 
 
@@ -376,7 +376,7 @@ def reopen_engine(folder: Path) -> Engine:
 
 def test_second_interrupt_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     codes: queue.SimpleQueue[int] = queue.SimpleQueue()
-    monkeypatch.setattr("evokernel.cli.run_lifecycle.os._exit", codes.put)
+    monkeypatch.setattr("evokernel.app.run_lifecycle.os._exit", codes.put)
     exit_codes: list[int] = []
 
     def interrupt(state: State) -> None:
@@ -386,7 +386,7 @@ def test_second_interrupt_aborts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             exit_codes.append(codes.get(timeout=60))
 
     engine = make_engine(tmp_path / "run", interrupt)
-    run_to_completion(engine, plain=True, as_json=False)
+    display_run(engine, plain=True, as_json=False)
     assert exit_codes == [130]
     assert "Aborted. Resume with: evokernel resume" in capfd.readouterr().err
 
@@ -396,4 +396,4 @@ def test_infrastructure_failure_prints_resume_command(tmp_path: Path) -> None:
         raise InfraError("the service is down")
 
     with pytest.raises(InfraError, match="evokernel resume"):
-        run_to_completion(make_engine(tmp_path / "run", fail), plain=True, as_json=False)
+        display_run(make_engine(tmp_path / "run", fail), plain=True, as_json=False)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from cli_helpers import Call
 
+from evokernel.app.selftest import read_case
 from evokernel.core.errors import UserError
 from evokernel.core.records import GateResult, Outcome
-from evokernel.experiments.selftest import read_case
 
 BODY = 'extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {\n'
 RIGHT = BODY + "    for (int64_t i = 0; i < x_shape[0] * x_shape[1]; ++i) out[i] = x[i] * 2 + 1;\n}\n"

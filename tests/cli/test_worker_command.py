@@ -52,10 +52,11 @@ def test_check_reports_what_this_machine_offers():
 
 
 def test_hidden_devices_are_not_counted(monkeypatch):
-    from evokernel.cli.worker import count_devices
+    from evokernel.app.machine_checks import BackendStatus
+    from evokernel.app.worker_check import count_devices
+    from evokernel.core.backend import OptionalTool
 
-    row = {"optional_tools": [{"name": name, "is_available": True, "detail": ""} for name in ("gpu", "ncu")]}
+    gpu, ncu = (OptionalTool(name, is_available=True, detail="") for name in ("gpu", "ncu"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-    assert count_devices(row) == {"GPU": 2}
-    row["optional_tools"][0]["is_available"] = False
-    assert count_devices(row) == {}
+    assert count_devices(BackendStatus("cuda", True, None, {}, (gpu, ncu))) == {"GPU": 2}
+    assert count_devices(BackendStatus("cuda", True, None, {}, (gpu._replace(is_available=False), ncu))) == {}

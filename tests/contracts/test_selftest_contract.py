@@ -5,8 +5,8 @@ from itertools import groupby
 import pytest
 from sampling import one_in
 
+from evokernel.app.selftest import CATEGORIES, HONEST, load_cases, make_job, selftest_folder
 from evokernel.core.plugins import make_plugin, plugin_names
-from evokernel.experiments.selftest import CATEGORIES, HONEST, load_cases, make_job, selftest_folder
 from evokernel.verify import verify
 
 BACKENDS = [name for name in plugin_names("backend") if selftest_folder(name).is_dir()]

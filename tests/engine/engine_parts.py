@@ -151,3 +151,26 @@ def make_engine(
         distill=distill,
         clock=lambda: 0.0,
     )
+
+
+RENAMED = """
+import torch.nn as nn
+import torch
+
+HOW_MANY = 7
+
+class Model(nn.Module):
+    # Somebody else's words.
+
+    def __init__(self, wide: int, deep: int, by: float):
+        super().__init__()
+        self.dense = nn.Linear(wide, deep)  # as wide as needed
+        self.by = by
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.dense(given)) / self.by
+
+def get_inputs():
+    return [torch.rand(HOW_MANY, 5)]
+"""
+"""The same computation as `level2/linear_relu_divide`, under other names."""

@@ -5,13 +5,13 @@ import sqlite3
 
 import numpy as np
 import pytest
-from model_parts import RENAMED
+from engine_parts import RENAMED
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 from evokernel.experiments.arm_runs import Arm, RunMatrix, learn_pack, list_arm_runs, refuse_contaminated_arm, resolve_settings, run_arms
 from evokernel.experiments.intervals import bootstrap_interval, build_grid, difference_interval
-from evokernel.experiments.pack_contamination import list_contamination
+from evokernel.memory.pack_contamination import list_contamination
 from evokernel.tasks.loader import find_task_files, load_tasks
 
 SILENT = {"generator": {"name": "from_files", "folder": "replies"}}

@@ -21,7 +21,7 @@ from evokernel.core.records import (
     Tensor,
     Work,
 )
-from evokernel.experiments.pack_contamination import find_same_operator, model_ngrams
+from evokernel.memory.pack_contamination import find_same_operator, model_ngrams
 from evokernel.reports.metrics import TaskResult
 from evokernel.tasks.loader import find_task_files
 

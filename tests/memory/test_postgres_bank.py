@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from engine_parts import make_task
 from test_memory_bank import item
 
+from evokernel.app.machine_checks import check_bank
 from evokernel.cli import doctor, memory
 from evokernel.core.bank_uri import parse_location
 from evokernel.core.config import resolve_config
@@ -198,12 +199,12 @@ def test_pack_moves_a_bank_from_a_file_to_a_server(file, postgres, tmp_path):
 def test_doctor_describes_the_server(postgres, monkeypatch):
     checks = {check["name"]: check for check in json.loads(CliRunner().invoke(doctor.command, ["--json"]).output)["checks"]}
     assert checks["postgres"]["state"] == "ok"
-    bank_check = doctor.check_bank(parse_location(postgres.url("described")))
+    bank_check = check_bank(parse_location(postgres.url("described")))
     assert bank_check.state == "ok"
     assert "PostgreSQL" in bank_check.detail
     assert "pgvector" in bank_check.detail
     assert "no bank yet" in bank_check.detail
-    unreachable_check = doctor.check_bank(parse_location("postgresql://127.0.0.1:1/x"))
+    unreachable_check = check_bank(parse_location("postgresql://127.0.0.1:1/x"))
     assert (unreachable_check.state, "cannot be reached" in unreachable_check.detail) == ("missing", True)
 
 

@@ -96,7 +96,7 @@ def test_commands_refuse_an_incomplete_sandbox(arguments, monkeypatch, tmp_path)
 
 def test_doctor_lists_layers(monkeypatch):
     monkeypatch.setenv("EVOKERNEL_SANDBOX_DISABLE", "limits")
-    from evokernel.cli.doctor import check_sandbox
+    from evokernel.app.machine_checks import check_sandbox
 
     rows = {check.name: check for check in check_sandbox()}
     assert rows["sandbox limits"].state == "optional"

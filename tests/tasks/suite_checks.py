@@ -8,10 +8,10 @@ import pytest
 from sampling import one_in
 
 from evokernel.core.records import Task
-from evokernel.experiments.task_lint import SIZES, find_issues
 from evokernel.reference.module import Reference
 from evokernel.reference.signature import make_signature
 from evokernel.reference.sizes import MAX_CHECK_ELEMENTS
+from evokernel.tasks.lint_workers import SIZES, find_issues
 from evokernel.tasks.loader import TaskFile, derive_task, find_task_files, read_source
 
 MAX_SECONDS = 10

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evokernel import __version__
 from evokernel.app.guarded_executor import GuardedExecutor
-from evokernel.app.resources import memory_shortage
 from evokernel.core.backend import Backend
-from evokernel.core.bank_uri import parse_location
 from evokernel.core.config import PARTS, RunConfig, resolve_config
+from evokernel.core.environment import describe_hardware, package_versions, toolchain_versions
 from evokernel.core.errors import UserError
+from evokernel.core.memory_limits import check_memory
 from evokernel.core.plugins import accepts_setting, check_settings, make_plugin
 from evokernel.core.protocols import Embedder, Executor, RemoteExecutor
-from evokernel.core.records import Task
 from evokernel.core.run import Run, new_run_id
 from evokernel.engine.loop import Engine
 from evokernel.memory import provenance
@@ -140,16 +137,10 @@ def check_llm_review(config: RunConfig) -> None:
 
 def open_bank(config: RunConfig, folder: Path, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:
     """Open the memory bank for this run."""
-    path = folder / "memory.db" if config.fresh else parse_location(config.memory)
     metadata = provenance.make_metadata(config, environment)
-    return Bank.open(path, embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, metadata=metadata)
-
-
-def check_memory(tasks: Sequence[Task]) -> None:
-    """Raise UserError for a task whose verification needs more memory than this machine has."""
-    for task in tasks:
-        if shortage := memory_shortage(task):
-            raise UserError(f"task {task.id} needs {shortage}. Exclude it from --tasks, or reduce its sizes.")
+    return Bank.open(
+        config.bank_location(folder), embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, metadata=metadata
+    )
 
 
 def make_parts(config: RunConfig) -> dict[str, Any]:
@@ -178,24 +169,3 @@ def check_plugin_settings(config: RunConfig) -> None:
         from evokernel.verify.llm_review import make_chat_settings
 
         make_chat_settings(config.llm_review)
-
-
-def toolchain_versions(backend: Backend) -> dict[str, str]:
-    """Return the versions of the toolchain on this machine."""
-    return {**package_versions(), **backend.versions()}
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of EvoKernel and Python that run the loop."""
-    return {"evokernel": __version__, "python": platform.python_version()}
-
-
-def describe_hardware() -> dict[str, str]:
-    """Describe the hardware of this machine in words."""
-    hardware = {"machine": platform.machine(), "system": f"{platform.system()} {platform.release()}"}
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        models = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        hardware |= {"cpu": models[0]} if models else {}
-        hardware["cores"] = str(sum(line.startswith("processor") for line in cpuinfo.read_text().splitlines()))
-    return hardware

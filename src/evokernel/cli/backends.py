@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evokernel.cli.output import format_table, json_option, print_json, print_text
-from evokernel.core.errors import UserError
+
+if TYPE_CHECKING:
+    from evokernel.app.machine_checks import BackendStatus
 
 
 @click.command()
@@ -20,42 +22,19 @@ def command(as_json: bool) -> None:
       evokernel backends
       evokernel backends --json
     """
+    from evokernel.app.machine_checks import format_versions, list_backends
+
     backends = list_backends()
     if as_json:
-        print_json(backends)
+        print_json([backend_record(status) for status in backends])
         return
     cells = [
-        [row["backend"], "ready" if row["ready"] else "unavailable", row["unavailable_reason"] or format_versions(row["versions"])]
-        for row in backends
+        [status.backend, "ready" if status.ready else "unavailable", status.unavailable_reason or format_versions(status.versions)]
+        for status in backends
     ]
     print_text(format_table(["backend", "status", "versions, or why it is unavailable"], cells))
 
 
-def list_backends() -> list[dict[str, Any]]:
-    """Every backend with its state; a backend that cannot be loaded is listed with the reason."""
-    from evokernel.core import plugins
-
-    rows: list[dict[str, Any]] = []
-    for name in plugins.plugin_names("backend"):
-        try:
-            backend = plugins.make_plugin("backend", name)
-            unavailable_reason = backend.unavailable_reason()
-            versions = backend.versions() if unavailable_reason is None else {}
-            optional_tools = [tool._asdict() for tool in backend.optional_tools()] if unavailable_reason is None else []
-        except UserError as error:
-            unavailable_reason, versions, optional_tools = str(error), {}, []
-        rows.append(
-            {
-                "backend": name,
-                "ready": unavailable_reason is None,
-                "unavailable_reason": unavailable_reason,
-                "versions": versions,
-                "optional_tools": optional_tools,
-            }
-        )
-    return rows
-
-
-def format_versions(versions: dict[str, str]) -> str:
-    """The versions of a toolchain on one line."""
-    return "; ".join(f"{name}: {text}" for name, text in versions.items())
+def backend_record(status: BackendStatus) -> dict[str, Any]:
+    """A backend as JSON."""
+    return {**status._asdict(), "optional_tools": [tool._asdict() for tool in status.optional_tools]}

@@ -77,8 +77,8 @@ def pack(
             f"A bundle can include a memory bank only as a file, not {memory}. "
             "Export it with 'evokernel memory export', then import the pack into a file."
         )
-    from evokernel.experiments.bundle import RESULTS
-    from evokernel.experiments.bundle import pack_bundle as pack_bundle
+    from evokernel.app.bundle import RESULTS
+    from evokernel.app.bundle import pack_bundle as pack_bundle
 
     print_text("Packing: pip downloads the packages for the other machine ...", err=True)
     bundle = pack_bundle(out, arguments, tasks, memory, python, platforms or DEFAULT_PLATFORMS, preinstalled.split(","))
@@ -104,7 +104,7 @@ def import_results(file: Path, into: Path, as_json: bool) -> None:
       evokernel bundle import results.tar.gz
       evokernel bundle import results.tar.gz --into elsewhere --json
     """
-    from evokernel.experiments.bundle import import_results as import_bundle
+    from evokernel.app.bundle import import_results as import_bundle
 
     imported = import_bundle(file, into)
     if as_json:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.output import TERMS_EPILOG, format_table, json_option, print_json, print_text, wrap_text
-from evokernel.core.errors import UserError
 from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
     from evokernel.experiments.cost_estimate import CostEstimate
-    from evokernel.experiments.runner import TasksByGroup
     from evokernel.experiments.spec import ExperimentSpec
 
 PROGRESS_INTERVAL_S = 10.0
@@ -94,19 +92,9 @@ def command(
         return print_cost_estimate(spec_in_use, rows, as_json)
     print_announcement(spec_in_use, rows, as_json)
     if operators:
-        exclusions |= describe_unsampled(tasks, runner.select_operators(spec_in_use), operators)
+        exclusions |= runner.describe_unsampled(tasks, runner.select_operators(spec_in_use), operators)
     options = {"--seeds": seeds, "--max-operators": operators, "--arms": arms, "--protocol": protocol}
     return run_and_report(spec_in_use, tasks, folder, exclusions, rebuild_command_line(name, options, sets), as_json)
-
-
-def describe_unsampled(tasks: TasksByGroup, all_tasks: TasksByGroup, operators: int) -> dict[str, str]:
-    """The operators that `--max-operators` leaves out, by group."""
-    sizes = {name: (len(sample), len(all_tasks[name])) for name, sample in tasks.items()}
-    return {
-        f"{name}: all but {sample} of {total} operators": f"--max-operators {operators}"
-        for name, (sample, total) in sizes.items()
-        if sample < total
-    }
 
 
 def rebuild_command_line(name: str, options: dict[str, Any], sets: tuple[str, ...]) -> str:
@@ -116,31 +104,14 @@ def rebuild_command_line(name: str, options: dict[str, Any], sets: tuple[str, ..
 
 
 def select_arms(plan: ExperimentSpec, names: str | None) -> tuple[ExperimentSpec, dict[str, str]]:
-    """The experiment with the selected arms and the packs they need; arms that lack a setting are excluded with the reason."""
-    from evokernel.core.plugins import did_you_mean
+    """The experiment with the selected arms, and why other arms are excluded; prints a note for each arm that lacks a setting."""
+    from evokernel.experiments import spec
 
-    all_arms = {arm.name: arm for arm in plan.arms}
-    arm_names = [name.strip() for name in names.split(",")] if names else list(all_arms)
-    for name in arm_names:
-        if name not in all_arms:
-            raise UserError(
-                f"experiment '{plan.name}' has no arm '{name}'{did_you_mean(name, list(all_arms))}. Its arms: {', '.join(all_arms)}."
-            )
-    for name in arm_names:
-        if all_arms[name].is_missing_setting():
-            print_text(f"note: arm '{name}' is excluded: set it with --set arms.{name}.{all_arms[name].needs}=…", err=True)
-    arms = tuple(all_arms[name] for name in arm_names if not all_arms[name].is_missing_setting())
-    if not arms:
-        raise UserError(f"experiment '{plan.name}' has no arm that can run. Give the missing settings with --set.")
-    packs = tuple(pack for pack in plan.packs if any(arm.pack == pack.name for arm in arms))
-    kept_names = {arm.name for arm in arms}
-    comparisons = tuple(pair for pair in plan.compare if set(pair) <= kept_names)
-    reasons = {
-        f"arm {name}": f"{arm.needs} is not set" if arm.is_missing_setting() else "not selected"
-        for name, arm in all_arms.items()
-        if name not in kept_names
-    }
-    return plan.model_copy(update={"arms": arms, "packs": packs, "compare": comparisons}), reasons
+    arms = spec.find_arms(plan, [name.strip() for name in names.split(",")] if names else None)
+    for arm in arms:
+        if arm.is_missing_setting():
+            print_text(f"note: arm '{arm.name}' is excluded: set it with --set arms.{arm.name}.{arm.needs}=…", err=True)
+    return spec.with_arms(plan, arms)
 
 
 def print_experiments(as_json: bool) -> int:

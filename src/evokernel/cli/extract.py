@@ -13,9 +13,9 @@ from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.run import Run
-    from evokernel.experiments.kernel_substitution import SubstitutionReport, SubstitutionResult
-    from evokernel.experiments.task_extraction import ExtractedTask
-    from evokernel.reference.extract.profiles import ModelProfile, Operator
+    from evokernel.torch_models.kernel_substitution import SubstitutionReport, SubstitutionResult
+    from evokernel.torch_models.profiles import ModelProfile, Operator
+    from evokernel.torch_models.task_extraction import ExtractedTask
 
 CLOCKS = {"cpu": "processor time of one thread", "wall": "wall time with a fixed number of threads"}
 
@@ -74,27 +74,12 @@ def print_progress(text: str) -> None:
     print_text(f"{text} …", err=True)
 
 
-def profile_model(model: Path, seed: int, threads: int) -> tuple[str, Any, ModelProfile]:
-    """The source of the model, the model, and its time per operator."""
-    from evokernel.reference.extract.profiles import profile_calls
-    from evokernel.reference.module import Reference
-    from evokernel.tasks.loader import read_source
-
-    if model.suffix != ".py":
-        raise UserError(f"{model} is not a Python file. Name one that defines Model, get_inputs and get_init_inputs.")
-    source = read_source(model)
-    reference = Reference(source, str(model))
-    profiled_model = profile_calls(reference, seed, threads, print_progress)
-    if not profiled_model.operators:
-        raise UserError(f"{model}: forward calls no torch operator on tensors, so there is nothing to extract.")
-    return source, reference, profiled_model
-
-
 def extract_tasks(model: Path, folder: Path, min_share: float, max_tasks: int, seed: int, as_json: bool) -> int:
     """Profile the model, write the task files and print the ranking."""
-    from evokernel.experiments import task_extraction
+    from evokernel.torch_models import task_extraction
+    from evokernel.torch_models.profiles import profile_model
 
-    _, _, profile = profile_model(model, seed, 1)
+    profile = profile_model(model, seed, report_progress=print_progress).profile
     operators = task_extraction.select_operators(profile, min_share, max_tasks)
     if not operators:
         slowest = profile.operators[0]
@@ -119,10 +104,11 @@ def extract_tasks(model: Path, folder: Path, min_share: float, max_tasks: int, s
 
 def check_model_with_kernels(model: Path, run: Run, seed: int, as_json: bool) -> int:
     """Substitute kernels into the model and print the result of the end-to-end check."""
-    from evokernel.experiments.kernel_substitution import substitute_kernels
+    from evokernel.torch_models.kernel_substitution import substitute_kernels
+    from evokernel.torch_models.profiles import profile_model
 
     threads = int(str(run.config.plugin_settings("backend").get("threads") or 1))
-    source, reference, profile = profile_model(model, seed, threads)
+    source, reference, profile = profile_model(model, seed, threads, print_progress)
     result = substitute_kernels(reference, source, profile, run, seed, print_progress)
     if as_json:
         print_json({**profile_record(model, profile), **substitution_record(result)})

@@ -13,7 +13,6 @@ from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
-    from evokernel.experiments.bank_contamination import ContaminationReport
     from evokernel.memory.pack_file import MemoryPack, PackFilters
     from evokernel.memory.provenance import RunProvenance
 
@@ -57,6 +56,7 @@ def export(
     Knowledge cards are always exported. Items learned on excluded tasks are not.
     """
     from evokernel.core.plugins import did_you_mean
+    from evokernel.memory.bank_contamination import find_contamination
     from evokernel.memory.pack_file import PackFilters
     from evokernel.memory.packs import NO_EXCLUSIONS, export_pack, find_unmatched_filters
 
@@ -95,7 +95,7 @@ def import_(file: Path, path: BankLocation, embedder: str, allow_modified: bool,
       evokernel memory import pack.jsonl --memory team.db
       evokernel memory import edited.jsonl --allow-modified
     """
-    from evokernel.experiments.pack_compat import toolchain_differences
+    from evokernel.memory.pack_compat import toolchain_differences
     from evokernel.memory.pack_file import read_pack
     from evokernel.memory.packs import import_pack
 
@@ -128,11 +128,7 @@ def inspect(file: Path, as_json: bool) -> int:
 
     pack = read_pack(file, allow_modified=True)
     counts = summarize_items(packed.item for packed in pack.items)
-    tasks: dict[str, int] = {}
-    for packed in pack.items:
-        if packed.item.task is not None:
-            tasks[packed.item.task] = tasks.get(packed.item.task, 0) + 1
-    content = {"kinds": counts["kinds"], "backends": counts["backends"], "tasks": dict(sorted(tasks.items()))}
+    content = {"kinds": counts["kinds"], "backends": counts["backends"], "tasks": pack.count_tasks()}
     if as_json:
         header = pack.header.model_dump(mode="json", exclude_none=True)
         signature = {"intact": not pack.integrity_error, "integrity_error": pack.integrity_error, "sha256": pack.sha256}
@@ -165,7 +161,7 @@ def contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, 
 
     The check ignores names: it compares references by what they compute, and kernels and texts by their content.
     """
-    from evokernel.experiments.bank_contamination import MATCH_REASONS
+    from evokernel.memory.bank_contamination import MATCH_REASONS, find_contamination
 
     report = find_contamination(target, spec, kernels)
     matches = [{**match._asdict(), "explanation": MATCH_REASONS[match.reason]} for match in report.matches]
@@ -191,13 +187,6 @@ def contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, 
     )
     print_text(f"To export without them: evokernel memory export FILE --memory BANK --held-out {spec}")
     return 1
-
-
-def find_contamination(target: BankLocation, spec: str, kernels: tuple[BankLocation, ...] = ()) -> ContaminationReport:
-    """What a bank or pack reveals about the operators of a task specification."""
-    from evokernel.experiments.bank_contamination import check_contamination, load_memory, load_operators
-
-    return check_contamination(load_memory(target), load_operators(spec), [load_memory(path) for path in kernels])
 
 
 def format_reason(match: dict[str, Any]) -> str:

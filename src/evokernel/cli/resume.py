@@ -29,7 +29,7 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
     """
     from evokernel.app.factory import resume_engine
     from evokernel.cli.run import describe_run
-    from evokernel.cli.run_lifecycle import run_to_completion
+    from evokernel.cli.run_display import display_run
     from evokernel.core.run import Run
 
     attempts = Run.open(folder).attempts()
@@ -42,4 +42,4 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
     else:
         total = len(engine.run.tasks) * engine.run.config.budget
         print_text(wrap_text(f"Resuming after {len(attempts)} of {format_count(total, 'attempt')}: {describe_run(engine)}"), err=as_json)
-    return run_to_completion(engine, plain, as_json)
+    return display_run(engine, plain, as_json)

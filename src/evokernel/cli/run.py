@@ -61,7 +61,7 @@ def command(
     2 error to fix, 3 infrastructure failure, 130 interrupted.
     """
     from evokernel.app.factory import choose_working_backend, create_engine
-    from evokernel.cli.run_lifecycle import run_to_completion
+    from evokernel.cli.run_display import display_run
     from evokernel.core.bank_uri import resolve_path
     from evokernel.core.config import resolve_config
     from evokernel.reports.formatting import explain_tags
@@ -90,19 +90,18 @@ def command(
     for task in engine.run.tasks:
         for text in explain_tags(task.tags):
             print_text(f"note: {task.id}: {text}", err=True)
-    return run_to_completion(engine, plain, as_json)
+    return display_run(engine, plain, as_json)
 
 
 def describe_run(engine: Engine) -> str:
     """The configuration of the run in one line."""
-    from evokernel.cli.report import bank_location
     from evokernel.core.bank_uri import parse_location
     from evokernel.memory.bank import Bank
     from evokernel.reports.formatting import format_backend
 
     config = engine.run.config
     count = len(engine.run.tasks)
-    with Bank.open_reader(bank_location(engine.run)) as bank:
+    with Bank.open_reader(config.bank_location(engine.run.folder)) as bank:
         items = bank.count_items()
     where = "new memory bank" if config.fresh else f"memory bank {relative_to_cwd(parse_location(config.memory))}"
     return (

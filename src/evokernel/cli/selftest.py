@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evokernel.cli.output import TERMS_EPILOG, format_table, json_option, print_json, print_text
-from evokernel.core.errors import UserError
 from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
-    from evokernel.experiments.selftest import SelftestCase, SelftestResult
+    from evokernel.app.selftest import SelftestResult
 
 DEFAULT_WORKERS = 2
 
@@ -40,10 +39,13 @@ def command(backends: tuple[str, ...], categories: tuple[str, ...], folder: Path
     Exit codes: 0 all outcomes as expected, 1 some are not, 2 error to fix.
     """
     from evokernel.app.factory import make_part
+    from evokernel.app.selftest import collect_cases, run_cases, select_backends
     from evokernel.core.config import resolve_config
-    from evokernel.experiments.selftest import run_cases
 
-    cases = collect_cases(select_backends(backends), categories, folder)
+    names, skipped = select_backends(backends)
+    for name, reason in skipped.items():
+        print_text(f"note: backend '{name}' is skipped: {reason}", err=True)
+    cases = collect_cases(names, categories, folder)
     executor = make_part(resolve_config(None, workers=workers), "executor")
     results: list[SelftestResult] = []
     try:
@@ -56,52 +58,6 @@ def command(backends: tuple[str, ...], categories: tuple[str, ...], folder: Path
     results.sort(key=lambda one: order[one.case.backend, one.case.path])
     print_json(results_record(results)) if as_json else print_text(format_results(results))
     return 0 if all(result.is_as_expected for result in results) else 1
-
-
-def select_backends(requested: Sequence[str]) -> list[str]:
-    """The backends to test: the requested ones, which must work here, or all that work."""
-    from evokernel.core.plugins import make_plugin, plugin_names
-
-    names = []
-    for name in dict.fromkeys(requested or plugin_names("backend")):
-        try:
-            backend = make_plugin("backend", name)
-            reason = backend.unavailable_reason() or backend.capabilities.limitations
-        except UserError as error:
-            if requested:
-                raise
-            reason = str(error)
-        if reason and requested:
-            raise UserError(f"backend '{name}' cannot work on this machine: {reason}")
-        if reason:
-            print_text(f"note: backend '{name}' is skipped: {reason}", err=True)
-        else:
-            names.append(name)
-    if not names:
-        raise UserError("no backend works here. 'evokernel doctor' shows the reasons.")
-    return names
-
-
-def collect_cases(backends: Sequence[str], categories: Sequence[str], folder: Path | None) -> list[SelftestCase]:
-    """The candidates to verify; raises UserError if there are none."""
-    from evokernel.core.plugins import did_you_mean
-    from evokernel.experiments.selftest import CATEGORIES, load_cases, selftest_folder
-
-    for category in categories:
-        if category not in CATEGORIES:
-            raise UserError(f"unknown category '{category}'{did_you_mean(category, list(CATEGORIES))}; available: {', '.join(CATEGORIES)}")
-    if folder is not None and not folder.is_dir():
-        raise UserError(f"no folder '{folder}'. Name one with a subfolder per category, such as {folder}/timing.")
-    folders = {backend: folder or selftest_folder(backend) for backend in backends}
-    cases = [one for backend, folder in folders.items() if folder.is_dir() for one in load_cases(backend, folder)]
-    if not cases:
-        raise UserError(
-            f"no candidates for {' or '.join(backends)} in {', '.join(str(folder) for folder in dict.fromkeys(folders.values()))}"
-        )
-    cases = [one for one in cases if not categories or one.category in categories]
-    if not cases:
-        raise UserError(f"no candidates in category {' or '.join(categories)}")
-    return cases
 
 
 def format_result(result: SelftestResult, finished: int, total: int) -> str:

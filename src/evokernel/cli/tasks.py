@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from evokernel.core.records import Task, Tensor
-    from evokernel.experiments.task_lint import LintReport
+    from evokernel.tasks.lint_workers import LintReport
     from evokernel.tasks.loader import TaskFile
 
 MAX_REFERENCE_RUNS = 32  # longer lists do not run references that are not cached
@@ -54,38 +54,17 @@ def task_arguments(min_words: int, default: str = "starter") -> Callable[[Any], 
 
         @wraps(function)
         def wrapper(spec: tuple[str, ...], level: int | None, category: str, **more: Any) -> Any:
+            from evokernel.tasks.loader import select_task_files
+
             if len(spec) < min_words:
                 raise UserError("no task given. Example: evokernel tasks show starter/softmax")
-            return function(files=select_files(",".join(spec) or default, level, category), **more)
+            return function(files=select_task_files(",".join(spec) or default, level, category), **more)
 
         wrapper = click.option("--category", default="", metavar="NAME", help="Select only tasks of this category.")(wrapper)
         wrapper = click.option("--level", type=int, metavar="N", help="Select only tasks of this level.")(wrapper)
         return click.argument("spec", nargs=-1, metavar="SPEC")(wrapper)
 
     return decorate
-
-
-def select_files(spec: str, level: int | None, category: str) -> list[TaskFile]:
-    """The task files that SPEC and the filters select; `all` selects every suite."""
-    from evokernel.core.plugins import did_you_mean
-    from evokernel.tasks import loader
-
-    files = loader.find_task_files(",".join(loader.suite_names()) if spec == "all" else spec)
-    selected = [file for file in files if (level is None or file.level == level) and category in ("", file.category)]
-    if not selected and category and category not in {file.category for file in files}:
-        categories = sorted({file.category for file in files})
-        raise UserError(
-            f"none of {format_count(len(files), 'task')} has category '{category}'{did_you_mean(category, categories)}. "
-            f"Categories: {', '.join(categories)}."
-        )
-    if not selected:
-        raise UserError(f"none of {format_count(len(files), 'task')} has level {level}. Levels: {', '.join(map(str, list_levels(files)))}.")
-    return selected
-
-
-def list_levels(files: list[TaskFile]) -> list[int]:
-    """The levels of the files, sorted."""
-    return sorted({file.level for file in files})
 
 
 @command.command("list")
@@ -145,6 +124,8 @@ def count(files: list[TaskFile], as_json: bool) -> None:
       evokernel tasks count
       evokernel tasks count ./MultiKernelBench
     """
+    from evokernel.tasks.loader import list_levels
+
     suites = list(dict.fromkeys(suite_name(file) for file in files))
     rows = [
         {
@@ -193,7 +174,7 @@ def lint(files: list[TaskFile], protocol: str, workers: int, timeout: float, loa
 
     Exit codes: 0 no issues, 1 a task is unusable or has an issue under the protocol, 2 error to fix.
     """
-    from evokernel.experiments.task_lint import lint_tasks
+    from evokernel.tasks.lint_workers import lint_tasks
 
     reports: list[LintReport] = []
     for report in lint_tasks(files, is_full=not load_only, workers=workers, timeout_s=timeout):
@@ -213,6 +194,8 @@ def lint(files: list[TaskFile], protocol: str, workers: int, timeout: float, loa
 
 def print_lint_reports(reports: list[LintReport], protocol: str, load_only: bool) -> None:
     """Print every issue, then the counts by suite and level."""
+    from evokernel.tasks.lint_workers import count_results
+
     for report in reports:
         if report.error:
             print_text(f"{report.id}: unusable: {report.error}")
@@ -227,15 +210,6 @@ def print_lint_reports(reports: list[LintReport], protocol: str, load_only: bool
     print_text("\n" + format_table(header, body, [False] + [True] * 6))
     if not load_only:
         print_text(f"\nTolerance: protocol {protocol}; --json prints both protocols and every size.")
-
-
-def count_results(reports: list[LintReport], protocol: str) -> tuple[int, int, int, int, int]:
-    """Number of tasks, of loadable tasks, of tasks with a small size, of tasks without issues, and of vacuous tasks."""
-    loadable = [report for report in reports if report.task]
-    resizable = [report for report in loadable if report.task and "fixed-size" not in report.task.tags]
-    issue_free = [report for report in loadable if not report.issues_for(protocol)]
-    vacuous = [report for report in loadable if any(issue.kind == "vacuous" for issue in report.issues_for(protocol))]
-    return len(reports), len(loadable), len(resizable), len(issue_free), len(vacuous)
 
 
 def group_issues(report: LintReport, protocol: str) -> dict[str, str]:

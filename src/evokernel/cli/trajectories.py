@@ -26,7 +26,7 @@ def command(folders: tuple[Path, ...], out: Path, correct_only: bool, as_json: b
       evokernel trajectories runs/first runs/second --correct-only --out good.parquet
     """
     from evokernel.core.run import Run
-    from evokernel.experiments.trajectories import attempt_rows, write_rows
+    from evokernel.reports.trajectories import attempt_rows, write_rows
 
     runs = [Run.open(folder) for folder in folders]
     count = write_rows((row for run in runs for row in attempt_rows(run, correct_only)), out)

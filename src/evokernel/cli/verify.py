@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.kernel_files import detect_backend, read_candidate, require_kernel_source
 from evokernel.cli.output import TERMS_EPILOG, format_pairs, json_option, print_json, print_text
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
-    from evokernel.core.config import RunConfig
     from evokernel.core.records import Candidate, Outcome, Task
 
 GATES = ("screen", "build", "check", "time")
@@ -47,6 +45,8 @@ def command(
 
     Exit codes: 0 passed every gate, 1 failed a gate, 2 error to fix, 3 infrastructure failure.
     """
+    from evokernel.app.kernel_files import detect_backend, read_candidate
+    from evokernel.app.verification import verify_candidate
     from evokernel.core.config import resolve_config
     from evokernel.reports import formatting
     from evokernel.sandbox import layers
@@ -71,42 +71,11 @@ def command(
     return 0 if outcome.feasible else 1
 
 
-def verify_candidate(config: RunConfig, task: Task, kernel: Candidate, baselines: tuple[str, ...]) -> Outcome:
-    """Verify the candidate with the executor and the settings that a run would use."""
-    from evokernel.app.factory import check_llm_review, make_part
-    from evokernel.core.protocols import RemoteExecutor
-    from evokernel.core.records import Job
-
-    check_llm_review(config)
-    executor = make_part(config, "executor")
-    if not isinstance(executor, RemoteExecutor) and (reason := make_part(config, "backend").unavailable_reason()):
-        raise UserError(f"backend '{config.plugin_name('backend')}' cannot work on this machine: {reason}")
-    require_kernel_source(kernel, make_part(config, "backend"))
-    job = Job(
-        backend=config.plugin_name("backend"),
-        settings=config.plugin_settings("backend"),
-        task=task,
-        candidate=kernel,
-        seed=config.seed,
-        timeout_s=config.timeout_s,
-        timing_s=config.timing_s,
-        clock=config.clock,
-        baselines=baselines,
-        protocol=config.protocol,
-        require_sandbox=config.require_sandbox,
-        llm_review=config.llm_review,
-    )
-    try:
-        outcome: Outcome = executor.submit(job).result()
-        return outcome
-    finally:
-        executor.close()
-
-
 def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
     """The outcome and the figures derived from it, as JSON."""
     from evokernel.reports import metrics
 
+    best_baseline = metrics.fastest_baseline(outcome)
     return {
         "task": task.id,
         "candidate": kernel.id,
@@ -117,20 +86,11 @@ def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str,
         "clock": outcome.clock or None,
         "speedup": outcome.speedup,
         "baseline_us": {name: outcome.baseline_latency_us(name) for name in outcome.baseline_us},
-        "best_baseline": best_baseline(outcome),
+        "best_baseline": best_baseline._asdict() if best_baseline else None,
         "floor_us": metrics.roofline_us(outcome),
         "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
         "outcome": outcome.model_dump(mode="json"),
     }
-
-
-def best_baseline(outcome: Outcome) -> dict[str, Any] | None:
-    """The fastest baseline, and the speed-up of the kernel over it."""
-    latencies = {name: base for name in outcome.baseline_us if (base := outcome.baseline_latency_us(name))}
-    if not latencies or not outcome.latency_us:
-        return None
-    name = min(latencies, key=lambda one: latencies[one])
-    return {"name": name, "us": latencies[name], "speedup": latencies[name] / outcome.latency_us}
 
 
 def format_outcome(task: Task, outcome: Outcome) -> str:
@@ -169,9 +129,9 @@ def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
             base = outcome.baseline_latency_us(name)
             speed = formatting.format_speed(base / outcome.latency_us if base else None)
             yield formatting.baseline_label([name]), f"{formatting.format_latency(base)}, kernel {speed}"
-        if len(outcome.baseline_us) > 1 and (best := best_baseline(outcome)):
-            name, speed = formatting.baseline_label([best["name"]]), formatting.format_speed(best["speedup"])
-            yield "fastest baseline", f"{name}, {formatting.format_latency(best['us'])}, kernel {speed}"
+        if len(outcome.baseline_us) > 1 and (best := metrics.fastest_baseline(outcome)):
+            name, speed = formatting.baseline_label([best.name]), formatting.format_speed(best.speedup)
+            yield "fastest baseline", f"{name}, {formatting.format_latency(best.us)}, kernel {speed}"
     if outcome.profile:
         if floor_us := metrics.roofline_us(outcome):
             yield (

@@ -150,7 +150,7 @@ def is_local(host: str) -> bool:
 def serve(run_index: RunIndex, host: str, port: int, token: str, open_browser: bool) -> None:
     """Serve until Ctrl-C."""
     from evokernel.web.auth import new_token
-    from evokernel.web.server import Dashboard, run_server
+    from evokernel.web.server import Dashboard, open_socket, run_server
 
     if not token and not is_local(host):
         token = new_token()
@@ -164,16 +164,3 @@ def serve(run_index: RunIndex, host: str, port: int, token: str, open_browser: b
     if open_browser:
         click.launch(address)
     run_server(Dashboard(run_index), host, token, listener)
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; raises UserError if the address is not available."""
-    try:
-        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.socket(kind, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)  # early requests wait until the server is ready
-    except OSError as error:
-        raise UserError(f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another with --host or --port.") from error
-    return listener

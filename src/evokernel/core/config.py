@@ -102,6 +102,10 @@ class RunConfig(Record):
             return 0
         return max(0, self.budget - len(attempts))
 
+    def bank_location(self, folder: Path) -> bank_uri.BankLocation:
+        """The memory bank of a run in this folder."""
+        return folder / "memory.db" if self.fresh else bank_uri.parse_location(self.memory)
+
     @property
     def worker_count(self) -> int:
         """Number of parallel verifications."""

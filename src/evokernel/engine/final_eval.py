@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from evokernel.core import final_results
 from evokernel.core.errors import InfraError
 from evokernel.core.final_results import FinalResult
-from evokernel.core.records import Attempt, Job, State, Task
+from evokernel.core.records import Attempt, Task
 from evokernel.core.run import Run
-from evokernel.engine.loop import Engine, seed_from_text
+from evokernel.engine.jobs import reevaluation_job
+from evokernel.engine.loop import Engine
 
 log = logging.getLogger(__name__)
 INTERRUPTED = "interrupted"
@@ -37,7 +38,7 @@ def reevaluate_best(engine: Engine) -> Iterator[FinalResult]:
         jobs = []
         for task, best in kernels:
             engine.notify(task.id, "reevaluate")
-            jobs.append((task, best, engine.executor.submit(reevaluation_job(engine, task, best))))
+            jobs.append((task, best, engine.executor.submit(reevaluation_job(engine.run.config, task, best))))
         for task, best, future in jobs:
             if engine.stop_reason == INTERRUPTED:
                 return
@@ -51,10 +52,3 @@ def reevaluate_best(engine: Engine) -> Iterator[FinalResult]:
                 engine.notify(task.id, "")
             final_results.append_final_result(engine.run.folder, final)
             yield final
-
-
-def reevaluation_job(engine: Engine, task: Task, best: Attempt) -> Job:
-    """Describe the re-evaluation of a kernel: other inputs than before, no incumbent, and without the outcome cache."""
-    job = engine.make_job(State(task=task), best.candidate)
-    seed = seed_from_text(f"{engine.run.config.seed}/{best.id}/again")
-    return job.model_copy(update={"seed": seed, "incumbent": None, "ignore_cache": True})

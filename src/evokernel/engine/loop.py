@@ -7,7 +7,6 @@ A resumed run is the same loop: it replays the attempts of the journal instead o
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import defaultdict
@@ -18,9 +17,10 @@ from itertools import count
 
 from evokernel.core.errors import InfraError, StopRun
 from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
-from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, Job, MemoryItem, Outcome, Reply, State, Task, Usage
+from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, State, Task, Usage
 from evokernel.core.run import Run
 from evokernel.engine import context_store, novelty, streaming
+from evokernel.engine.jobs import attempt_job
 from evokernel.engine.reward import compute_reward
 
 
@@ -144,7 +144,7 @@ class Engine:
         if duplicate := novelty.find_duplicate(candidate, state.attempts, self.run.config.min_novelty):
             return novelty.duplicate_outcome(duplicate)
         self.notify(state.task.id, "verify")
-        return self.executor.submit(self.make_job(state, candidate)).result()
+        return self.executor.submit(attempt_job(self.run.config, state, candidate)).result()
 
     def write_lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """Let the generator write a lesson and store it like a reply; None if the generator writes no lessons."""
@@ -155,26 +155,3 @@ class Engine:
         if lesson:
             self.run.store_reply(state.next_id, "lesson", lesson)
         return lesson
-
-    def make_job(self, state: State, candidate: Candidate) -> Job:
-        config = self.run.config
-        return Job(
-            backend=config.plugin_name("backend"),
-            settings=config.plugin_settings("backend"),
-            task=state.task,
-            candidate=candidate,
-            seed=seed_from_text(f"{config.seed}/{state.next_id}"),
-            timeout_s=config.timeout_s,
-            timing_s=config.timing_s,
-            clock=config.clock,
-            baselines=config.baselines,
-            protocol=config.protocol,
-            incumbent=state.best.candidate if state.best else None,
-            require_sandbox=config.require_sandbox,
-            llm_review=config.llm_review,
-        )
-
-
-def seed_from_text(text: str) -> int:
-    """Derive a random seed from a text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")

@@ -14,10 +14,10 @@ from evokernel.core.records import Attempt, Record
 from evokernel.core.run import Run
 from evokernel.engine.final_eval import pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
-from evokernel.experiments.pack_contamination import refuse_contaminated_pack
 from evokernel.experiments.spec import final_eval_config
 from evokernel.memory import packs
 from evokernel.memory.bank import Bank
+from evokernel.memory.pack_contamination import refuse_contaminated_pack
 from evokernel.memory.pack_file import PackFilters, read_pack
 from evokernel.reports import metrics
 from evokernel.reports.metrics import TaskResult

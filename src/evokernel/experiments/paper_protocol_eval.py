@@ -18,7 +18,7 @@ from evokernel.core.final_results import FinalResult
 from evokernel.core.journal import Journal, append_line
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.engine.final_eval import reevaluation_job
+from evokernel.engine.jobs import reevaluation_job
 from evokernel.engine.loop import Engine
 from evokernel.experiments.arm_runs import Listener
 from evokernel.reports.metrics import TaskResult
@@ -55,7 +55,7 @@ def evaluate_task(engine: Engine, result: TaskResult) -> Iterator[FinalResult]:
     """Evaluate one operator's rejected attempts until one passes."""
     for attempt in rejected_attempts(result):
         try:
-            outcome = engine.executor.submit(reevaluation_job(engine, result.task, attempt)).result()
+            outcome = engine.executor.submit(reevaluation_job(engine.run.config, result.task, attempt)).result()
         except InfraError as error:
             log.warning("%s was not evaluated under the paper protocol: %s", attempt.id, error)
             continue

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evokernel.app.resources import memory_shortage
 from evokernel.core.config import merge_settings
 from evokernel.core.errors import UserError
+from evokernel.core.memory_limits import memory_shortage
 from evokernel.core.run import Run
 from evokernel.experiments import paper_protocol_eval
 from evokernel.experiments.arm_runs import Arm, Listener, ResultsByArm, RunMatrix, Table, learn_pack, run_arms
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
-from evokernel.reference.task_lint import lint_task
 from evokernel.reports.metrics import TaskResult
+from evokernel.tasks.lint_checks import lint_task
 from evokernel.tasks.loader import TaskFile, describe_task, find_task_files, suites_folder
 
 TasksByGroup = Mapping[str, Sequence[TaskFile]]
@@ -28,6 +28,16 @@ def select_operators(spec: ExperimentSpec, max_per_group: int | None = None) -> 
         count = len(tasks) if max_per_group is None else min(max_per_group, len(tasks))
         selection[name] = [tasks[number * len(tasks) // count] for number in range(count)]
     return selection
+
+
+def describe_unsampled(tasks: TasksByGroup, all_tasks: TasksByGroup, operators: int) -> dict[str, str]:
+    """Return the operators that `--max-operators` leaves out, by group."""
+    sizes = {name: (len(sample), len(all_tasks[name])) for name, sample in tasks.items()}
+    return {
+        f"{name}: all but {sample} of {total} operators": f"--max-operators {operators}"
+        for name, (sample, total) in sizes.items()
+        if sample < total
+    }
 
 
 def filter_runnable(tasks_by_group: TasksByGroup) -> tuple[dict[str, list[TaskFile]], dict[str, str]]:

@@ -153,6 +153,31 @@ def with_protocol(spec: ExperimentSpec, protocol: str) -> ExperimentSpec:
     )
 
 
+def find_arms(spec: ExperimentSpec, names: Sequence[str] | None) -> list[ArmSpec]:
+    """Return the arms with these names, or all arms."""
+    arms = {arm.name: arm for arm in spec.arms}
+    for name in names or ():
+        if name not in arms:
+            raise UserError(f"experiment '{spec.name}' has no arm '{name}'{did_you_mean(name, list(arms))}. Its arms: {', '.join(arms)}.")
+    return [arms[name] for name in names or arms]
+
+
+def with_arms(spec: ExperimentSpec, selected_arms: Sequence[ArmSpec]) -> tuple[ExperimentSpec, dict[str, str]]:
+    """Return the experiment with the selected arms that have their settings, and the reason for each excluded arm."""
+    arms = tuple(arm for arm in selected_arms if not arm.is_missing_setting())
+    if not arms:
+        raise UserError(f"experiment '{spec.name}' has no arm that can run. Give the missing settings with --set.")
+    names = {arm.name for arm in arms}
+    packs = tuple(pack for pack in spec.packs if any(arm.pack == pack.name for arm in arms))
+    comparisons = tuple(pair for pair in spec.compare if set(pair) <= names)
+    reasons = {
+        f"arm {arm.name}": f"{arm.needs} is not set" if arm.is_missing_setting() else "not selected"
+        for arm in spec.arms
+        if arm.name not in names
+    }
+    return spec.model_copy(update={"arms": arms, "packs": packs, "compare": comparisons}), reasons
+
+
 def read_spec(name: str, overrides: Sequence[str] = ()) -> ExperimentSpec:
     """Read a shipped experiment or a TOML file; overrides of the form `key=value` replace its settings."""
     files = shipped_experiments()

@@ -1,1 +1,1 @@
-"""The memory bank: items, their values, search, packs, consolidation and revocation."""
+"""The memory bank: items, their values, search, packs, contamination, consolidation and revocation."""

@@ -94,6 +94,10 @@ class MemoryPack(NamedTuple):
     integrity_error: str
     """Why the file differs from the exported pack; empty if it does not."""
 
+    def count_tasks(self) -> dict[str, int]:
+        """Return the number of items from each task."""
+        return dict(sorted(Counter(packed.item.task for packed in self.items if packed.item.task is not None).items()))
+
 
 def format_header(header: PackHeader) -> str:
     """The first line of the file, with its own checksum."""

@@ -7,9 +7,8 @@ from evokernel.core.records import Signature, Task
 from evokernel.reference.constants import remove_assignment
 from evokernel.reference.degenerate_solutions import Tolerance, draw_samples, find_trivial_solutions
 from evokernel.reference.measure import is_finite, measure_size
-from evokernel.reference.module import Reference
+from evokernel.reference.module import Reference, outputs_differ
 from evokernel.reference.sizes import derive_size_classes, make_layout
-from evokernel.reference.task_lint import outputs_differ
 
 HALF = ("float16", "bfloat16")
 

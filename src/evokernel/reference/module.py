@@ -282,3 +282,8 @@ def copy_tensors(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: copy_tensors(item) for key, item in value.items()}
     return tuple(copy_tensors(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def outputs_differ(first: tuple[NamedTensor, ...], second: tuple[NamedTensor, ...]) -> bool:
+    """Return whether any output bit differs, except NaNs."""
+    return any(not torch.equal(a.tensor.nan_to_num(), b.tensor.nan_to_num()) for a, b in zip(first, second))

@@ -153,6 +153,23 @@ def roofline_us(outcome: Outcome) -> float | None:
     return figures.get("roofline_us")
 
 
+class BaselineComparison(NamedTuple):
+    """A baseline, and the speed-up of a kernel over it."""
+
+    name: str
+    us: float
+    speedup: float
+
+
+def fastest_baseline(outcome: Outcome) -> BaselineComparison | None:
+    """Return the fastest baseline; None if the kernel or all baselines have no time."""
+    latencies = {name: base for name in outcome.baseline_us if (base := outcome.baseline_latency_us(name))}
+    if not latencies or not outcome.latency_us:
+        return None
+    name = min(latencies, key=lambda one: latencies[one])
+    return BaselineComparison(name, latencies[name], latencies[name] / outcome.latency_us)
+
+
 def collect_results(run: Run, attempts: Iterable[Attempt]) -> list[TaskResult]:
     """Group a run's attempts by task, with the re-evaluations of its best kernels."""
     return group_by_task(run.tasks, attempts, final_results.read_final_results(run.folder))

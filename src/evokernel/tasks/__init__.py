@@ -1,1 +1,1 @@
-"""Tasks: PyTorch operators in KernelBench's format. A suite is a folder of task files, in this package or elsewhere."""
+"""Tasks: PyTorch operators in KernelBench's format, and their lint. A suite is a folder of task files, in this package or elsewhere."""

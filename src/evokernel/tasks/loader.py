@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Task
 from evokernel.tasks import cache, suite_paths
@@ -226,3 +227,23 @@ def suggest_names(part: str) -> str:
     inside = [f"{suite}/{path.stem}" for suite in names for path in find_in_folder(suites_folder() / suite)]
     exact = [label for label in inside if label.partition("/")[2] == part]
     return f" (did you mean {' or '.join(map(repr, exact))}?)" if exact else did_you_mean(part, [*names, *inside])
+
+
+def select_task_files(spec: str, level: int | None, category: str) -> list[TaskFile]:
+    """Return the task files that a pattern and the filters select; the pattern `all` selects every suite."""
+    files = find_task_files(",".join(suite_names()) if spec == "all" else spec)
+    selected = [file for file in files if (level is None or file.level == level) and category in ("", file.category)]
+    if not selected and category and category not in {file.category for file in files}:
+        categories = sorted({file.category for file in files})
+        raise UserError(
+            f"none of {format_count(len(files), 'task')} has category '{category}'{did_you_mean(category, categories)}. "
+            f"Categories: {', '.join(categories)}."
+        )
+    if not selected:
+        raise UserError(f"none of {format_count(len(files), 'task')} has level {level}. Levels: {', '.join(map(str, list_levels(files)))}.")
+    return selected
+
+
+def list_levels(files: list[TaskFile]) -> list[int]:
+    """Return the levels of the files, sorted."""
+    return sorted({file.level for file in files})

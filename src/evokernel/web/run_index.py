@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from evokernel.core.bank_uri import BankLocation, ServerUrl, parse_location
+from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import UserError
 from evokernel.web.run_tail import RunTail, Stamp, file_stamp
 from evokernel.web.summary import RunRow, summarize_run
@@ -62,7 +62,7 @@ class RunIndex:
         if not run.run:
             return None
         config = run.run.config
-        location = run.folder / "memory.db" if config.fresh else parse_location(config.memory)
+        location = config.bank_location(run.folder)
         resolved = Path(os.path.normpath(location.absolute())) if isinstance(location, Path) else location
         return next((key for key, bank in self.banks.items() if bank == resolved), None)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from evokernel.app.kernel_files import detect_backend
 from evokernel.backends.cuda.build import find_nvcc
 from evokernel.backends.cuda.model import build as building
 from evokernel.backends.cuda.model import record
 from evokernel.backends.cuda.model.build import FLAG, build_model, parse_extension
 from evokernel.backends.cuda.record import RECORDER
 from evokernel.backends.gpu.program import Copy, Fill, Launch, parse_program, validate_program
-from evokernel.cli.kernel_files import detect_backend
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin, plugin_folder
+from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin, plugin_folder, plugin_names
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings
 from evokernel.tasks.loader import find_task_files, load_tasks
@@ -108,6 +108,50 @@ def load_cases(backend: str, folder: Path) -> list[SelftestCase]:
         cases += [read_case(backend, path) for path in files]
     order = list(CATEGORIES)
     return sorted(cases, key=lambda case: (order.index(case.category), case.path.name))
+
+
+def select_backends(requested: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the backends to test, and the reason for each backend that is skipped.
+
+    Requested backends must work here. If none is requested, all that work are tested.
+    """
+    names, skipped = [], {}
+    for name in dict.fromkeys(requested or plugin_names("backend")):
+        try:
+            backend = make_plugin("backend", name)
+            reason = backend.unavailable_reason() or backend.capabilities.limitations
+        except UserError as error:
+            if requested:
+                raise
+            reason = str(error)
+        if reason and requested:
+            raise UserError(f"backend '{name}' cannot work on this machine: {reason}")
+        if reason:
+            skipped[name] = reason
+        else:
+            names.append(name)
+    return names, skipped
+
+
+def collect_cases(backends: Sequence[str], categories: Sequence[str], folder: Path | None) -> list[SelftestCase]:
+    """Return the candidates of these backends and categories (default: all). Raises UserError if there are none."""
+    if not backends:
+        raise UserError("no backend works here. 'evokernel doctor' shows the reasons.")
+    for category in categories:
+        if category not in CATEGORIES:
+            raise UserError(f"unknown category '{category}'{did_you_mean(category, list(CATEGORIES))}; available: {', '.join(CATEGORIES)}")
+    if folder is not None and not folder.is_dir():
+        raise UserError(f"no folder '{folder}'. Name one with a subfolder per category, such as {folder}/timing.")
+    folders = {backend: folder or selftest_folder(backend) for backend in backends}
+    cases = [one for backend, folder in folders.items() if folder.is_dir() for one in load_cases(backend, folder)]
+    if not cases:
+        raise UserError(
+            f"no candidates for {' or '.join(backends)} in {', '.join(str(folder) for folder in dict.fromkeys(folders.values()))}"
+        )
+    cases = [one for one in cases if not categories or one.category in categories]
+    if not cases:
+        raise UserError(f"no candidates in category {' or '.join(categories)}")
+    return cases
 
 
 def read_case(backend: str, path: Path) -> SelftestCase:

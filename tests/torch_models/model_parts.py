@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from evokernel.app.factory import describe_hardware
 from evokernel.core.config import resolve_config
+from evokernel.core.environment import describe_hardware
 from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage
 from evokernel.core.run import Run
 from evokernel.tasks.loader import load_tasks
@@ -51,26 +51,3 @@ def make_run(folder: Path, tasks: str, code: str, clock: str = "cpu") -> Run:
             Attempt(id=f"{task.id}/0", run="r", task=task.id, round=0, stage=Stage.DRAFT, candidate=candidate, outcome=outcome, reward=1.0)
         )
     return run
-
-
-RENAMED = """
-import torch.nn as nn
-import torch
-
-HOW_MANY = 7
-
-class Model(nn.Module):
-    # Somebody else's words.
-
-    def __init__(self, wide: int, deep: int, by: float):
-        super().__init__()
-        self.dense = nn.Linear(wide, deep)  # as wide as needed
-        self.by = by
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.dense(given)) / self.by
-
-def get_inputs():
-    return [torch.rand(HOW_MANY, 5)]
-"""
-"""The same computation as `level2/linear_relu_divide`, under other names."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evokernel.core.bank_uri import parse_location
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt, MemoryItem, Task
 from evokernel.core.run import Run
@@ -84,7 +83,7 @@ def context_item_row(id: str, role: str, q: float | None, items: dict[str, Memor
 
 def load_shown_items(run: Run, attempts: Iterable[Attempt]) -> dict[str, MemoryItem]:
     """Load the items in contexts from the run's bank; an empty dictionary if the bank is missing."""
-    path = run.folder / "memory.db" if run.config.fresh else parse_location(run.config.memory)
+    path = run.config.bank_location(run.folder)
     if isinstance(path, Path) and not path.is_file():
         return {}
     shown_ids = {ref.id for attempt in attempts for ref in attempt.shown_items}

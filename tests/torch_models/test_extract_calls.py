@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from evokernel.reference.describe import describe_task
-from evokernel.reference.extract.dimensions import name_sizes
-from evokernel.reference.extract.profiles import ModelProfile, profile_calls
-from evokernel.reference.extract.single_call import CallCollector, find_single_call
-from evokernel.reference.extract.task_source import name_tensors, task_file_name, write_task_source
-from evokernel.reference.extract.tensor_stats import summarize_tensor
 from evokernel.reference.module import Reference
+from evokernel.torch_models.dimensions import name_sizes
+from evokernel.torch_models.profiles import ModelProfile, profile_calls
+from evokernel.torch_models.single_call import CallCollector, find_single_call
+from evokernel.torch_models.task_source import name_tensors, task_file_name, write_task_source
+from evokernel.torch_models.tensor_stats import summarize_tensor
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
 

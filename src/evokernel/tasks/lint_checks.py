@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-import torch
-
 from evokernel.core.records import Task
 from evokernel.reference.degenerate_solutions import (
     PAPER_TOLERANCE,
@@ -16,7 +14,7 @@ from evokernel.reference.degenerate_solutions import (
     find_trivial_solutions,
     find_unused_tensors,
 )
-from evokernel.reference.module import NamedTensor, Reference, Sample
+from evokernel.reference.module import NamedTensor, Reference, Sample, outputs_differ
 
 FindingKind = Literal["vacuous", "unused", "constant-parameter", "random", "nondeterministic", "non-finite"]
 
@@ -58,8 +56,3 @@ def check_determinism(reference: Reference, sample: Sample, outputs: tuple[Named
             yield Finding("random", "forward draws random numbers")
     if not all(bool(x.tensor.isfinite().all()) for x in outputs):
         yield Finding("non-finite", "outputs contain NaN or infinities")
-
-
-def outputs_differ(first: tuple[NamedTensor, ...], second: tuple[NamedTensor, ...]) -> bool:
-    """Return whether any output bit differs, except NaNs."""
-    return any(not torch.equal(a.tensor.nan_to_num(), b.tensor.nan_to_num()) for a, b in zip(first, second))

@@ -11,12 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
 
-from evokernel.reference.extract.calls import (
+from evokernel.core.errors import UserError
+from evokernel.reference.module import Reference, Sample
+from evokernel.tasks.loader import read_source
+from evokernel.torch_models.calls import (
     Function,
     InterceptedModule,
     OuterCallMode,
@@ -26,8 +30,7 @@ from evokernel.reference.extract.calls import (
     format_tensor_type,
     storage_id,
 )
-from evokernel.reference.extract.tensor_stats import TensorStats, summarize_tensor
-from evokernel.reference.module import Reference, Sample
+from evokernel.torch_models.tensor_stats import TensorStats, summarize_tensor
 
 MAX_RUNS, MAX_SECONDS = 5, 30.0
 """Largest number of timed runs, and the time after which no further run starts."""
@@ -119,6 +122,26 @@ class CallRecorder(OuterCallMode):
         roles = tuple("parameter" if storage_id(tensor) in self.parameter_storages else "activation" for tensor in call.tensors)
         meta_call = replace(call, tensors=tuple(torch.empty(tensor.shape, dtype=tensor.dtype, device="meta") for tensor in call.tensors))
         return CallInfo(meta_call, roles, tuple(summarize_tensor(tensor) for tensor in call.tensors))
+
+
+class ProfiledModel(NamedTuple):
+    """A model file: its source, the model, and its time per operator."""
+
+    source: str
+    reference: Reference
+    profile: ModelProfile
+
+
+def profile_model(path: Path, seed: int, threads: int = 1, report_progress: Callable[[str], None] = lambda _: None) -> ProfiledModel:
+    """Load a model file and profile its operators. Raises UserError if it is not a model, or calls no torch operator."""
+    if path.suffix != ".py":
+        raise UserError(f"{path} is not a Python file. Name one that defines Model, get_inputs and get_init_inputs.")
+    source = read_source(path)
+    reference = Reference(source, str(path))
+    profile = profile_calls(reference, seed, threads, report_progress)
+    if not profile.operators:
+        raise UserError(f"{path}: forward calls no torch operator on tensors, so there is nothing to extract.")
+    return ProfiledModel(source, reference, profile)
 
 
 def profile_calls(

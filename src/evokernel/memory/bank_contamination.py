@@ -11,11 +11,11 @@ from typing import NamedTuple
 from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
-from evokernel.experiments.code_similarity import KernelIndex
-from evokernel.experiments.pack_contamination import HeldOutOperators, OperatorSource
 from evokernel.memory.bank import Bank
+from evokernel.memory.code_similarity import KernelIndex
 from evokernel.memory.distill import note_id
 from evokernel.memory.ledger import ValueUpdate
+from evokernel.memory.pack_contamination import HeldOutOperators, OperatorSource
 from evokernel.memory.pack_file import read_pack
 from evokernel.memory.packs import ExportExclusions
 from evokernel.tasks import loader
@@ -112,6 +112,11 @@ def is_sqlite_file(path: Path) -> bool:
     """Whether a file is an SQLite database."""
     with path.open("rb") as file:
         return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
+
+
+def find_contamination(target: BankLocation, spec: str, kernels: Sequence[BankLocation] = ()) -> ContaminationReport:
+    """Return what a bank or pack reveals about the operators of a task specification."""
+    return check_contamination(load_memory(target), load_operators(spec), [load_memory(path) for path in kernels])
 
 
 def check_contamination(

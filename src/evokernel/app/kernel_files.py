@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from evokernel.core import plugins
+from evokernel.core.backend import Backend
+from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
-
-if TYPE_CHECKING:
-    from evokernel.core.backend import Backend
-    from evokernel.core.records import Candidate
+from evokernel.core.records import Candidate
 
 MAX_FILES, MAX_BYTES, MAX_VISITED = 64, 2 << 20, 10_000
 HEAD_BYTES = 8192
@@ -23,8 +22,6 @@ BUILD_SUFFIXES = {".a", ".bin", ".d", ".gch", ".log", ".o", ".obj", ".pyc", ".ru
 
 def detect_backend(path: Path) -> str:
     """The backend whose candidates look like this file or folder; the default backend if none does."""
-    from evokernel.core.config import RunConfig
-
     backends = load_backend_classes()
     for name, backend in backends.items():
         if (path / backend.file_name).is_file():
@@ -40,8 +37,6 @@ def detect_backend(path: Path) -> str:
 
 def load_backend_classes() -> dict[str, type[Backend]]:
     """The classes of all backends that can be loaded on this machine."""
-    from evokernel.core import plugins
-
     classes = {}
     for name in plugins.plugin_names("backend"):
         try:
@@ -110,7 +105,6 @@ def read_text(path: Path) -> str:
 
 def require_kernel_source(kernel: Candidate, backend: Backend | type[Backend]) -> None:
     """Refuse mistakes of the caller that say nothing about a kernel: a file of another backend, or empty files."""
-
     file, other_suffixes = backend.file_name, backend.other_suffixes
     listed = ", ".join(islice(kernel.files, 5)) + (", ..." if len(kernel.files) > 5 else "")
     if not any(Path(name).suffix in (Path(file).suffix, *other_suffixes) for name in kernel.files):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
+from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 
 COPIES = 4
@@ -23,3 +25,10 @@ def memory_shortage(task: Task) -> str:
 def total_memory_bytes() -> int:
     """Return the size of this machine's main memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_memory(tasks: Sequence[Task]) -> None:
+    """Raise UserError for a task whose verification needs more memory than this machine has."""
+    for task in tasks:
+        if shortage := memory_shortage(task):
+            raise UserError(f"task {task.id} needs {shortage}. Exclude it from --tasks, or reduce its sizes.")

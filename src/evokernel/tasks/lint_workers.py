@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from evokernel.app.resources import memory_shortage, total_memory_bytes
 from evokernel.core.errors import UserError, is_out_of_memory
+from evokernel.core.memory_limits import memory_shortage, total_memory_bytes
 from evokernel.core.records import Record, Task
 from evokernel.tasks.loader import TaskFile, describe_task
 
@@ -28,7 +28,7 @@ class LintIssue(Record):
     """One issue of a task."""
 
     kind: str
-    """A kind of `reference.task_lint`, or `fixed-size`, `too large`, or `unchecked` if the lint could not run."""
+    """A kind of `lint_checks`, or `fixed-size`, `too large`, or `unchecked` if the lint could not run."""
     message: str
     size: str = ""
     protocol: str = ""
@@ -189,7 +189,7 @@ def describe_error(error: Exception) -> str:
 def find_issues(task: Task) -> Iterator[LintIssue]:
     """Yield all issues of a task, size by size."""
     from evokernel.reference.shrink import shrink_to_fit
-    from evokernel.reference.task_lint import lint_task
+    from evokernel.tasks.lint_checks import lint_task
 
     yield from find_static_issues(task)
     checked_overrides = set()
@@ -232,3 +232,12 @@ def failed_report(file: TaskFile, error: str, start_s: float) -> LintReport:
     """Return the report of a task that could not be linted."""
     seconds = time.monotonic() - start_s
     return LintReport(id=file.id, path=str(file.path), level=file.level, category=file.category, error=error, seconds=seconds)
+
+
+def count_results(reports: list[LintReport], protocol: str) -> tuple[int, int, int, int, int]:
+    """Return the number of tasks, of loadable tasks, of tasks with a small size, of tasks without issues, and of vacuous tasks."""
+    loadable = [report for report in reports if report.task]
+    resizable = [report for report in loadable if report.task and "fixed-size" not in report.task.tags]
+    issue_free = [report for report in loadable if not report.issues_for(protocol)]
+    vacuous = [report for report in loadable if any(issue.kind == "vacuous" for issue in report.issues_for(protocol))]
+    return len(reports), len(loadable), len(resizable), len(issue_free), len(vacuous)

@@ -6,10 +6,10 @@ import pytest
 from model_parts import GELU, MODEL, make_run
 
 from evokernel.core.errors import UserError
-from evokernel.experiments.kernel_substitution import substitute_kernels
-from evokernel.experiments.task_extraction import create_task_folder, extract_tasks, select_operators
-from evokernel.reference.extract.profiles import profile_calls
 from evokernel.reference.module import Reference
+from evokernel.torch_models.kernel_substitution import substitute_kernels
+from evokernel.torch_models.profiles import profile_calls
+from evokernel.torch_models.task_extraction import create_task_folder, extract_tasks, select_operators
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evokernel.experiments.task_lint import find_issues
 from evokernel.reference.degenerate_solutions import PAPER_TOLERANCE, Tolerance, accepted_range, is_within_tolerance
 from evokernel.reference.describe import describe_task
 from evokernel.reference.shrink import shrink_to_fit
-from evokernel.reference.task_lint import lint_task
+from evokernel.tasks.lint_checks import lint_task
+from evokernel.tasks.lint_workers import find_issues
 
 HEAD = "import torch\nimport torch.nn as nn\nROWS, COLS = 32, 48\n"
 

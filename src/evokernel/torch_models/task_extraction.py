@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.app.factory import check_memory
 from evokernel.core.errors import UserError
+from evokernel.core.memory_limits import check_memory
 from evokernel.core.records import Task
 from evokernel.core.run import atomic_write
 from evokernel.reference.describe import describe_task
-from evokernel.reference.extract.calls import UnsupportedArgument
-from evokernel.reference.extract.profiles import ModelProfile, Operator
-from evokernel.reference.extract.task_source import task_file_name, write_task_source
 from evokernel.reference.module import Reference
 from evokernel.tasks import cache
+from evokernel.torch_models.calls import UnsupportedArgument
+from evokernel.torch_models.profiles import ModelProfile, Operator
+from evokernel.torch_models.task_source import task_file_name, write_task_source
 
 UNSUITABLE_TAGS = {
     "random": "it draws random numbers",

@@ -3,16 +3,16 @@
 import re
 
 import pytest
+from engine_parts import RENAMED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_parts import RENAMED
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Context, MemoryItem, Stage, State
-from evokernel.experiments.bank_contamination import HeldOutOperator, MemoryContents, check_contamination, load_memory, load_operators
-from evokernel.experiments.code_similarity import MIN_NGRAMS, MIN_SIMILARITY, KernelIndex, kernel_ngrams
 from evokernel.memory.bank import Bank
+from evokernel.memory.bank_contamination import HeldOutOperator, MemoryContents, check_contamination, load_memory, load_operators
+from evokernel.memory.code_similarity import MIN_NGRAMS, MIN_SIMILARITY, KernelIndex, kernel_ngrams
 from evokernel.memory.ledger import ValueUpdate
 from evokernel.memory.packs import export_pack
 from evokernel.tasks.loader import load_tasks

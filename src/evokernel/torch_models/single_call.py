@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from evokernel.reference.extract.calls import Function, OuterCallMode, TorchCall, canonical_call, computes_new_tensor
 from evokernel.reference.module import Reference, Sample
+from evokernel.torch_models.calls import Function, OuterCallMode, TorchCall, canonical_call, computes_new_tensor
 
 
 class SingleCall(NamedTuple):

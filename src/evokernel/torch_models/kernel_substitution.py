@@ -15,21 +15,22 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from evokernel.app.factory import describe_hardware
 from evokernel.core.backend import Array
+from evokernel.core.environment import describe_hardware
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Job, Task, Work
+from evokernel.core.records import Task, Work
 from evokernel.core.run import Run
+from evokernel.engine.jobs import make_job
 from evokernel.reference.arrays import from_array, to_array
 from evokernel.reference.describe import declared_tolerance, default_tolerance
-from evokernel.reference.extract.calls import Function, InterceptedModule, OuterCallMode, canonical_call
-from evokernel.reference.extract.profiles import ModelProfile, Operator, fixed_threads
-from evokernel.reference.extract.single_call import SingleCall, find_single_call
 from evokernel.reference.module import Reference, Sample
 from evokernel.reference.signature import make_signature
 from evokernel.reports import metrics
 from evokernel.reports.metrics import TaskResult
+from evokernel.torch_models.calls import Function, InterceptedModule, OuterCallMode, canonical_call
+from evokernel.torch_models.profiles import ModelProfile, Operator, fixed_threads
+from evokernel.torch_models.single_call import SingleCall, find_single_call
 from evokernel.verify.compare import FLOATS, ExpectedOutput, decode_values
 from evokernel.verify.evaluators import open_trial
 from evokernel.verify.tolerance import Tolerance
@@ -208,16 +209,7 @@ def install_kernel(
     operator = operators[match.key]
     if best is None:
         return SubstitutionResult(task.id, operator, torch_calls=operator.calls, reason="no kernel for it passed all gates")
-    config = run.config
-    job = Job(
-        backend=config.plugin_name("backend"),
-        settings=config.plugin_settings("backend"),
-        task=task,
-        candidate=best.candidate,
-        timeout_s=config.timeout_s,
-        protocol=config.protocol,
-        require_sandbox=config.require_sandbox,
-    )
+    job = make_job(run.config, task, best.candidate, seed=0)
     backend = make_plugin("backend", job.backend, **job.settings)
     if reason := backend.unavailable_reason():
         raise UserError(f"backend '{job.backend}' of {run.folder} is unavailable here: {reason}")

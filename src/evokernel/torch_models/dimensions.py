@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from evokernel.reference.extract.calls import TorchCall
+from evokernel.torch_models.calls import TorchCall
 
 PROBE_FACTOR = 3
 MAX_COMBINED = 7

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from evokernel.app import bundle
 from evokernel.cli.bundle import command
 from evokernel.core import archives
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
-from evokernel.experiments import bundle
 
 ARGUMENTS = ("--backend", "cpp", "--tasks", "tasks/mine.py", "--budget", "1", "--set", "clock=synthetic", "--set", "protocol=paper")
 TASK = """import torch

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from evokernel.experiments import task_lint as module
-from evokernel.experiments.task_lint import LintRequest, lint_file, lint_tasks
+from evokernel.tasks import lint_workers as module
+from evokernel.tasks.lint_workers import LintRequest, lint_file, lint_tasks
 from evokernel.tasks.loader import find_task_files
 
 HEAD = "import os, time\nimport torch\nN = 64\nclass Model(torch.nn.Module):\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evokernel.app.factory import toolchain_versions
 from evokernel.core.backend import Backend
+from evokernel.core.environment import toolchain_versions
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.memory.pack_file import PackHeader

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from math import ceil
 from typing import NamedTuple
 
-from evokernel.experiments.pack_contamination import Ngrams, token_ngrams
+from evokernel.memory.pack_contamination import Ngrams, token_ngrams
 
 NGRAM_LENGTH = 6
 """Tokens per n-gram."""

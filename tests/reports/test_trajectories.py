@@ -9,7 +9,7 @@ from evokernel.app import factory
 from evokernel.core.config import resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
-from evokernel.experiments.trajectories import attempt_rows, write_rows
+from evokernel.reports.trajectories import attempt_rows, write_rows
 
 TASK = "import torch\nN = 8\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\n"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evokernel.cli import kernel_files
-from evokernel.cli.kernel_files import detect_backend, read_candidate, require_kernel_source
+from evokernel.app import kernel_files
+from evokernel.app.kernel_files import detect_backend, read_candidate, require_kernel_source
 from evokernel.core.backend import Backend
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.paths import write_files

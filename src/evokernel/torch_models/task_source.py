@@ -11,10 +11,10 @@ from typing import Any
 from torch.overrides import get_testing_overrides
 from torch.utils._pytree import tree_unflatten
 
-from evokernel.reference.extract.calls import RawText, TensorSlot, TorchCall, python_signature, resolve_function
-from evokernel.reference.extract.dimensions import RECURRENT, CallSizes, name_sizes
-from evokernel.reference.extract.profiles import Operator
 from evokernel.reference.names import NameAllocator
+from evokernel.torch_models.calls import RawText, TensorSlot, TorchCall, python_signature, resolve_function
+from evokernel.torch_models.dimensions import RECURRENT, CallSizes, name_sizes
+from evokernel.torch_models.profiles import Operator
 
 INFIX = {
     "add": "{0} + {1}",

@@ -1,0 +1,117 @@
+"""The lifecycle of a run after its engine is created: attempts, re-evaluation of the best kernels, interrupts, exit code.
+
+The command line, Python callers and servers share it. It prints nothing: callers show the records that it yields.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from evokernel.core.errors import InfraError
+from evokernel.core.final_results import FinalResult
+from evokernel.core.records import Attempt
+from evokernel.engine.final_eval import INTERRUPTED, pending_reevaluations, reevaluate_best
+from evokernel.engine.loop import Engine
+
+INTERRUPTED_EXIT = 130
+DUPLICATE_SIGNAL_S = 0.3
+STOP_BYTE = b"\0"  # not a signal number
+
+
+class ReevaluationStart(NamedTuple):
+    """The attempts are finished; the re-evaluation of the best kernels begins."""
+
+    kernel_count: int
+
+
+RunRecord = Attempt | ReevaluationStart | FinalResult
+
+
+def run_to_completion(engine: Engine) -> Generator[RunRecord, None, None]:
+    """Make the attempts, then re-evaluate the best kernels unless the user interrupted the run; yield each record when it is stored.
+
+    A resumed run also yields the attempts of its journal. The executor is closed at the end.
+    """
+    try:
+        yield from engine.make_attempts()
+        if engine.stop_reason != INTERRUPTED and (count := len(pending_reevaluations(engine.run))):
+            yield ReevaluationStart(count)
+            yield from reevaluate_best(engine)
+    except InfraError as error:
+        raise InfraError(f"{str(error).rstrip('.')}. Once fixed, resume with: {resume_command(engine.run.folder)}") from error
+    finally:
+        engine.executor.close()
+
+
+def exit_code(engine: Engine) -> int:
+    """Return the exit code of a process that ran the engine: 130 if the user interrupted it."""
+    return INTERRUPTED_EXIT if engine.stop.is_set() and engine.stop_reason == INTERRUPTED else 0
+
+
+def resume_command(folder: Path) -> str:
+    """Return the command line that resumes a run."""
+    return f"evokernel resume {folder}"
+
+
+@contextmanager
+def stop_on_interrupt(
+    engine: Engine, count_in_flight: Callable[[], int], on_stop: Callable[[int], None], on_abort: Callable[[], None]
+) -> Iterator[None]:
+    """The first Ctrl-C finishes the attempts in flight; the second ends the process. Both leave a run that can be resumed.
+
+    `on_stop`, with the number of attempts in flight, and `on_abort` tell the user so. Outside the main thread, where Python
+    handles no signals, this does nothing.
+    """
+    requested_at = [0.0]
+
+    def stop() -> None:
+        if engine.stop.is_set() and time.monotonic() - requested_at[0] < DUPLICATE_SIGNAL_S:
+            return  # one request that arrived twice: for this process and for its group
+        requested_at[0] = time.monotonic()
+        if engine.stop.is_set():
+            on_abort()
+            os._exit(INTERRUPTED_EXIT)  # threads of attempts in flight cannot be stopped
+        count = count_in_flight()
+        engine.stop_reason = INTERRUPTED
+        engine.stop.set()
+        on_stop(count)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with handle_signals((signal.SIGINT, signal.SIGTERM), stop):
+        yield
+
+
+@contextmanager
+def handle_signals(numbers: tuple[int, ...], handler: Callable[[], None]) -> Iterator[None]:
+    """Call `handler` at once from a listener thread: Python's own handlers wait until the main thread runs bytecode again."""
+    read_fd, write_fd = os.pipe()
+    os.set_blocking(write_fd, False)
+
+    def listen() -> None:
+        while (byte := os.read(read_fd, 1)) != STOP_BYTE:
+            if byte[0] in numbers:
+                handler()
+
+    listener = threading.Thread(target=listen, daemon=True, name="signals")
+    previous_handlers = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    previous_fd = signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+    listener.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(previous_fd)
+        for number, previous in previous_handlers.items():
+            signal.signal(number, previous)
+        os.write(write_fd, STOP_BYTE)
+        listener.join()
+        os.close(read_fd)
+        os.close(write_fd)

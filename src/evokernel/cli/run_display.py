@@ -1,0 +1,97 @@
+"""Shows a run from the first attempt to the report, for `run` and `resume`: progress, interrupts, tables, the next step."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from functools import partial
+from typing import Protocol
+
+from evokernel.app.run_lifecycle import ReevaluationStart, exit_code, resume_command, run_to_completion, stop_on_interrupt
+from evokernel.cli.output import format_pairs, print_json, print_text
+from evokernel.cli.progress import PlainDisplay, Progress, TaskProgress
+from evokernel.cli.report import format_report_table, write_report_page
+from evokernel.core.labels import format_count
+from evokernel.core.records import Attempt
+from evokernel.engine.loop import Engine
+from evokernel.reports import metrics, tables
+from evokernel.reports.summary import summarize_run
+
+
+class Display(Protocol):
+    """Shows the progress of a run."""
+
+    def __enter__(self) -> Display: ...
+
+    def __exit__(self, *exc_info: object) -> None: ...
+
+    def show_attempt(self, attempt: Attempt, line: TaskProgress) -> None: ...
+
+    def show_note(self, text: str) -> None: ...
+
+    def show_interrupt(self, text: str) -> None: ...
+
+
+def display_run(engine: Engine, plain: bool, as_json: bool) -> int:
+    """Run the engine until it is finished or interrupted; show its progress and its results, and return the exit code."""
+    run = engine.run
+    recorded_ids = {attempt.id for attempt in run.attempts()}
+    progress = Progress(run.tasks, run.config, resumed_attempts=len(recorded_ids))
+    attempts: list[Attempt] = []
+    engine.notify = progress.set_phase
+    with make_display(progress, plain, as_json) as display, closing(run_to_completion(engine)) as records:
+        on_stop, on_abort = partial(show_stop, display), partial(show_abort, display, engine)
+        with stop_on_interrupt(engine, lambda: progress.attempts_in_flight, on_stop, on_abort):
+            for record in records:
+                if isinstance(record, Attempt):
+                    attempts.append(record)
+                    task_progress = progress.add_attempt(record)
+                    if record.id not in recorded_ids:
+                        display.show_attempt(record, task_progress)
+                elif isinstance(record, ReevaluationStart):
+                    display.show_note(f"Re-evaluating {format_count(record.kernel_count, 'best kernel')}")
+                elif text := progress.describe_reevaluation(record):
+                    display.show_note(text)
+            progress.notice = ""
+    print_results(engine, attempts, progress, as_json)
+    return exit_code(engine)
+
+
+def show_stop(display: Display, attempts_in_flight: int) -> None:
+    """Tell the user that the run finishes the attempts in flight."""
+    display.show_interrupt(f"Finishing {format_count(attempts_in_flight, 'attempt')} in flight; press Ctrl-C again to abort")
+
+
+def show_abort(display: Display, engine: Engine) -> None:
+    """Restore the terminal and tell the user how to resume; safe in a signal handler."""
+    display.__exit__(KeyboardInterrupt, None, None)
+    os.write(2, f"Aborted. Resume with: {resume_command(engine.run.folder)}\n".encode())
+
+
+def make_display(progress: Progress, plain: bool, as_json: bool) -> Display:
+    """The live display on a terminal, plain lines elsewhere; plain lines go to stderr if stdout carries JSON."""
+    if plain or as_json or not sys.stdout.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
+        return PlainDisplay(progress, sys.stderr if as_json else sys.stdout)
+    from evokernel.cli.live_display import LiveDisplay
+
+    return LiveDisplay(progress)
+
+
+def print_results(engine: Engine, attempts: list[Attempt], progress: Progress, as_json: bool) -> None:
+    """Write the report, print the final tables and the next step. Raises UserError at the end if the report cannot be written."""
+    run, seconds = engine.run, progress.elapsed_s
+    report = write_report_page(run, attempts)
+    if as_json:
+        print_json(summarize_run(run, attempts, seconds, report.path))
+    else:
+        results = metrics.collect_results(run, attempts)
+        print_text(f"\n{format_report_table(tables.operator_table(results), title=False)}\n")
+        label = "time (this session)" if progress.resumed_attempts else "time"
+        rows = [*tables.run_totals(results, seconds, label), ("report", str(report.path or "not written"))]
+        next_step = [("next step", f"evokernel export {run.folder}")] if any(result.is_solved for result in results) else []
+        print_text(format_pairs([*rows, *next_step]))
+    if report.error:
+        raise report.error
+    if engine.stop.is_set():
+        print_text(f"Stopped ({engine.stop_reason}). Resume with: {resume_command(run.folder)}", err=as_json)

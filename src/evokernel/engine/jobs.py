@@ -1,0 +1,53 @@
+"""Builds verification jobs from the settings of a run: the only place where settings become a `Job`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from evokernel.core.config import RunConfig
+from evokernel.core.records import Attempt, Candidate, Job, State, Task
+
+
+def make_job(
+    config: RunConfig,
+    task: Task,
+    candidate: Candidate,
+    *,
+    seed: int,
+    baselines: Sequence[str] | None = None,
+    incumbent: Candidate | None = None,
+) -> Job:
+    """Describe the verification of a candidate under the settings of a run; `baselines` override those of the settings."""
+    return Job(
+        backend=config.plugin_name("backend"),
+        settings=config.plugin_settings("backend"),
+        task=task,
+        candidate=candidate,
+        seed=seed,
+        timeout_s=config.timeout_s,
+        timing_s=config.timing_s,
+        clock=config.clock,
+        baselines=config.baselines if baselines is None else tuple(baselines),
+        protocol=config.protocol,
+        incumbent=incumbent,
+        require_sandbox=config.require_sandbox,
+        llm_review=config.llm_review,
+    )
+
+
+def attempt_job(config: RunConfig, state: State, candidate: Candidate) -> Job:
+    """Describe the verification of the next attempt on a task: its seed follows from the attempt's id."""
+    incumbent = state.best.candidate if state.best else None
+    return make_job(config, state.task, candidate, seed=seed_from_text(f"{config.seed}/{state.next_id}"), incumbent=incumbent)
+
+
+def reevaluation_job(config: RunConfig, task: Task, best: Attempt) -> Job:
+    """Describe the re-evaluation of a kernel: other inputs than before, no incumbent, and without the outcome cache."""
+    job = make_job(config, task, best.candidate, seed=seed_from_text(f"{config.seed}/{best.id}/again"))
+    return job.model_copy(update={"ignore_cache": True})
+
+
+def seed_from_text(text: str) -> int:
+    """Derive a random seed from a text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
