@@ -24,9 +24,9 @@ if TYPE_CHECKING:  # every candidate process loads this module and must not wait
         Reply,
         Settings,
         Stage,
-        State,
         Task,
     )
+    from evokernel.core.state import State
 
 
 class Array(NamedTuple):
