@@ -80,7 +80,8 @@ def read_source(kernel: str) -> str:
 def build_kernel(row: Row, workdir: Path) -> Path:
     """Return the folder of the row's kernel, which is compiled once."""
     from evokernel.backends.ascendc.build import build
-    from evokernel.backends.ascendc.project import Project, split_parts
+    from evokernel.backends.ascendc.project import Project
+    from evokernel.backends.ascendc.project_parser import split_parts
 
     folder = workdir / row.kernel
     if (folder / "plan.json").exists():

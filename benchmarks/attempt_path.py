@@ -86,7 +86,20 @@ def follow_attempt(folder: Path) -> list[tuple[str, str]]:
     (kernels / "first.cpp").write_text((samples / "good" / "kernel.cpp").read_text())
     site = SITE.format(**{process: make_recorder(process, output) for process in STEPS})
     (folder / "sitecustomize.py").write_text(site)
-    command = [sys.executable, "-m", "evokernel.cli.main", "run", "--backend", "cpp", "--tasks", "task.py", "--budget", "1", "--fresh", "--plain"]
+    command = [
+        sys.executable,
+        "-m",
+        "evokernel.cli.main",
+        "run",
+        "--backend",
+        "cpp",
+        "--tasks",
+        "task.py",
+        "--budget",
+        "1",
+        "--fresh",
+        "--plain",
+    ]
     command += ["--generator", "from_files", "--set", f"generator.folder={kernels.parent}", "--out", "run"]
     variables = os.environ | {"PYTHONPATH": str(folder), "ATTEMPT_PATH": "1"}
     process = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)

@@ -33,9 +33,10 @@ from retrieval import load_corpus_lines
 from evokernel.core.bank_uri import BankLocation, ServerUrl, parse_location
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import MemoryItem, Stage
-from evokernel.memory.bank import ITEM_COLUMNS, Bank
+from evokernel.memory.bank import Bank
 from evokernel.memory.consolidate import consolidate
 from evokernel.memory.index import quantize_vectors
+from evokernel.memory.item_rows import ITEM_COLUMNS
 from evokernel.memory.schema import open_or_create
 from evokernel.memory.tables import indexed_fields, placeholders, write_transaction
 

@@ -21,7 +21,8 @@ from study import make_parser, run_main, write_tables
 
 from evokernel.cli.experiment import ProgressPrinter
 from evokernel.core import final_results
-from evokernel.experiments.arm_runs import Arm, RunMatrix, complete_run, list_arm_runs
+from evokernel.experiments.arm_runs import ArmRun, complete_run, make_arm_run
+from evokernel.experiments.spec import ArmSpec, ExperimentSpec
 from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.tables import Cell, Column, Table
@@ -33,8 +34,8 @@ FINAL_BASELINES = {"cpp": ["eager", "compile"], "pallas": ["eager"]}
 """Baselines of the re-evaluation; `pallas` always uses XLA's estimate."""
 
 
-def make_matrix(args: argparse.Namespace) -> RunMatrix:
-    """Return a matrix with one arm and one seed."""
+def make_run(args: argparse.Namespace) -> ArmRun:
+    """Return the run of an experiment with one arm and one seed."""
     has_no_baseline = args.backend == "pallas" and not args.refine
     settings = {
         "backend": {"name": args.backend, **({"baseline": False} if has_no_baseline else {})},  # XLA may take minutes for one operator
@@ -46,8 +47,17 @@ def make_matrix(args: argparse.Namespace) -> RunMatrix:
         "stop_when": "budget" if args.refine else "feasible",
     }
     final_eval = {"timing_s": FINAL_TIMING_S, "baselines": FINAL_BASELINES[args.backend]} if args.refine else None if args.once else {}
-    arm = Arm(name=f"{args.backend}-{args.policy}" + ("-alone" if has_no_baseline else ""))
-    return RunMatrix(name="coverage", tasks=(args.tasks,), arms=(arm,), seeds=(args.seed,), settings=settings, final_eval=final_eval)
+    arm = ArmSpec(name=f"{args.backend}-{args.policy}" + ("-alone" if has_no_baseline else ""))
+    spec = ExperimentSpec(
+        name="coverage",
+        title="Coverage",
+        description="The operators of the suites for which the generator finds a feasible kernel",
+        groups={"all": args.tasks},
+        settings=settings,
+        final_eval=final_eval,
+        arms=(arm,),
+    )
+    return make_arm_run(spec, arm, (args.tasks,), args.out, args.seed)
 
 
 def failure_reason(result: TaskResult) -> str:
@@ -148,14 +158,13 @@ def main() -> None:
     parser.add_argument("--once", action="store_true", help="do not re-evaluate kernels")
     parser.add_argument("--refine", action="store_true", help="spend the complete budget on every task and add the table of speeds")
     args = parser.parse_args()
-    matrix = make_matrix(args)
-    (cell,) = list_arm_runs(matrix, args.out)
+    arm_run = make_run(args)
     if args.refine:
-        drop_incomplete_finals(cell.folder, FINAL_BASELINES[args.backend])
-    results = complete_run(matrix, cell, ProgressPrinter(), may_change=("stop_when", "timing_s"))
+        drop_incomplete_finals(arm_run.folder, FINAL_BASELINES[args.backend])
+    results = complete_run(arm_run, ProgressPrinter(), may_change=("stop_when", "timing_s"))
     tables = [coverage_table(results), unsolved_table(results)] + ([speed.speed_table(results)] if args.refine else [])
     write_tables(
-        cell.folder, "coverage", tables, {**coverage_figures(results), **({"speed": speed.speed_rows(results)} if args.refine else {})}
+        arm_run.folder, "coverage", tables, {**coverage_figures(results), **({"speed": speed.speed_rows(results)} if args.refine else {})}
     )
 
 

@@ -23,10 +23,14 @@ from study import make_parser, run_main, write_tables
 
 from evokernel.cli.experiment import ProgressPrinter
 from evokernel.core.errors import UserError
-from evokernel.experiments.arm_runs import Arm, RunMatrix, learn_pack, run_arms
+from evokernel.experiments import runner
+from evokernel.experiments.arm_runs import ArmRun, ResultsByArm, learn_pack, make_arm_run
+from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
 from evokernel.memory.pack_file import read_pack
 
 PACK_BUDGET = 30
+PACK = "pack"
+"""Name of the memory pack, and of the group of operators that it is learned on."""
 FINAL_TIMING_S = 1.0
 """Seconds for timing the best kernels in the re-evaluation."""
 
@@ -41,39 +45,55 @@ def common_settings(args: argparse.Namespace, **other_settings: Any) -> dict[str
     return {"backend": args.backend, "generator": "template_search", "workers": args.workers, "timing_s": args.timing_s, **other_settings}
 
 
-def make_pack_matrix(args: argparse.Namespace, table: dict[str, Any]) -> RunMatrix:
-    """Return the matrix of the run that a pack is exported from."""
-    pack_options = table["pack"]
-    settings = common_settings(args, budget=args.pack_budget, **pack_options["settings"])
-    arm = Arm(name=f"pack-{args.backend}")
-    return RunMatrix(name="learning", tasks=tuple(pack_options["operators"]), arms=(arm,), seeds=(pack_options["seed"],), settings=settings)
+def make_pack_run(args: argparse.Namespace, table: dict[str, Any]) -> ArmRun:
+    """Return the run that a pack is exported from."""
+    options, arm = table["pack"], ArmSpec(name=f"pack-{args.backend}")
+    spec = ExperimentSpec(
+        name="learning",
+        title="Memory pack",
+        description="The run that the pack of the arm `warm` is learned by",
+        groups={"pack": ",".join(options["operators"])},
+        settings=common_settings(args, budget=args.pack_budget, **options["settings"]),
+        arms=(arm,),
+    )
+    return make_arm_run(spec, arm, options["operators"], args.out / f"pack-{args.backend}", options["seed"])
 
 
-def select_arms(args: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> tuple[Arm, ...]:
+def select_arms(args: argparse.Namespace, table: dict[str, Any]) -> tuple[ArmSpec, ...]:
     """Return the arms of --arms, in that order."""
-    arms_by_name = {arm["name"]: Arm(**(arm | {"pack": pack if arm.get("pack") else None})) for arm in table["arms"]}
+    arms_by_name = {arm["name"]: ArmSpec(**(arm | {"pack": PACK if arm.get("pack") else ""})) for arm in table["arms"]}
     if unknown_names := [name for name in args.arms.split(",") if name not in arms_by_name]:
         raise UserError(f"unknown arm '{unknown_names[0]}'; available: {', '.join(arms_by_name)}")
     return tuple(arms_by_name[name] for name in args.arms.split(","))
 
 
-def make_matrix(args: argparse.Namespace, table: dict[str, Any], pack: Path | None) -> RunMatrix:
-    """Return the matrix of arms and seeds over the first operators of the list."""
+def make_spec(args: argparse.Namespace, table: dict[str, Any]) -> ExperimentSpec:
+    """Return the experiment: arms and seeds over the first operators of the list."""
     is_draft = args.part == "draft"
-    return RunMatrix(
+    return ExperimentSpec(
         name=f"learning-{args.part}",
-        tasks=tuple(table["operators"][: args.operators]),
-        arms=select_arms(args, table, pack),
-        seeds=tuple(range(args.seeds)),
+        title="Cold and warm start",
+        description="Whether the generator learns from the memory items in its context",
+        groups={"test": ",".join(table["operators"][: args.operators]), PACK: ",".join(table["pack"]["operators"])},
+        packs=(PackSpec(name=PACK, groups=(PACK,)),),
+        arms=tuple(arm.model_copy(update={"groups": ("test",)}) for arm in select_arms(args, table)),
+        seeds=args.seeds,
         settings=common_settings(args, budget=args.budget, stop_when="feasible" if is_draft else "budget"),
         final_eval=None if is_draft else {"timing_s": FINAL_TIMING_S},
     )
 
 
-def pair_warm_with_cold(matrix: RunMatrix) -> list[tuple[str, str]]:
+def run_seeds(spec: ExperimentSpec, folder: Path, pack: Path | None, progress: ProgressPrinter) -> ResultsByArm:
+    """Run all arms seed by seed, with one pack for all seeds."""
+    tasks, packs = runner.select_operators(spec), {PACK: pack} if pack else {}
+    by_seed = {seed: runner.run_arms(spec, tasks, folder, seed, packs, progress) for seed in range(spec.seeds)}
+    return {arm.name: {seed: results[arm.name] for seed, results in by_seed.items()} for arm in spec.arms}
+
+
+def pair_warm_with_cold(spec: ExperimentSpec) -> list[tuple[str, str]]:
     """Return pairs of arms, warm and cold, that differ only in the pack."""
-    cold = {str(arm.settings): arm.name for arm in matrix.arms if not arm.pack}
-    return [(arm.name, cold[str(arm.settings)]) for arm in matrix.arms if arm.pack and str(arm.settings) in cold]
+    cold = {str(arm.settings): arm.name for arm in spec.arms if not arm.pack}
+    return [(arm.name, cold[str(arm.settings)]) for arm in spec.arms if arm.pack and str(arm.settings) in cold]
 
 
 def main() -> None:
@@ -86,18 +106,15 @@ def main() -> None:
     parser.add_argument("--pack-budget", type=int, default=PACK_BUDGET, help=f"attempts per operator for learning the pack [{PACK_BUDGET}]")
     args = parser.parse_args()
     table, progress = load_lists(), ProgressPrinter()
-    needs_pack = any(arm.pack for arm in select_arms(args, table, Path("placeholder")))
-    pack = args.pack or (learn_pack(make_pack_matrix(args, table), args.out / f"pack-{args.backend}", progress) if needs_pack else None)
-    matrix = make_matrix(args, table, pack)
-    folder = args.out / f"{args.part}-{args.backend}"
-    results = run_arms(matrix, folder, progress)
+    spec = make_spec(args, table)
+    needs_pack = any(arm.pack for arm in spec.arms)
+    pack = args.pack or (learn_pack(make_pack_run(args, table), progress) if needs_pack else None)
+    results = run_seeds(spec, args.out / f"{args.part}-{args.backend}", pack, progress)
     items = {packed_item.item.id: packed_item.item for packed_item in read_pack(pack).items} if pack else {}
-    tables_builder = learning_tables.LearningTables(
-        results, items, table["notes"]["from_context"], args.budget, pair_warm_with_cold(matrix)
-    )
+    tables_builder = learning_tables.LearningTables(results, items, table["notes"]["from_context"], args.budget, pair_warm_with_cold(spec))
     tables, figures = tables_builder.draft_tables() if args.part == "draft" else tables_builder.refine_tables()
     tables_builder.plot(args.out, f"{args.part}-{args.backend}", is_draft=args.part == "draft")
-    write_tables(args.out, f"{args.part}-{args.backend}", tables, {"settings": matrix.model_dump(mode="json"), **figures})
+    write_tables(args.out, f"{args.part}-{args.backend}", tables, {"settings": spec.model_dump(mode="json"), **figures})
 
 
 if __name__ == "__main__":

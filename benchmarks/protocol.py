@@ -14,7 +14,8 @@ from collections import defaultdict
 from statistics import median
 
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, State, Task
+from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, Task
+from evokernel.core.state import State
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 

@@ -13,7 +13,8 @@ import os
 from collections.abc import Sequence
 
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, State, Task
+from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, Task
+from evokernel.core.state import State
 from evokernel.core.statistics import is_significant, quantile
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify

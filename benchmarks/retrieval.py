@@ -28,10 +28,10 @@ from evokernel.core.records import (
     Outcome,
     Profile,
     Signature,
-    State,
     Task,
     Work,
 )
+from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards

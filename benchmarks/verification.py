@@ -15,7 +15,8 @@ from collections import defaultdict
 
 from evokernel.core.labels import format_count
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Context, Job, Stage, State
+from evokernel.core.records import Context, Job, Stage
+from evokernel.core.state import State
 from evokernel.executors.local import LocalExecutor
 from evokernel.tasks.loader import load_tasks
 

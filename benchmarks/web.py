@@ -110,8 +110,8 @@ def write_bank(path: Path, count: int) -> None:
     """Write a bank with this number of items, each with a different key; every tenth has a value."""
     import numpy as np
 
-    from evokernel.memory.bank import store_item
     from evokernel.memory.index import quantize_vectors
+    from evokernel.memory.item_rows import store_item
     from evokernel.memory.ledger import ValueUpdate, write_updates
     from evokernel.memory.schema import open_or_create
     from evokernel.memory.tables import write_transaction

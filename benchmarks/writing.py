@@ -17,7 +17,8 @@ from statistics import median
 
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Generator
-from evokernel.core.records import Context, ContextItem, MemoryItem, Stage, State, Task
+from evokernel.core.records import Context, ContextItem, MemoryItem, Stage, Task
+from evokernel.core.state import State
 from evokernel.core.statistics import quantile
 from evokernel.tasks.loader import load_tasks
 

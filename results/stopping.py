@@ -14,7 +14,7 @@ from statistics import mean
 
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.core.statistics import best_so_far, expected_gain
+from evokernel.core.state import best_so_far, expected_gain
 
 THRESHOLDS = (0.05, 0.1, 0.15, 0.2, 0.25)
 

@@ -22,11 +22,11 @@ from evokernel.core.records import (
     Outcome,
     Signature,
     Stage,
-    State,
     Task,
     Tensor,
     Work,
 )
+from evokernel.core.state import State
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))])

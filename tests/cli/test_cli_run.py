@@ -19,8 +19,9 @@ from evokernel.cli.run_display import display_run
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Candidate, Context, Outcome, Reply, Stage, State
+from evokernel.core.records import Candidate, Context, Outcome, Reply, Stage
 from evokernel.core.run import Run
+from evokernel.core.state import State
 from evokernel.engine.loop import Engine
 
 PROGRAM = Path(sys.executable).with_name("evokernel")

@@ -20,11 +20,11 @@ from evokernel.core.records import (
     Reply,
     Signature,
     Stage,
-    State,
     Task,
     Tensor,
     Work,
 )
+from evokernel.core.state import State
 from evokernel.generators.prompting import PromptBuilder
 
 SOURCE = """import torch

@@ -6,7 +6,8 @@ import pytest
 from engine_parts import make_attempt, make_task
 
 from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
-from evokernel.core.records import Context, ContextRef, Stage, State
+from evokernel.core.records import Context, ContextRef, Stage
+from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage, State
-from evokernel.core.statistics import MIN_PAIRED_GAIN, best_so_far, is_faster, is_significant, median_interval, quantile, speed_gain
+from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage
+from evokernel.core.state import State, best_so_far, is_faster, speed_gain
+from evokernel.core.statistics import MIN_PAIRED_GAIN, is_significant, median_interval, quantile
 
 PASSED, FAILED = ((GateResult(gate="time", passed=passed, reason="" if passed else "mismatch"),) for passed in (True, False))
 

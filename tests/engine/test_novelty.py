@@ -5,7 +5,7 @@ from engine_parts import ArithmeticExecutor, EchoGenerator, make_attempt, make_e
 
 from evokernel.core.config import RunConfig
 from evokernel.core.records import Candidate, Stage
-from evokernel.core.statistics import expected_gain
+from evokernel.core.state import expected_gain
 from evokernel.engine import novelty
 
 LOOP = "for (int i = 0; i < n; ++i) out[i] = x[i] > 0 ? x[i] : 0;"

@@ -9,8 +9,10 @@ from engine_parts import RENAMED
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
-from evokernel.experiments.arm_runs import Arm, RunMatrix, learn_pack, list_arm_runs, refuse_contaminated_arm, resolve_settings, run_arms
+from evokernel.experiments import runner
+from evokernel.experiments.arm_runs import complete_run, learn_pack, make_arm_run, refuse_contamination
 from evokernel.experiments.intervals import bootstrap_interval, build_grid, difference_interval
+from evokernel.experiments.spec import ArmSpec, ExperimentSpec
 from evokernel.memory.pack_contamination import list_contamination
 from evokernel.tasks.loader import find_task_files, load_tasks
 
@@ -29,42 +31,60 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def make_matrix(*arms, tasks=("twice.py",), seeds=(0, 1), **more):
-    table = {"backend": "cpp", "clock": "synthetic", "budget": 1, "workers": 1, **SILENT, **more}
-    return RunMatrix(name="s", tasks=tasks, arms=arms, seeds=seeds, settings=table)
+def make_spec(*arms, seeds=2, groups=None, **more):
+    settings = {"backend": "cpp", "clock": "synthetic", "budget": 1, "workers": 1, **SILENT, **more}
+    return ExperimentSpec(
+        name="s", title="", description="", groups=groups or {"test": "twice.py"}, arms=arms, seeds=seeds, settings=settings
+    )
+
+
+def make_run(folder, name, task="twice.py", seed=0, pack=None, **more):
+    """The run of an experiment with one arm on one task."""
+    arm = ArmSpec(name=name)
+    return make_arm_run(make_spec(arm, **more), arm, (task,), folder, seed, pack)
+
+
+def run_all(spec, folder, listen=lambda run, record: None):
+    return runner.run_experiment(spec, runner.select_operators(spec), folder, listen)
 
 
 def test_every_arm_and_seed_is_a_run_that_is_made_once(here):
-    arms = Arm(name="passk", settings={"policy": "passk"}), Arm(name="value")
+    arms = ArmSpec(name="passk", settings={"policy": "passk"}), ArmSpec(name="value")
     run_ids = []
-    results = run_arms(make_matrix(*arms), here / "out", lambda run, attempt: run_ids.append(attempt.run))
+    results = run_all(make_spec(*arms), here / "out", lambda run, attempt: run_ids.append(attempt.run))
     assert {arm: list(seeds) for arm, seeds in results.items()} == {"passk": [0, 1], "value": [0, 1]}
-    assert {arm_run.folder for arm_run in list_arm_runs(make_matrix(*arms), here / "out")} == set((here / "out").iterdir())
+    assert {folder.name for folder in (here / "out").iterdir()} == {"passk-0", "passk-1", "value-0", "value-1"}
     assert run_ids == ["s-passk-0", "s-value-0", "s-passk-1", "s-value-1"]
-    assert resolve_settings(make_matrix(*arms), list_arm_runs(make_matrix(*arms), here / "out")[0]).plugin_name("policy") == "passk"
+    assert make_arm_run(make_spec(*arms), arms[0], ("twice.py",), here, 0).config.plugin_name("policy") == "passk"
     run_ids.clear()
-    run_arms(make_matrix(*arms), here / "out", lambda run, attempt: run_ids.append(attempt.id))
+    run_all(make_spec(*arms), here / "out", lambda run, attempt: run_ids.append(attempt.id))
     assert run_ids == []
-    resumed = run_arms(make_matrix(*arms, budget=2), here / "out")
+    resumed = run_all(make_spec(*arms, budget=2), here / "out")
     assert [len(result.attempts) for seeds in resumed.values() for (result,) in seeds.values()] == [2] * 4
     with pytest.raises(UserError, match=r"passk-0 was started with protocol = 'strict', not 'paper'"):
-        run_arms(make_matrix(*arms, budget=2, protocol="paper"), here / "out")
+        run_all(make_spec(*arms, budget=2, protocol="paper"), here / "out")
 
 
 def test_arm_with_a_pack_starts_with_its_items(here):
-    pack = learn_pack(make_matrix(Arm(name="learn"), tasks=("half.py",), seeds=(7,)), here / "pack")
-    warm = make_matrix(Arm(name="warm", pack=pack), seeds=(0,))
+    pack = learn_pack(make_run(here / "pack", "learn", "half.py", 7))
     shown_ids = []
-    (result,) = run_arms(warm, here / "out", lambda run, attempt: shown_ids.extend(ref.id for ref in attempt.shown_items))["warm"][0]
+    (result,) = complete_run(
+        make_run(here / "out", "warm", pack=pack), lambda run, attempt: shown_ids.extend(ref.id for ref in attempt.shown_items)
+    )
     assert len(result.attempts) == 1
     assert any(id.startswith("s-learn-7:") for id in shown_ids)
-    own = make_matrix(Arm(name="own", tasks=("again.py",)), seeds=(0,))
-    assert [result.task.id for result in run_arms(own, here / "own")["own"][0]] == [load_tasks("again.py")[0].id], "its own tasks"
+
+
+def test_arm_runs_on_its_own_groups(here):
+    arms = ArmSpec(name="own", groups=("other",)), ArmSpec(name="all")
+    results = run_all(make_spec(*arms, seeds=1, groups={"test": "twice.py", "other": "again.py"}), here / "own")
+    ids = {name: [result.task.id for result in by_seed[0]] for name, by_seed in results.items()}
+    assert ids == {"own": [load_tasks("again.py")[0].id], "all": [task.id for task in load_tasks("twice.py,again.py")]}
 
 
 def test_existing_pack_is_reused_only_for_the_same_settings(here):
     def learn(**more):
-        return learn_pack(make_matrix(Arm(name="learn"), tasks=("half.py",), seeds=(7,), **more), here / "pack")
+        return learn_pack(make_run(here / "pack", "learn", "half.py", 7, **more))
 
     pack = learn()
     before = pack.read_bytes()
@@ -76,10 +96,10 @@ def test_existing_pack_is_reused_only_for_the_same_settings(here):
 
 
 def test_arm_is_resumed_only_with_its_original_pack(here):
-    one, other = (learn_pack(make_matrix(Arm(name=name), tasks=("half.py",), seeds=(7,)), here / "pack") for name in ("one", "other"))
+    one, other = (learn_pack(make_run(here / "pack", name, "half.py", 7)) for name in ("one", "other"))
 
     def resume(pack, **more):
-        return run_arms(make_matrix(Arm(name="warm", pack=pack), seeds=(0,), **more), here / "out")["warm"][0]
+        return complete_run(make_run(here / "out", "warm", pack=pack, **more))
 
     resume(one)
     (result,) = resume(one, budget=2)
@@ -97,10 +117,10 @@ def test_arm_is_resumed_only_with_its_original_pack(here):
 
 
 def test_contaminated_pack_is_refused(here):
-    pack = learn_pack(make_matrix(Arm(name="learn"), tasks=("again.py",), seeds=(7,)), here / "pack")
+    pack = learn_pack(make_run(here / "pack", "learn", "again.py", 7))
     with pytest.raises(UserError, match="contains data on operators it is evaluated on"):
-        refuse_contaminated_arm(Arm(name="warm", pack=pack), make_matrix())
-    refuse_contaminated_arm(Arm(name="warm", pack=pack, tasks=("half.py",)), make_matrix())
+        refuse_contamination(make_run(here, "warm", pack=pack))
+    refuse_contamination(make_run(here, "warm", "half.py", pack=pack))
 
 
 def test_contamination_is_found_by_task_and_by_reference_at_any_size(here):

@@ -15,11 +15,11 @@ from evokernel.core.records import (
     ScalarArgument,
     Signature,
     Stage,
-    State,
     Task,
     Tensor,
     Work,
 )
+from evokernel.core.state import State
 from evokernel.memory.distill import distill
 
 GOLDEN = Path(__file__).parents[1] / "golden"

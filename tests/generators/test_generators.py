@@ -16,7 +16,8 @@ from prompt_cases import DRAFTING, EMPTY, IMPROVE, PLAIN, REFINING, TASK, attemp
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.journal import Journal
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import State, Usage
+from evokernel.core.records import Usage
+from evokernel.core.state import State
 from evokernel.generators.command import Command
 from evokernel.generators.file_exchange import FileExchange
 from evokernel.generators.from_files import FromFiles

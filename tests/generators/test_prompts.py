@@ -19,7 +19,8 @@ from prompt_cases import (
     attempt,
 )
 
-from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, State, Usage
+from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, Usage
+from evokernel.core.state import State
 from evokernel.generators.prompting import PromptBuilder, clean_lesson, entry_symbol, estimate_item_tokens, estimate_tokens, fit_items
 
 

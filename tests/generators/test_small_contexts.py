@@ -4,7 +4,8 @@ import pytest
 from engine_parts import EchoGenerator, make_engine
 from prompt_cases import DRAFTING, EMPTY, FULL, GOLDEN, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, assert_golden, attempt
 
-from evokernel.core.records import Context, ContextItem, GateResult, Stage, State
+from evokernel.core.records import Context, ContextItem, GateResult, Stage
+from evokernel.core.state import State
 from evokernel.generators.prompt_text import describe_required_code, strip_input_functions
 from evokernel.generators.prompting import PromptBuilder, estimate_item_tokens, estimate_tokens, fit_items, select_single_item
 from evokernel.generators.replay import Replay

@@ -10,7 +10,8 @@ import pytest
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Attempt, Candidate, Context, ContextItem, GateResult, MemoryItem, Outcome, Profile, Stage, State
+from evokernel.core.records import Attempt, Candidate, Context, ContextItem, GateResult, MemoryItem, Outcome, Profile, Stage
+from evokernel.core.state import State
 from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.dialects import get_dialect, list_dialects
 from evokernel.generators.template_search.evidence import ContextText, Evidence, gather_evidence, read_decisions

@@ -6,7 +6,8 @@ import pytest
 from sampling import one_in
 
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Candidate, Context, Job, Stage, State
+from evokernel.core.records import Candidate, Context, Job, Stage
+from evokernel.core.state import State
 from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Context, MemoryItem, Stage, State
+from evokernel.core.records import Context, MemoryItem, Stage
+from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.bank_contamination import HeldOutOperator, MemoryContents, check_contamination, load_memory, load_operators
 from evokernel.memory.code_similarity import MIN_NGRAMS, MIN_SIMILARITY, KernelIndex, kernel_ngrams

@@ -8,7 +8,7 @@ from test_memory_bank import item
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Stage
-from evokernel.memory import bank as bank_module
+from evokernel.memory import item_rows
 from evokernel.memory.bank import Bank
 from evokernel.memory.packs import export_pack, import_pack_file
 
@@ -51,7 +51,7 @@ def expected_hits(tmp_path):
 
 @pytest.mark.parametrize("batch_size", [2, 1024])
 def test_run_embeds_the_items_again(banks, expected_hits, monkeypatch, batch_size, caplog):
-    monkeypatch.setattr(bank_module, "EMBEDDING_CACHE_SIZE", batch_size)
+    monkeypatch.setattr(item_rows, "EMBEDDING_BATCH", batch_size)
     path = make_filled_bank(banks(), EarlierEmbedder())
     for run in ("after", "before", "later"):
         with Bank.open(path, HASH, backend="cpp", run=run) as bank:

@@ -6,7 +6,8 @@ from engine_parts import make_attempt, make_task
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
-from evokernel.core.records import ContextRef, MemoryItem, Stage, State
+from evokernel.core.records import ContextRef, MemoryItem, Stage
+from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 

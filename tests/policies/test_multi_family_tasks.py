@@ -7,7 +7,8 @@ import pytest
 from engine_parts import make_attempt, make_task
 
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import MemoryItem, State
+from evokernel.core.records import MemoryItem
+from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.policies.retrieval import redundancy, retrieve_nearest, round_robin_families

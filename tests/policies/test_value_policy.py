@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
-from evokernel.core.records import ContextRef, MemoryItem, Outcome, Profile, Stage, State
+from evokernel.core.records import ContextRef, MemoryItem, Outcome, Profile, Stage
+from evokernel.core.state import State
 from evokernel.memory import ledger
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill

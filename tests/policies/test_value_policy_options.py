@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
-from evokernel.core.records import ContextRef, MemoryItem, Stage, State
+from evokernel.core.records import ContextRef, MemoryItem, Stage
+from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.policies.retrieval import Selector

@@ -17,11 +17,11 @@ def verify_candidate(config: RunConfig, task: Task, candidate: Candidate, baseli
     """Verify the candidate through all gates. Raises UserError if the backend cannot work here or takes other files."""
     check_llm_review(config)
     executor: Executor = make_part(config, "executor")
-    backend = make_part(config, "backend")
-    if not isinstance(executor, RemoteExecutor) and (reason := backend.unavailable_reason()):
-        raise UserError(f"backend '{config.plugin_name('backend')}' cannot work on this machine: {reason}")
-    require_kernel_source(candidate, backend)
     try:
+        backend = make_part(config, "backend")
+        if not isinstance(executor, RemoteExecutor) and (reason := backend.unavailable_reason()):
+            raise UserError(f"backend '{config.plugin_name('backend')}' cannot work on this machine: {reason}")
+        require_kernel_source(candidate, backend)
         return executor.submit(make_job(config, task, candidate, seed=config.seed, baselines=baselines)).result()
     finally:
         executor.close()

@@ -14,7 +14,7 @@ from evokernel.cli.output import replace_control_characters
 from evokernel.core.config import RunConfig
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt, Task, Usage
-from evokernel.core.statistics import is_faster, speed_gain
+from evokernel.core.state import is_faster, speed_gain
 from evokernel.reports import formatting
 from evokernel.reports.tables import shorten_task_names
 

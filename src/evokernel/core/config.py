@@ -15,7 +15,7 @@ from evokernel.core import bank_uri
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Attempt, Record, Settings
-from evokernel.core.statistics import expected_gain
+from evokernel.core.state import expected_gain
 
 ENVIRONMENT_TABLES = ("versions", "hardware")
 """Tables of a saved run that are not settings. `versions-2` and `hardware-2` describe the environment of a later resume."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_line
 from evokernel.core.records import Attempt, Outcome, Record
-from evokernel.core.statistics import best_so_far
+from evokernel.core.state import best_so_far
 
 
 class FinalResult(Record):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:  # every candidate process loads this module and must not wait
         Reply,
         Settings,
         Stage,
-        State,
     )
+    from evokernel.core.state import State
 
 
 class Generator(Protocol):

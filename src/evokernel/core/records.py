@@ -10,8 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evokernel.core import statistics
-from evokernel.core.statistics import quantile, sum_if_known
+from evokernel.core.statistics import median_interval, quantile, sum_if_known
 
 Scalar = bool | int | float | str
 Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
@@ -243,7 +242,7 @@ class Outcome(Record):
 
     def speedup_interval(self, baseline: str = "") -> tuple[float, float] | None:
         """95 % confidence interval of the median speedup; None for fewer than six pairs."""
-        return statistics.median_interval(self.paired_speedups(baseline))
+        return median_interval(self.paired_speedups(baseline))
 
     @property
     def feasible(self) -> bool:
@@ -348,31 +347,6 @@ class Attempt(Record):
     def memory_id(self) -> str:
         """Id of the memory item with this attempt's kernel."""
         return f"{self.run}:{self.id}"
-
-
-class State(Record):
-    """A task with its attempts so far (s). Derived from the journal, never stored."""
-
-    task: Task
-    attempts: tuple[Attempt, ...] = ()
-    round: int = 0
-
-    @cached_property
-    def start_points(self) -> tuple[Attempt, ...]:
-        return tuple(a for a in self.attempts if a.outcome.feasible)  # P(x)
-
-    @cached_property
-    def best(self) -> Attempt | None:
-        """The fastest feasible attempt; a later attempt replaces it only if it is significantly faster."""
-        return (statistics.best_so_far(self.attempts) or [None])[-1]
-
-    @property
-    def last_attempt(self) -> Attempt | None:
-        return self.attempts[-1] if self.attempts else None
-
-    @property
-    def next_id(self) -> str:
-        return f"{self.task.id}/{len(self.attempts)}"
 
 
 class Job(Record):

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Sequence
 
 from evokernel.core.config import RunConfig
-from evokernel.core.records import Attempt, Candidate, Job, State, Task
+from evokernel.core.records import Attempt, Candidate, Job, Task
+from evokernel.core.state import State
 
 
 def make_job(

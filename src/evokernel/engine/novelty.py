@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from evokernel.core.protocols import Generator
-from evokernel.core.records import Attempt, Candidate, Context, GateResult, Outcome, Reply, State
+from evokernel.core.records import Attempt, Candidate, Context, GateResult, Outcome, Reply
+from evokernel.core.state import State
 
 NGRAM_TOKENS = 5
 """Tokens per n-gram. Comparing sets of n-grams makes a moved line count as unchanged."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import tanh
 
 from evokernel.core.records import Attempt, Outcome, Stage
-from evokernel.core.statistics import MIN_UNPAIRED_GAIN, speed_gain
+from evokernel.core.state import MIN_UNPAIRED_GAIN, speed_gain
 
 
 def compute_reward(stage: Stage, outcome: Outcome, best: Attempt | None) -> float:

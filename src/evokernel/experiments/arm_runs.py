@@ -1,20 +1,20 @@
-"""Runs the same tasks with several arms and seeds. Each arm and seed is a run in its own folder, which can be resumed."""
+"""One run of an experiment: an arm, or the run that a memory pack is learned by, with one seed. It has its own folder and is resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evokernel.app import factory
-from evokernel.core.config import RunConfig, merge_settings, parse_config
+from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
 from evokernel.core.final_results import FinalResult
-from evokernel.core.records import Attempt, Record
+from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.engine.final_eval import pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
-from evokernel.experiments.spec import final_eval_config
+from evokernel.experiments.spec import ArmSpec, ExperimentSpec, Table, final_eval_config
 from evokernel.memory import packs
 from evokernel.memory.bank import Bank
 from evokernel.memory.pack_contamination import refuse_contaminated_pack
@@ -25,100 +25,56 @@ from evokernel.tasks.loader import load_tasks
 
 CHANGEABLE_SETTINGS = ("budget", "workers", "concurrency", "memory")
 """Settings that may differ when runs are resumed: none of them changes an attempt."""
-Table = dict[str, Any]
 ResultsByArm = dict[str, dict[int, list[TaskResult]]]
 """Results by arm and seed."""
 Listener = Callable[[Run, Attempt | FinalResult], None]
 """Is called with every new attempt and re-evaluation of a run."""
 
 
-class Arm(Record):
-    """One variant: its settings and its memory."""
+class ArmRun(NamedTuple):
+    """The run of one arm with one seed, with all settings resolved."""
 
-    name: str
-    settings: Table = {}
-    """As in a settings file; they override those of the matrix."""
-    tasks: tuple[str, ...] = ()
-    """Its own tasks; empty: those of the matrix."""
+    folder: Path
+    config: RunConfig
     pack: Path | None = None
     """The memory pack it starts with; None: it starts with seed knowledge only."""
-
-
-class RunMatrix(Record):
-    """Arms × seeds: every arm is run with every seed, by default on the same tasks."""
-
-    name: str
-    tasks: tuple[str, ...]
-    """Patterns as in `--tasks`."""
-    arms: tuple[Arm, ...]
-    seeds: tuple[int, ...] = (0,)
-    settings: Table = {}
-    """Settings of all arms."""
     final_eval: Table | None = None
     """Settings of the re-evaluation, which override the run's; None: the best kernels are not re-evaluated."""
 
 
-class ArmRun(NamedTuple):
-    """The run of one arm with one seed."""
-
-    arm: Arm
-    seed: int
-    folder: Path
-
-
-def list_arm_runs(matrix: RunMatrix, folder: Path) -> list[ArmRun]:
-    """Return the runs ordered by seed, so that all arms have progressed equally if the experiment is stopped."""
-    return [ArmRun(arm, seed, folder / f"{arm.name}-{seed}") for seed in matrix.seeds for arm in matrix.arms]
+def make_arm_run(spec: ExperimentSpec, arm: ArmSpec, tasks: Sequence[str], folder: Path, seed: int, pack: Path | None = None) -> ArmRun:
+    """Resolve the settings of an arm's run on these tasks (patterns as in `--tasks`), in a subfolder of `folder`."""
+    run_folder = folder / f"{arm.name}-{seed}"
+    bank = {"memory": str((run_folder / "memory.db").absolute())} if pack else {"fresh": True}
+    fixed = {"id": f"{spec.name}-{arm.name}-{seed}", "seed": seed, "tasks": ",".join(tasks)}
+    return ArmRun(run_folder, spec.run_config(arm.settings, {**bank, **fixed}), pack, spec.final_eval)
 
 
-def resolve_settings(matrix: RunMatrix, arm_run: ArmRun) -> RunConfig:
-    """Return the settings of one run."""
-    bank = {"memory": str((arm_run.folder / "memory.db").absolute())} if arm_run.arm.pack else {"fresh": True}
-    table: Table = {}
-    for settings in (matrix.settings, arm_run.arm.settings, bank):
-        merge_settings(table, settings)
-    tasks = arm_run.arm.tasks or matrix.tasks
-    fixed = {"id": f"{matrix.name}-{arm_run.arm.name}-{arm_run.seed}", "seed": arm_run.seed, "tasks": ",".join(tasks)}
-    return parse_config({**table, **fixed})
+def refuse_contamination(arm_run: ArmRun) -> None:
+    """Raise if the run's pack contains data on the tasks it is evaluated on."""
+    if arm_run.pack:
+        items = [packed.item for packed in read_pack(arm_run.pack).items]
+        refuse_contaminated_pack(arm_run.pack, items, load_tasks(arm_run.config.tasks))
 
 
-def run_arms(matrix: RunMatrix, folder: Path, listen: Listener = lambda run, record: None) -> ResultsByArm:
-    """Complete every run; a finished run is not repeated."""
-    for arm in matrix.arms:
-        refuse_contaminated_arm(arm, matrix)
-    results: ResultsByArm = {arm.name: {} for arm in matrix.arms}
-    for arm_run in list_arm_runs(matrix, folder):
-        results[arm_run.arm.name][arm_run.seed] = complete_run(matrix, arm_run, listen)
-    return results
-
-
-def refuse_contaminated_arm(arm: Arm, matrix: RunMatrix) -> None:
-    """Raise if the arm's pack contains data on the tasks it is evaluated on."""
-    if arm.pack:
-        items = [packed.item for packed in read_pack(arm.pack).items]
-        refuse_contaminated_pack(arm.pack, items, load_tasks(",".join(arm.tasks or matrix.tasks)))
-
-
-def complete_run(
-    matrix: RunMatrix, arm_run: ArmRun, listen: Listener = lambda run, record: None, may_change: Sequence[str] = ()
-) -> list[TaskResult]:
+def complete_run(arm_run: ArmRun, listen: Listener = lambda run, record: None, may_change: Sequence[str] = ()) -> list[TaskResult]:
     """Start or resume one run and complete it; settings in `may_change` may differ from those of the existing run."""
-    config = resolve_settings(matrix, arm_run)
+    config = arm_run.config
     if (arm_run.folder / "run.toml").exists():
         run = Run.open(arm_run.folder)
         refuse_changed_settings(run, config, (*CHANGEABLE_SETTINGS, *may_change))
         refuse_changed_pack(arm_run)
         updates = {name: getattr(config, name) for name in ("budget", "workers", *may_change)}
         run.config = run.config.model_copy(update=updates)
-        if is_finished(run, matrix.final_eval):
+        if is_finished(run, arm_run.final_eval):
             return metrics.collect_results(run, run.attempts())
         engine = factory.resume_engine(arm_run.folder, **updates)
     else:
-        if arm_run.arm.pack:
-            import_pack_into_bank(arm_run.arm.pack, config)
+        if arm_run.pack:
+            import_pack_into_bank(arm_run.pack, config)
         engine = factory.create_engine(config, arm_run.folder)
     try:
-        for record in run_engine(engine, matrix.final_eval):
+        for record in run_engine(engine, arm_run.final_eval):
             listen(engine.run, record)
     finally:
         engine.close()
@@ -149,11 +105,11 @@ def refuse_changed_settings(run: Run, config: RunConfig, changeable: Sequence[st
 def refuse_changed_pack(arm_run: ArmRun) -> None:
     """Raise if the run started with another memory pack; its bank holds the hash of the pack."""
     bank_path = arm_run.folder / "memory.db"
-    if arm_run.arm.pack and bank_path.exists():
+    if arm_run.pack and bank_path.exists():
         with Bank.open_reader(bank_path) as bank:
-            old_hashes, new_hash = list(bank.count_pack_items()), read_pack(arm_run.arm.pack).sha256
+            old_hashes, new_hash = list(bank.count_pack_items()), read_pack(arm_run.pack).sha256
         if old_hashes and new_hash not in old_hashes:
-            difference = f"memory pack {old_hashes[0][:12]}, but {arm_run.arm.pack} is now {new_hash[:12]}"
+            difference = f"memory pack {old_hashes[0][:12]}, but {arm_run.pack} is now {new_hash[:12]}"
             raise UserError(f"{arm_run.folder} was started with {difference}. Choose another folder, or restore that pack.")
 
 
@@ -165,18 +121,17 @@ def import_pack_into_bank(pack: Path, config: RunConfig) -> None:
     packs.import_pack_file(path, pack, factory.make_part(config, "embedder"))
 
 
-def learn_pack(matrix: RunMatrix, folder: Path, listen: Listener = lambda run, record: None, held_out: Sequence[str] = ()) -> Path:
-    """Run a matrix of one arm and one seed and export its memory as a pack, without the held-out tasks.
+def learn_pack(arm_run: ArmRun, listen: Listener = lambda run, record: None, held_out: Sequence[str] = ()) -> Path:
+    """Complete a run and export its memory as a pack next to its folder, without the held-out tasks.
 
     An existing pack is kept, with or without its run; if its run exists, the settings must be the same.
     """
-    (arm_run,) = list_arm_runs(matrix, folder)
-    file = folder / f"{arm_run.folder.name}.jsonl"
+    file = arm_run.folder.with_name(f"{arm_run.folder.name}.jsonl")
     if file.exists():
         if (arm_run.folder / "run.toml").exists():
-            refuse_changed_settings(Run.open(arm_run.folder), resolve_settings(matrix, arm_run), CHANGEABLE_SETTINGS)
+            refuse_changed_settings(Run.open(arm_run.folder), arm_run.config, CHANGEABLE_SETTINGS)
     else:
-        complete_run(matrix, arm_run, listen)
-        filters = PackFilters(backend=resolve_settings(matrix, arm_run).plugin_name("backend"), exclude=tuple(held_out))
+        complete_run(arm_run, listen)
+        filters = PackFilters(backend=arm_run.config.plugin_name("backend"), exclude=tuple(held_out))
         packs.export_pack(arm_run.folder / "memory.db", file, filters)
     return file

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evokernel.core.config import merge_settings
 from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import memory_shortage
 from evokernel.core.run import Run
 from evokernel.experiments import paper_protocol_eval
-from evokernel.experiments.arm_runs import Arm, Listener, ResultsByArm, RunMatrix, Table, learn_pack, run_arms
+from evokernel.experiments.arm_runs import Listener, ResultsByArm, complete_run, learn_pack, make_arm_run, refuse_contamination
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
 from evokernel.reports.metrics import TaskResult
 from evokernel.tasks.lint_checks import lint_task
@@ -82,12 +81,27 @@ def run_experiment(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, list
     results: ResultsByArm = {arm.name: {} for arm in spec.arms}
     for seed in range(spec.seeds):
         packs = {pack.name: build_pack(spec, pack, tasks, folder / "packs", seed, listen) for pack in spec.packs}
-        arms = tuple(build_arm(spec, arm, tasks, packs) for arm in spec.arms)
-        matrix = RunMatrix(name=spec.name, tasks=(), arms=arms, seeds=(seed,), settings=spec.settings, final_eval=spec.final_eval)
-        for name, by_seed in run_arms(matrix, folder, listen).items():
-            for seed_of_run, task_results in by_seed.items():
-                results[name][seed_of_run] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed_of_run}", listen)
+        for name, task_results in run_arms(spec, tasks, folder, seed, packs, listen).items():
+            results[name][seed] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed}", listen)
     return results
+
+
+def run_arms(
+    spec: ExperimentSpec,
+    tasks: TasksByGroup,
+    folder: Path,
+    seed: int,
+    packs: Mapping[str, Path],
+    listen: Listener = lambda run, record: None,
+) -> dict[str, list[TaskResult]]:
+    """Complete the run of every arm with one seed; a finished run is not repeated. `packs` are the files of the packs by name."""
+    arm_runs = {
+        arm.name: make_arm_run(spec, arm, task_patterns(tasks, spec.groups_of_arm(arm)), folder, seed, packs.get(arm.pack))
+        for arm in spec.arms
+    }
+    for arm_run in arm_runs.values():
+        refuse_contamination(arm_run)
+    return {name: complete_run(arm_run, listen) for name, arm_run in arm_runs.items()}
 
 
 def add_paper_outcomes(spec: ExperimentSpec, task_results: list[TaskResult], folder: Path, listen: Listener) -> list[TaskResult]:
@@ -96,19 +110,9 @@ def add_paper_outcomes(spec: ExperimentSpec, task_results: list[TaskResult], fol
     return paper_protocol_eval.evaluate_rejected(task_results, folder, listen) if is_needed else task_results
 
 
-def build_arm(spec: ExperimentSpec, arm: ArmSpec, tasks: TasksByGroup, packs: Mapping[str, Path]) -> Arm:
-    """Return the runnable form of an arm: with its tasks and the file of its memory pack."""
-    patterns = task_patterns(tasks, spec.groups_of_arm(arm))
-    return Arm(name=arm.name, settings=arm.settings, tasks=patterns, pack=packs.get(arm.pack))
-
-
 def build_pack(spec: ExperimentSpec, pack: PackSpec, tasks: TasksByGroup, folder: Path, seed: int, listen: Listener) -> Path:
     """Learn a pack with this seed and return its file. Each seed has its own pack, since its content depends on the run."""
-    table: Table = {}
-    for settings in (spec.settings, pack.settings):
-        merge_settings(table, settings)
-    matrix = RunMatrix(
-        name=f"{spec.name}-pack", tasks=task_patterns(tasks, pack.groups), arms=(Arm(name=pack.name),), seeds=(seed,), settings=table
-    )
+    learner = spec.model_copy(update={"name": f"{spec.name}-pack", "final_eval": None})
+    arm = ArmSpec(name=pack.name, settings=pack.settings)
     held_out = [task.id for group in pack.exclude_groups for task in tasks[group]]
-    return learn_pack(matrix, folder, listen, held_out)
+    return learn_pack(make_arm_run(learner, arm, task_patterns(tasks, pack.groups), folder, seed), listen, held_out)

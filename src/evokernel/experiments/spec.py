@@ -99,10 +99,10 @@ class ExperimentSpec(Record):
         """Return the groups that an arm is evaluated on."""
         return arm.groups or tuple(self.groups)
 
-    def run_config(self, overrides: Mapping[str, Any]) -> RunConfig:
-        """Return the validated settings of a run: those of all runs with these overrides."""
+    def run_config(self, *overrides: Mapping[str, Any]) -> RunConfig:
+        """Return the validated settings of a run: those of all runs with these overrides; later ones win."""
         table: Table = {}
-        for settings in (self.settings, overrides):
+        for settings in (self.settings, *overrides):
             merge_settings(table, settings)
         return parse_config(table)
 

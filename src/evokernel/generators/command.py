@@ -12,7 +12,8 @@ from typing import IO
 
 from evokernel.core.commands import parse_command
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
+from evokernel.core.records import Candidate, Context, Outcome, Reply, Usage
+from evokernel.core.state import State
 from evokernel.generators.prompting import PromptBuilder
 from evokernel.llm.render import one_line
 

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 from evokernel.core.errors import InfraError, StopRun, UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, State, Usage
+from evokernel.core.records import Candidate, Context, Outcome, Reply, Usage
 from evokernel.core.run import atomic_write
+from evokernel.core.state import State
 from evokernel.generators.prompting import PromptBuilder
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, State
+from evokernel.core.records import Candidate, Context, Outcome, Reply
+from evokernel.core.state import State
 
 
 class FromFiles:

@@ -6,7 +6,8 @@ import threading
 from pathlib import Path
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, State
+from evokernel.core.records import Candidate, Context, Outcome, Reply
+from evokernel.core.state import State
 from evokernel.generators.prompting import PromptBuilder, clean_lesson
 from evokernel.llm.client import ChatClient, Completion
 from evokernel.llm.context_budget import query_context_length, split_context

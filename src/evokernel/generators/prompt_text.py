@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evokernel.core import labels
-from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, State, Task
+from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, Task
+from evokernel.core.state import State
 from evokernel.llm.render import one_line
 
 ROLE_LABELS = {

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from evokernel.core.backend import Backend
 from evokernel.core.plugins import make_plugin, plugin_folder
-from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, State, Task, Usage
+from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, Task, Usage
+from evokernel.core.state import State
 from evokernel.generators import prompt_text
 from evokernel.llm.render import render_prompt
 from evokernel.llm.replies import read_reply, strip_thoughts

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from evokernel.core.errors import StopRun, UserError
 from evokernel.core.journal import Journal
-from evokernel.core.records import Attempt, Candidate, Context, Outcome, Reply, State, Usage
+from evokernel.core.records import Attempt, Candidate, Context, Outcome, Reply, Usage
+from evokernel.core.state import State
 
 
 class Replay:

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import ValidationError
 
 from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
@@ -20,22 +18,17 @@ from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory import ledger, provenance
 from evokernel.memory.distill import QUARANTINED_REASONS
 from evokernel.memory.index import ExactIndex, quantize_vectors
+from evokernel.memory.item_rows import claim_embedder, embedding_text, parse_item, store_item
+from evokernel.memory.reader import BankReader
 from evokernel.memory.remote_index import RemoteIndex, SearchFilter
 from evokernel.memory.schema import open_or_create, other_bank_hint, translate_db_errors
-from evokernel.memory.tables import INDEXED_FIELDS, BankSnapshot, Connection, indexed_fields, placeholders, read_transaction
-
-if TYPE_CHECKING:
-    from evokernel.memory.reader import BankReader
+from evokernel.memory.tables import BankSnapshot, Connection, SearchMode, read_transaction
 
 log = logging.getLogger(__name__)
 CANDIDATE_PREFIX = "candidate:"
 LEARNED_KINDS: tuple[MemoryKind, ...] = ("experience", "trace")
 """Kinds of items that a run adds; all other kinds are cards."""
 EMBEDDING_CACHE_SIZE = 1024  # texts: a task's reference is the query of every round and the key of every attempt
-ITEM_COLUMNS = ("kind", "backend", "task", "family", "parent", "record", *INDEXED_FIELDS)
-UPSERT_ITEM = f"""INSERT INTO items (id, run, pack, {", ".join(ITEM_COLUMNS)}) VALUES ({placeholders(3 + len(ITEM_COLUMNS))})
-    ON CONFLICT (id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in ITEM_COLUMNS)}
-    WHERE items.record <> excluded.record RETURNING seq"""
 
 
 class Bank:
@@ -112,8 +105,6 @@ class Bank:
     @staticmethod
     def open_reader(path: BankLocation) -> BankReader:
         """Open any bank outside a run, for reading only: list, search, value history, export."""
-        from evokernel.memory.reader import BankReader
-
         return BankReader(parse_location(path))
 
     @property
@@ -230,7 +221,7 @@ class Bank:
         with read_transaction(self._connection):
             self._revoked_ids = {row[0] for row in self._connection.execute("SELECT id FROM revoked_ids")}
             self._applied_updates = ledger.load_revoked_updates(self._connection, self.run)
-            self._remote_index = self._connection.open_remote_index(self.backend, snapshot)
+            self._remote_index = self._open_remote_index(snapshot)
             self._values = {} if self._remote_index else ledger.load_values_at(self._connection, snapshot)
             condition = f"backend = ? AND {snapshot.visibility_condition}" + (" AND task IS NULL" if self._remote_index else "")
             rows = self._connection.execute(
@@ -238,6 +229,13 @@ class Bank:
             )
             for record, vector in rows:
                 self._add_to_view(parse_item(self.path, record), np.frombuffer(vector, "<i2"))
+
+    def _open_remote_index(self, snapshot: BankSnapshot) -> RemoteIndex | None:
+        """The view of a bank that is searched on its server; None if this process loads the items."""
+        mode = self._connection.choose_search_mode(self.backend, snapshot)
+        if mode is SearchMode.IN_MEMORY:
+            return None
+        return RemoteIndex(self._connection, self.backend, snapshot, fits_in_memory=mode is SearchMode.SERVER_ITEMS)
 
     def _add_to_view(self, item: MemoryItem, vector: np.ndarray) -> None:
         """Add an item to what this run can find, or replace it there."""
@@ -276,61 +274,3 @@ def is_hidden(item: MemoryItem) -> bool:
 def merge_hits(old_hits: Sequence[SearchHit], own_hits: Sequence[SearchHit], k: int) -> list[SearchHit]:
     """The k most similar of two sorted lists; among equals, hits from before the run come first."""
     return sorted([*old_hits, *own_hits], key=lambda hit: -hit.similarity)[:k]
-
-
-def embedding_text(item: MemoryItem) -> str:
-    """The text whose embedding represents the item in a search."""
-    return item.key or f"{item.title}\n{item.text}\n{item.code}"
-
-
-def store_item(connection: Connection, run: str, item: MemoryItem, vector: np.ndarray, pack: str = "") -> bool:
-    """Store an item; False if the bank has the identical item already. The caller holds a transaction."""
-    values = (item.kind, item.backend, item.task, item.family, item.parent, item.model_dump_json(), *indexed_fields(item))
-    row = connection.execute(UPSERT_ITEM, (item.id, run, pack, *values)).fetchone()
-    if row:
-        connection.store_vector(row[0], item.backend, vector.tobytes())
-    return row is not None
-
-
-def claim_embedder(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
-    """Check that the bank uses this embedder, and record it in a new bank; the caller holds a transaction.
-
-    A bank never mixes vectors of different embedders. Vectors of an earlier version of the same embedder are computed again.
-    """
-    connection.execute("INSERT INTO meta VALUES ('embedder', ?) ON CONFLICT DO NOTHING", (embedder.id,))
-    bank_embedder = connection.execute("SELECT value FROM meta WHERE name = 'embedder'").fetchone()[0]
-    if is_earlier_version(embedder, bank_embedder):
-        log.warning("memory bank %s uses embedder '%s': its items are embedded again by '%s'", path, bank_embedder, embedder.id)
-        reembed_items(connection, path, embedder)
-    elif bank_embedder != embedder.id:
-        raise UserError(
-            f"memory bank {path} uses embedder '{bank_embedder}', not '{embedder.id}': choose that embedder, or use --memory OTHER"
-        )
-
-
-def is_earlier_version(embedder: Embedder, embedder_id: str) -> bool:
-    """Whether an id names an earlier version of this embedder."""
-    return embedder_id in getattr(embedder, "replaced_ids", ())
-
-
-def reembed_items(connection: Connection, path: BankLocation, embedder: Embedder) -> None:
-    """Compute every vector of the bank again, also of archived and revoked items, in batches because a bank may exceed memory."""
-    connection.delete_vectors()
-    last = 0
-    while rows := connection.execute(
-        f"SELECT seq, backend, record FROM items WHERE seq > ? ORDER BY seq LIMIT {EMBEDDING_CACHE_SIZE}", (last,)
-    ).fetchall():
-        texts = [embedding_text(parse_item(path, record)) for _, _, record in rows]
-        vectors = dict(zip(dict.fromkeys(texts), quantize_vectors(embedder.embed(list(dict.fromkeys(texts)))), strict=True))
-        for (seq, backend, _), text in zip(rows, texts, strict=True):
-            connection.store_vector(seq, backend, vectors[text].tobytes())
-        last = rows[-1][0]
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'embedder'", (embedder.id,))
-
-
-def parse_item(path: BankLocation, record: str) -> MemoryItem:
-    """Parse the JSON record of an item."""
-    try:
-        return MemoryItem.model_validate_json(record)
-    except ValidationError as error:
-        raise UserError(f"memory bank {path} contains an unreadable record: {other_bank_hint()}") from error

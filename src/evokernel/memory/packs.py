@@ -19,9 +19,10 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
 from evokernel.memory import ledger, provenance
-from evokernel.memory.bank import CANDIDATE_PREFIX, claim_embedder, embedding_text, parse_item, store_item
+from evokernel.memory.bank import CANDIDATE_PREFIX
 from evokernel.memory.consolidate import last_consolidation_number, record_consolidation
 from evokernel.memory.index import quantize_vectors
+from evokernel.memory.item_rows import claim_embedder, embedding_text, parse_item, store_item
 from evokernel.memory.pack_file import MemoryPack, PackedMerge, PackFilters, PackHeader, format_header, read_pack, summarize_items
 from evokernel.memory.schema import connect_read_only, open_or_create, translate_db_errors
 from evokernel.memory.tables import Connection

@@ -17,10 +17,11 @@ from psycopg import errors
 
 from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import InfraError, UserError
-from evokernel.memory.remote_index import SKETCH_EXPRESSION, RemoteIndex, sketch_vector
+from evokernel.memory.remote_index import SKETCH_EXPRESSION, sketch_vector
 from evokernel.memory.tables import (
     BankSnapshot,
     QueryResult,
+    SearchMode,
     SqlParameters,
     check_schema_version,
     create_tables,
@@ -221,15 +222,16 @@ class PostgresConnection:
         row = self.execute(query, (self.url.schema, index_name(backend))).fetchone()
         return row is not None and not is_too_old(row[0])
 
-    def open_remote_index(self, backend: str, snapshot: BankSnapshot) -> RemoteIndex | None:
+    def choose_search_mode(self, backend: str, snapshot: BankSnapshot) -> SearchMode:
         def has_more_than(limit: int, rows: str) -> bool:
             query = f"SELECT count(*) FROM (SELECT 1 FROM {rows} LIMIT ?) AS counted"
             return bool(self.execute(query, (backend, limit + 1)).fetchone()[0] > limit)
 
         if not has_more_than(MAX_ITEMS_IN_MEMORY, f"items WHERE backend = ? AND {snapshot.visibility_condition}"):
-            return None
-        fits_in_memory = not has_more_than(MAX_EMBEDDINGS_IN_MEMORY, "embeddings WHERE backend = ?")
-        return RemoteIndex(self, backend, snapshot, fits_in_memory) if fits_in_memory or self.is_indexed(backend) else None
+            return SearchMode.IN_MEMORY
+        if not has_more_than(MAX_EMBEDDINGS_IN_MEMORY, "embeddings WHERE backend = ?"):
+            return SearchMode.SERVER_ITEMS
+        return SearchMode.SERVER_INDEX if self.is_indexed(backend) else SearchMode.IN_MEMORY
 
     def size_bytes(self) -> int:
         sizes = "SELECT coalesce(sum(pg_total_relation_size(format('%I.%I', schemaname, tablename)::regclass)), 0)::bigint FROM pg_tables"

@@ -11,8 +11,8 @@ import numpy as np
 
 from evokernel.core.bank_uri import BankLocation
 from evokernel.core.protocols import Embedder
-from evokernel.memory.bank import parse_item
 from evokernel.memory.index import quantize_vectors, vector_norm
+from evokernel.memory.item_rows import parse_item
 from evokernel.memory.reader import ITEM_COLUMNS, VISIBLE, BankItem, BankReader
 from evokernel.memory.schema import translate_db_errors
 from evokernel.memory.tables import Connection, placeholders

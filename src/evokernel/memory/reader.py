@@ -12,9 +12,9 @@ from evokernel.core.bank_uri import BankLocation
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder, SearchHit
 from evokernel.core.records import MemoryItem, MemoryKind, Record
-from evokernel.memory.bank import embedding_text, is_earlier_version, parse_item
 from evokernel.memory.distill import QUARANTINED_REASONS
 from evokernel.memory.index import ExactIndex, quantize_vectors
+from evokernel.memory.item_rows import embedding_text, is_earlier_version, parse_item
 from evokernel.memory.ledger import ACTIVE_UPDATES, HistoryEntry, ValueUpdate, load_survivors
 from evokernel.memory.schema import connect_read_only, translate_db_errors
 from evokernel.memory.tables import placeholders

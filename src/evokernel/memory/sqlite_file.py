@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from evokernel.core.errors import UserError
-from evokernel.memory.tables import BankSnapshot, check_schema_version, create_tables, read_schema_version, write_transaction
+from evokernel.memory.tables import BankSnapshot, SearchMode, check_schema_version, create_tables, read_schema_version, write_transaction
 
 BUSY_TIMEOUT_S = 60.0
 VECTORS_TABLE = "CREATE TABLE vectors (seq INTEGER PRIMARY KEY REFERENCES items (seq), vector BLOB NOT NULL)"
@@ -58,8 +58,9 @@ class SqliteConnection(sqlite3.Connection):
     def delete_vectors(self) -> None:
         self.execute("DELETE FROM vectors")
 
-    def open_remote_index(self, backend: str, snapshot: BankSnapshot) -> None:
-        """Always None: the process that opened a file searches it in memory."""
+    def choose_search_mode(self, backend: str, snapshot: BankSnapshot) -> SearchMode:
+        """The process that opened a file searches it in memory."""
+        return SearchMode.IN_MEMORY
 
     def size_bytes(self) -> int:
         return sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*"))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from enum import Enum
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from evokernel.core.bank_uri import BankLocation
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
-
-if TYPE_CHECKING:
-    from evokernel.memory.remote_index import RemoteIndex
 
 VERSION = 6
 """The schema version; `meta` stores the version that a bank was written with."""
@@ -31,6 +29,17 @@ class BankSnapshot(NamedTuple):
     def visibility_condition(self) -> str:
         """SQL condition for the items that the snapshot contains. Items archived after it are included, revoked items never are."""
         return f"seq <= {self.last_item} AND revoked = 0 AND (archived_by = 0 OR archived_by > {self.last_consolidation})"
+
+
+class SearchMode(Enum):
+    """Where a run searches the items of a bank."""
+
+    IN_MEMORY = 1
+    """This process loads all items."""
+    SERVER_ITEMS = 2
+    """The server holds the items; this process loads all embeddings."""
+    SERVER_INDEX = 3
+    """The server holds the items and finds near embeddings with its index."""
 
 
 class Rollback(Exception):
@@ -88,8 +97,8 @@ class Connection(Protocol):
     def delete_vectors(self) -> None:
         """Delete the vectors of all items."""
 
-    def open_remote_index(self, backend: str, snapshot: BankSnapshot) -> RemoteIndex | None:
-        """The server-side search index, if the snapshot is too large to load into memory; None otherwise."""
+    def choose_search_mode(self, backend: str, snapshot: BankSnapshot) -> SearchMode:
+        """Where to search the snapshot: a snapshot that is too large to load into memory is searched on the server."""
 
     def size_bytes(self) -> int: ...
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, Context, ContextItem, Stage, State
+from evokernel.core.records import Attempt, Context, ContextItem, Stage
+from evokernel.core.state import State
 from evokernel.policies import retrieval
 
 

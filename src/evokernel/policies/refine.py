@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, Context, ContextItem, Stage, State
+from evokernel.core.records import Attempt, Context, ContextItem, Stage
+from evokernel.core.state import State
 from evokernel.policies import retrieval
 
 

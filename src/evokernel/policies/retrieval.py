@@ -10,7 +10,8 @@ from itertools import zip_longest
 from random import Random
 
 from evokernel.core.protocols import MemoryStore, SearchHit
-from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Stage, State
+from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Stage
+from evokernel.core.state import State
 
 SEARCH_FACTORS = (16, 64, 256)
 """Search hits requested per slot. The search widens until it covers enough tasks, because all attempts on one task are equally similar."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, Context, State
+from evokernel.core.records import Attempt, Context
+from evokernel.core.state import State
 from evokernel.policies import retrieval
 
 POOL_FACTOR = 4

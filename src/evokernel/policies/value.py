@@ -8,7 +8,8 @@ from math import log, sqrt, tanh
 from random import Random
 
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, Context, Stage, State
+from evokernel.core.records import Attempt, Context, Stage
+from evokernel.core.state import State
 from evokernel.policies import retrieval
 
 Schedule = float | list[list[float]]

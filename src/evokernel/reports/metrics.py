@@ -16,7 +16,8 @@ from evokernel.core import final_results
 from evokernel.core.final_results import FinalResult, FinalResults
 from evokernel.core.records import Attempt, Outcome, Task, Usage
 from evokernel.core.run import Run
-from evokernel.core.statistics import best_so_far, quantile, speed_gain
+from evokernel.core.state import best_so_far, speed_gain
+from evokernel.core.statistics import quantile
 
 FAST_P = (0.5, 1.0, 1.5, 2.0, 4.0)
 

@@ -14,7 +14,7 @@ import pytest
 
 from evokernel.backends.ascendc.build import build as build_simulator
 from evokernel.backends.ascendc.cann import detect
-from evokernel.backends.ascendc.project import parse_project
+from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core import paths
 from evokernel.core.backend import Arguments, Array
 from evokernel.core.records import ScalarArgument, Signature, Tensor

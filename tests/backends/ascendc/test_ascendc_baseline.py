@@ -19,7 +19,8 @@ from evokernel.backends.ascendc.baseline import (
 )
 from evokernel.backends.ascendc.chips import RUNTIME_SETTINGS, find_chip, load_chips
 from evokernel.core.records import Task
-from evokernel.reference.program import Argument, Program, Step, ValueRef, load_task_program
+from evokernel.reference.program import Argument, Program, Step, ValueRef
+from evokernel.reference.program_cache import load_task_program
 from evokernel.tasks import loader
 
 HEADER = Path(package.__path__[0]) / "simulator" / "runtime" / "chip.h"

@@ -11,7 +11,7 @@ from evokernel.backends.ascendc.cann.diagnosis import profile_measurement
 from evokernel.backends.ascendc.cann.profiler import Measurement
 from evokernel.backends.ascendc.cann.tensor_server import move_to_npu, time_calls
 from evokernel.backends.ascendc.chips import find_chip
-from evokernel.backends.ascendc.project import parse_project
+from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core.records import Task, Work
 
 TEXT = (FAKE.parent / "cann_add.asc").read_text()

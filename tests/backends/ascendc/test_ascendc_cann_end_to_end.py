@@ -16,7 +16,7 @@ from evokernel.backends.ascendc.cann.detect import NPU, TOOLCHAIN
 from evokernel.backends.ascendc.cann.pipeline import CannPipeline
 from evokernel.backends.ascendc.cann.tiling_probe import probe_tiling
 from evokernel.backends.ascendc.chips import find_chip
-from evokernel.backends.ascendc.project import parse_project
+from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core import paths
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import ScalarArgument, Signature, Tensor

@@ -11,7 +11,7 @@ from cann_toolkit import FAKE, Toolkit, pair
 from evokernel.backends.ascendc.cann import simulate
 from evokernel.backends.ascendc.cann.environment import build_environment
 from evokernel.backends.ascendc.cann.quick_compile import BUILD_FOLDER, TilingResult
-from evokernel.backends.ascendc.project import parse_project
+from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from evokernel.backends.ascendc.build import build
-from evokernel.backends.ascendc.project import Project, parse_project
+from evokernel.backends.ascendc.project import Project
+from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.records import Signature, Tensor
 

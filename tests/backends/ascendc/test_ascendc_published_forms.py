@@ -5,7 +5,7 @@ from dataclasses import replace
 from test_ascendc_project import FOLDER, SIGNATURE
 
 from evokernel.backends.ascendc.build import dtype_macros, exported_entry_name, rewrite_for_gcc
-from evokernel.backends.ascendc.project import parse_project
+from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.backends.ascendc.screen import find_violations
 
 KERNEL = """extern "C" __global__ [aicore] void sqrt(GM_ADDR x) {

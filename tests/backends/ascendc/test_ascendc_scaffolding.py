@@ -13,7 +13,7 @@ import pytest
 from evokernel.backends import ascendc
 from evokernel.backends.ascendc import scaffolding
 from evokernel.backends.ascendc.build import build
-from evokernel.backends.ascendc.project import parse_project
+from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 

@@ -133,7 +133,7 @@ class AscendcBackend(Backend):
 
     def parse_project(self, task: Task, candidate: Candidate) -> Project:
         """Parse the files of a candidate, in any supported format."""
-        from evokernel.backends.ascendc.project import parse_project
+        from evokernel.backends.ascendc.project_parser import parse_project
 
         return parse_project(candidate.files, task.signature)
 

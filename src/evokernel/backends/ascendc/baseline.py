@@ -22,7 +22,8 @@ from evokernel.backends.ascendc.matmul_cost import CubeWork, cube_work
 from evokernel.core import paths
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
-from evokernel.reference.program import TRACING, Extent, Program, SizeDependent, Step, ValueRef, cache_key, load_task_program
+from evokernel.reference.program import Extent, Program, SizeDependent, Step, ValueRef
+from evokernel.reference.program_cache import TRACING, cache_key, load_task_program
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.bindings import parse_bound_functions
 from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
+from evokernel.backends.ascendc.project import Project, assemble_project, match_operator_and_kernel
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.backends.ascendc.project import Project
     from evokernel.core.records import Signature
 
 JSON, TILING, HOST, KERNEL, BIND, MODEL = PARTS = (
@@ -33,8 +33,6 @@ INCLUDED = re.compile(r'#\s*include\s*"(\w+_tiling\.h)"')
 
 def parse_project(text: str, signature: Signature) -> Project:
     """Parse the project in a text of six parts."""
-    from evokernel.backends.ascendc.project import assemble_project, match_operator_and_kernel
-
     parts = extract_parts(text)
     op = operator_type(parts[JSON])
     name = source_parser.to_snake_case(op)

@@ -15,7 +15,8 @@ from __future__ import annotations
 from random import Random
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, State
+from evokernel.core.records import Candidate, Context, Outcome, Reply
+from evokernel.core.state import State
 from evokernel.generators.template_search.dialects import get_dialect
 from evokernel.generators.template_search.evidence import DECISION_LINE, collect_context_text, gather_evidence
 from evokernel.generators.template_search.graph import UnsupportedPattern

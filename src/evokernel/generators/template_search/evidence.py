@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from evokernel.core.records import Attempt, Context, MemoryItem, State
+from evokernel.core.records import Attempt, Context, MemoryItem
+from evokernel.core.state import State
 from evokernel.generators.template_search.hints import Hints
 
 STAGE_TEXT = r"\w+(?: \w+=\w+)*"

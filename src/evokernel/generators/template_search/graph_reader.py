@@ -11,7 +11,8 @@ from evokernel.core.records import Task
 from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, apply, as_node, make_leaf, walk
 from evokernel.generators.template_search.operators import load_lowerings
 from evokernel.generators.template_search.sizes import SizeExpressions
-from evokernel.reference.program import Extent, Program, SizeDependent, Step, Value, ValueRef, checking_constants, load_program
+from evokernel.reference.program import Extent, Program, SizeDependent, Step, Value, ValueRef
+from evokernel.reference.program_cache import checking_constants, load_program
 
 VIEW_OPS = frozenset(
     {

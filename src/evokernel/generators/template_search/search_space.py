@@ -11,7 +11,7 @@ from evokernel.generators.template_search.dialects import Dialect, get_dialect
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.graph_reader import cached_graph
 from evokernel.generators.template_search.stage_planner import FUSION_MODES, Plan, plan_stages
-from evokernel.reference.program import checking_constants
+from evokernel.reference.program_cache import checking_constants
 
 KERNEL = "kernel"
 """The family name of the decisions that concern the complete kernel and no stage in particular."""

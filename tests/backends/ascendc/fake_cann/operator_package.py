@@ -21,7 +21,7 @@ def make(here, output):
     """Write the files of the installer to `output`; errors are printed in the format of a compiler."""
     from evokernel.backends.ascendc.build import build
     from evokernel.backends.ascendc.chips import find_chip
-    from evokernel.backends.ascendc.project import parse_project
+    from evokernel.backends.ascendc.project_parser import parse_project
     from evokernel.core.errors import CandidateError
 
     told = json.loads((here / "operator.json").read_text())

@@ -1,0 +1,133 @@
+"""Makes one attempt on a task: chooses a context, generates a kernel, verifies it, and computes its reward.
+
+Only `execute_or_replay` runs in parallel, and it changes no shared state.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from evokernel.core.errors import InfraError, StopRun
+from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
+from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, Task, Usage
+from evokernel.core.run import Run
+from evokernel.core.state import State
+from evokernel.engine import context_store, novelty
+from evokernel.engine.jobs import attempt_job
+from evokernel.engine.reward import compute_reward
+
+log = logging.getLogger(__name__)
+
+
+class AttemptCancelled(Exception):
+    """The attempt did not start because the run is stopping."""
+
+
+@dataclass
+class AttemptMaker:
+    """One run: its parts, and the attempts so far."""
+
+    run: Run
+    generator: Generator
+    policy: Policy
+    memory: MemoryStore
+    executor: Executor
+    distill: Callable[[Task, Attempt, Sequence[Attempt]], list[MemoryItem]]
+    notify: Callable[[str, str], None] = lambda task, phase: None
+    """Called from any thread when the attempt on a task enters a phase: `write`, `verify`, `lesson`, `reevaluate`, or "" when it waits."""
+    clock: Callable[[], float] = time.time
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set it to finish the attempts in flight and then end the run."""
+    stop_reason: str = ""
+    history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+
+    def make_state(self, task: Task, round: int) -> State:
+        return State(task=task, attempts=tuple(self.history[task.id]), round=round)
+
+    def choose_context(self, state: State) -> Context:
+        """Return the stored context of an attempt that has a stored reply, or let the policy choose a new one."""
+        return context_store.load_context(self.run, state) or self.policy.choose(state, self.memory)
+
+    def execute_or_replay(self, plan: tuple[State, Context | Attempt]) -> Attempt | AttemptCancelled | None:
+        """Return the attempt from the journal or make a new one; None if an infrastructure failure cost the task this round."""
+        state, choice = plan
+        if isinstance(choice, Attempt):
+            return choice if choice.round <= state.round else None
+        if self.stop.is_set():
+            return AttemptCancelled()
+        try:
+            return self.make_attempt(state, choice)
+        except StopRun as limit:
+            self.stop_reason = self.stop_reason or str(limit)  # keep the first reason: later ones only follow from the stop
+            self.stop.set()
+            return AttemptCancelled()
+        except InfraError as error:
+            if self.stop.is_set():
+                return AttemptCancelled()
+            self.record_missed_round(state, choice, error)
+            return None
+        finally:
+            self.notify(state.task.id, "")
+
+    def record_missed_round(self, state: State, context: Context, error: InfraError) -> None:
+        """Record that an infrastructure failure cost the task this round; the next round verifies a stored reply with this context."""
+        log.warning("%s: no attempt in round %d: %s", state.task.id, state.round + 1, error)
+        self.run.record_incident(state.task.id, state.round, str(error), self.clock())
+        if self.run.load_reply(state.next_id, "reply"):
+            context_store.store_context(self.run, state, context)
+
+    def make_attempt(self, state: State, context: Context) -> Attempt:
+        """Generate a candidate, verify it, compute the reward and write a lesson."""
+        reply = self.generate(state, context)  # G(y | s, c)
+        outcome = self.verify(state, reply.candidate)  # V(x, y)
+        lesson = self.write_lesson(state, reply.candidate, outcome)
+        refs = [ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items]
+        return Attempt(
+            id=state.next_id,
+            run=self.run.config.id,
+            task=state.task.id,
+            round=state.round,
+            stage=context.stage,
+            start_point=context.start_point and context.start_point.id,
+            shown_items=tuple(ref for ref in refs if ref.id not in reply.truncated_items),
+            truncated_items=tuple(ref for ref in refs if ref.id in reply.truncated_items),
+            candidate=reply.candidate,
+            outcome=outcome,
+            reward=compute_reward(context.stage, outcome, state.best),  # Eq. 5 and 6
+            lesson=lesson.text if lesson else "",
+            usage=reply.candidate.usage + outcome.usage + (lesson.candidate.usage if lesson else Usage()),
+            finished_at=self.clock(),
+        )
+
+    def generate(self, state: State, context: Context) -> Reply:
+        """Return the stored reply of an interrupted attempt, or a new reply, which is stored at once."""
+        if stored_reply := self.run.load_reply(state.next_id, "reply"):
+            return stored_reply
+        self.notify(state.task.id, "write")
+        reply = novelty.generate_novel(self.generator, state, context, self.run.config.min_novelty)
+        self.run.store_reply(state.next_id, "reply", reply)
+        return reply
+
+    def verify(self, state: State, candidate: Candidate) -> Outcome:
+        """Verify a candidate; one without code, or too similar to an earlier attempt, fails at the gate `write`."""
+        if not candidate.files:
+            return Outcome(gates=(GateResult(gate="write", passed=False, reason="no_code", detail=candidate.notes),))
+        if duplicate := novelty.find_duplicate(candidate, state.attempts, self.run.config.min_novelty):
+            return novelty.duplicate_outcome(duplicate)
+        self.notify(state.task.id, "verify")
+        return self.executor.submit(attempt_job(self.run.config, state, candidate)).result()
+
+    def write_lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
+        """Let the generator write a lesson and store it like a reply; None if the generator writes no lessons."""
+        if stored_lesson := self.run.load_reply(state.next_id, "lesson"):
+            return stored_lesson
+        self.notify(state.task.id, "lesson")
+        lesson = self.generator.lesson(state, candidate, outcome)
+        if lesson:
+            self.run.store_reply(state.next_id, "lesson", lesson)
+        return lesson
