@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -197,7 +196,12 @@ def read_toml(path: Path) -> Table:
 
 
 def format_toml(table: Mapping[str, Any]) -> str:
-    """Format a table as TOML: plain values first, then one section per sub-table. JSON scalars and lists are valid TOML."""
-    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, Mapping) and value is not None]
-    sections = [f"\n[{key}]\n{format_toml(value).strip()}" for key, value in table.items() if isinstance(value, Mapping)]
-    return "\n".join([*plain, *sections]) + "\n"
+    """Format a table as TOML without its None values, which TOML cannot express; absent settings have their defaults."""
+    import tomli_w  # here, because only runs and reports write TOML
+
+    return tomli_w.dumps(drop_nones(table))
+
+
+def drop_nones(table: Mapping[str, Any]) -> Table:
+    """Return the table without None values, in sub-tables as well."""
+    return {key: drop_nones(value) if isinstance(value, Mapping) else value for key, value in table.items() if value is not None}
