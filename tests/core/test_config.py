@@ -69,7 +69,7 @@ def test_saved_settings_equal_the_original(tmp_path):
 @pytest.mark.parametrize(
     "table",
     [
-        {"name": "\N{ROCKET} \"quoted\" \\ line\nbreak \x7f"},
+        {"name": '\N{ROCKET} "quoted" \\ line\nbreak \x7f'},
         {"a": {"b": {"c": 1}, "d": 2}, "e": {}},
         {"dotted.key": 1, "": {"key with spaces": [1, 2]}},
         {"list": [{"x": 1}, {"x": [0.5, True]}], "huge": float("inf")},
