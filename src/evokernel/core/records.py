@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from evokernel.core import statistics
+from evokernel.core.memory_ids import make_trace_id
 from evokernel.core.statistics import quantile, sum_if_known
 
 Scalar = bool | int | float | str
@@ -347,7 +348,7 @@ class Attempt(Record):
     @property
     def memory_id(self) -> str:
         """Id of the memory item with this attempt's kernel."""
-        return f"{self.run}:{self.id}"
+        return make_trace_id(self.run, self.id)
 
 
 class State(Record):

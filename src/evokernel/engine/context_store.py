@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from evokernel.core import paths
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Context, State
-from evokernel.core.run import atomic_write
 
 if TYPE_CHECKING:
     from evokernel.engine.loop import Engine
@@ -34,7 +34,7 @@ def store_context(engine: Engine, state: State, context: Context) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror}. Free disk space, then resume.") from error
-    atomic_write(folder / CONTEXT_FILE, context.model_dump_json())
+    paths.write_text(folder / CONTEXT_FILE, context.model_dump_json())
 
 
 def record_missed_round(engine: Engine, state: State, context: Context, error: InfraError) -> None:
