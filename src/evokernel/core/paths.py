@@ -28,10 +28,9 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
             yield file
         os.chmod(part, 0o644)
         os.replace(part, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
+    finally:
+        with suppress(FileNotFoundError):  # none is left after a success
             os.unlink(part)
-        raise
 
 
 def write_bytes(path: Path, data: bytes) -> None:
