@@ -19,7 +19,20 @@ import evokernel
 
 HOME = f"{Path(str(evokernel.__file__)).parent}{os.sep}"
 STEPS = {
-    "run": ("choose", "search", "embed", "write", "submit", "compute_reward", "append", "learn", "update", "distill", "add"),
+    "run": (
+        "choose",
+        "search",
+        "embed",
+        "write",
+        "submit",
+        "request_outcome",
+        "compute_reward",
+        "append",
+        "learn",
+        "update",
+        "distill",
+        "add",
+    ),
     "worker": ("verify", "screen", "build", "start_process", "compute_expected", "find_difference", "build_sanitized", "measure_window_us"),
     "candidate": ("load", "bind", "enter_sandbox"),
 }
@@ -35,6 +48,11 @@ def _record(frame, event, argument, files=set(), names={names!r}, home={home!r},
             if line.startswith("candidate ") and line not in files:
                 files.add(line)
                 write(line)
+    stack = frame if code.co_name in names else None
+    while stack:
+        if stack.f_code.co_name == "reevaluate_best":  # after the attempts
+            return
+        stack = stack.f_back
     while frame and code.co_name in names:
         path = frame.f_code.co_filename
         if path.startswith(home) and path.endswith(".py") and path not in files:
@@ -49,22 +67,8 @@ import os, sys
 if os.environ.get("ATTEMPT_PATH"):
     exec({worker!r} if "evokernel.executors.worker" in sys.orig_argv else {run!r})
     import evokernel.core.isolated_python as isolated_python
-    isolated_python.BOOT = isolated_python.BOOT.replace("; from", "; exec(" + repr({candidate!r}).replace("{{", "{{{{").replace("}}", "}}}}") + "); from", 1)
-"""
-TASK = """import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 2
-
-
-def get_inputs():
-    return [torch.randn(1 << 16)]
-
-
-def get_init_inputs():
-    return []
+    code = repr({candidate!r}).replace("{{", "{{{{").replace("}}", "}}}}")
+    isolated_python.BOOT = isolated_python.BOOT.replace("; from", "; exec(" + code + "); from", 1)
 """
 
 
@@ -86,21 +90,8 @@ def follow_attempt(folder: Path) -> list[tuple[str, str]]:
     (kernels / "first.cpp").write_text((samples / "good" / "kernel.cpp").read_text())
     site = SITE.format(**{process: make_recorder(process, output) for process in STEPS})
     (folder / "sitecustomize.py").write_text(site)
-    command = [
-        sys.executable,
-        "-m",
-        "evokernel.cli.main",
-        "run",
-        "--backend",
-        "cpp",
-        "--tasks",
-        "task.py",
-        "--budget",
-        "1",
-        "--fresh",
-        "--plain",
-    ]
-    command += ["--generator", "from_files", "--set", f"generator.folder={kernels.parent}", "--out", "run"]
+    options = f"--backend cpp --tasks task.py --budget 1 --fresh --plain --generator from_files --set generator.folder={kernels.parent}"
+    command = [sys.executable, "-m", "evokernel.cli.main", "run", *options.split(), "--out", "run"]
     variables = os.environ | {"PYTHONPATH": str(folder), "ATTEMPT_PATH": "1"}
     process = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
     if process.returncode:

@@ -1,5 +1,7 @@
 """Settings come from defaults, files, flags and --set; unknown settings are refused with one line."""
 
+import tomllib
+
 import pytest
 
 from evokernel.core.config import RunConfig, format_toml, resolve_config
@@ -62,3 +64,21 @@ def test_saved_settings_equal_the_original(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text(format_toml(config.model_dump(mode="json")))
     assert resolve_config(file) == config
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"name": '\N{ROCKET} "quoted" \\ line\nbreak \x7f'},
+        {"a": {"b": {"c": 1}, "d": 2}, "e": {}},
+        {"dotted.key": 1, "": {"key with spaces": [1, 2]}},
+        {"list": [{"x": 1}, {"x": [0.5, True]}], "huge": float("inf")},
+    ],
+    ids=["characters", "nested tables", "keys", "tables in lists"],
+)
+def test_written_toml_reads_back_as_the_same_table(table):
+    assert tomllib.loads(format_toml(table)) == table
+
+
+def test_settings_without_a_value_are_not_written():
+    assert tomllib.loads(format_toml({"a": None, "b": {"c": None, "d": 1}})) == {"b": {"d": 1}}

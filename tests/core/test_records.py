@@ -1,8 +1,11 @@
 """Records: equality, derived values and unknown values."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evokernel.core import records
+from evokernel.core.config import RunConfig
 from evokernel.core.records import Candidate, GateResult, Outcome, Usage
 from evokernel.core.statistics import quantile
 
@@ -40,3 +43,14 @@ def test_quantile_stays_within_its_samples(samples, q):
     assert min(samples) * (1 - 1e-12) <= value <= max(samples) * (1 + 1e-12)
     assert quantile(tuple(samples), 0.0) == min(samples)
     assert quantile(tuple(samples), 1.0) == max(samples)
+
+
+def record_classes(base=records.Record):
+    for record_class in base.__subclasses__():
+        yield record_class
+        yield from record_classes(record_class)
+
+
+@pytest.mark.parametrize("record_class", [RunConfig, *(c for c in record_classes() if c.__module__ == records.__name__)])
+def test_every_field_of_a_record_is_explained(record_class):
+    assert [name for name, field in record_class.model_fields.items() if not field.description] == []

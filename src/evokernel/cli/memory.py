@@ -11,6 +11,7 @@ from evokernel.cli import consolidate, packs
 from evokernel.cli.bank_options import KINDS, bank_option, embedder_option, make_embedder, open_bank, print_result
 from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text
 from evokernel.core.labels import format_count
+from evokernel.core.memory_ids import split_trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,7 +238,7 @@ def revoke(
 def describe_revocation(revocation: Revocation, dry_run: bool) -> Iterator[str]:
     """The revoked items and what is left to decide, as text lines."""
     verb = "Would revoke" if dry_run else "Revoked"
-    runs = {trace.partition(":")[0] for trace in revocation.attempts}
+    runs = {split_trace_id(trace)[0] for trace in revocation.attempts}
     attempts_text = (
         f"{format_count(len(revocation.attempts), 'attempt')} of {format_count(len(runs), 'run')}: " if revocation.attempts else ""
     )

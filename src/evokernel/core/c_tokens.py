@@ -7,10 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from evokernel.core.code_text import C_COMMENT
+
 PATTERNS = {
     "space": r"[^\S\n]+",
     "newline": r"\n",
-    "comment": r"//[^\n]*|/\*.*?(?:\*/|\Z)",
+    "comment": C_COMMENT,
     "raw": r'(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?(?:\)(?P=delimiter)"|\Z)',
     "string": r'(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*(?:"|$)',
     "char": r"(?:u8|[uUL])?'(?:[^'\\\n]|\\.)*(?:'|$)",

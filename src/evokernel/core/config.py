@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 from evokernel.core import bank_uri
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
-from evokernel.core.records import Attempt, Record, Settings
+from evokernel.core.records import Attempt, Settings, VerificationSettings
 from evokernel.core.state import expected_gain
 
 ENVIRONMENT_TABLES = ("versions", "hardware")
@@ -23,7 +22,7 @@ PARTS = ("backend", "generator", "policy", "executor", "embedder")
 Table = dict[str, Any]
 
 
-class RunConfig(Record):
+class RunConfig(VerificationSettings):
     """All settings that determine a run. The run folder stores them after resolution."""
 
     id: str = ""
@@ -45,21 +44,6 @@ class RunConfig(Record):
     """Attempts in flight, waiting for a model or a verifier."""
     schedule: Literal["rounds", "streaming"] = "rounds"
     """`streaming`: the next attempt on a task does not wait for other tasks. Runs with equal seeds may then differ."""
-    seed: int = 0
-    timeout_s: float = Field(default=60, gt=0)
-    """Time limit of one verification."""
-    timing_s: float = Field(default=1, gt=0)
-    """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
-    clock: Literal["auto", "synthetic"] = "auto"
-    """`synthetic` replaces every measured time by an invented, repeatable one: for tests, never for results."""
-    baselines: tuple[str, ...] = ("eager",)
-    """Baselines to compare kernels with; speedups refer to the first."""
-    protocol: Literal["strict", "paper"] = "strict"
-    """How correctness and time are decided; `paper` is the published comparison (atol = rtol = 1e-2, five draws, no sanitizer)."""
-    require_sandbox: bool = False
-    """Refuse to run if a layer of the sandbox is unavailable."""
-    llm_review: Settings = {}
-    """A model that reviews correct kernels and may veto them; the same settings as for the llm generator, such as `model`. Empty: off."""
     memory: str = "evokernel-memory.db"
     """The memory bank: a path relative to the working folder, or `postgresql://…`; the run stores the URL without its password."""
     fresh: bool = False
@@ -67,10 +51,15 @@ class RunConfig(Record):
     memory_read_only: bool = False
     """Do not change the bank: the run learns no values, and other tasks do not see its new items."""
     backend: Settings = {"name": "pallas"}
+    """Kernel language, toolchain and device: `name`, and the settings of that backend."""
     generator: Settings = {"name": "template_search"}
+    """What writes candidates: `name`, and the settings of that generator."""
     policy: Settings = {"name": "value"}
+    """What chooses contexts and learns values: `name`, and the settings of that policy."""
     executor: Settings = {"name": "local"}
+    """Where verifications run: `name`, and the settings of that executor."""
     embedder: Settings = {"name": "hash"}
+    """How items are found by similarity: `name`, and the settings of that embedder."""
 
     @field_validator("memory")
     @classmethod
@@ -197,7 +186,12 @@ def read_toml(path: Path) -> Table:
 
 
 def format_toml(table: Mapping[str, Any]) -> str:
-    """Format a table as TOML: plain values first, then one section per sub-table. JSON scalars and lists are valid TOML."""
-    plain = [f"{key} = {json.dumps(value)}" for key, value in table.items() if not isinstance(value, Mapping) and value is not None]
-    sections = [f"\n[{key}]\n{format_toml(value).strip()}" for key, value in table.items() if isinstance(value, Mapping)]
-    return "\n".join([*plain, *sections]) + "\n"
+    """Format a table as TOML without its None values, which TOML cannot express; absent settings have their defaults."""
+    import tomli_w  # here, because only runs and reports write TOML
+
+    return tomli_w.dumps(drop_nones(table))
+
+
+def drop_nones(table: Mapping[str, Any]) -> Table:
+    """Return the table without None values, in sub-tables as well."""
+    return {key: drop_nones(value) if isinstance(value, Mapping) else value for key, value in table.items() if value is not None}

@@ -5,24 +5,49 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from evokernel.core.errors import CandidateError
+from evokernel.core.errors import CandidateError, UserError
 
 log = logging.getLogger(__name__)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically, also if several processes write the same file; creates missing folders."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+@contextmanager
+def replace_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield an open file that replaces `path` when the block ends: completely, or not at all if the block fails or this process dies.
+
+    Several threads and processes may replace the same file at once. Raises OSError.
+    """
+    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        part.write_bytes(data)
-        part.replace(path)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        os.chmod(part, 0o644)
+        os.replace(part, path)
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # none is left after a success
+            os.unlink(part)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically; creates missing folders. Raises OSError, which writers of caches may ignore."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(path) as file:
+        file.write(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of a run or a report atomically. Raises UserError."""
+    try:
+        with replace_file(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        fix = "Free disk space or make the folder writable, then resume."
+        raise UserError(f"cannot write {path}: {error.strerror or error}. {fix}") from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from evokernel.core.memory_ids import make_trace_id
 from evokernel.core.statistics import median_interval, quantile, sum_if_known
 
 Scalar = bool | int | float | str
@@ -39,6 +40,7 @@ class Tensor(Record):
     dtype: str
     """`float32`, `float64`, `float16`, `bfloat16`, `int64`, `int32`, `int16`, `int8`, `uint8` or `bool`."""
     shape: tuple[int, ...]
+    """Extents at bench size; empty for a tensor with one element and no axes."""
 
     @property
     def nbytes(self) -> int:
@@ -49,7 +51,9 @@ class ScalarArgument(Record):
     """One scalar argument: a non-tensor input, or a number that the module's constructor takes."""
 
     name: str
+    """A valid C and Python identifier."""
     kind: Literal["int", "float", "bool"]
+    """Type of the argument: a 64-bit integer, a double-precision number or a truth value."""
     value: float
     """Value at bench size; the verifier passes the value of the size that it runs."""
 
@@ -58,16 +62,20 @@ class Signature(Record):
     """Arguments of a kernel, in this order: inputs, parameters and buffers, scalars, outputs."""
 
     inputs: tuple[Tensor, ...]
+    """Tensors that `get_inputs` returns, in its order."""
     params: tuple[Tensor, ...] = ()
     """Parameters, then buffers, in the order in which the module registers them."""
     scalars: tuple[ScalarArgument, ...] = ()
+    """Numbers, which follow the tensors that are read."""
     outputs: tuple[Tensor, ...]
+    """Tensors that the kernel writes; the harness allocates them."""
 
 
 class Work(Record):
     """Minimum work of a kernel at bench size, counted while the reference runs."""
 
     flops: float
+    """Floating-point operations: two per multiply-and-add of a product, one per element of any other operator that computes."""
     bytes: float
     """Compulsory memory traffic in bytes: inputs and parameters read once, outputs written once."""
     reduction_length: float = 1.0
@@ -88,27 +96,38 @@ class Task(Record):
     category: str = ""
     """Group in reports: the suite's own category, or the family if the suite has none."""
     level: int = 1
+    """Level from the suite's folder or `suite.toml`; in KernelBench, 1 is single operators, 2 fused ones, 3 models."""
     source: str
     """Python source in KernelBench's format: `Model`, `get_inputs`, `get_init_inputs`."""
     signature: Signature
+    """Arguments of the kernel at bench size."""
     work: Work
+    """Minimum work at bench size; profiles compare latencies with it."""
     sizes: dict[str, dict[str, int]]
     """Overrides of the module's integer constants for `bench` (none), `small` and `held_out`."""
     atol: float = Field(default=1e-4, ge=0)
     """Absolute tolerance, in units of the root mean square of the reference output."""
     rtol: float = Field(default=1e-4, ge=0)
+    """Relative tolerance: share of the magnitude of an element of the reference output."""
     tags: tuple[str, ...] = ()
+    """Properties that limit what a result says: `fixed-size`, `non-finite`, `nan-and-inf`, `random`, `vacuous`."""
 
 
 class Usage(Record):
     """Cost of one or more model calls. None: the service did not report the number."""
 
     model: str = ""
+    """Names of the models, separated by commas; empty if no model was called."""
     calls: int = 0
+    """Requests to a model service; failed ones count if the service reported their tokens."""
     input_tokens: int | None = None
+    """Tokens of the prompts."""
     output_tokens: int | None = None
+    """Tokens of the replies."""
     cost_usd: float | None = None
+    """Cost in US dollars, from the model's prices."""
     seconds: float = 0.0
+    """Sum of the durations of the requests."""
 
     def __add__(self, other: Usage) -> Usage:
         """Add two usages; a sum is unknown if either part is unknown, unless that part made no call."""
@@ -128,10 +147,13 @@ class Candidate(Record):
     """Kernel source that a generator wrote for a task (y). Without files if the reply contained no code."""
 
     backend: str
+    """Name of the backend whose language the kernel is written in."""
     files: dict[str, str]
+    """Text of each file by its name, which is a relative path; empty if the reply contained no code."""
     notes: str = ""
     """The generator's comment; without files, the reason why the reply is unusable."""
     usage: Usage = Usage()
+    """Model calls that wrote the candidate; none for generators without a model."""
 
     @property
     def id(self) -> str:
@@ -150,8 +172,11 @@ class Reply(Record):
     """A generator's answer. The run stores it before the verification, so that a crash never repeats a paid model call."""
 
     candidate: Candidate
+    """The kernel in the reply; for a lesson, a candidate without files."""
     prompt: str = ""
+    """The complete prompt; empty if the generator uses none."""
     text: str = ""
+    """The complete reply, or the text of a lesson."""
     truncated_items: tuple[str, ...] = ()
     """Ids of context items that did not fit into the prompt; the policy does not update their values."""
 
@@ -162,11 +187,13 @@ class GateResult(Record):
     gate: str
     """`write`, `screen`, `build`, `check`, `sanitize`, `review` or `time`."""
     passed: bool
+    """Whether the candidate may go on to the next gate."""
     reason: str = ""
     """Failure category, one stable word: `compile_error`, `mismatch`, `timeout`."""
     detail: str = ""
     """Explanation of the failure; the next prompt shows it to the generator."""
     seconds: float = 0.0
+    """Duration of the gate."""
 
 
 class Profile(Record):
@@ -175,7 +202,9 @@ class Profile(Record):
     bottleneck: str
     """One stable word: `memory`, `compute`, `latency`, `overhead`."""
     summary: str
+    """One or two sentences for the next prompt: the achieved rates, their limits and advice."""
     figures: dict[str, float] = {}
+    """The numbers behind the summary, with units in their names: `achieved_gbs`, `memory_share`, `roofline_us`."""
 
 
 class Outcome(Record):
@@ -194,6 +223,7 @@ class Outcome(Record):
     clock: str = ""
     """Source of the samples: `cpu` (time charged to the process), `wall`, `synthetic`, or the name of an estimate."""
     profile: Profile | None = None
+    """Explanation of the latency; None if the kernel was not timed or the backend explains none."""
     versions: dict[str, str] = {}
     """Versions of the toolchain that verified the candidate."""
     protocol: str = ""
@@ -262,10 +292,15 @@ class MemoryItem(Record):
     """One entry of the memory bank that a prompt can show (m): an API card, a practice card, an experience or a trace."""
 
     id: str
+    """`run:task/n` for a trace, with `/note` for the experience about it (core/memory_ids.py); `backend/name` for a card."""
     kind: MemoryKind
+    """`api` and `practice` are cards; an `experience` says what an attempt taught; a `trace` has the attempt's kernel."""
     backend: str
+    """Name of the backend that the item is about; prompts of other backends never show it."""
     title: str
+    """One line: the heading of a card, or family, task and result of an attempt."""
     text: str
+    """What the prompt shows besides the code: the text of a card, a lesson, or the outcome of an attempt."""
     code: str = ""
     """For a trace: the complete kernel. A summary alone would defeat the method."""
     key: str = ""
@@ -273,11 +308,17 @@ class MemoryItem(Record):
     task: str | None = None
     """Id of the task it came from; None for seed knowledge."""
     family: str = ""
+    """Operator family of the task; for a card, the family it helps with, or empty for all."""
     feasible: bool | None = None
+    """Whether the attempt's kernel passed every gate; None for cards."""
     reason: str = ""
+    """Failure category of the attempt, as in `GateResult.reason`; empty for feasible kernels and cards."""
     latency_us: float | None = None
+    """Latency of a feasible kernel in microseconds; None if it failed or was not timed, and for cards."""
     speedup: float | None = None
+    """Speedup of a feasible kernel over the first baseline; None as for `latency_us`."""
     bottleneck: str = ""
+    """Bottleneck of the kernel, as in `Profile.bottleneck`; for a practice card, the one it helps with."""
     source: str = ""
     """Provenance: `run/attempt`, or the source note of a card."""
     parent: str = ""
@@ -296,7 +337,9 @@ class ContextItem(Record):
     """A memory item in a context, with its role and its value at that moment."""
 
     role: ItemRole
+    """Why the policy chose the item, which decides its section in the prompt."""
     item: MemoryItem
+    """The item with its text and code, as the bank had it at that moment."""
     q: float | None = None
     """Value Q; None for items without a value (API cards)."""
 
@@ -305,8 +348,11 @@ class Context(Record):
     """The policy's choice for one attempt (c): the stage, the start point and the items that the prompt shows."""
 
     stage: Stage
+    """Whether to draft a new kernel or to refine the start point."""
     start_point: Attempt | None = None
+    """The feasible attempt to refine; None when drafting."""
     items: tuple[ContextItem, ...] = ()
+    """Memory items to show; prompts drop those of lowest value if they do not fit."""
     include_history: bool = True
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
 
@@ -315,8 +361,11 @@ class ContextRef(Record):
     """A `ContextItem` as the journal stores it: by id."""
 
     id: str
+    """Id of the memory item."""
     role: ItemRole
+    """Role of the item in the context."""
     q: float | None = None
+    """Value Q when the context was chosen; None for items without a value (API cards)."""
 
 
 class Attempt(Record):
@@ -325,50 +374,71 @@ class Attempt(Record):
     id: str
     """`task/n`, where n counts the task's attempts from 0."""
     run: str
+    """Id of the run."""
     task: str
+    """Id of the task."""
     round: int
     """Round of the loop, from 0; larger than n if infrastructure failures cost the task rounds."""
     stage: Stage
+    """Whether the attempt drafted or refined."""
     start_point: str | None = None
     """Id of the attempt that this one refines."""
     shown_items: tuple[ContextRef, ...] = ()
+    """Memory items that the prompt showed; the policy updates their values."""
     truncated_items: tuple[ContextRef, ...] = ()
     """Memory items that the policy chose but that did not fit into the prompt."""
     candidate: Candidate
+    """The kernel that the generator wrote (y)."""
     outcome: Outcome
+    """The verifier's record of the candidate (o)."""
     reward: float
     """Raw reward (Eq. 5 or 6). Policies normalise it themselves, so a new policy can learn from an old journal."""
     lesson: str = ""
+    """What the generator learned from the outcome, for the attempt's note; empty if it writes no lessons."""
     usage: Usage = Usage()
+    """All model calls of the attempt: the candidate, the LLM review and the lesson."""
     finished_at: float = 0.0
     """Time of completion, in seconds since the epoch."""
 
     @property
     def memory_id(self) -> str:
         """Id of the memory item with this attempt's kernel."""
-        return f"{self.run}:{self.id}"
+        return make_trace_id(self.run, self.id)
 
 
-class Job(Record):
+class VerificationSettings(Record):
+    """How a candidate is verified: settings of a run, which every job of the run repeats."""
+
+    seed: int = 0
+    """Seed of all random choices: of the run, or, derived from it, of one verification's inputs."""
+    timeout_s: float = Field(default=60, gt=0)
+    """Time limit of one verification."""
+    timing_s: float = Field(default=1, gt=0)
+    """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
+    clock: Literal["auto", "synthetic"] = "auto"
+    """`synthetic` replaces every measured time by an invented, repeatable one: for tests, never for results."""
+    baselines: tuple[str, ...] = ("eager",)
+    """Baselines to compare kernels with; speedups refer to the first."""
+    protocol: Literal["strict", "paper"] = "strict"
+    """How correctness and time are decided; `paper` is the published comparison (atol = rtol = 1e-2, five draws, no sanitizer)."""
+    require_sandbox: bool = False
+    """Refuse to run if a layer of the sandbox is unavailable."""
+    llm_review: Settings = {}
+    """A model that reviews correct kernels and may veto them; the same settings as for the llm generator, such as `model`. Empty: off."""
+
+
+class Job(VerificationSettings):
     """One verification. It contains everything that another machine needs to run it."""
 
     backend: str
+    """Name of the backend."""
     settings: Settings = {}
     """Settings of the backend."""
     task: Task
+    """The task with its reference."""
     candidate: Candidate
-    seed: int = 0
-    timeout_s: float = Field(default=60, gt=0)
-    timing_s: float = Field(default=1, gt=0)
-    """Time to spend on timing the kernel, if latencies are measured."""
-    clock: Literal["auto", "synthetic"] = "auto"
-    baselines: tuple[str, ...] = ("eager",)
-    protocol: Literal["strict", "paper"] = "strict"
+    """The kernel to verify."""
     incumbent: Candidate | None = None
     """The task's best kernel so far; it is measured alternately with the candidate if latencies are measured."""
     ignore_cache: bool = False
     """Verify the candidate even if the outcome cache has a result."""
-    require_sandbox: bool = False
-    """Refuse the verification if a layer of the sandbox is unavailable."""
-    llm_review: Settings = {}
-    """Settings of the model that reviews correct kernels, as for the llm generator; no review if empty."""

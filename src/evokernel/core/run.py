@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import re
 import secrets
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from evokernel.core import paths
 from evokernel.core.config import ENVIRONMENT_TABLES, RunConfig, Table, format_toml, is_environment_table, parse_config, read_toml
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_event
@@ -45,7 +44,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot create the run folder {folder}: {error.strerror}. Choose another one with --out.") from error
-        atomic_write(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
+        paths.write_text(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
         run.save_config(config)
         return run
 
@@ -70,7 +69,7 @@ class Run:
         """Write settings and environment to run.toml; also used when a resume changes a setting."""
         self.config = config
         table: Table = config.model_dump(mode="json")
-        atomic_write(self.folder / "run.toml", format_toml({**table, **{name: {} for name in ENVIRONMENT_TABLES}, **self.environment}))
+        paths.write_text(self.folder / "run.toml", format_toml({**table, **{name: {} for name in ENVIRONMENT_TABLES}, **self.environment}))
 
     def record_environment(self, environment: Environment) -> None:
         """Record the toolchain and hardware of a resumed run if they are new."""
@@ -148,9 +147,9 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error.strerror}. Free disk space, then resume.") from error
-        atomic_write(folder / f"{name}.prompt.md", reply.prompt)
-        atomic_write(folder / f"{name}.md", reply.text)
-        atomic_write(folder / f"{name}.json", reply.model_copy(update={"prompt": "", "text": ""}).model_dump_json())
+        paths.write_text(folder / f"{name}.prompt.md", reply.prompt)
+        paths.write_text(folder / f"{name}.md", reply.text)
+        paths.write_text(folder / f"{name}.json", reply.model_copy(update={"prompt": "", "text": ""}).model_dump_json())
 
     def load_reply(self, attempt: str, name: str) -> Reply | None:
         """Load a reply that `store_reply` stored; None if there is none."""
@@ -185,21 +184,3 @@ def new_run_id(parts: Sequence[str]) -> str:
     """Return a unique name that sorts by time: `20260102-030405-cpp-llm-1a2b`."""
     words = [re.sub(r"[^\w.]+", "-", part) for part in parts]  # a plug-in name may be module:Class
     return "-".join([time.strftime("%Y%m%d-%H%M%S"), *words, secrets.token_hex(2)])
-
-
-def atomic_write(path: Path, text: str) -> None:
-    """Write a file completely or not at all, even if this process dies."""
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except OSError:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror or error}. Free disk space or make the folder writable, then resume."
-        ) from error

@@ -20,8 +20,11 @@ class State(Record):
     """A task with its attempts so far (s). Derived from the journal, never stored."""
 
     task: Task
+    """The task (x)."""
     attempts: tuple[Attempt, ...] = ()
+    """Attempts on the task in order, revoked kernels as failures."""
     round: int = 0
+    """Round of the loop, from 0."""
 
     @cached_property
     def start_points(self) -> tuple[Attempt, ...]:

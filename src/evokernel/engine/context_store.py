@@ -6,9 +6,10 @@ from contextlib import suppress
 
 from pydantic import ValidationError
 
+from evokernel.core import paths
 from evokernel.core.errors import UserError
 from evokernel.core.records import Context
-from evokernel.core.run import Run, atomic_write
+from evokernel.core.run import Run
 from evokernel.core.state import State
 
 CONTEXT_FILE = "context.json"
@@ -29,7 +30,7 @@ def store_context(run: Run, state: State, context: Context) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror}. Free disk space, then resume.") from error
-    atomic_write(folder / CONTEXT_FILE, context.model_dump_json())
+    paths.write_text(folder / CONTEXT_FILE, context.model_dump_json())
 
 
 def delete_context(run: Run, attempt_id: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from evokernel.core.config import RunConfig
 from evokernel.core.records import Attempt, Candidate, Job, Task
+from evokernel.core.seeds import seed_from_text
 from evokernel.core.state import State
 
 
@@ -40,15 +40,10 @@ def make_job(
 def attempt_job(config: RunConfig, state: State, candidate: Candidate) -> Job:
     """Describe the verification of the next attempt on a task: its seed follows from the attempt's id."""
     incumbent = state.best.candidate if state.best else None
-    return make_job(config, state.task, candidate, seed=seed_from_text(f"{config.seed}/{state.next_id}"), incumbent=incumbent)
+    return make_job(config, state.task, candidate, seed=seed_from_text(f"{config.seed}/{state.next_id}", bits=48), incumbent=incumbent)
 
 
 def reevaluation_job(config: RunConfig, task: Task, best: Attempt) -> Job:
     """Describe the re-evaluation of a kernel: other inputs than before, no incumbent, and without the outcome cache."""
-    job = make_job(config, task, best.candidate, seed=seed_from_text(f"{config.seed}/{best.id}/again"))
+    job = make_job(config, task, best.candidate, seed=seed_from_text(f"{config.seed}/{best.id}/again", bits=48))
     return job.model_copy(update={"ignore_cache": True})
-
-
-def seed_from_text(text: str) -> int:
-    """Derive a random seed from a text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from evokernel.core.code_text import novelty_ratio
 from evokernel.core.protocols import Generator
 from evokernel.core.records import Attempt, Candidate, Context, GateResult, Outcome, Reply
 from evokernel.core.state import State
 
-NGRAM_TOKENS = 5
-"""Tokens per n-gram. Comparing sets of n-grams makes a moved line count as unchanged."""
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?m:^\s*#(?!\s*(?:include|define|pragma|if|el|end|undef))[^\n]*)", re.DOTALL)
-TOKEN = re.compile(r"\w+|[^\w\s]")
 MAX_REQUESTS = 3
 """Requests to the generator, in total, before a duplicate counts as an attempt."""
-
-Ngrams = frozenset[tuple[str, ...]]
-
-
-def token_ngrams(code: str) -> Ngrams:
-    """Return the set of token n-grams of code, without comments."""
-    tokens = TOKEN.findall(COMMENT.sub(" ", code))
-    return frozenset(tuple(tokens[i : i + NGRAM_TOKENS]) for i in range(max(1, len(tokens) - NGRAM_TOKENS + 1)))
-
-
-def novelty_ratio(code: str, earlier: str) -> float:
-    """Return the share of n-grams in code that do not occur in an earlier kernel."""
-    own = token_ngrams(code)
-    return len(own - token_ngrams(earlier)) / len(own)
 
 
 def find_duplicate(candidate: Candidate, attempts: Sequence[Attempt], min_novelty: float) -> Attempt | None:

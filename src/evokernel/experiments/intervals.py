@@ -65,8 +65,11 @@ def share_interval(values: Grid) -> Interval | None:
     interval = bootstrap_interval(values)
     if interval is None or interval.low < interval.high or interval.mean not in (0.0, 1.0):
         return interval
-    bound = ((1 - CONFIDENCE) / 2) ** (1 / int(np.isfinite(values).any(axis=1).sum()))
-    return interval._replace(low=bound) if interval.mean else interval._replace(high=1 - bound)
+    from scipy import stats  # here, because it takes most of a second to import
+
+    operators = int(np.isfinite(values).any(axis=1).sum())
+    exact = stats.binomtest(operators if interval.mean else 0, operators).proportion_ci(CONFIDENCE, method="exact")
+    return interval._replace(low=float(exact.low), high=float(exact.high))
 
 
 def difference_interval(one: Grid, other: Grid) -> Interval | None:
@@ -78,14 +81,29 @@ def p_value(differences: Grid) -> float | None:
     """Return the probability of such a difference by chance: the larger of two p values; None with fewer than two operators.
 
     The first resamples operators and seeds and counts, two-sided, how often the difference vanishes or changes its sign. Like the interval,
-    it accounts for operators that share the memory of a run, but it is too small with few operators. The second flips the signs of the
-    operators' differences and counts how often their mean is as far from 0. It is exact with few operators but ignores dependence in a run.
+    it accounts for operators that share the memory of a run, but it is too small with few operators. The second, `sign_flip_p`, is exact
+    with few operators but ignores dependence in a run.
     """
     operator_means = [row[np.isfinite(row)].mean() for row in differences if np.isfinite(row).any()]
     if len(operator_means) < 2:
         return None
     means, draws = np.array(operator_means), bootstrap_means(differences)
     opposite = min(int((draws <= 0).sum()), int((draws >= 0).sum()))
-    signs = np.random.default_rng(SEED).choice([-1.0, 1.0], (SIGN_FLIPS, len(means)))
-    as_far = int((np.abs((signs * means).mean(axis=1)) >= abs(means.mean()) - 1e-12).sum())
-    return min(1.0, max(2 * (opposite + 1) / (len(draws) + 1), (as_far + 1) / (SIGN_FLIPS + 1)))
+    return min(1.0, max(2 * (opposite + 1) / (len(draws) + 1), sign_flip_p(means)))
+
+
+def sign_flip_p(means: np.ndarray) -> float:
+    """Return how often the mean is as far from 0 if signs are flipped: in all ways, or in SIGN_FLIPS random ones if there are more."""
+    from scipy import stats
+
+    rng = np.random.default_rng(SEED)
+    test = stats.permutation_test(
+        (means,), distance_from_zero, permutation_type="samples", alternative="greater", n_resamples=SIGN_FLIPS, vectorized=True, rng=rng
+    )
+    return float(test.pvalue)
+
+
+def distance_from_zero(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return how far the mean is from 0."""
+    distance: np.ndarray = np.abs(values.mean(axis=axis))
+    return distance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from evokernel.core.run import atomic_write
+from evokernel.core import paths
 from evokernel.experiments import result_tables
 from evokernel.experiments.plots import draw_plots
 from evokernel.experiments.results import Results
@@ -23,12 +23,12 @@ def write_report_folder(results: Results) -> list[Table]:
     """Write all files of the report and return its tables."""
     folder, tables = results.folder, result_tables.build_tables(results)
     plots = draw_plots(results, folder)
-    atomic_write(folder / "experiment.md", render_markdown(results, tables, plots))
-    atomic_write(
+    paths.write_text(folder / "experiment.md", render_markdown(results, tables, plots))
+    paths.write_text(
         folder / "experiment.json",
         json.dumps(result_tables.results_to_json(results) | {"summary": summarize_results(results)}, indent=1) + "\n",
     )
-    atomic_write(folder / "experiment.html", render_html(results, tables, plots))
+    paths.write_text(folder / "experiment.html", render_html(results, tables, plots))
     return tables
 
 

@@ -7,9 +7,9 @@ import threading
 import time
 from pathlib import Path
 
+from evokernel.core import paths
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, Usage
-from evokernel.core.run import atomic_write
 from evokernel.core.state import State
 from evokernel.generators.prompting import PromptBuilder
 
@@ -58,7 +58,7 @@ class FileExchange:
         prompt_file, reply_file = self.folder / f"{name}.prompt.md", self.folder / f"{name}.reply.md"
         if not prompt_file.exists() or prompt_file.read_bytes() != prompt.encode():
             rename_old_reply(reply_file)
-            atomic_write(prompt_file, prompt)
+            paths.write_text(prompt_file, prompt)
             log.info("waiting for %s", reply_file)
         elapsed_s, previous, unchanged_checks = 0.0, (-1, -1), 0
         while True:

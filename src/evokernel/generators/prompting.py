@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.backend import Backend
+from evokernel.core.code_text import strip_comments
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, Task, Usage
 from evokernel.core.state import State
@@ -149,8 +150,7 @@ class PromptBuilder:
 
 def entry_symbol(entry_point: str) -> str:
     """The name that an entry point declares, by which the right code block of a reply is recognised."""
-    code = re.sub(r"/\*.*?\*/|//[^\n]*|^\s*#[^\n]*", "", entry_point, flags=re.S | re.M)
-    match = re.search(r"(\w+)\s*\(", code)
+    match = re.search(r"(\w+)\s*\(", strip_comments(entry_point))
     return match[1] if match else "kernel"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import hashlib
 import logging
 import sys
 import threading
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Usage
+from evokernel.core.seeds import seed_from_text
 from evokernel.llm.cost_tracker import UNKNOWN_TOKENS, CostTracker, RequestRow, TokenCounts
 from evokernel.llm.rate_limits import Clock, SystemClock, TokenBucket
 from evokernel.llm.response import ChatResponse, MalformedResponse, PartialResponse, read_body, read_stream, summarize
@@ -155,7 +155,7 @@ class ChatClient:
         if settings.max_tokens:
             fields[self.endpoint.max_tokens_field] = settings.max_tokens
         if settings.send_seed:
-            fields["seed"] = int.from_bytes(hashlib.sha256(f"{settings.seed}/{key}".encode()).digest()[:4], "big") >> 1
+            fields["seed"] = seed_from_text(f"{settings.seed}/{key}", bits=31)
         return fields | settings.extra_fields()
 
     def handle_http_error(self, error: APIStatusError) -> ChatResponse:

@@ -13,6 +13,7 @@ import numpy as np
 
 from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
+from evokernel.core.memory_ids import is_note_id, make_trace_id, split_trace_id
 from evokernel.core.protocols import Embedder, ItemValue, SearchHit
 from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory import ledger, provenance
@@ -110,8 +111,8 @@ class Bank:
     @property
     def revoked_attempts(self) -> frozenset[str]:
         """Ids of this run's revoked attempts."""
-        own = f"{self.run}:"
-        return frozenset(id.removeprefix(own) for id in self._revoked_ids if id.startswith(own) and not id.endswith("/note"))
+        traces = (split_trace_id(id) for id in self._revoked_ids if not is_note_id(id))
+        return frozenset(attempt for run, attempt in traces if run == self.run)
 
     @property
     def revoked_candidates(self) -> frozenset[str]:
@@ -194,7 +195,7 @@ class Bank:
         if not 0 < alpha <= 1 or not all(isfinite(reward) for reward in rewards.values()):
             raise ValueError(f"alpha = {alpha}, rewards = {dict(rewards)}: Q stays bounded only for 0 < alpha <= 1 and finite rewards")
         keys = {item: (item, stage.value, scope) for item in rewards if (attempt, (item, stage.value, scope)) not in self._applied_updates}
-        if not keys or f"{self.run}:{attempt}" in self._revoked_ids:
+        if not keys or make_trace_id(self.run, attempt) in self._revoked_ids:
             return
         self._load_remote_values(list(keys))
         updates = [ledger.ValueUpdate(self.run, attempt, *key, rewards[item], alpha) for item, key in keys.items()]

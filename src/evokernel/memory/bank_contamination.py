@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import UserError
+from evokernel.core.memory_ids import to_trace_id
 from evokernel.core.records import MemoryItem
 from evokernel.memory.bank import Bank
 from evokernel.memory.code_similarity import KernelIndex
-from evokernel.memory.distill import note_id
 from evokernel.memory.ledger import ValueUpdate
 from evokernel.memory.pack_contamination import HeldOutOperators, OperatorSource
 from evokernel.memory.pack_file import read_pack
@@ -86,7 +86,7 @@ class ContaminationReport(NamedTuple):
 
     def export_filter(self) -> ExportExclusions:
         """Return a filter for exports that excludes everything that reveals an operator."""
-        ids = {name for match in self.matches for name in (match.item, trace_id(match.item))}
+        ids = {name for match in self.matches for name in (match.item, to_trace_id(match.item))}
         return ExportExclusions(frozenset(operator_aliases(self.matches)) | frozenset(self.operators), frozenset(ids))
 
 
@@ -157,19 +157,14 @@ def add_related_items(items: Sequence[MemoryItem], matches: dict[str, Contaminat
     """Add the note of a matched trace, the trace of a matched note, and all items refined from them, directly or not."""
     by_trace: dict[str, list[MemoryItem]] = {}
     for item in items:
-        for attempt in {trace_id(item.id), item.parent} - {""}:
+        for attempt in {to_trace_id(item.id), item.parent} - {""}:
             by_trace.setdefault(attempt, []).append(item)
     queue = list(matches)
     for id in queue:
-        for other in by_trace.get(trace_id(id), ()):
+        for other in by_trace.get(to_trace_id(id), ()):
             if other.id not in matches:
                 matches[other.id] = ContaminationMatch(other.id, other.task, matches[id].operator, "related", id)
                 queue.append(other.id)
-
-
-def trace_id(id: str) -> str:
-    """Return the id of the trace that an item is, or that it is a note about."""
-    return id.removesuffix(note_id(""))
 
 
 def match_by_name(item: MemoryItem, ids: Sequence[str]) -> ContaminationMatch | None:
@@ -187,6 +182,6 @@ def operator_aliases(matches: Iterable[ContaminationMatch]) -> dict[str, str]:
 def count_value_updates(updates: Iterable[ValueUpdate], matches: Sequence[ContaminationMatch], ids: Iterable[str]) -> dict[str, int]:
     """Count the value updates from attempts on each operator."""
     tasks = {**operator_aliases(matches), **{id: id for id in ids}}
-    attempts = {trace_id(match.item): match.operator for match in matches}
+    attempts = {to_trace_id(match.item): match.operator for match in matches}
     operators = (tasks.get(update.task) or attempts.get(update.memory_id) for update in updates)
     return dict(sorted(Counter(filter(None, operators)).items()))

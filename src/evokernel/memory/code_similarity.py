@@ -11,7 +11,7 @@ from heapq import nsmallest
 from math import ceil
 from typing import NamedTuple
 
-from evokernel.memory.pack_contamination import Ngrams, token_ngrams
+from evokernel.core.code_text import C_COMMENT, HASH_COMMENT, Ngrams, token_ngrams
 
 NGRAM_LENGTH = 6
 """Tokens per n-gram."""
@@ -20,8 +20,6 @@ MIN_SIMILARITY = 0.9
 MIN_NGRAMS = 12
 """Kernels with fewer n-grams are ignored: they occur in many texts."""
 STRING = re.compile(r'("""|\'\'\').*?\1|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.DOTALL)
-COMMENTS = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-PYTHON_COMMENTS = re.compile(r"#[^\n]*")
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|::|->|[^\s\w]")
 C_KEYWORDS = (
     "auto bool break case char const constexpr continue do double else extern false float for if inline int long return short static"
@@ -108,10 +106,10 @@ def strip_comments_and_strings(code: str) -> str:
     """Return code without comments and strings; `//` is a division in Python, and `#` is not a comment in C++."""
     try:
         ast.parse(code)
-        comments = PYTHON_COMMENTS
+        comment = HASH_COMMENT
     except (SyntaxError, ValueError):
-        comments = COMMENTS
-    return comments.sub(" ", STRING.sub(" ", code))
+        comment = C_COMMENT
+    return re.sub(comment, " ", STRING.sub(" ", code), flags=re.DOTALL)
 
 
 def is_name(token: str) -> bool:

@@ -7,23 +7,20 @@ count for its survivor, so values are still the fold of the ledger. Runs in prog
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from evokernel.core.bank_uri import BankLocation, parse_location
+from evokernel.core.code_text import Ngrams, code_ngrams, jaccard_similarity
 from evokernel.core.errors import UserError
+from evokernel.core.memory_ids import make_note_id
 from evokernel.memory import ledger
-from evokernel.memory.distill import note_id
 from evokernel.memory.schema import connect_existing, other_bank_hint, translate_db_errors
 from evokernel.memory.tables import Connection, Rollback, placeholders, read_transaction, write_transaction
 
-NGRAM, BATCH = 5, 500
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(?m:^\s*#(?!\s*(?:include|define|pragma|if|el|end|undef))[^\n]*)", re.DOTALL)
-TOKEN = re.compile(r"\w+|[^\w\s]")
-TokenNgrams = frozenset[tuple[str, ...]]
+BATCH = 500
 
 
 class Limits(NamedTuple):
@@ -178,27 +175,14 @@ def find_near_copies(traces: Sequence[ItemRow], min_similarity: float) -> Iterat
     for trace in sorted(traces, key=lambda trace: trace.rank):
         groups[trace.feasible, trace.reason].append(trace)
     for group in groups.values():
-        survivors: list[tuple[ItemRow, TokenNgrams]] = []
+        survivors: list[tuple[ItemRow, Ngrams]] = []
         for trace in group:
-            ngrams = token_ngrams(trace.code)
+            ngrams = code_ngrams(trace.code)
             similarity, best = max(((jaccard_similarity(ngrams, others), -n) for n, (_, others) in enumerate(survivors)), default=(0.0, 0))
             if survivors and similarity >= min_similarity:
                 yield Merge(trace.id, survivors[-best][0].id, round(similarity, 3))
             else:
                 survivors.append((trace, ngrams))
-
-
-def token_ngrams(code: str) -> TokenNgrams:
-    """All n-grams of tokens, without comments; moving a line changes few of them."""
-    tokens = TOKEN.findall(COMMENT.sub(" ", code))
-    return frozenset(tuple(tokens[i : i + NGRAM]) for i in range(max(1, len(tokens) - NGRAM + 1)))
-
-
-def jaccard_similarity(first: TokenNgrams, second: TokenNgrams) -> float:
-    """The size of the intersection divided by the size of the union."""
-    small, large = sorted((len(first), len(second)))
-    common = len(first & second) if small else 0
-    return common / (small + large - common) if large else 1.0
 
 
 def load_best_values(connection: Connection) -> dict[str, tuple[float, int]]:
@@ -225,9 +209,9 @@ def group_remaining_items(
     """The items of a task that remain after merging, grouped by attempt, and the attempt with the best kernel."""
     visible_notes = {note.id for note in notes}
     merged_ids = {merge.item for merge in merges}
-    grouped_ids = {note_id(merge.item) for merge in merges if note_id(merge.survivor) in visible_notes}
+    grouped_ids = {make_note_id(merge.item) for merge in merges if make_note_id(merge.survivor) in visible_notes}
     kernels = [
-        AttemptItems(trace, tuple(id for id in (trace.id, note_id(trace.id)) if id == trace.id or id in visible_notes), True)
+        AttemptItems(trace, tuple(id for id in (trace.id, make_note_id(trace.id)) if id == trace.id or id in visible_notes), True)
         for trace in traces
         if trace.id not in merged_ids
     ]
@@ -268,7 +252,7 @@ def select_items_to_archive(
 def apply_changes(connection: Connection, number: int, merges: Iterable[Merge], archived: Iterable[ArchivedItem]) -> int:
     """Archive items and merge kernels together with their notes; return how many values were recomputed."""
     pairs = [(merge.item, merge.survivor) for merge in merges]
-    note_pairs = [(note_id(item), note_id(survivor)) for item, survivor in pairs]
+    note_pairs = [(make_note_id(item), make_note_id(survivor)) for item, survivor in pairs]
     visible = find_visible_ids(connection, [name for pair in note_pairs for name in pair])
     pairs += [pair for pair in note_pairs if set(pair) <= visible]
     paired_ids = {name for pair in pairs for name in pair}

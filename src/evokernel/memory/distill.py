@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import unified_diff
 
 from evokernel.core import labels
+from evokernel.core.memory_ids import make_note_id, make_trace_id
 from evokernel.core.records import Attempt, MemoryItem, Stage, Task
 
 DETAIL_CHARS = 1500  # of the verifier's feedback in a trace
@@ -38,19 +39,14 @@ def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> li
         speedup=outcome.speedup if outcome.feasible else None,
         bottleneck=profile.bottleneck if profile else "",
         source=f"{attempt.run}/{attempt.id}",
-        parent=f"{attempt.run}:{attempt.start_point}" if attempt.start_point else "",
+        parent=make_trace_id(attempt.run, attempt.start_point) if attempt.start_point else "",
         candidate=attempt.candidate.id if attempt.candidate.files else "",
         shown_items=tuple(ref.id for ref in attempt.shown_items if ref.role != "api"),
     )
-    note = {"id": note_id(attempt.memory_id), "kind": "experience", "text": lesson_text(attempt, earlier)}
+    note = {"id": make_note_id(attempt.memory_id), "kind": "experience", "text": lesson_text(attempt, earlier)}
     has_trace = attempt.candidate.files and not is_quarantined(attempt)
     traces = [trace.model_copy(update={"code": attempt.candidate.code})] if has_trace else []
     return [*traces, trace.model_copy(update=note)]
-
-
-def note_id(trace: str) -> str:
-    """The id of the note that belongs to a trace."""
-    return f"{trace}/note"
 
 
 def is_quarantined(attempt: Attempt) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from evokernel.core.memory_ids import make_trace_id, task_of_attempt
 from evokernel.core.protocols import ItemValue
 from evokernel.memory.tables import BankSnapshot, Connection, placeholders
 
@@ -33,12 +34,12 @@ class ValueUpdate(NamedTuple):
     @property
     def task(self) -> str:
         """The task of the attempt."""
-        return self.attempt.rpartition("/")[0]
+        return task_of_attempt(self.attempt)
 
     @property
     def memory_id(self) -> str:
         """The attempt as a memory item id: `run:task/n`."""
-        return f"{self.run}:{self.attempt}"
+        return make_trace_id(self.run, self.attempt)
 
 
 ACTIVE_UPDATES = f"SELECT {', '.join(ValueUpdate._fields)} FROM ledger WHERE revoked = 0 ORDER BY seq"

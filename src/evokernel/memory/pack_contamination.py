@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from evokernel.core.code_text import HASH_COMMENT, Ngrams, token_ngrams
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 
@@ -25,9 +26,7 @@ MIN_SIMILARITY, MIN_QUOTED_SHARE = 0.9, 0.9
 MIN_NGRAMS = 8
 """Operators with fewer n-grams are not searched for in texts: they occur in many."""
 TORCH_NAMES = {"torch", "nn", "F"}
-COMMENT = re.compile(r"#[^\n]*")
 WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
-Ngrams = frozenset[tuple[str, ...]]
 
 
 class OperatorSource(Protocol):
@@ -115,17 +114,11 @@ def find_quoted_operator(text: str, operators: dict[str, Ngrams]) -> str:
     """Return the task whose reference a text quotes; an empty text if there is none."""
     if "forward" not in text and "torch" not in text:
         return ""  # most items are kernels in another language
-    ngrams = token_ngrams(tokenize_text(text))
+    ngrams = token_ngrams(tokenize_text(text), NGRAM_LENGTH)
     for id, operator in operators.items():
         if len(operator) >= MIN_NGRAMS and len(ngrams & operator) >= MIN_QUOTED_SHARE * len(operator):
             return id
     return ""
-
-
-def token_ngrams(tokens: Iterable[str], length: int = NGRAM_LENGTH) -> Ngrams:
-    """Return all sequences of `length` consecutive tokens."""
-    token_list = list(tokens)
-    return frozenset(zip(*(token_list[start:] for start in range(length)), strict=False))
 
 
 def model_ngrams(source: str) -> Ngrams:
@@ -140,7 +133,7 @@ def model_ngrams(source: str) -> Ngrams:
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
     functions = [node for node in (model.body if model else ()) if isinstance(node, ast.FunctionDef)]
     texts = [ast.unparse(statement) for function in functions for statement in function.body if not is_docstring(statement)]
-    return frozenset().union(*(token_ngrams(tokenize_python(text)) for text in texts if not text.startswith("super(")))
+    return frozenset().union(*(token_ngrams(tokenize_python(text), NGRAM_LENGTH) for text in texts if not text.startswith("super(")))
 
 
 def tokenize_python(text: str) -> Iterator[str]:
@@ -151,7 +144,7 @@ def tokenize_python(text: str) -> Iterator[str]:
 
 def tokenize_text(text: str) -> Iterator[str]:
     """Return the anonymized tokens of any text."""
-    return anonymize_tokens(match[0] for match in WORD.finditer(COMMENT.sub("", text)))
+    return anonymize_tokens(match[0] for match in WORD.finditer(re.sub(HASH_COMMENT, "", text)))
 
 
 def anonymize_tokens(tokens: Iterable[str]) -> Iterator[str]:

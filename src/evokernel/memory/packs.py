@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from evokernel.core import paths
 from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
 from evokernel.core.protocols import Embedder
@@ -53,19 +52,15 @@ def export_pack(
     """Write a pack with the selected items and their value updates; updates learned on tasks outside the pack are left out."""
     path = parse_location(path)
     connection = connect_read_only(path)
-    temporary_file = file.with_name(f".{file.name}.new")
     try:
         with translate_db_errors(path), tempfile.TemporaryFile() as body:
             connection.begin_read()  # items and ledger of one moment, whatever other processes write
             header = write_pack_body(connection, path, body, filters, exclusions)
             body.seek(0)
-            with temporary_file.open("wb") as output:
+            with paths.replace_file(file) as output:
                 output.write(format_header(header).encode())
                 shutil.copyfileobj(body, output)
-        os.replace(temporary_file, file)
     except OSError as error:
-        with suppress(OSError):  # on a read-only disk there is no temporary file to remove
-            temporary_file.unlink()
         raise UserError(f"cannot write {file}: {error.strerror}; choose another path") from error
     finally:
         connection.close()

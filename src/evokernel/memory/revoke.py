@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
+from evokernel.core.memory_ids import make_note_id, make_trace_id, split_trace_id, task_of_attempt, to_trace_id
 from evokernel.core.run import Run
 from evokernel.memory import ledger
 from evokernel.memory.bank import CANDIDATE_PREFIX
 from evokernel.memory.consolidate import unarchive_items
-from evokernel.memory.distill import note_id
 from evokernel.memory.schema import connect_existing, translate_db_errors
 from evokernel.memory.tables import Connection, Rollback, write_transaction
 
@@ -81,7 +81,7 @@ def revoke(
 
 def revoke_items(connection: Connection, attempts: Sequence[str], items: Sequence[str]) -> Revocation:
     """Mark items and ledger rows as revoked, and recompute the values that they had changed."""
-    ids = [*items, *(name for trace in attempts for name in (trace, note_id(trace)))]
+    ids = [*items, *(name for trace in attempts for name in (trace, make_note_id(trace)))]
     connection.executemany("INSERT INTO revoked_ids VALUES (?) ON CONFLICT DO NOTHING", [(id,) for id in ids])
     new_ids = [id for id in ids if connection.execute("UPDATE items SET revoked = 1 WHERE id = ? AND revoked = 0", (id,)).rowcount]
     orphans = [
@@ -95,11 +95,11 @@ def revoke_items(connection: Connection, attempts: Sequence[str], items: Sequenc
         updated_items.extend(row[0] for row in rows.fetchall())
 
     for trace in attempts:
-        run, _, attempt = trace.partition(":")
+        run, attempt = split_trace_id(trace)
         revoke_rows("run = ? AND attempt = ?", run, attempt)
-        revoke_rows("item IN (?, ?)", trace, note_id(trace))
+        revoke_rows("item IN (?, ?)", trace, make_note_id(trace))
     for trace in find_rewards_against(connection, set(attempts)):
-        run, _, attempt = trace.partition(":")
+        run, attempt = split_trace_id(trace)
         revoke_rows("run = ? AND attempt = ? AND stage = 'refine'", run, attempt)
     survivors = ledger.load_survivors(connection)
     affected_items = {survivors.get(item, item) for item in updated_items}
@@ -110,12 +110,12 @@ def revoke_items(connection: Connection, attempts: Sequence[str], items: Sequenc
 def find_rewards_against(connection: Connection, revoked_attempts: Collection[str]) -> list[str]:
     """Correct refinements that were rewarded relative to a revoked kernel, which was then the fastest of its task and run."""
     attempts = []
-    for run, task in sorted({(trace.partition(":")[0], trace.partition(":")[2].rpartition("/")[0]) for trace in revoked_attempts}):
+    for run, task in sorted({(run, task_of_attempt(attempt)) for run, attempt in map(split_trace_id, revoked_attempts)}):
         rows = connection.execute(
             "SELECT id, latency_us FROM items WHERE run = ? AND task = ? AND kind = 'experience' AND feasible = 1",
             (run, task),
         )
-        latencies = [(id.removesuffix("/note"), latency) for id, latency in rows]
+        latencies = [(to_trace_id(id), latency) for id, latency in rows]
         best, best_latency = "", float("inf")
         for trace, latency in sorted(latencies, key=lambda pair: int(pair[0].rpartition("/")[2])):
             if best in revoked_attempts and trace not in revoked_attempts:
@@ -134,7 +134,7 @@ class ExposedAttempts(NamedTuple):
 
 def find_exposed_attempts(connection: Connection, revoked_attempts: Collection[str], runs: dict[str, Run]) -> ExposedAttempts:
     """Attempts that saw a revoked kernel or its note and are not revoked, according to the ledger and the available journals."""
-    ids = {name for trace in revoked_attempts for name in (trace, note_id(trace))}
+    ids = {name for trace in revoked_attempts for name in (trace, make_note_id(trace))}
     exposed: dict[str, bool | None] = {}
     for id in sorted(ids):
         rows = connection.execute("SELECT DISTINCT run || ':' || attempt FROM ledger WHERE item = ?", (id,))
@@ -146,7 +146,7 @@ def find_exposed_attempts(connection: Connection, revoked_attempts: Collection[s
                     exposed[attempt.memory_id] = attempt.outcome.feasible
     for trace, feasible in exposed.items():
         if feasible is None:
-            row = connection.execute("SELECT feasible FROM items WHERE id = ?", (note_id(trace),)).fetchone()
+            row = connection.execute("SELECT feasible FROM items WHERE id = ?", (make_note_id(trace),)).fetchone()
             exposed[trace] = bool(row and row[0])
     return ExposedAttempts(tuple(sorted(exposed)), tuple(sorted(trace for trace, feasible in exposed.items() if feasible)))
 
@@ -168,7 +168,7 @@ def mark_run_folders(attempts: Iterable[str], runs: dict[str, Run], dry_run: boo
     """Record the revocation in the run folders; return the ids of runs whose folder is unknown."""
     attempts_by_run: dict[str, list[str]] = {}
     for trace in attempts:
-        run, _, attempt = trace.partition(":")
+        run, attempt = split_trace_id(trace)
         attempts_by_run.setdefault(run, []).append(attempt)
     for run in attempts_by_run.keys() & runs.keys():
         if not dry_run:
@@ -179,17 +179,17 @@ def mark_run_folders(attempts: Iterable[str], runs: dict[str, Run], dry_run: boo
 def resolve_target(connection: Connection, path: BankLocation, target: str) -> str:
     """The item id that a target names: `run:task/n` for an attempt."""
     run, _, rest = target.partition("/")
-    for id in (target, f"{run}:{rest}"):
-        if connection.execute("SELECT 1 FROM items WHERE id IN (?, ?)", (id, note_id(id))).fetchone():
+    for id in (target, make_trace_id(run, rest)):
+        if connection.execute("SELECT 1 FROM items WHERE id IN (?, ?)", (id, make_note_id(id))).fetchone():
             return id
     runs = connection.execute(
-        "SELECT DISTINCT run FROM items WHERE id IN (run || ':' || ?, run || ':' || ?) ORDER BY run", (target, note_id(target))
+        "SELECT DISTINCT run FROM items WHERE id IN (run || ':' || ?, run || ':' || ?) ORDER BY run", (target, make_note_id(target))
     ).fetchall()
     if not runs:
         raise UserError(f"memory bank {path} has no item or attempt '{target}': list the ids with evokernel memory list")
     if len(runs) > 1:
-        raise UserError(f"several runs have an attempt '{target}': name one of {', '.join(f'{row[0]}:{target}' for row in runs)}")
-    return f"{runs[0][0]}:{target}"
+        raise UserError(f"several runs have an attempt '{target}': name one of {', '.join(make_trace_id(row[0], target) for row in runs)}")
+    return make_trace_id(runs[0][0], target)
 
 
 def find_attempts_with_code(connection: Connection, path: BankLocation, candidate: str) -> list[str]:
@@ -197,7 +197,7 @@ def find_attempts_with_code(connection: Connection, path: BankLocation, candidat
     if not candidate:
         return []
     rows = connection.execute(SAME_CODE_QUERY, {"candidate": candidate, "code": ""})
-    attempts = list(dict.fromkeys(row[0].removesuffix("/note") for row in rows))
+    attempts = list(dict.fromkeys(to_trace_id(row[0]) for row in rows))
     if not attempts:
         raise UserError(f"memory bank {path} has no kernel '{candidate}': evokernel verify --json and memory show print a kernel's id")
     return attempts
@@ -206,13 +206,13 @@ def find_attempts_with_code(connection: Connection, path: BankLocation, candidat
 def candidate_ids(connection: Connection, attempts: Sequence[str]) -> list[str]:
     """Ids of the candidates that attempts wrote."""
     query = "SELECT candidate FROM items WHERE id = ?"
-    rows = [connection.execute(query, (note_id(trace),)).fetchone() for trace in attempts]
+    rows = [connection.execute(query, (make_note_id(trace),)).fetchone() for trace in attempts]
     return sorted({row[0] for row in rows if row and row[0]})
 
 
 def is_attempt(connection: Connection, id: str) -> bool:
     """Whether an id names an attempt rather than a single item: every attempt has a note."""
-    return connection.execute("SELECT 1 FROM items WHERE id = ?", (note_id(id),)).fetchone() is not None
+    return connection.execute("SELECT 1 FROM items WHERE id = ?", (make_note_id(id),)).fetchone() is not None
 
 
 def find_descendants(connection: Connection, roots: Sequence[str]) -> list[str]:
@@ -220,7 +220,7 @@ def find_descendants(connection: Connection, roots: Sequence[str]) -> list[str]:
     attempts = list(dict.fromkeys(name for root in roots for name in (root, *find_copies(connection, root))))
     for parent in attempts:
         rows = connection.execute("SELECT id FROM items WHERE parent = ? ORDER BY seq", (parent,))
-        children = [id.removesuffix("/note") for (id,) in rows]
+        children = [to_trace_id(id) for (id,) in rows]
         attempts += [id for id in dict.fromkeys(children) if id not in attempts]
     return attempts
 
@@ -228,8 +228,8 @@ def find_descendants(connection: Connection, roots: Sequence[str]) -> list[str]:
 def find_copies(connection: Connection, trace: str) -> list[str]:
     """Attempts of any run with the same code: if one of them cheats, all of them do."""
     query = "SELECT candidate, code_sha256 FROM items WHERE id IN (?, ?) ORDER BY kind DESC"
-    candidate, code_sha256 = connection.execute(query, (trace, note_id(trace))).fetchone()
+    candidate, code_sha256 = connection.execute(query, (trace, make_note_id(trace))).fetchone()
     if not candidate and not code_sha256:
         return []
     rows = connection.execute(SAME_CODE_QUERY, {"candidate": candidate, "code": code_sha256})
-    return list(dict.fromkeys(id.removesuffix("/note") for (id,) in rows))
+    return list(dict.fromkeys(to_trace_id(id) for (id,) in rows))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from random import Random
 
+from evokernel.core.memory_ids import make_note_id
 from evokernel.core.protocols import MemoryStore, SearchHit
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Stage
 from evokernel.core.state import State
@@ -148,7 +149,7 @@ def retrieve_nearest(
     The run's own attempts on this task are excluded: the prompt's history shows them, and they would fill every slot.
     """
     families = {state.task.family, *state.task.families} if mix_outcomes else set()
-    own_ids = {id for attempt in state.attempts for id in (attempt.memory_id, f"{attempt.memory_id}/note")}
+    own_ids = {id for attempt in state.attempts for id in (attempt.memory_id, make_note_id(attempt.memory_id))}
     for factor in SEARCH_FACTORS:
         limit = factor * k + len(own_ids)
         hits = memory.search(state.task.source, limit, kinds, bottleneck=bottleneck, feasible=feasible)
@@ -206,7 +207,7 @@ def interleave_outcomes(group: Sequence[MemoryItem]) -> list[MemoryItem]:
 def find_children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryItem]:
     """Return the latest refinements of a start point, newest last; an attempt without code is represented by its note."""
     refinements = [attempt for attempt in state.attempts if attempt.start_point == start.id][-MAX_CHILDREN:]
-    items = [memory.get([attempt.memory_id, f"{attempt.memory_id}/note"])[:1] for attempt in refinements]
+    items = [memory.get([attempt.memory_id, make_note_id(attempt.memory_id)])[:1] for attempt in refinements]
     return [item for pair in items for item in pair]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import log, sqrt, tanh
 from random import Random
 
+from evokernel.core.memory_ids import make_trace_id
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, Stage
 from evokernel.core.state import State
@@ -172,7 +173,7 @@ class ValuePolicy:
             reward = self.normalizers.setdefault(attempt.candidate.backend, normalizer).normalise(reward)
         rewards = {ref.id: reward for ref in attempt.shown_items if ref.role != "api"}
         if attempt.start_point:
-            rewards[f"{attempt.run}:{attempt.start_point}"] = reward
+            rewards[make_trace_id(attempt.run, attempt.start_point)] = reward
         for scope in ("", state.task.family) if self.by_family and state.task.family else ("",):
             self.apply_update(attempt, rewards, memory, scope=scope)
         for depth, ids in enumerate(self.ancestor_items(list(rewards), memory), start=1):

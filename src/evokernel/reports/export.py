@@ -11,10 +11,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from evokernel.core import paths
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean, find_plugin
 from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
-from evokernel.core.run import Run, atomic_write
+from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import TaskResult
 
@@ -164,4 +165,4 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
     except OSError as error:
         raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder with --out.") from error
     for name, text in files.items():
-        atomic_write(folder / Path(name).name, text)
+        paths.write_text(folder / Path(name).name, text)

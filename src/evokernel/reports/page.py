@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evokernel.core import paths
 from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
-from evokernel.core.run import Run, atomic_write
+from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics, tables
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
@@ -43,7 +44,7 @@ def write_report(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemVal
     results = metrics.collect_results(run, attempts)
     plots = path.with_name(f"{path.stem}-plots") if out else run.folder / "plots"
     html = render_page(run, attempts, values, draw_run_plots(results, attempts, plots))
-    atomic_write(path, html)
+    paths.write_text(path, html)
     return path
 
 

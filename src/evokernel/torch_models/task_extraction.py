@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core import paths
 from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import check_memory
 from evokernel.core.records import Task
-from evokernel.core.run import atomic_write
 from evokernel.reference.describe import describe_task
 from evokernel.reference.module import Reference
 from evokernel.tasks import cache
@@ -56,7 +56,7 @@ def extract_tasks(
         path = folder / task_file_name(operator, rank)
         report_progress(f"extracting a task from {operator.call.name}")
         try:
-            atomic_write(path, make_task_source(operator, model, str(path)))
+            paths.write_text(path, make_task_source(operator, model, str(path)))
         except (UserError, UnsupportedArgument) as error:
             yield ExtractedTask(operator, None, str(error))
         else:

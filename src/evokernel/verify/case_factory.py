@@ -21,6 +21,7 @@ import numpy as np
 from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
+from evokernel.core.seeds import seed_from_text
 from evokernel.verify.compare import FLOATS, ExpectedOutput
 from evokernel.verify.input_distributions import DRAW_OPTIONS, TIED_KINDS, DrawOptions, change_one_element, redraw_inputs
 from evokernel.verify.odd_sizes import draw_odd_size
@@ -85,8 +86,7 @@ class CaseFactory:
 
     def derive_seed(self, *labels: object) -> int:
         """Derive a seed from this factory's secret seed."""
-        text = "/".join(map(str, (self.seed, self.task.id, *labels)))
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+        return seed_from_text("/".join(map(str, (self.seed, self.task.id, *labels))))
 
     def has_size(self, size: str) -> bool:
         """Whether the task has a size; the odd size is drawn at the first request."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
+from evokernel.core.seeds import seed_from_text
 from evokernel.verify.case_factory import CaseData, CaseFactory, get_factory
 from evokernel.verify.compare import FLOATS, ExpectedOutput
 from evokernel.verify.input_distributions import classify_structure
@@ -118,11 +118,6 @@ class Cases:
     def make_baseline(self, case: Case, module: Callable[..., object] | None = None) -> Callable[[], object]:
         """Return the reference on this case as a function to time."""
         return self.reference_at(case.size).baseline_call(case.sample, module)
-
-
-def seed_from_text(text: str) -> int:
-    """Derive a seed from a text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
 __all__ = ["Case", "Cases", "find_changeable_inputs", "seed_from_text"]

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from evokernel.core import paths
 from evokernel.core.errors import UserError
-from evokernel.core.run import atomic_write
 from evokernel.reports.metrics import TaskResult
 from evokernel.web import glossary, graph, runs, task
 from evokernel.web.render import PACKAGE_FOLDER, Links, Page, render_page
@@ -60,7 +60,7 @@ def export_run(run_index: RunIndex, key: str, out: Path) -> int:
             shutil.copyfile(PACKAGE_FOLDER / "static" / name, out / name)
     except OSError as error:
         raise UserError(f"cannot write to {out}: {error.strerror}. Name another folder.") from error
-    atomic_write(out / MARKER_FILE, "Written by evokernel web --export, which may overwrite this folder.\n")
+    paths.write_text(out / MARKER_FILE, "Written by evokernel web --export, which may overwrite this folder.\n")
     solved_tasks = {result.task.id for result in run_tail.results if result.is_solved}
     links = FileLinks(run_tail, solved_tasks)
     return sum(write_page(out / name, page, links) for name, page in render_pages(run_index, run_tail, links))
@@ -93,5 +93,5 @@ def render_task_pages(run_index: RunIndex, query: dict[str, str], result: TaskRe
 
 def write_page(path: Path, page: Page, links: Links) -> int:
     """Write one page and return 1, so that callers can count."""
-    atomic_write(path, render_page(page, links, mark="", categories=[], operators=[]))
+    paths.write_text(path, render_page(page, links, mark="", categories=[], operators=[]))
     return 1

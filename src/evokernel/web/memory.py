@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from evokernel.core.bank_uri import BankLocation
 from evokernel.core.errors import UserError
+from evokernel.core.memory_ids import make_trace_id, split_trace_id, task_of_attempt
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Embedder
 from evokernel.memory.index import KINDS
@@ -129,7 +130,7 @@ def item_page(banks: OpenBanks, query: Query, links: Links) -> Page:
     run_keys = {row.id: row.key for row in list(banks.run_index.rows.values())}
     values_by_stage = {one.stage: one for one in bank.list_values(id)}
     values = {"entry": entry, "item": entry.item, "bank": key}
-    task_url = attempt_url(links, run_keys, entry.run, entry.item.task or "", entry.item.id.partition(":")[2].removesuffix("/note"))
+    task_url = attempt_url(links, run_keys, entry.run, entry.item.task or "", split_trace_id(entry.item.id)[1])
     chart = value_chart(steps)
     parts = {
         "head": render_part(
@@ -164,12 +165,12 @@ def value_chart(steps: list[HistoryEntry]) -> Chart | None:
 def render_value_updates(bank: BankBrowser, steps: list[HistoryEntry], run_keys: Mapping[str, str], links: Links) -> Markup:
     """The table of attempts whose prompts showed the item and that updated its value."""
     latest = steps[::-1][:MAX_UPDATES]
-    results = bank.attempt_results([f"{step.run}:{step.attempt}" for step in latest])
+    results = bank.attempt_results([make_trace_id(step.run, step.attempt) for step in latest])
     rows = [
         (
             step,
-            results.get(f"{step.run}:{step.attempt}"),
-            attempt_url(links, run_keys, step.run, step.attempt.rpartition("/")[0], step.attempt),
+            results.get(make_trace_id(step.run, step.attempt)),
+            attempt_url(links, run_keys, step.run, task_of_attempt(step.attempt), step.attempt),
         )
         for step in latest
     ]

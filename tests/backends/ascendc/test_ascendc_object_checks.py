@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.backends.ascendc.object_checks import check_kernel_object, is_writable_variable, read_symbols
-from evokernel.backends.native.elf import read_elf
+from evokernel.backends.ascendc.object_checks import check_kernel_object, is_writable_variable
+from evokernel.backends.native.elf import SYMTAB, read_elf
 from evokernel.backends.native.toolchain import find_compiler, missing_compiler_message
 from evokernel.core.errors import CandidateError
 
@@ -29,6 +29,6 @@ def test_global_variables_of_a_kernel_are_refused_by_name(tmp_path: Path) -> Non
 def test_symbols_of_assembler_and_simulator_are_ignored(tmp_path: Path, name: str) -> None:
     built = read_elf(compile_kernel(tmp_path, "static int counter = 1; int next() { return ++counter; }"))
     assert built
-    (counter,) = [symbol for symbol in read_symbols(built) if "counter" in symbol.name]
+    (counter,) = [symbol for symbol in built.read_symbol_table(SYMTAB) if "counter" in symbol.name]
     assert is_writable_variable(built, counter)
     assert not is_writable_variable(built, counter._replace(name=name))

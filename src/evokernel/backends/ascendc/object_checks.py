@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from evokernel.backends.native.elf import SYMBOL, WRITABLE, ElfObject, read_elf
+from evokernel.backends.native.elf import SYMTAB, WRITABLE, ElfObject, Symbol, read_elf
 from evokernel.backends.native.object_checks import demangled_name
 from evokernel.core.errors import CandidateError
 
-SYMTAB, UNDEFINED, RESERVED = 2, 0, 0xFF00
+UNDEFINED, RESERVED = 0, 0xFF00
 VARIABLE_KINDS, LOCAL = (1, 6), 0
 CONSTANT_SECTIONS = (".data.rel.ro", ".tbss.ro")
 """Sections that are written only while the library is loaded."""
@@ -20,22 +18,12 @@ IGNORED_SYMBOLS = re.compile(r"9simulator|^DW\.ref\.|^[$.]|^_ZStL8__ioinit$")
 """Symbols of the simulator, of the assembler and of <iostream>, which are not variables of the candidate."""
 
 
-class Symbol(NamedTuple):
-    """One entry of an object's symbol table."""
-
-    name: str
-    kind: int
-    binding: int
-    section: int
-    """Section number; 0 if another object must define it."""
-
-
 def check_kernel_object(kernel: Path, others: Sequence[Path]) -> None:
     """Refuse global variables of the kernel, and symbols that it takes from host code."""
     kernel_elf = read_elf(kernel)
     if kernel_elf is None:
         return
-    table = list(read_symbols(kernel_elf))
+    table = list(kernel_elf.read_symbol_table(SYMTAB))
     if variables := [symbol.name for symbol in table if is_writable_variable(kernel_elf, symbol)]:
         names = ", ".join(f"`{variable_name(name)}`" for name in variables[:3])
         raise CandidateError(
@@ -48,7 +36,7 @@ def check_kernel_object(kernel: Path, others: Sequence[Path]) -> None:
         host_symbols = (
             [
                 symbol.name
-                for symbol in read_symbols(other_elf)
+                for symbol in other_elf.read_symbol_table(SYMTAB)
                 if symbol.section and symbol.binding != LOCAL and symbol.name in undefined_names
             ]
             if other_elf
@@ -61,16 +49,6 @@ def check_kernel_object(kernel: Path, others: Sequence[Path]) -> None:
             )
 
 
-def read_symbols(elf: ElfObject) -> Iterator[Symbol]:
-    """Yield the symbols of an object's symbol table."""
-    for section in (section for section in elf.sections if section.kind == SYMTAB):
-        names = elf.sections[section.link].offset
-        for at in range(section.offset + SYMBOL.size, section.offset + section.size, SYMBOL.size):
-            name_at, info, _, home, _, _ = SYMBOL.unpack_from(elf.data, at)
-            if name := elf.string_at(names + name_at):
-                yield Symbol(name, info & 15, info >> 4, home)
-
-
 def is_writable_variable(elf: ElfObject, symbol: Symbol) -> bool:
     """Whether a symbol is a variable of the candidate that can be written after loading."""
     if (
@@ -80,9 +58,8 @@ def is_writable_variable(elf: ElfObject, symbol: Symbol) -> bool:
         or IGNORED_SYMBOLS.search(symbol.name)
     ):
         return False
-    section = elf.sections[symbol.section]
-    (names,) = struct.unpack_from("<H", elf.data, 62)
-    return bool(section.flags & WRITABLE) and not elf.string_at(elf.sections[names].offset + section.name).startswith(CONSTANT_SECTIONS)
+    section = elf.section_at(symbol.section)
+    return bool(section.flags & WRITABLE) and not elf.section_name(section).startswith(CONSTANT_SECTIONS)
 
 
 def variable_name(symbol: str) -> str:

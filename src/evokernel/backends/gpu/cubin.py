@@ -6,9 +6,10 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-MAGIC, CUDA = b"\x7fELF", 190
-"""Magic bytes of device code inside a container, and its ELF machine number."""
-SECTION = struct.Struct("<IIQQQQIIQQ")
+from evokernel.backends.native.elf import MAGIC, NOBITS, ElfObject, malformed_object
+
+CUDA = 190
+"""ELF machine number of device code."""
 INFO, TEXT = ".nv.info.", ".text."
 SIZED = 4
 """The attribute format that is followed by a payload of the given size."""
@@ -35,8 +36,8 @@ class KernelInfo(NamedTuple):
     """Bytes per thread in local memory."""
 
 
-class Section(NamedTuple):
-    """Name, info and data of an ELF section."""
+class CubinSection(NamedTuple):
+    """Name, info and data of a section of a cubin."""
 
     name: str
     info: int
@@ -44,16 +45,18 @@ class Section(NamedTuple):
 
 
 def read_kernels(container: bytes) -> dict[str, KernelInfo]:
-    """Reads all kernels of a fat binary or cubin, by name."""
+    """Reads all kernels of a fat binary or cubin, by name. Raises CandidateError if it is malformed."""
     kernels: dict[str, KernelInfo] = {}
-    offset = -1
-    while (offset := container.find(MAGIC, offset + 1)) >= 0:
-        if struct.unpack_from("<H", container, offset + 18)[0] == CUDA:
-            kernels |= {function.name: function for function in read_cubin_kernels(container[offset:])}
+    offset = container.find(MAGIC)
+    while offset >= 0:
+        image = ElfObject(container[offset:])
+        if image.machine == CUDA:
+            kernels |= {function.name: function for function in read_cubin_kernels(image)}
+        offset = container.find(MAGIC, offset + max(image.end, len(MAGIC)))  # data inside the image may look like another one
     return kernels
 
 
-def read_cubin_kernels(image: bytes) -> Iterator[KernelInfo]:
+def read_cubin_kernels(image: ElfObject) -> Iterator[KernelInfo]:
     """Yields the kernels of one cubin."""
     all_sections = list(read_sections(image))
     resources: dict[int, dict[int, int]] = {}
@@ -61,27 +64,24 @@ def read_cubin_kernels(image: bytes) -> Iterator[KernelInfo]:
         if section.name == ".nv.info":
             for kind, payload in read_attributes(section.data):
                 if kind in (REGISTERS, FRAME):
-                    symbol, value = struct.unpack("<II", payload)
+                    symbol, value = unpack_attribute("<II", payload)
                     resources.setdefault(symbol, {})[kind] = value
     symbols = {section.name.removeprefix(TEXT): section.info & 0xFFFFFF for section in all_sections if section.name.startswith(TEXT)}
     for section in all_sections:
         if section.name.startswith(INFO):
             name = section.name.removeprefix(INFO)
             payloads = [payload for kind, payload in read_attributes(section.data) if kind == PARAMETER]
-            parameter_rows = sorted(struct.unpack("<IHHI", payload)[1:] for payload in payloads)
+            parameter_rows = sorted(unpack_attribute("<IHHI", payload)[1:] for payload in payloads)
             values = resources.get(symbols.get(name, -1), {})
             parameters = tuple(KernelParameter(offset, flags >> SIZE_AT) for _, offset, flags in parameter_rows)
             yield KernelInfo(name, parameters, values.get(REGISTERS, 0), values.get(FRAME, 0))
 
 
-def read_sections(image: bytes) -> Iterator[Section]:
+def read_sections(image: ElfObject) -> Iterator[CubinSection]:
     """Yields the sections of a cubin with their data."""
-    start, count, names_at = struct.unpack_from("<Q", image, 40)[0], *struct.unpack_from("<HH", image, 60)
-    rows = [SECTION.unpack_from(image, start + SECTION.size * number) for number in range(count)]
-    names = image[rows[names_at][4] : rows[names_at][4] + rows[names_at][5]]
-    for row in rows:
-        name = names[row[0] : names.index(b"\0", row[0])].decode()
-        yield Section(name, row[7], b"" if row[1] == 8 else image[row[4] : row[4] + row[5]])
+    for section in image.sections:
+        data = b"" if section.kind == NOBITS else image.data[section.offset : section.offset + section.size]
+        yield CubinSection(image.section_name(section), section.info, data)
 
 
 def read_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -93,3 +93,11 @@ def read_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         if form == SIZED:
             yield kind, data[position : position + value]
             position += value
+
+
+def unpack_attribute(layout: str, payload: bytes) -> tuple[int, ...]:
+    """Reads the numbers of an attribute."""
+    try:
+        return struct.unpack(layout, payload)
+    except struct.error as error:
+        raise malformed_object("an attribute of a kernel has an unknown layout") from error

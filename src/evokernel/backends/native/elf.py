@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-DYNSYM, NOBITS = 11, 8
+from evokernel.core.errors import CandidateError
+
+SYMTAB, NOBITS, DYNSYM = 2, 8, 11
 WRITABLE, OCCUPIES, EXECUTABLE = 1, 2, 4
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551
 EXECUTE, WRITE = 1, 2
@@ -21,6 +24,7 @@ HEADER = struct.Struct("<IIQQQQQQ")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
 RELOCATION = struct.Struct("<QQq")
+DYNAMIC_ENTRY = struct.Struct("<QQ")
 POINTER = 8
 IFUNC_RELOCATIONS = {62: 37, 183: 1032, 243: 58}
 """By machine: the relocation type that makes the loader call a resolver function of the object (ifunc)."""
@@ -31,6 +35,10 @@ ALLOWED_LIBRARIES = re.compile(
     r"lib(stdc\+\+|c\+\+|c\+\+abi|m|mvec|gcc_s|gomp|omp|iomp5|atomic|c|unwind)\.so[.\d]*|ld-linux[-\w]*\.so[.\d]*"
 )
 MAX_DATA_BYTES = 1 << 20
+MAX_NAME_BYTES = 1 << 25
+"""Most bytes of names that are read from one object; names may overlap, so the size of the file does not limit them."""
+MAGIC = b"\x7fELF\x02\x01"
+"""First bytes of a 64-bit little-endian ELF object."""
 
 
 class DynamicSymbols(NamedTuple):
@@ -38,6 +46,16 @@ class DynamicSymbols(NamedTuple):
 
     imported_names: tuple[str, ...]
     exported_names: tuple[str, ...]
+
+
+class Symbol(NamedTuple):
+    """One entry of a symbol table."""
+
+    name: str
+    kind: int
+    binding: int
+    section: int
+    """Section number; 0 if another object must define it."""
 
 
 class Section(NamedTuple):
@@ -69,19 +87,47 @@ class Segment(NamedTuple):
 
 
 class ElfObject:
-    """A 64-bit little-endian ELF object."""
+    """A 64-bit little-endian ELF object. Candidates influence its bytes: whatever they are, reading ends soon or raises CandidateError."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        (self.machine,) = struct.unpack_from("<H", data, 18)
-        at, section_at = struct.unpack_from("<QQ", data, 32)
-        size, count, section_size, section_count = struct.unpack_from("<HHHH", data, 54)
-        self.segments = [Segment(*HEADER.unpack_from(data, at + i * size)) for i in range(count)]
-        self.sections = [Section(*SECTION.unpack_from(data, section_at + i * section_size)) for i in range(section_count)]
+        self.name_bytes = 0
+        (self.machine,) = self.unpack(struct.Struct("<H"), 18)
+        at, section_at = self.unpack(struct.Struct("<QQ"), 32)
+        size, count, section_size, section_count, self.names_index = self.unpack(struct.Struct("<HHHHH"), 54)
+        if (count and size != HEADER.size) or (section_at and (section_size != SECTION.size or not section_count)):
+            raise malformed_object("its header tables have an unknown layout")
+        self.segments = [Segment(*self.unpack(HEADER, at + i * size)) for i in range(count)]
+        self.sections = [Section(*self.unpack(SECTION, section_at + i * section_size)) for i in range(section_count)]
+        stored = [section for section in self.sections if section.kind not in (0, NOBITS)]
+        self.end = max([section_at + section_count * section_size, *(section.offset + section.size for section in stored)])
+        if self.end > len(data) or sum(section.size for section in stored) > len(data):
+            raise malformed_object("its sections overlap, or end after the file")
+
+    def unpack(self, layout: struct.Struct, at: int) -> tuple[Any, ...]:
+        """Reads numbers at a file offset."""
+        try:
+            return layout.unpack_from(self.data, at)
+        except (struct.error, OverflowError) as error:
+            raise malformed_object("it refers to bytes after its end") from error
 
     def string_at(self, at: int) -> str:
         """Reads the zero-terminated string at a file offset."""
-        return self.data[at : self.data.index(b"\0", at)].decode(errors="replace")
+        end = self.data.find(b"\0", at)
+        self.name_bytes += end - at
+        if not at <= end or self.name_bytes > MAX_NAME_BYTES:
+            raise malformed_object("a name has no end, or its names are too long")
+        return self.data[at:end].decode(errors="replace")
+
+    def section_at(self, index: int) -> Section:
+        """The section with a number."""
+        if index >= len(self.sections):
+            raise malformed_object(f"it refers to section {index} of {len(self.sections)}")
+        return self.sections[index]
+
+    def section_name(self, section: Section) -> str:
+        """The name of a section."""
+        return self.string_at(self.section_at(self.names_index).offset + section.name)
 
     def file_offset(self, address: int) -> int:
         """Converts a load address to an offset in the file; 0 if no segment contains it."""
@@ -93,32 +139,35 @@ class ElfObject:
     @cached_property
     def dynamic_entries(self) -> list[tuple[int, int]]:
         """The dynamic section: (tag, value) pairs for the dynamic linker."""
-        dynamic_range = next(((s.offset, s.in_file) for s in self.segments if s.kind == DYNAMIC), (0, 0))
-        return [struct.unpack_from("<QQ", self.data, at) for at in range(dynamic_range[0], sum(dynamic_range), 2 * POINTER)]
+        start, size = next(((s.offset, s.in_file) for s in self.segments if s.kind == DYNAMIC), (0, 0))
+        entries = (self.unpack(DYNAMIC_ENTRY, at) for at in range(start, start + size, DYNAMIC_ENTRY.size))
+        return [(tag, value) for tag, value in entries]
 
     def dynamic_value(self, tag: int) -> int:
         """The value of a tag of the dynamic section; 0 if it has none."""
         return next((value for key, value in self.dynamic_entries if key == tag), 0)
 
+    def read_symbol_table(self, kind: int) -> Iterator[Symbol]:
+        """Yields the named symbols of the tables of a kind: `SYMTAB` or `DYNSYM`."""
+        for section in (section for section in self.sections if section.kind == kind):
+            names = self.section_at(section.link).offset
+            for at in range(section.offset + SYMBOL.size, section.offset + section.size, SYMBOL.size):
+                name_at, info, _, home, _, _ = self.unpack(SYMBOL, at)
+                if name := self.string_at(names + name_at):
+                    yield Symbol(name, info & 15, info >> 4, home)
+
     @cached_property
     def symbols(self) -> DynamicSymbols:
         """Imported and exported names of the dynamic symbol table."""
-        imported_names: list[str] = []
-        exported_names: list[str] = []
-        for section in (section for section in self.sections if section.kind == DYNSYM):
-            names = self.sections[section.link].offset
-            for at in range(section.offset + SYMBOL.size, section.offset + section.size, SYMBOL.size):
-                name_at, _, _, home, _, _ = SYMBOL.unpack_from(self.data, at)
-                if name := self.string_at(names + name_at):
-                    (exported_names if home else imported_names).append(name)
-        return DynamicSymbols(tuple(imported_names), tuple(exported_names))
+        table = list(self.read_symbol_table(DYNSYM))
+        return DynamicSymbols(tuple(s.name for s in table if not s.section), tuple(s.name for s in table if s.section))
 
     def relocation_types(self) -> Iterator[int]:
         """Yields the type of every relocation that the loader applies."""
         for tag, size in ((RELA, RELA_SIZE), (PLT, PLT_SIZE)):
             start = self.file_offset(self.dynamic_value(tag))
             for at in range(start, start + self.dynamic_value(size) if start else 0, RELOCATION.size):
-                yield RELOCATION.unpack_from(self.data, at)[1] & 0xFFFFFFFF
+                yield self.unpack(RELOCATION, at)[1] & 0xFFFFFFFF
 
     def linked_libraries(self) -> list[str]:
         """Names of the shared libraries it is linked with."""
@@ -159,13 +208,22 @@ class ElfObject:
         return False
 
 
+def malformed_object(reason: str) -> CandidateError:
+    """The error for an object that no compiler writes."""
+    return CandidateError("forbidden", f"the built object is malformed: {reason}; leave sections and symbols to the compiler")
+
+
 def read_elf(path: Path) -> ElfObject | None:
-    """Reads an object; returns None if the file is not a 64-bit little-endian ELF object, as on macOS."""
+    """Reads an object; returns None where objects have another format, as on macOS."""
     data = path.read_bytes()
-    return ElfObject(data) if data[:6] == b"\x7fELF\x02\x01" else None
+    if data.startswith(MAGIC):
+        return ElfObject(data)
+    if sys.platform == "linux":
+        raise malformed_object("it is not a 64-bit little-endian ELF object")
+    return None
 
 
 def read_symbols(path: Path) -> DynamicSymbols | None:
-    """Reads imported and exported names; returns None if the file is not a 64-bit little-endian ELF object."""
+    """Reads imported and exported names; returns None where objects have another format, as on macOS."""
     elf_object = read_elf(path)
     return elf_object.symbols if elf_object else None

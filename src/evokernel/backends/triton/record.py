@@ -5,9 +5,7 @@ This process contains the candidate's Python code and no device. It writes data,
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from triton.runtime import autotuner, driver
 from triton.runtime.cache import FileCacheManager
 from triton.runtime.jit import JITFunction
 
+from evokernel.backends.gpu.module_file import import_candidate
 from evokernel.backends.gpu.program import program_key
 from evokernel.backends.gpu.torch_guard import TorchGuard
 from evokernel.backends.triton.screen import find_violations
@@ -255,13 +254,7 @@ def load_launch_function(path: Path) -> Any:
         raise CandidateError("no_code", f"the candidate has no code; write exactly one file called {FILE}")
     if violations := list(find_violations({FILE: text})):
         raise CandidateError("forbidden", "\n".join(violations[:5]))
-    spec = importlib.util.spec_from_file_location("evokernel_candidate", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    entry = getattr(module, ENTRY, None)
+    entry = getattr(import_candidate(path), ENTRY, None)
     if not callable(entry) or isinstance(entry, JITFunction):
         raise CandidateError("symbol", f"there is no function `{ENTRY}` that launches the kernels; define it as def {ENTRY}(...)")
     return entry

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from evokernel.core.memory_ids import split_trace_id, task_of_attempt
 from evokernel.reports import plots
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.plots import Plot
@@ -36,7 +37,7 @@ def find_first_solves(task_results: Sequence[TaskResult]) -> dict[str, FirstSolv
 
 def source_task(item: str) -> str:
     """Return the operator of a trace, or of a note about it."""
-    return item.partition(":")[2].removesuffix("/note").rpartition("/")[0]
+    return task_of_attempt(split_trace_id(item)[1])
 
 
 def is_solved_before(one: TaskResult, other: TaskResult) -> bool:

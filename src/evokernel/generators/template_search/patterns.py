@@ -125,6 +125,14 @@ def build_loops(shape: Shape, tensors: Sequence[Node], reduced: Sequence[int] = 
     return axes, operands
 
 
+def gather_operands(pattern: KernelPattern) -> tuple[Node, Node]:
+    """The table of a gather and the numbers of its rows, of types that C-like kernels support."""
+    table, rows = pattern.tensors
+    if table.dtype != "float32" or rows.dtype not in ("int64", "int32"):
+        raise UnsupportedPattern(f"rows of a {table.dtype} table by {rows.dtype} numbers")
+    return table, rows
+
+
 def multiply_nums(numbers: Sequence[Num]) -> Num:
     """The product of some numbers."""
     total = Num.of(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from evokernel.backends.cuda.model import CLASS
+from evokernel.backends.gpu.module_file import import_candidate
 from evokernel.core.errors import CandidateError
 
 EXTENSIONS = "torch.utils.cpp_extension"
@@ -107,13 +107,7 @@ def make_refusal(reason: str, detail: str) -> Callable[..., Any]:
 
 def load_model_class(path: Path) -> Any:
     """Loads a model's file and returns its class."""
-    spec = importlib.util.spec_from_file_location("evokernel_candidate", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    found = getattr(module, CLASS, None)
+    found = getattr(import_candidate(path), CLASS, None)
     if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
         raise CandidateError("symbol", f"the file defines no class {CLASS}(nn.Module); define it")
     return found

@@ -192,6 +192,25 @@ inline auto secondSource(const AscendC::LocalTensor<T>& other, const Lanes& give
   return [other, b](int r, int lane) { return other.data()[element<T>(r, lane, b)]; };
 }
 
+// Mask is a number of lanes or an array of bits.
+template <typename T, typename U, bool isSetMask, typename Mask>
+inline void selectTensors(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& selMask, const AscendC::LocalTensor<T>& src0,
+                          const AscendC::LocalTensor<T>& src1, AscendC::SELMODE selMode, Mask mask, uint8_t repeatTime,
+                          const AscendC::BinaryRepeatParams& by) {
+  selects(selMode, false);
+  selectable<T, U>();
+  Lanes given = maskOf<T, isSetMask>(mask, "Select");
+  selectRepeat(dst, bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by, secondSource(src1, given, repeatTime, by));
+}
+template <typename T, typename U, bool isSetMask, typename Mask>
+inline void selectNumber(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& selMask, const AscendC::LocalTensor<T>& src0,
+                         T src1, AscendC::SELMODE selMode, Mask mask, uint8_t repeatTime, const AscendC::BinaryRepeatParams& by) {
+  selects(selMode, true);
+  selectable<T, U>();
+  selectRepeat(dst, bitsFrom<T>(selMask, selMode, repeatTime), src0, maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
+               [src1](int, int) { return src1; });
+}
+
 }  // namespace simulator
 
 namespace AscendC {
@@ -293,36 +312,22 @@ inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, con
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                    SELMODE selMode, uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& by) {
-  simulator::selects(selMode, false);
-  simulator::selectable<T, U>();
-  simulator::Lanes given = simulator::maskOf<T, isSetMask>(mask, "Select");
-  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
-                     simulator::secondSource(src1, given, repeatTime, by));
+  simulator::selectTensors<T, U, isSetMask>(dst, selMask, src0, src1, selMode, mask, repeatTime, by);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
                    uint64_t mask, uint8_t repeatTime, const BinaryRepeatParams& by) {
-  simulator::selects(selMode, true);
-  simulator::selectable<T, U>();
-  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, simulator::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
-                     [src1](int, int) { return src1; });
+  simulator::selectNumber<T, U, isSetMask>(dst, selMask, src0, src1, selMode, mask, repeatTime, by);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                    SELMODE selMode, uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
-  simulator::selects(selMode, false);
-  simulator::selectable<T, U>();
-  simulator::Lanes given = simulator::maskOf<T, isSetMask>(mask, "Select");
-  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, given, repeatTime, by,
-                     simulator::secondSource(src1, given, repeatTime, by));
+  simulator::selectTensors<T, U, isSetMask>(dst, selMask, src0, src1, selMode, mask, repeatTime, by);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1, SELMODE selMode,
                    uint64_t mask[], uint8_t repeatTime, const BinaryRepeatParams& by) {
-  simulator::selects(selMode, true);
-  simulator::selectable<T, U>();
-  simulator::selectRepeat(dst, simulator::bitsFrom<T>(selMask, selMode, repeatTime), src0, simulator::maskOf<T, isSetMask>(mask, "Select"), repeatTime, by,
-                     [src1](int, int) { return src1; });
+  simulator::selectNumber<T, U, isSetMask>(dst, selMask, src0, src1, selMode, mask, repeatTime, by);
 }
 // Uses the bits of the last SetCmpMask or Compare, and the lanes of SetVectorMask.
 template <typename T, SELMODE selMode>

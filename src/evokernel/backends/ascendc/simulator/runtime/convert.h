@@ -64,19 +64,12 @@ template <typename D> inline D saturated(double x) {
 
 // ---- rounding to a floating-point type with fewer digits
 
-inline half nextUp(half x) {
+// half and bfloat16_t: the next bit pattern
+template <typename H> inline H nextUp(H x) {
   uint16_t bits = x.bits;
   if ((bits & 0x7fff) == 0) bits = 1;
   else bits = uint16_t(bits & 0x8000 ? bits - 1 : bits + 1);
-  half next;
-  next.bits = bits;
-  return next;
-}
-inline bfloat16_t nextUp(bfloat16_t x) {
-  uint16_t bits = x.bits;
-  if ((bits & 0x7fff) == 0) bits = 1;
-  else bits = uint16_t(bits & 0x8000 ? bits - 1 : bits + 1);
-  bfloat16_t next;
+  H next;
   next.bits = bits;
   return next;
 }
@@ -164,6 +157,16 @@ inline void castFourBits(const AscendC::LocalTensor<D>& dst, const AscendC::Loca
 }
 template <typename D, typename S> constexpr bool fourBits = std::is_same<D, int4b_t>::value || std::is_same<S, int4b_t>::value;
 
+// Mask is a number of lanes or an array of bits.
+template <typename T, typename U, bool isSetMask, typename Mask>
+inline void castRepeat(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& src, AscendC::RoundMode mode, Mask mask,
+                       uint8_t repeatTime, const AscendC::UnaryRepeatParams& by) {
+  if (!castable<T, U>(mode)) return;
+  using Wider = std::conditional_t<(sizeof(T) > sizeof(U)), T, U>;
+  unaryRepeat("Cast", dst, src, maskOf<Wider, isSetMask>(mask, "Cast"), repeatTime, {by.dstBlkStride, by.dstRepStride},
+              {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return convert<T>(x, mode); });
+}
+
 }  // namespace simulator
 
 namespace AscendC {
@@ -178,20 +181,12 @@ inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const Rou
 template <typename T, typename U, bool isSetMask = true>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask,
                  const uint8_t repeatTime, const UnaryRepeatParams& by) {
-  if (!simulator::castable<T, U>(roundMode)) return;
-  const RoundMode mode = roundMode;
-  using Wider = std::conditional_t<(sizeof(T) > sizeof(U)), T, U>;
-  simulator::unaryRepeat("Cast", dst, src, simulator::maskOf<Wider, isSetMask>(mask, "Cast"), repeatTime, {by.dstBlkStride, by.dstRepStride},
-                    {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return simulator::convert<T>(x, mode); });
+  simulator::castRepeat<T, U, isSetMask>(dst, src, roundMode, mask, repeatTime, by);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
                  const uint8_t repeatTime, const UnaryRepeatParams& by) {
-  if (!simulator::castable<T, U>(roundMode)) return;
-  const RoundMode mode = roundMode;
-  using Wider = std::conditional_t<(sizeof(T) > sizeof(U)), T, U>;
-  simulator::unaryRepeat("Cast", dst, src, simulator::maskOf<Wider, isSetMask>(mask, "Cast"), repeatTime, {by.dstBlkStride, by.dstRepStride},
-                    {by.srcBlkStride, by.srcRepStride}, 1, [mode](U x) { return simulator::convert<T>(x, mode); });
+  simulator::castRepeat<T, U, isSetMask>(dst, src, roundMode, mask, repeatTime, by);
 }
 
 }  // namespace AscendC

@@ -47,6 +47,13 @@ inline void fillRepeat(const char* what, const AscendC::LocalTensor<T>& dst, con
 
 template <typename T> constexpr bool fills = Kind<T>::arithmetic || Kind<T>::bf16 || Kind<T>::u16 || Kind<T>::u32;
 
+// Mask is a number of lanes or an array of bits.
+template <typename T, typename Mask>
+inline void indexRepeat(AscendC::LocalTensor<T>& dst, T first, Mask mask, uint8_t repeatTime, Stride to) {
+  takes<Kind<T>::arithmetic, T>("CreateVecIndex");
+  fillRepeat("CreateVecIndex", dst, maskOf<T>(mask, "CreateVecIndex"), repeatTime, to, [first](int64_t i) { return T(first + T(i)); });
+}
+
 }  // namespace simulator
 
 namespace AscendC {
@@ -82,18 +89,12 @@ template <typename T> inline void CreateVecIndex(LocalTensor<T> dst, const T& fi
 template <typename T>
 inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, uint8_t repeatTime, uint16_t dstBlkStride,
                            uint8_t dstRepStride) {
-  simulator::takes<simulator::Kind<T>::arithmetic, T>("CreateVecIndex");
-  const T first = firstValue;
-  simulator::fillRepeat("CreateVecIndex", dst, simulator::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
-                   [first](int64_t i) { return T(first + T(i)); });
+  simulator::indexRepeat(dst, firstValue, mask, repeatTime, {dstBlkStride, dstRepStride});
 }
 template <typename T>
 inline void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], uint8_t repeatTime, uint16_t dstBlkStride,
                            uint8_t dstRepStride) {
-  simulator::takes<simulator::Kind<T>::arithmetic, T>("CreateVecIndex");
-  const T first = firstValue;
-  simulator::fillRepeat("CreateVecIndex", dst, simulator::maskOf<T>(mask, "CreateVecIndex"), repeatTime, {dstBlkStride, dstRepStride},
-                   [first](int64_t i) { return T(first + T(i)); });
+  simulator::indexRepeat(dst, firstValue, mask, repeatTime, {dstBlkStride, dstRepStride});
 }
 
 // first, first + step, ... A library function: the scalar pipe writes the first values, and vector instructions double them until the end.

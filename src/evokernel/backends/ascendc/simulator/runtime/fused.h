@@ -45,6 +45,18 @@ template <typename D, typename S> using Wider = std::conditional_t<(sizeof(D) > 
 // Cycles of multiply-and-add, published as madd and mla.
 constexpr double MULTIPLY_ADD = 6;
 
+// Mask is a number of lanes or an array of bits, as in all masked instructions.
+template <typename T, typename U, bool isSetMask, typename Mask>
+inline void axpyRepeat(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& src, const U& scalarValue, Mask mask,
+                       uint8_t repeatTime, const AscendC::UnaryRepeatParams& by) {
+  takes<accumulates<T, U>, U>("Axpy");
+  const U scalar = scalarValue;
+  AscendC::BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride,
+                                   by.srcRepStride, by.srcRepStride);
+  updateRepeat("Axpy", dst, src, src, maskOf<Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both, twoSources(dst, src),
+               [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
+}
+
 }  // namespace simulator
 
 namespace AscendC {
@@ -59,24 +71,12 @@ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& 
 template <typename T, typename U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask, const uint8_t repeatTime,
                  const UnaryRepeatParams& by) {
-  simulator::takes<simulator::accumulates<T, U>, U>("Axpy");
-  const U scalar = scalarValue;
-  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride,
-                          by.srcRepStride);
-  simulator::updateRepeat("Axpy", dst, src, src, simulator::maskOf<simulator::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
-                     simulator::twoSources(dst, src),
-                     [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
+  simulator::axpyRepeat<T, U, isSetMask>(dst, src, scalarValue, mask, repeatTime, by);
 }
 template <typename T, typename U, bool isSetMask = true>
 inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[], const uint8_t repeatTime,
                  const UnaryRepeatParams& by) {
-  simulator::takes<simulator::accumulates<T, U>, U>("Axpy");
-  const U scalar = scalarValue;
-  BinaryRepeatParams both(uint8_t(by.dstBlkStride), uint8_t(by.srcBlkStride), uint8_t(by.srcBlkStride), by.dstRepStride, by.srcRepStride,
-                          by.srcRepStride);
-  simulator::updateRepeat("Axpy", dst, src, src, simulator::maskOf<simulator::Wider<T, U>, isSetMask>(mask, "Axpy"), repeatTime, both,
-                     simulator::twoSources(dst, src),
-                     [scalar](T sum, U x, U) { return T(sum + T(x) * T(scalar)); });
+  simulator::axpyRepeat<T, U, isSetMask>(dst, src, scalarValue, mask, repeatTime, by);
 }
 
 // dst += src0 * src1, where a float destination may have half sources.

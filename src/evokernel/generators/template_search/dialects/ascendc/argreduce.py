@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
-    ALGORITHM,
-    COMMON,
-    ROWS,
-    extent_arguments,
-    multiply_extents,
-)
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import ALGORITHM, COMMON, ROWS, multiply_extents
+from evokernel.generators.template_search.dialects.loop_text import extent_arguments
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
 from evokernel.generators.template_search.patterns import KernelPattern

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import COMMON, ROWS
-from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
-from evokernel.generators.template_search.patterns import KernelPattern, multiply_nums
+from evokernel.generators.template_search.patterns import KernelPattern, gather_operands, multiply_nums
 
 
 def describe(pattern: KernelPattern) -> PatternDescription:
     """Describes a gather by the number of rows and their width."""
-    table, rows = pattern.tensors
-    if table.dtype != "float32" or rows.dtype not in ("int64", "int32"):
-        raise UnsupportedPattern(f"rows of a {table.dtype} table by {rows.dtype} numbers")
+    table, rows = gather_operands(pattern)
     arguments = (
         StageArgument("table", table),
         StageArgument("numbers", rows),

@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 
 from evokernel.generators.template_search.decisions import Choice
 from evokernel.generators.template_search.dialects import TemplateChoice
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
-    extent_arguments,
-    flat_index,
-    multiply_extents,
-    number_arguments,
-    unravel_index,
-)
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import multiply_extents, unravel_index
 from evokernel.generators.template_search.dialects.ascendc.emit import FOLDS, JOINS, LIBRARY, STARTS, Steps, StepValue, reduction_lines
 from evokernel.generators.template_search.dialects.ascendc.operand_access import PER_BLOCK, TYPES, OperandRead, plan_reads, tensor_arguments
+from evokernel.generators.template_search.dialects.loop_text import extent_arguments, flat_index, number_arguments
 from evokernel.generators.template_search.graph import Node, UnsupportedPattern, is_same_shape, reachable_nodes, walk
 from evokernel.generators.template_search.kernel_template import PatternDescription, name_free_numbers
 from evokernel.generators.template_search.patterns import KernelPattern

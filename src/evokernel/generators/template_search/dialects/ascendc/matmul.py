@@ -6,19 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
 from evokernel.generators.template_search.dialects import TemplateChoice
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
-    BANKS,
-    DEPTH,
-    MATHS,
-    RELEASE,
-    SHARE,
-    STAGING,
-    TAIL,
-    number_arguments,
-)
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import BANKS, DEPTH, MATHS, RELEASE, SHARE, STAGING, TAIL
 from evokernel.generators.template_search.dialects.ascendc.emit import LIBRARY, Steps, StepValue, reduction_lines
 from evokernel.generators.template_search.dialects.ascendc.loop_nests import as_choice
 from evokernel.generators.template_search.dialects.ascendc.operand_access import OperandRead
+from evokernel.generators.template_search.dialects.loop_text import number_arguments
 from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, walk
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument, name_free_numbers
 from evokernel.generators.template_search.patterns import RESULT, KernelPattern

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import flat_index
 from evokernel.generators.template_search.dialects.ascendc.emit import StepValue
+from evokernel.generators.template_search.dialects.loop_text import flat_index
 from evokernel.generators.template_search.graph import Node, UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import StageArgument
 from evokernel.generators.template_search.patterns import Operand

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evokernel.generators.template_search.dialects.cpp.common_decisions import extent_arguments
 from evokernel.generators.template_search.dialects.cpp.operand_access import CallArgument, FunctionCall, plan_reads, tensor_arguments
+from evokernel.generators.template_search.dialects.loop_text import extent_arguments
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import PatternDescription
 from evokernel.generators.template_search.patterns import KernelPattern

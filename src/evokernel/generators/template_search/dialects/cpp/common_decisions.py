@@ -1,13 +1,8 @@
-"""Decisions that many C++ templates share, and the loops of an iteration space as text."""
+"""Decisions that many C++ templates share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
-from evokernel.generators.template_search.graph import Num
-from evokernel.generators.template_search.kernel_template import StageArgument
-from evokernel.generators.template_search.patterns import Axis
 
 
 def has_explicit_vectors(choice: Choice) -> bool:
@@ -45,21 +40,3 @@ ROW_DECISIONS = (SIMD, LANES, UNROLL, TAIL, MATH, ACC, ALIAS, INDEX, THREADS)
 STRIP = Decision("strip", ("16", "64", "256", "1024", "4096"), is_row_order, trait="strided")
 """How many neighbouring rows are reduced together if the innermost loop is not reduced."""
 NEST_DECISIONS = (SIMD, LANES, UNROLL, TAIL, MATH, ACC._replace(excluded_by="strided"), ALIAS, INDEX, THREADS)
-
-
-def extent_arguments(axes: Sequence[Axis]) -> tuple[StageArgument, ...]:
-    """The extents of loops as arguments `n0`, `n1`, ..."""
-    return tuple(StageArgument(f"n{i}", axis.extent) for i, axis in enumerate(axes))
-
-
-def number_arguments(names: Mapping[Num, str]) -> tuple[StageArgument, ...]:
-    """The named numbers of elementwise steps as arguments."""
-    return tuple(StageArgument(name, number) for number, name in names.items())
-
-
-def flat_index(axes: Sequence[int]) -> str:
-    """The flat index over some loops: ((i0 * n1 + i1) * n2 + i2)."""
-    text = ""
-    for i in axes:
-        text = f"({text} * n{i} + i{i})" if text else f"i{i}"
-    return text or "0"

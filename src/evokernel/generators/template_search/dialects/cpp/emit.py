@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evokernel.generators.template_search.dialects.literals import SIGNS, format_number
-from evokernel.generators.template_search.graph import ELEMENTWISE, Node, Num, UnsupportedPattern
+from evokernel.generators.template_search.dialects.steps import emit_steps
+from evokernel.generators.template_search.graph import Node, Num
 
 LOGIC = {"and": "&", "or": "|"}
 NUMBERS = {
@@ -35,29 +36,18 @@ def emit_function(name: str, tree: Node, arguments: Mapping[Node, str], numbers:
 
     Conditions have the type of a comparison of two T; a mask in memory is compared with zero when it is read.
     """
-    lines: list[str] = []
-    texts: dict[Node, str] = dict(arguments)
     number_names = dict(numbers or {})
 
-    def visit(node: Node) -> str:
-        if node in texts:
-            return texts[node]
-        if node.op == "const":
-            value = node.nums[0]
-            texts[node] = f"(T{{}} + float({number_names[value] if value in number_names else format_num(value)}))"
-            return texts[node]
-        if node.op not in ELEMENTWISE:
-            raise UnsupportedPattern(f"{node.op} inside an elementwise part")
-        args = [visit(a) for a in node.args]
-        text = format_step(
-            node,
-            [as_condition(a, t) if is_condition_argument(node, i) else as_number(a, t) for i, (a, t) in enumerate(zip(node.args, args))],
-        )
-        texts[node] = f"t{len(lines)}"
-        lines.append(f"    const {'auto' if is_condition(node) else 'T'} {texts[node]} = {text};")
-        return texts[node]
+    def format_constant(value: Num) -> str:
+        return f"(T{{}} + float({number_names[value] if value in number_names else format_num(value)}))"
 
-    result = visit(tree)
+    def format_statement(node: Node, args: list[str], target: str) -> str:
+        operands = [
+            as_condition(a, t) if is_condition_argument(node, i) else as_number(a, t) for i, (a, t) in enumerate(zip(node.args, args))
+        ]
+        return f"    const {'auto' if is_condition(node) else 'T'} {target} = {format_step(node, operands)};"
+
+    lines, result = emit_steps(tree, arguments, format_constant, format_statement)
     if tree not in arguments:
         result = as_number(tree, result)
     parameters = ", ".join([*(f"T {a}" for a in arguments.values()), *(f"float {s}" for s in number_names.values())])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from evokernel.generators.template_search.dialects.cpp.common_decisions import extent_arguments, flat_index, number_arguments
 from evokernel.generators.template_search.dialects.cpp.operand_access import (
     CallArgument,
     FunctionCall,
@@ -16,6 +15,7 @@ from evokernel.generators.template_search.dialects.cpp.operand_access import (
     precision_variables,
     tensor_arguments,
 )
+from evokernel.generators.template_search.dialects.loop_text import extent_arguments, flat_index, number_arguments
 from evokernel.generators.template_search.graph import (
     TRANSCENDENTAL,
     Node,

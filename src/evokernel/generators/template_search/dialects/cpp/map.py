@@ -14,9 +14,6 @@ from evokernel.generators.template_search.dialects.cpp.common_decisions import (
     TAIL,
     THREADS,
     UNROLL,
-    extent_arguments,
-    flat_index,
-    number_arguments,
 )  # fmt: skip
 from evokernel.generators.template_search.dialects.cpp.operand_access import (
     emit_call,
@@ -25,6 +22,7 @@ from evokernel.generators.template_search.dialects.cpp.operand_access import (
     precision_variables,
     tensor_arguments,
 )
+from evokernel.generators.template_search.dialects.loop_text import extent_arguments, flat_index, number_arguments
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, name_free_numbers
 from evokernel.generators.template_search.patterns import KernelPattern
 

@@ -15,9 +15,9 @@ from evokernel.generators.template_search.dialects.cpp.common_decisions import (
     has_explicit_vectors,
     has_register_tile,
     is_multi_element,
-    number_arguments,
 )
 from evokernel.generators.template_search.dialects.cpp.gemm_common import GEMM, PANELS, build_epilogue
+from evokernel.generators.template_search.dialects.loop_text import number_arguments
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
 from evokernel.generators.template_search.patterns import KernelPattern

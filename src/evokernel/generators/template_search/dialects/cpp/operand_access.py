@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.generators.template_search.dialects.cpp import ELEMENTS
-from evokernel.generators.template_search.dialects.cpp.common_decisions import flat_index
 from evokernel.generators.template_search.dialects.cpp.emit import emit_function
+from evokernel.generators.template_search.dialects.loop_text import flat_index
 from evokernel.generators.template_search.graph import TRANSCENDENTAL, Node, Num, UnsupportedPattern, walk
 from evokernel.generators.template_search.kernel_template import StageArgument
 from evokernel.generators.template_search.patterns import Operand

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from evokernel.generators.template_search.dialects.literals import SIGNS, format_number
-from evokernel.generators.template_search.graph import ELEMENTWISE, Node, Num, UnsupportedPattern, walk
+from evokernel.generators.template_search.dialects.steps import emit_steps
+from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, walk
 
 CALLS = {"max": "jnp.maximum", "min": "jnp.minimum", "erf": "jax.lax.erf", "and": "jnp.logical_and", "or": "jnp.logical_or",
          "not": "jnp.logical_not"}  # fmt: skip
@@ -48,25 +49,16 @@ def emit_function(
 
     Reductions combine `n` elements along `axis`; `valid` is a condition for valid elements, or empty if all are valid.
     """
-    lines: list[str] = []
-    texts: dict[Node, str] = dict(arguments)
     number_names = dict(numbers or {})
 
-    def visit(node: Node) -> str:
-        if node in texts:
-            return texts[node]
-        if node.op == "const":
-            value = node.nums[0]
-            return number_names[value] if value in number_names else format_num(value)
-        if node.op != "reduce" and node.op not in ELEMENTWISE:
-            raise UnsupportedPattern(f"{node.op} inside an elementwise part")
-        args = [visit(a) for a in node.args]
-        text = format_reduction(node, args[0], valid, axis) if node.op == "reduce" else format_step(node, args, divide)
-        texts[node] = f"t{len(lines)}"
-        lines.append(f"    {texts[node]} = {text}")
-        return texts[node]
+    def format_constant(value: Num) -> str:
+        return number_names[value] if value in number_names else format_num(value)
 
-    result = visit(tree)
+    def format_statement(node: Node, args: list[str], target: str) -> str:
+        text = format_reduction(node, args[0], valid, axis) if node.op == "reduce" else format_step(node, args, divide)
+        return f"    {target} = {text}"
+
+    lines, result = emit_steps(tree, arguments, format_constant, format_statement, frozenset({"reduce"}))
     return "\n".join([f"def {name}({', '.join(arguments.values())}):", *lines, f"    return {result}"])
 
 

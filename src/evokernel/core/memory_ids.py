@@ -1,0 +1,36 @@
+"""Ids of memory items that come from attempts: `run:task/n` is the trace of an attempt, `run:task/n/note` the note about it."""
+
+from __future__ import annotations
+
+NOTE_SUFFIX = "/note"
+
+
+def make_trace_id(run: str, attempt: str) -> str:
+    """Return the id of an attempt's trace."""
+    return f"{run}:{attempt}"
+
+
+def make_note_id(trace: str) -> str:
+    """Return the id of the note about a trace."""
+    return trace + NOTE_SUFFIX
+
+
+def is_note_id(id: str) -> bool:
+    """Return whether an id is that of a note."""
+    return id.endswith(NOTE_SUFFIX)
+
+
+def to_trace_id(id: str) -> str:
+    """Return the id of the trace that an item is, or that it is a note about."""
+    return id.removesuffix(NOTE_SUFFIX)
+
+
+def split_trace_id(id: str) -> tuple[str, str]:
+    """Return run and attempt of a trace or note; the attempt is empty for an item that comes from no attempt."""
+    run, _, attempt = to_trace_id(id).partition(":")
+    return run, attempt
+
+
+def task_of_attempt(attempt: str) -> str:
+    """Return the task of an attempt: its id is `task/n`."""
+    return attempt.rpartition("/")[0]
