@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evokernel.core.records import GateResult, Outcome, Stage
-from evokernel.engine.reward import compute_reward
+from evokernel.engine.attempt_maker import compute_reward
 
 PASSED = (GateResult(gate="check", passed=True),)
 

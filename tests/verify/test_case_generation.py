@@ -8,7 +8,7 @@ from evokernel.core.backend import Array
 from evokernel.reference.float64_reference import run_in_float64
 from evokernel.reference.module import Reference
 from evokernel.tasks.loader import load_tasks
-from evokernel.verify import case_factory
+from evokernel.verify import cases as case_module
 from evokernel.verify.cases import Cases
 from evokernel.verify.compare import ExpectedOutput, ToleranceRule, ValueRange
 from evokernel.verify.input_distributions import change_one_element, classify_structure
@@ -100,8 +100,8 @@ def test_change_one_element_changes_one_element():
 
 
 def test_only_expensive_cases_are_shared_and_redrawn(doubling, monkeypatch):
-    monkeypatch.setattr(case_factory, "FACTORIES", type(case_factory.FACTORIES)())
-    monkeypatch.setattr(case_factory, "MAX_USES", 2)
+    monkeypatch.setattr(case_module, "FACTORIES", type(case_module.FACTORIES)())
+    monkeypatch.setattr(case_module, "MAX_USES", 2)
     drawn_inputs = []
     for seed in (1, 2, 3):
         cases = Cases(doubling, seed, is_secret=True)
@@ -117,17 +117,17 @@ def test_only_expensive_cases_are_shared_and_redrawn(doubling, monkeypatch):
 
 
 def test_facts_about_a_task_outlast_its_cases_and_seed(doubling, monkeypatch):
-    monkeypatch.setattr(case_factory, "FACTORIES", type(case_factory.FACTORIES)())
-    monkeypatch.setattr(case_factory, "compute_cache_capacity", lambda: 0)
-    first = case_factory.get_factory(doubling, "strict", True)
+    monkeypatch.setattr(case_module, "FACTORIES", type(case_module.FACTORIES)())
+    monkeypatch.setattr(case_module, "compute_cache_capacity", lambda: 0)
+    first = case_module.get_factory(doubling, "strict", True)
     first.get_case("bench", 0, "wide", 1)
-    other = case_factory.get_factory(doubling.model_copy(update={"id": "starter/other"}), "strict", True)
+    other = case_module.get_factory(doubling.model_copy(update={"id": "starter/other"}), "strict", True)
     assert not first.shared_cases
     other.get_case("bench", 0, "wide", 1)
-    assert case_factory.get_factory(doubling, "strict", True) is first
+    assert case_module.get_factory(doubling, "strict", True) is first
     assert not other.shared_cases
-    monkeypatch.setattr(case_factory, "MAX_USES", 2)
-    new_factory = case_factory.get_factory(doubling, "strict", True)
+    monkeypatch.setattr(case_module, "MAX_USES", 2)
+    new_factory = case_module.get_factory(doubling, "strict", True)
     assert new_factory.seed != first.seed
     assert new_factory.draw_options["wide"]
 
@@ -139,7 +139,7 @@ def test_equal_seeds_give_equal_cases(doubling):
 
 
 def test_odd_sizes_differ_between_factories(doubling):
-    factories = [case_factory.CaseFactory(doubling, "strict", seed) for seed in range(8)]
+    factories = [case_module.CaseFactory(doubling, "strict", seed) for seed in range(8)]
     sizes = {factory.has_size("odd") and factory.size_overrides["odd"]["N"] for factory in factories}
     assert len(sizes) > 3
     assert all(size % 2 for size in sizes)

@@ -8,7 +8,7 @@ from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
 from evokernel.verify.candidate_main import PERTURB, ROTATE, SWAP_PAIR, apply_input_changes, view_bits
 from evokernel.verify.candidate_process import CommandTiming
-from evokernel.verify.timing_window import TimedKernel
+from evokernel.verify.timing import TimedKernel
 
 ROWS = """
 static float a_known[1 << 20], out_known[1 << 20];

@@ -11,15 +11,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import tanh
 
 from evokernel.core.errors import InfraError, StopRun
 from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
-from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, Task, Usage
+from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, Stage, Task, Usage
 from evokernel.core.run import Run
-from evokernel.core.state import State
+from evokernel.core.state import MIN_UNPAIRED_GAIN, State, speed_gain
 from evokernel.engine import context_store, novelty
 from evokernel.engine.jobs import attempt_job
-from evokernel.engine.reward import compute_reward
 
 log = logging.getLogger(__name__)
 
@@ -131,3 +131,14 @@ class AttemptMaker:
         if lesson:
             self.run.store_reply(state.next_id, "lesson", lesson)
         return lesson
+
+
+def compute_reward(stage: Stage, outcome: Outcome, best: Attempt | None) -> float:
+    """Return the reward of Eq. 5 while drafting and of Eq. 6 while refining; a speed difference within noise earns 0."""
+    if not outcome.feasible:
+        return -1.0
+    if stage is Stage.DRAFT or best is None:
+        return 1.0
+    gain = speed_gain(outcome, best)
+    is_paired = outcome.incumbent == best.candidate.id and outcome.incumbent_us
+    return tanh(gain) if is_paired or abs(gain) > MIN_UNPAIRED_GAIN else 0.0

@@ -7,8 +7,7 @@ import shlex
 
 from evokernel.core.commands import parse_command
 from evokernel.core.records import Settings
-from evokernel.executors.worker_pool import WorkerPool
-from evokernel.executors.worker_process import WorkerProcess, parse_remote_reply
+from evokernel.executors.worker_pool import WorkerPool, WorkerProcess, parse_remote_reply
 
 MISSING_COMMAND = "executor 'command' requires a command: --set 'executor.command=\"ssh box evokernel worker\"'"
 

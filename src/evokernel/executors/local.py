@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from evokernel.core.config import usable_cores
-from evokernel.executors.worker_pool import WorkerPool
-from evokernel.executors.worker_process import WorkerProcess, parse_reply
+from evokernel.executors.worker_pool import WorkerPool, WorkerProcess, parse_reply
 
 
 class LocalExecutor(WorkerPool):

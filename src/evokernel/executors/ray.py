@@ -29,7 +29,7 @@ from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Job, Outcome, Settings
 from evokernel.executors import ray_resources
-from evokernel.executors.worker_process import WorkerBug, WorkerProcess, parse_remote_reply
+from evokernel.executors.worker_pool import WorkerBug, WorkerProcess, parse_remote_reply
 
 log = logging.getLogger(__name__)
 POLL_S, CONNECT_TIMEOUT_S = 2.0, 10.0

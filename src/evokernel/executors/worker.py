@@ -16,8 +16,7 @@ from pydantic import ValidationError
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Job
-from evokernel.verify import verify
-from evokernel.verify.verifier import remove_own_folders
+from evokernel.verify.verifier import remove_own_folders, verify
 
 
 def answer_job(line: str) -> str:

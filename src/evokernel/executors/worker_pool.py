@@ -1,17 +1,205 @@
-"""A pool of worker processes: the most recently used one gets the next job, and a failed job is retried."""
+"""Worker processes, local or remote: each gets a job as a line of JSON and sends one reply; a pool retries failed jobs."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import queue
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import IO
 
-from evokernel.core.errors import InfraError
+from pydantic import ValidationError
+
+from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Job, Outcome
-from evokernel.executors.worker_process import MalformedReply, WorkerBug, WorkerProcess
 
 log = logging.getLogger(__name__)
+REPLY_GRACE_S = 120  # a worker limits every step to the job's time-out; without a reply for this much longer, it hangs
+MAX_REPLY_BYTES = 16_000_000
+LOCAL_COMMAND = (sys.executable, "-P", "-m", "evokernel.executors.worker")  # -P: a file in the working folder hides no library
+MAX_QUOTED_CHARS = 120
+
+
+class WorkerBug(InfraError):
+    """A bug in the worker itself: another attempt would fail in the same way."""
+
+
+class MalformedReply(InfraError):
+    """A reply that cannot be parsed: later output of the same worker cannot be trusted, either."""
+
+
+class WorkerProcess:
+    """One worker process, started at first use and again after it died.
+
+    If persistent, it serves job after job, one line each; otherwise it is started for every job, and its complete output is the reply.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] = LOCAL_COMMAND,
+        label: str = "the verification worker",
+        timeout_s: float = 0,
+        is_persistent: bool = True,
+    ) -> None:
+        self.command, self.label, self.timeout_s, self.is_persistent = command, label, timeout_s, is_persistent
+        self.is_local = command is LOCAL_COMMAND
+        self.process: subprocess.Popen[bytes] | None = None
+        self.stderr_file: IO[bytes] | None = None
+
+    def request_outcome(self, job: Job) -> str:
+        """Return the worker's reply to a job; raise InfraError if it died, hangs or cannot be started."""
+        if self.process is None or self.process.poll() is not None or has_unread_output(self.process):
+            self.close()
+            self.process = self.start()
+        process = self.process
+        timeout_s = self.timeout_s or 4 * job.timeout_s + REPLY_GRACE_S
+        try:
+            reply = exchange_messages(process, job.model_dump_json().encode() + b"\n", timeout_s, self.is_persistent)
+        except TimeoutError as error:
+            self.close()
+            raise InfraError(f"{self.label} did not reply within {timeout_s:.0f} s{self.describe_stderr()}") from error
+        except EOFError as error:
+            code = wait_exit_code(process)
+            self.close()
+            if code == 1 and self.is_local:
+                raise WorkerBug("the verifier itself failed; please report the traceback above") from error
+            raise InfraError(f"{self.label} died ({describe_exit(code)}){self.describe_stderr()}") from error
+        if not self.is_persistent:
+            code = wait_exit_code(process)
+            self.close()
+            if code:
+                raise InfraError(f"{self.label} failed ({describe_exit(code)}){self.describe_stderr()}")
+        return reply.decode(errors="replace")
+
+    def start(self) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        if not self.is_local:
+            self.stderr_file = tempfile.TemporaryFile()  # noqa: SIM115
+        pipe = subprocess.PIPE
+        try:
+            # A separate process group: Ctrl-C in the terminal reaches only the run, which lets its workers finish.
+            return subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=self.stderr_file, env=environment, process_group=0)
+        except OSError as error:
+            raise InfraError(f"{self.label} could not be started: {error.strerror or error}") from error
+
+    def describe_stderr(self) -> str:
+        """Return the end of the worker's stderr, unless the worker shares the run's own."""
+        if self.stderr_file is None:
+            return ""
+        size = self.stderr_file.seek(0, os.SEEK_END)
+        self.stderr_file.seek(max(0, size - 2000))
+        text = " ".join(self.stderr_file.read().decode(errors="replace").split())
+        return f"; its stderr: {text[-500:]}" if text else ""
+
+    def close(self) -> None:
+        """Kill the process and its process group."""
+        if self.process:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
+            self.process.wait()
+            for pipe in (self.process.stdin, self.process.stdout):
+                with suppress(OSError):  # unsent data has no reader any more
+                    assert pipe is not None
+                    pipe.close()
+            self.process = None
+
+
+def exchange_messages(process: subprocess.Popen[bytes], data: bytes, timeout_s: float, is_persistent: bool) -> bytes:
+    """Write a job while reading the reply: one line, or everything until the end. Raise TimeoutError, or EOFError if there is no reply."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    os.set_blocking(process.stdin.fileno(), False)
+    deadline, reply = time.monotonic() + timeout_s, bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        while not (is_persistent and reply.endswith(b"\n")):
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready or len(reply) > MAX_REPLY_BYTES:
+                raise TimeoutError
+            if process.stdin in (key.fileobj for key, _ in ready):
+                data = write_available(process.stdin, data)
+                if not data:
+                    selector.unregister(process.stdin)
+                    if not is_persistent:
+                        process.stdin.close()
+            if process.stdout in (key.fileobj for key, _ in ready):
+                chunk = os.read(process.stdout.fileno(), 1 << 16)
+                if not chunk and (is_persistent or not reply):
+                    raise EOFError
+                if not chunk:
+                    break
+                reply += chunk
+    return bytes(reply)
+
+
+def has_unread_output(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the process wrote output that no job requested."""
+    with selectors.DefaultSelector() as selector:
+        assert process.stdout is not None
+        selector.register(process.stdout, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def write_available(pipe: IO[bytes], data: bytes) -> bytes:
+    """Write as much as the pipe takes and return the rest; return nothing if the reader is gone, whose reply or exit explains why."""
+    try:
+        return data[os.write(pipe.fileno(), data) :]
+    except BlockingIOError:
+        return data
+    except BrokenPipeError:
+        return b""
+
+
+def parse_reply(reply: str) -> Outcome:
+    """Return the outcome in a worker's reply, or raise the error that it reports."""
+    try:
+        content = json.loads(reply)
+        if not isinstance(content, dict):
+            raise ValueError
+        if "user_error" in content:
+            raise UserError(str(content["user_error"]))
+        if "worker_bug" in content:
+            raise WorkerBug(str(content["worker_bug"]))
+        if "infra_error" in content:
+            raise InfraError(str(content["infra_error"]))
+        return Outcome.model_validate(content.get("outcome", content))
+    except (ValueError, ValidationError) as error:
+        text = " ".join(reply.split())
+        quoted = text if len(text) <= MAX_QUOTED_CHARS else text[:MAX_QUOTED_CHARS] + "…"
+        raise MalformedReply(f"the reply is not an outcome: {quoted!r}") from error
+
+
+def parse_remote_reply(reply: str) -> Outcome:
+    """Parse a reply from another machine. If that machine has no device for a kernel, the kernel is not to blame."""
+    outcome = parse_reply(reply)
+    if outcome.failure and outcome.failure.reason == "not_run":
+        raise InfraError(f"the verifying machine has no device: {outcome.failure.detail}")
+    return outcome
+
+
+def wait_exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of a process whose pipe is closed, or None if it still runs."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(10)
+    return None
+
+
+def describe_exit(code: int | None) -> str:
+    """Describe an exit code."""
+    if code is None:
+        return "its output ended, but it still runs"
+    return f"exit code {code}" if code >= 0 else f"exit code {code}, killed by signal {-code}"
 
 
 class WorkerPool:

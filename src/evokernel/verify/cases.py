@@ -1,10 +1,21 @@
-"""Test cases of a candidate: inputs drawn from a seed at a size, with the outputs of the reference."""
+"""Test cases of a candidate: inputs drawn from a seed at a size, with the outputs of the reference in its own precision and in float64.
+
+A verifier sees many candidates for the same few tasks, so it caches the facts it computed about a task for a while. It draws new cases for
+every candidate, except unusual distributions at the largest size: their outputs take longest to compute, so several candidates share them.
+The shared cases are drawn in secret as well, and a candidate cannot pass anything on to the next one.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+import os
+import secrets
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,12 +23,216 @@ from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.core.seeds import seed_from_text
-from evokernel.verify.case_factory import CaseData, CaseFactory, get_factory
 from evokernel.verify.compare import FLOATS, ExpectedOutput
-from evokernel.verify.input_distributions import classify_structure
+from evokernel.verify.input_distributions import (
+    DRAW_OPTIONS,
+    TIED_KINDS,
+    DrawOptions,
+    change_one_element,
+    classify_structure,
+    redraw_inputs,
+)
+from evokernel.verify.odd_sizes import draw_odd_size
+from evokernel.verify.shared_buffers import make_blank_array
+from evokernel.verify.tolerance import Tolerance, UnsuitableInputs
 
 if TYPE_CHECKING:
-    from evokernel.reference.module import Reference
+    from evokernel.reference.module import Reference, Sample
+
+MAX_AGE_S, MAX_USES = 600.0, 64
+MEMORY_SHARE, MAX_CACHE_BYTES, MAX_FACTORIES = 1 / 8, 1 << 30, 256
+"""Limits of the cache: the share of the machine's memory for the shared cases of all verifiers (one per core), the bytes in one verifier,
+and the number of tasks. The other facts about a task are small and take longer to compute, so they are kept longer."""
+FACTORIES: OrderedDict[str, CaseFactory] = OrderedDict()
+
+
+class SizedReference(NamedTuple):
+    """The reference of a task at one size."""
+
+    reference: Reference
+    outputs: tuple[Array, ...]
+    """Names, types and shapes, without values."""
+
+
+class CaseData:
+    """Inputs of a case and its expected outputs, which are computed at first use and then kept."""
+
+    def __init__(self, factory: CaseFactory, size: str, kind: str, sample: Sample) -> None:
+        self.factory, self.size, self.kind, self.sample = factory, size, kind, sample
+        self.inputs = sample.to_arrays()
+        self.scalars = tuple((number.name, number.kind, number.value) for number in sample.scalars)
+        self.outputs = factory.reference_at(size).outputs
+        self.cached_expected: tuple[ExpectedOutput, ...] | None = None
+
+    @property
+    def expected(self) -> tuple[ExpectedOutput, ...]:
+        """The expected outputs of the reference, with their tolerances."""
+        if self.cached_expected is None:
+            self.cached_expected = self.factory.tolerance.compute_expected(
+                self.factory.reference_at(self.size).reference, self.size, self.kind, self.sample
+            )
+            self.factory.check_signature(self.size, self.inputs, [one.array for one in self.cached_expected])
+        return self.cached_expected
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate memory that the case needs."""
+        return sum(array.data.nbytes for array in self.inputs) + 6 * sum(array.data.size * array.data.itemsize for array in self.outputs)
+
+
+class CaseFactory:
+    """Draws the cases of one task under one protocol, and caches facts about the task."""
+
+    def __init__(self, task: Task, protocol: str, seed: int) -> None:
+        self.task, self.protocol, self.seed = task, protocol, seed
+        self.tolerance = Tolerance(task, protocol)
+        self.sized_references: dict[str, SizedReference] = {}
+        self.draw_options: dict[str, DrawOptions | None] = {"own": DRAW_OPTIONS[0], "near": DRAW_OPTIONS[0]}
+        self.shared_cases: OrderedDict[tuple[str, int, str], CaseData | None] = OrderedDict()
+        self.size_overrides = dict(task.sizes)
+        self.uses, self.created_at_s = 0, time.monotonic()
+
+    def derive_seed(self, *labels: object) -> int:
+        """Derive a seed from this factory's secret seed."""
+        return seed_from_text("/".join(map(str, (self.seed, self.task.id, *labels))))
+
+    def has_size(self, size: str) -> bool:
+        """Whether the task has a size; the odd size is drawn at the first request."""
+        if size == "odd" and "odd" not in self.size_overrides:
+            odd_size = draw_odd_size(self.task, Random(self.derive_seed("odd"))) if self.protocol == "strict" else None
+            self.size_overrides["odd"] = odd_size or {}
+        return size in self.size_overrides and (size != "odd" or bool(self.size_overrides["odd"]))
+
+    def reference_at(self, size: str) -> SizedReference:
+        """Return the reference at a size. The signature gives the output shapes at the task's own size; at other sizes the reference is run
+        once."""
+        from evokernel.reference.module import Reference
+
+        if size not in self.sized_references:
+            if not self.has_size(size):
+                raise UserError(f"task {self.task.id} has no size '{size}': reload the task")
+            reference = Reference(self.task.source, self.task.id, self.size_overrides[size])
+            self.sized_references[size] = SizedReference(reference, self.infer_outputs(size, reference))
+        return self.sized_references[size]
+
+    def infer_outputs(self, size: str, reference: Reference) -> tuple[Array, ...]:
+        """Return the outputs at a size, without values."""
+        from evokernel.reference.arrays import to_array
+
+        if not self.size_overrides[size]:
+            return tuple(make_blank_array(tensor) for tensor in self.task.signature.outputs)
+        sample = reference.sample(self.derive_seed("shapes", size))
+        outputs = [to_array(name, tensor) for name, tensor in reference.run(sample)]
+        self.check_signature(size, sample.to_arrays(), outputs)
+        return tuple(Array(a.name, a.dtype, np.broadcast_to(np.zeros((), a.data.dtype), a.data.shape)) for a in outputs)
+
+    def draw_case(self, size: str, kind: str, seed: int) -> CaseData:
+        """Draw a case from a seed. Raise UnsuitableInputs if the operator is not defined for this kind of inputs."""
+        if (options := self.find_draw_options(kind)) is None:
+            raise UnsuitableInputs(kind)
+        sample = self.reference_at(size).reference.sample(seed)
+        if kind == "near":
+            if not change_one_element(sample, seed):
+                raise UnsuitableInputs(kind)
+        elif kind != "own" and not redraw_inputs(sample, kind, options, seed):
+            raise UnsuitableInputs(kind)
+        return CaseData(self, size, kind, sample)
+
+    def find_draw_options(self, kind: str) -> DrawOptions | None:
+        """Return the widest options of a kind that the reference can handle, found by trial, or None if it can handle none."""
+        if kind not in self.draw_options:
+            has_integer_output = any(output.dtype not in FLOATS for output in self.task.signature.outputs)
+            is_defined = kind != "nonfinite" or "nan-and-inf" in self.task.tags
+            has_ties = has_integer_output and kind == "shifted"  # values far from zero round to equal ones
+            candidates = [
+                options
+                for options in DRAW_OPTIONS
+                if is_defined and not (has_integer_output and kind in TIED_KINDS) and not (has_ties and options.is_extreme)
+            ]
+            self.draw_options[kind] = next((options for options in candidates if self.is_suitable(kind, options)), None)
+        return self.draw_options[kind]
+
+    def is_suitable(self, kind: str, options: DrawOptions) -> bool:
+        """Whether the reference can handle such inputs, tried on two samples of opposite sign that no candidate receives."""
+        reference = self.reference_at("small").reference
+        for seed in (self.derive_seed("suits", kind) ^ bit for bit in (0, 1)):
+            sample = reference.sample(seed)
+            if not redraw_inputs(sample, kind, options, seed):
+                return False
+            try:
+                self.tolerance.compute_expected(reference, "small", kind, sample)
+            except UnsuitableInputs:
+                return False
+        return True
+
+    def get_case(self, size: str, index: int, kind: str, seed: int) -> CaseData | None:
+        """Return case number `index` of a kind for a candidate's seed, or None if the operator is not defined for this kind.
+
+        A `near` case is almost the `own` case of the same index. The last bit of a seed is a sign, and two consecutive cases have both
+        signs.
+        """
+        is_shared = size == "bench" and kind not in ("own", "near")
+        key = (size, index, kind)
+        if is_shared and key in self.shared_cases:
+            return self.shared_cases[key]
+        base_seed = self.seed if is_shared else seed
+        case_seed = self.derive_seed(base_seed, size, index, "own" if kind == "near" else kind)
+        try:
+            case = self.draw_case(size, kind, case_seed - case_seed % 2 + (base_seed + index) % 2)
+        except UnsuitableInputs:
+            case = None
+        if is_shared:
+            self.shared_cases[key] = case
+        return case
+
+    def recompute_expected(self, case: CaseData) -> tuple[ExpectedOutput, ...]:
+        """Compute the expected outputs again after the inputs of a case were changed in place."""
+        return self.tolerance.recompute_expected(self.reference_at(case.size).reference, case.size, case.sample)
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate memory of the shared cases."""
+        return sum(case.nbytes for case in self.shared_cases.values() if case)
+
+    def check_signature(self, size: str, inputs: tuple[Array, ...], outputs: list[Array]) -> None:
+        """Raise UserError if the reference's tensors differ from the task's signature."""
+        signature = self.task.signature
+        signature_tensors = [(t.name, t.dtype, len(t.shape)) for t in (*signature.inputs, *signature.params, *signature.outputs)]
+        actual = [(a.name, a.dtype, a.data.ndim) for a in (*inputs, *outputs)]
+        if signature_tensors != actual:
+            problem = next(
+                (f"{a} instead of {b}" for a, b in zip(actual, signature_tensors) if a != b),
+                f"{len(actual)} tensors instead of {len(signature_tensors)}",
+            )
+            raise UserError(f"task {self.task.id}: at size '{size}' the reference has {problem}; its signature must not depend on the size")
+
+
+def get_factory(task: Task, protocol: str, is_secret: bool) -> CaseFactory:
+    """Return the cached factory of a task; its seed is secret unless runs must be reproducible."""
+    key = hashlib.sha256(f"{protocol}\0{is_secret}\0{task.model_dump_json()}".encode()).hexdigest()
+    factory = FACTORIES.pop(key, None)
+    if factory is None or (is_secret and (factory.uses >= MAX_USES or time.monotonic() - factory.created_at_s > MAX_AGE_S)):
+        old_factory, factory = factory, CaseFactory(task, protocol, secrets.randbits(48) if is_secret else 0)
+        if old_factory:  # the suitable input kinds are not secret, and take longest to find
+            factory.draw_options = old_factory.draw_options
+    factory.uses += 1
+    FACTORIES[key] = factory
+    while len(FACTORIES) > MAX_FACTORIES:
+        FACTORIES.popitem(last=False)
+    free = compute_cache_capacity() - sum(other.nbytes for other in FACTORIES.values())
+    for other in list(FACTORIES.values())[:-1]:  # least recently used first
+        if free >= 0:
+            break
+        free += other.nbytes
+        other.shared_cases.clear()
+    return factory
+
+
+@cache
+def compute_cache_capacity() -> int:
+    """Return the bytes available for the shared cases of all tasks."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(MAX_CACHE_BYTES, int(memory * MEMORY_SHARE / (os.cpu_count() or 1)))
 
 
 class Case:
