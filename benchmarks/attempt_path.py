@@ -66,7 +66,7 @@ SITE = """
 import os, sys
 if os.environ.get("ATTEMPT_PATH"):
     exec({worker!r} if "evokernel.executors.worker" in sys.orig_argv else {run!r})
-    import evokernel.core.isolated_python as isolated_python
+    import evokernel.sandbox.isolated_python as isolated_python
     code = repr({candidate!r}).replace("{{", "{{{{").replace("}}", "}}}}")
     isolated_python.BOOT = isolated_python.BOOT.replace("; from", "; exec(" + code + "); from", 1)
 """

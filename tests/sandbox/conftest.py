@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evokernel.core import isolated_python
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
-from evokernel.sandbox import profiles
+from evokernel.sandbox import isolated_python, profiles
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.shared_buffers import Arena

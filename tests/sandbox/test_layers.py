@@ -27,8 +27,7 @@ def test_every_layer_is_probed_once():
 @pytest.mark.skipif(bool(layers.describe_missing_layers()), reason="the sandbox is incomplete on this machine")
 def test_probe_finds_missing_layers(monkeypatch):
     """Inside a compiler's sandbox only limits can be applied."""
-    from evokernel.core import isolated_python
-    from evokernel.sandbox import exec_compiler, profiles
+    from evokernel.sandbox import exec_compiler, isolated_python, profiles
 
     plan = profiles.plan_compiler(
         sys.executable, [sys.prefix, sys.base_prefix, str(allowed_paths.Path(layers.__file__).parents[2])], "/tmp", (), {}

@@ -24,7 +24,7 @@ def make_sandboxed_command(plan: SandboxPlan, command_line: list[str], parent: i
 
     The plan is passed in marshal format: importing json would take longer than entering the sandbox.
     """
-    from evokernel.core import isolated_python  # imported in the verifier only
+    from evokernel.sandbox import isolated_python  # imported in the verifier only
 
     return isolated_python.isolated_command(__name__, "main", str(parent), marshal.dumps(plan).hex(), *command_line)
 

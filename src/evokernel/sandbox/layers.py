@@ -10,9 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core import isolated_python
 from evokernel.core.errors import UserError
-from evokernel.sandbox import syscall_filter
+from evokernel.sandbox import isolated_python, syscall_filter
 
 VARIABLE = "EVOKERNEL_SANDBOX_DISABLE"
 """Names layers to disable, separated by commas: for tests, and for machines on which a layer prevents work."""

@@ -17,11 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core import isolated_python
 from evokernel.core.backend import Backend, CallShape, DeviceAccess
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Job, Settings
-from evokernel.sandbox import profiles
+from evokernel.sandbox import isolated_python, profiles
 from evokernel.sandbox.profiles import SandboxPlan
 from evokernel.verify.candidate_main import InputChange
 from evokernel.verify.exit_errors import make_exit_error

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from evokernel.core import isolated_python
 from evokernel.core.errors import InfraError
+from evokernel.sandbox import isolated_python
 from evokernel.verify import candidate_main
 
 START_TIMEOUT_S, REPLY_TIMEOUT_S, POLL_S = 60.0, 20.0, 0.002

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.core import isolated_python
 from evokernel.core.backend import DeviceAccess
+from evokernel.sandbox import isolated_python
 
 TIMEOUT_S = 60.0
 FIRST_SPECIFIC_MAJOR = 9

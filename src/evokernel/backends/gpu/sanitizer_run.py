@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from evokernel.backends.gpu.program import program_key
 from evokernel.backends.gpu.standalone import INPUTS
-from evokernel.core import isolated_python
 from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, ToolUnavailable
+from evokernel.sandbox import isolated_python
 
 TOOLS = (("memcheck", "--padding", "4096"), ("racecheck",), ("initcheck",), ("synccheck",))
 TIMEOUT_S = 120.0

@@ -12,9 +12,9 @@ from typing import IO, Any
 
 from evokernel.backends.gpu import ceilings
 from evokernel.backends.gpu.devices import Device
-from evokernel.core import isolated_python
 from evokernel.core.devices import hold_device, physical_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.sandbox import isolated_python
 
 START_S, ANSWER_S = 120.0, 300.0
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -28,9 +28,10 @@ from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.compiler import CompileError, CompileTimeout, compile_program
 from evokernel.backends.pallas.environment import ENVIRONMENT
 from evokernel.backends.pallas.schedule import Estimate, ScheduleError, estimate_schedule
-from evokernel.core import isolated_python, paths
+from evokernel.core import paths
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Task
+from evokernel.sandbox import isolated_python
 
 log = logging.getLogger(__name__)
 METHOD = 1

@@ -15,9 +15,9 @@ from evokernel.backends.ascendc.cann.environment import DEVICE_VARIABLE, Install
 from evokernel.backends.ascendc.cann.generate import configure_presets, file_layout, generate_project, unique_vendor_name
 from evokernel.backends.ascendc.cann.profiler import Measurement
 from evokernel.backends.ascendc.cann.tools import ToolResult, run_tool
-from evokernel.core import isolated_python
 from evokernel.core.devices import hold_device, physical_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.sandbox import isolated_python
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.project import Project

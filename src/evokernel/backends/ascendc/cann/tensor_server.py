@@ -18,10 +18,10 @@ import numpy as np
 from evokernel.backends.ascendc.cann import worker
 from evokernel.backends.ascendc.cann.environment import CUSTOM_OPP_VARIABLE, DEVICE_VARIABLE
 from evokernel.backends.ascendc.cann.tools import run_tool
-from evokernel.core import isolated_python
 from evokernel.core.backend import Arguments, Array
 from evokernel.core.devices import physical_device
 from evokernel.core.errors import InfraError
+from evokernel.sandbox import isolated_python
 
 if TYPE_CHECKING:
     from evokernel.core.records import Task

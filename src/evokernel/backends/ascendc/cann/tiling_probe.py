@@ -18,9 +18,9 @@ from evokernel.backends.ascendc.cann import worker
 from evokernel.backends.ascendc.cann.quick_compile import LAUNCH_FOLDER, TilingResult
 from evokernel.backends.ascendc.cann.tools import run_tool
 from evokernel.backends.native.toolchain import find_compiler, missing_compiler_message, run_compiler
-from evokernel.core import isolated_python
 from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.sandbox import isolated_python
 
 RECORDER_LIBRARY, RECORD_FILE, RECORD_VARIABLE = "record_launch.so", "tiling.bin", "EVOKERNEL_TILING_FILE"
 COMPILE_TIMEOUT_S, TILING_TIMEOUT_S = 60.0, 60.0

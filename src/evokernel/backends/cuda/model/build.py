@@ -23,9 +23,10 @@ from evokernel.backends.cuda.record import DEVICE_FILE, RECORDER
 from evokernel.backends.native import toolchain
 from evokernel.backends.native.diagnostics import raise_for_failed_compile
 from evokernel.backends.native.toolchain import CompilerRun, cache_key, compiler_version_text, run_compiler
-from evokernel.core import isolated_python, paths
+from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
+from evokernel.sandbox import isolated_python
 from evokernel.sandbox.allowed_paths import is_package_folder
 
 HERE = Path(__file__).parent
