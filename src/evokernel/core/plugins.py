@@ -99,6 +99,11 @@ def check_settings(kind: str, name: str, settings: Mapping[str, Any]) -> Any:
 def make_plugin(kind: str, name: str, **settings: Any) -> Any:
     """Construct a plug-in from settings."""
     cls = check_settings(kind, name, settings)
+    if kind == "backend":
+        from evokernel.core.backend import Backend  # it loads numpy
+
+        if not issubclass(cls, Backend):
+            raise UserError(f"backend '{name}' is not a Backend. Let its class inherit from evokernel.core.backend.Backend.")
     try:
         return cls(**settings)
     except (TypeError, ValueError) as error:
