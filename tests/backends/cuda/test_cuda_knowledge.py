@@ -131,7 +131,7 @@ def rendered(task: Task) -> str:
 def test_rules_describe_the_backend() -> None:
     text = rendered(make_task())
     assert all(f"<{header}>" in text for header in HEADERS)
-    assert make_plugin("backend", "cuda").file in text
+    assert make_plugin("backend", "cuda").file_name in text
     assert "scalars are passed by value" in text
     assert "-std=c++17 -O3" in text
     assert "{{" not in text
