@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from sampling import one_in
+from time_limits import HANG_S
 
 import evokernel
 from evokernel.core.backend import Backend
@@ -97,7 +98,7 @@ def test_sample_gives_the_expected_outcome(backend, path):
         backend=backend, files={str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()}
     )
     reason = path.name.partition("-")[0]
-    timeout_s = 1.5 if reason == "timeout" else 60
+    timeout_s = 1.5 if reason == "timeout" else HANG_S
     outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=timeout_s))
     if reason != "not_run" and outcome.failure and outcome.failure.reason == "not_run":
         pytest.skip(outcome.failure.detail)
