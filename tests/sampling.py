@@ -1,8 +1,6 @@
 """Selects some of many similar cases for the default test run. The choice follows from the commit; `--sample all` runs every case."""
 
-import subprocess
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -48,13 +46,3 @@ def is_chosen(item: pytest.Item, sample: str) -> bool:
 def choose_numbers(sample: str, test: str, total: int, count: int, group: str, **_: int) -> list[int]:
     """Return the numbers of the cases of one group that are in a sample."""
     return Random(f"{sample}/{group or test}").sample(range(total), -(-total // count))
-
-
-def current_commit() -> str:
-    """Return the commit that is checked out, or a fixed text outside a repository."""
-    folder = Path(__file__).parent
-    try:
-        found = subprocess.run(["git", "-C", folder, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
-    except OSError:
-        return "no-commit"
-    return found.stdout.strip() or "no-commit"

@@ -59,7 +59,7 @@ def small_settings(name: str, is_real: bool = True) -> list[str]:
 
 
 REAL, AGENT = ("figure3", "figure5", "figure5-pool", "figure6"), "table2"
-"""Experiments that run with real kernels by default, and the one with an arm for a command; -m "" runs all with real kernels."""
+"""Experiments that always run with real kernels, and the one with an arm for a command; `--sample all` runs all with real kernels."""
 
 
 @pytest.mark.parametrize(
