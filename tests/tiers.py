@@ -13,23 +13,25 @@ import pytest
 HERE = Path(__file__).parent
 FOLDERS = ("crash", "executors", "sandbox", "web")
 """Every test below these folders needs a toolchain."""
-MODULES = (
-    *("subprocess", "jax", "triton", "ray", "playwright", "torchax", "evokernel.app", "evokernel.verify", "evokernel.backends.native"),
+TOOLS = (
     *(
-        "chat_server",
-        "embedding_server",
-        "package_index",
-        "postgres_server",
-        "cann_toolkit",
-        "vector_bench",
-        "library_kernels",
-        "quick_builds",
+        "subprocess",
+        "jax",
+        "triton",
+        "ray",
+        "playwright",
+        "torchax",
+        "evokernel.app import",
+        "evokernel.app.factory",
+        "evokernel.verify import",
     ),
+    *("evokernel.backends.native.toolchain", "cann_toolkit", "vector_bench", "library_kernels", "quick_builds"),
+    *("chat_server", "embedding_server", "package_index", "postgres_server"),
 )
 """Every test in a file that imports one of these needs a toolchain, unless the file itself marks some of its tests with `toolchain`."""
 FIXTURES = {"postgres", "browser", "serve", "call", "compiled", "hostile", "only_index"}
 """Every test with one of these fixtures needs a toolchain."""
-IMPORT = re.compile(rf"^ *(?:import|from) (?:{'|'.join(map(re.escape, MODULES))})\b(?!\.reasons)", re.MULTILINE)
+IMPORT = re.compile(rf"^(?:import|from) (?:{'|'.join(map(re.escape, TOOLS))})\b", re.MULTILINE)
 OWN_MARK = "mark.toolchain"
 PROGRAM_EVENTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.bind")
 QUICK_PROGRAMS = ("git", "uname")

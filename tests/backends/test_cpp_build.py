@@ -20,6 +20,8 @@ from evokernel.backends.native.elf import read_elf, read_symbols
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
 
+pytestmark = pytest.mark.toolchain
+
 needs_compiler = pytest.mark.skipif(CppBackend().unavailable_reason() is not None, reason="no C++ compiler")
 SIGNATURE = Signature(
     inputs=(Tensor(name="x", dtype="float32", shape=(8, 4)), Tensor(name="index", dtype="int64", shape=(8,))),

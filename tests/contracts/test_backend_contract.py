@@ -30,10 +30,10 @@ def samples(backend):
 
 
 def select_samples(backend):
-    """Return all samples, of which one good and one in twelve of the others run by default."""
+    """Return all samples, of which one good and one in sixteen of the others run by default."""
     for kind in (True, False):
         chosen = [(backend, path) for path in samples(backend) if path.name.startswith("good") is kind]
-        yield from one_in(12, chosen, lambda one: f"{one[0]}-{one[1].name}", group=f"samples of {backend}, {'good' if kind else 'bad'}")
+        yield from one_in(16, chosen, lambda one: f"{one[0]}-{one[1].name}", group=f"samples of {backend}, {'good' if kind else 'bad'}")
 
 
 UNTIMED = "times ("

@@ -10,6 +10,8 @@ from evokernel.core.plugins import make_plugin, plugin_names
 from evokernel.core.protocols import RemoteExecutor
 from evokernel.core.records import Candidate, Job, Outcome
 
+pytestmark = pytest.mark.toolchain
+
 WORKER = [sys.executable, "-P", "-m", "evokernel.executors.worker"]
 
 

@@ -107,6 +107,7 @@ def test_replay_requires_a_readable_journal_of_the_same_backend(recording, tmp_p
 # llm
 
 
+@pytest.mark.toolchain
 def test_llm_returns_candidate_with_cost_prompt_and_reply():
     with ChatServer(lambda request, n: Behaviour(REPLY, usage=(3000, 200))) as server:
         llm = make_plugin(
@@ -123,6 +124,7 @@ def test_llm_returns_candidate_with_cost_prompt_and_reply():
     assert llm.lesson(DRAFTING, reply.candidate, REFINING.attempts[0].outcome) is None
 
 
+@pytest.mark.toolchain
 def test_llm_reply_without_code_gives_a_reason():
     replies = [Behaviour("No."), Behaviour("", finish_reason="length"), Behaviour("\ud83d half a surrogate")]
     with ChatServer(lambda request, n: replies[n]) as server:
@@ -135,6 +137,7 @@ def test_llm_reply_without_code_gives_a_reason():
     odd.text.encode()
 
 
+@pytest.mark.toolchain
 def test_llm_writes_lessons_if_enabled():
     last = REFINING.attempts[-1]
     with ChatServer(lambda request, n: Behaviour("<think>why</think>Mind the remainder.")) as server:
@@ -179,6 +182,7 @@ def program(text):
     return [sys.executable, "-c", text]
 
 
+@pytest.mark.toolchain
 def test_command_reads_prompt_and_prints_reply():
     echo = (
         "import os, sys; prompt = sys.stdin.read(); print('for', os.environ['EVOKERNEL_ATTEMPT'], len(prompt)); "
@@ -191,11 +195,13 @@ def test_command_reads_prompt_and_prints_reply():
         assert (reply.candidate.usage.calls, reply.candidate.usage.input_tokens) == (1, None)
 
 
+@pytest.mark.toolchain
 def test_failing_command_is_an_infrastructure_error():
     with pytest.raises(InfraError, match=r"exit code 3; stderr: no luck today"):
         Command("cpp", program("import sys; print('no luck\\ntoday', file=sys.stderr); sys.exit(3)")).write(FRESH, EMPTY)
 
 
+@pytest.mark.toolchain
 def test_command_that_times_out_is_killed_with_its_children(tmp_path):
     note = tmp_path / "pid"
     text = f"import subprocess, time; p = subprocess.Popen(['sleep', '300']); open({str(note)!r}, 'w').write(str(p.pid)); time.sleep(300)"
@@ -205,6 +211,7 @@ def test_command_that_times_out_is_killed_with_its_children(tmp_path):
     wait_until(lambda: has_ended(int(note.read_text())))
 
 
+@pytest.mark.toolchain
 def test_remaining_children_of_a_command_are_killed(tmp_path):
     note = tmp_path / "pid"
     text = f"import subprocess; p = subprocess.Popen(['sleep', '300']); open({str(note)!r}, 'w').write(str(p.pid)); print('done')"

@@ -330,6 +330,7 @@ def test_two_banks_create_the_extension_at_once(postgres):
             assert len(bank.search("t", 9)) == 2
 
 
+@pytest.mark.toolchain
 def test_bank_in_a_file_does_not_import_the_client_library():
     """Nor do the command line and the dashboard."""
     import subprocess

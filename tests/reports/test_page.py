@@ -146,6 +146,7 @@ def test_page_names_estimates_and_their_baseline(tmp_path: Path) -> None:
     assert "speed-up over XLA, logarithmic; estimate (schedule)" in (run.folder / "plots" / "speedups.svg").read_text()
 
 
+@pytest.mark.toolchain
 def test_full_disk_is_named_and_loses_only_the_page(tmp_path: Path) -> None:
     run = sample_run.write_run(tmp_path / "run", *sample_run.make_sample())
     before = (run.folder / "attempts.jsonl").read_bytes()

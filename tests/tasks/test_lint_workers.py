@@ -11,6 +11,8 @@ from evokernel.tasks import lint_workers as module
 from evokernel.tasks.lint_workers import LintRequest, lint_file, lint_tasks
 from evokernel.tasks.loader import find_task_files
 
+pytestmark = pytest.mark.toolchain
+
 HEAD = "import os, time\nimport torch\nN = 64\nclass Model(torch.nn.Module):\n"
 TAIL = "def get_inputs(): return [torch.randn(N, 32)]\n"
 TEXTS = {
