@@ -1,22 +1,73 @@
-"""Shared by all tests: makes helper modules importable and redirects caches, except for tools that are slow to download."""
+"""Shared by all tests: the tiers, a private cache, and one database server."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
+import repository
+import sampling
+import tiers
 
 from evokernel.core import paths
 
 os.environ["EVOKERNEL_TOOLS"] = str(paths.tools_folder())
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in parallel: more threads than processors would slow them down
-HERE = Path(__file__).parent
-for folder in ("engine", "servers"):
-    sys.path.insert(0, str(HERE / folder))
-
-
 SHARED_CACHES = ("headers", "ascendc")
 """Parts of the cache that are compiled once per machine and shared by all test workers."""
+SAMPLE_VARIABLE = "EVOKERNEL_TEST_SAMPLE"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers of tests")
+    group.addoption("--fast", action="store_true", help="run only tests that start no compiler, server, browser or other program")
+    group.addoption("--sample", metavar="TEXT", help=f"which cases of wide sets run: follows from TEXT (default: ${SAMPLE_VARIABLE}, else "
+                    f"the commit); '{sampling.EVERYTHING}' leaves none out")  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.sample = config.option.sample or os.environ.get(SAMPLE_VARIABLE) or repository.current_commit()
+    if config.option.fast:
+        config.pluginmanager.register(FastTier(), "fast-tier")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    sample = config.option.sample
+    return "sample: everything" if sample == sampling.EVERYTHING else f"sample: {sample} (repeat it with --sample {sample})"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sample, named = config.option.sample, tuple(argument for argument in config.args if "::" in argument)
+    left_out = []
+    for item in items:
+        if tiers.needs_toolchain(item):
+            item.add_marker("toolchain")
+        is_named = item.nodeid.startswith(named) if named else False
+        if (config.option.fast and item.get_closest_marker("toolchain")) or not (is_named or sampling.is_chosen(item, sample)):
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+class FastTier:
+    """Imports no files that need a toolchain, and fails a test that starts a program all the same."""
+
+    def __init__(self) -> None:
+        self.guard = tiers.ProgramGuard()
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        return True if tiers.is_toolchain_path(collection_path) else None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self):
+        with self.guard.watch():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self):
+        with self.guard.watch():
+            return (yield)
 
 
 @pytest.fixture(scope="session")

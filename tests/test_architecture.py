@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ ALLOWED = {  # (rule, file): reason
 }
 
 
+@cache
 def relative_path(path: Path) -> str:
     return str(path.relative_to(SRC))
 
@@ -44,9 +46,15 @@ def package_name(path: Path) -> str:
     return path.relative_to(SRC).parts[0]
 
 
+@cache
+def parse_module(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported_modules(path: Path) -> set[str]:
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse_module(path)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{relative_path(path)}:{node.lineno}: use absolute imports"
             modules.add(node.module)
@@ -186,8 +194,7 @@ def test_core_has_few_dependencies():
 
 def find_long_parts(path: Path) -> list[str]:
     """Long files, functions and texts: a signal to look, not a mistake."""
-    text = path.read_text()
-    tree = ast.parse(text)
+    text, tree = path.read_text(), parse_module(path)
     bodies = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docs = {id(n.value) for b in ast.walk(tree) if isinstance(b, bodies) for n in b.body if isinstance(n, ast.Expr)}
     messages = (
@@ -208,13 +215,13 @@ def test_module_style(path):
     for message in find_long_parts(path):
         warnings.warn(message, stacklevel=1)
     text = path.read_text()
-    tree = ast.parse(text)
-    assert ast.get_docstring(tree) or not text.strip(), f"{relative_path(path)}: add a docstring that says what the module is for"
+    tree, here = parse_module(path), relative_path(path)
+    assert ast.get_docstring(tree) or not text.strip(), f"{here}: add a docstring that says what the module is for"
     for node in ast.walk(tree):
-        at = f"{relative_path(path)}:{getattr(node, 'lineno', 0)}"
+        at = f"{here}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
             assert package_name(path) == "cli", f"{at}: use logging instead of print"
-        if isinstance(node, ast.ExceptHandler) and ("except", relative_path(path)) not in ALLOWED:
+        if isinstance(node, ast.ExceptHandler) and ("except", here) not in ALLOWED:
             assert node.type is not None, f"{at}: name the exception type"
             assert getattr(node.type, "id", "") not in {"Exception", "BaseException"}, f"{at}: name the exception type"
 
@@ -230,12 +237,14 @@ def test_loop_stays_short():
     assert (SRC / "engine" / "loop.py").read_text().count("\n") <= 180, "the docs promise a loop that can be read in one sitting"
 
 
+@pytest.mark.toolchain
 def test_importing_the_package_imports_nothing_else():
     code = "import sys; before = set(sys.modules); import evokernel; print(sorted(set(sys.modules) - before))"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "['evokernel']"
 
 
+@pytest.mark.toolchain
 def test_help_imports_no_heavy_modules():
     code = (
         "import sys; sys.argv = ['evokernel', '--help']\n"

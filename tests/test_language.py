@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from repository import list_tracked_files
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "evokernel"
@@ -133,11 +133,6 @@ def is_bare_participle(name: str) -> bool:
 
 def python_files() -> list[Path]:
     return [path for path in sorted(SRC.rglob("*.py")) if not NOT_PYTHON_OF_OURS.search(path.as_posix())]
-
-
-def list_tracked_files(pattern: str) -> list[Path]:
-    listing = subprocess.run(["git", "ls-files", "-z", pattern], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
 
 
 def names_in(tree: ast.AST) -> tuple[list[ast.FunctionDef | ast.AsyncFunctionDef], list[ast.Name]]:

@@ -110,6 +110,7 @@ def gcc():
     return path if path and toolchain.is_gcc(path) else None
 
 
+@pytest.mark.toolchain
 @pytest.mark.skipif(gcc() is None, reason="needs g++")
 def test_header_is_precompiled_once_per_content(tmp_path, monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path / "cache"))
@@ -129,6 +130,7 @@ def test_header_is_precompiled_once_per_content(tmp_path, monkeypatch):
     assert os.waitstatus_to_exitcode(os.system(str(work / "a"))) == 3
 
 
+@pytest.mark.toolchain
 @pytest.mark.skipif(gcc() is None, reason="needs g++")
 def test_header_that_does_not_compile_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path))

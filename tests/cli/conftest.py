@@ -1,12 +1,9 @@
 """Fixtures of the command-line tests: the program called in this process, a small task, and candidates for it."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from cli_helpers import KERNEL, TASK, Call, CommandResult
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from sampling import one_in
 
 from evokernel.cli.experiment import select_arms
 from evokernel.core.errors import UserError
@@ -58,17 +59,12 @@ def small_settings(name: str, is_real: bool = True) -> list[str]:
     return [*groups, *backends, *writers, "backend=cpp", "clock=synthetic", "workers=1", f"budget={1 + is_real}", "seeds=1"]
 
 
-REAL, AGENT = ("figure3", "figure5", "figure5-pool", "figure6"), "table2"
-"""Experiments that run with real kernels by default, and the one with an arm for a command; -m "" runs all with real kernels."""
+AGENT = "table2"
+"""The experiment with an arm for a command."""
+REAL = one_in(99, [(name, True) for name in spec.shipped_experiments()])
 
 
-@pytest.mark.parametrize(
-    ("name", "is_real"),
-    [
-        *((name, name in REAL) for name in spec.shipped_experiments()),
-        *(pytest.param(name, True, marks=pytest.mark.slow) for name in spec.shipped_experiments() if name not in REAL),
-    ],
-)
+@pytest.mark.parametrize(("name", "is_real"), [*((name, False) for name in spec.shipped_experiments()), *REAL])
 def test_every_experiment_runs_end_to_end(here, call, name, is_real):
     flags = [text for setting in small_settings(name, is_real) for text in ("--set", setting)]
     flags += ["--protocol", "strict"] if name == AGENT else []

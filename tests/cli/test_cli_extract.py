@@ -1,12 +1,9 @@
 """`evokernel extract`: a model's operators as tasks, a run's kernels back in the model, and one line for every mistake."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from cli_helpers import Call
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "torch_models"))
 from model_parts import GELU, MODEL, make_run
 
 CHEAP = ["--set", "clock=synthetic", "--set", "protocol=paper"]

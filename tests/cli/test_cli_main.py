@@ -16,6 +16,7 @@ from evokernel.core.errors import InfraError, UserError
 HEAVY = ("torch", "pydantic", "numpy", "rich", "matplotlib", "openai", "jinja2", "sqlite3")
 
 
+@pytest.mark.toolchain
 def test_help_imports_nothing_heavy() -> None:
     print_modules = f"finally: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     code = f"import sys; from evokernel.cli.main import main\ntry: main(['--help'])\n{print_modules}"
@@ -74,6 +75,7 @@ def test_wrong_usage_is_one_line_that_names_help(arguments: list[str], call: Cal
     assert "--help" in result.err
 
 
+@pytest.mark.toolchain
 def test_closed_output_pipe_prints_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)

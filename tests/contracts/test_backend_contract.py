@@ -6,11 +6,11 @@ reason at the beginning of their folder's name (before the first dash).
 
 import ast
 import re
-from itertools import groupby
 from pathlib import Path
 
 import pytest
 from sampling import one_in
+from time_limits import HANG_S
 
 import evokernel
 from evokernel.core.backend import Backend
@@ -30,16 +30,13 @@ def samples(backend):
 
 
 def select_samples(backend):
-    """Return one sample of twelve per reason, the others marked slow; with many reasons, only every fifth reason."""
-    groups = [[(backend, path) for path in group] for _, group in groupby(samples(backend), lambda path: path.name.partition("-")[0])]
-    every = 5 if len(groups) > MANY_REASONS else 1
-    for number, group in enumerate(groups):
-        params = one_in(12, group, lambda one: f"{one[0]}-{one[1].name}")
-        is_slow = number % every and not group[0][1].name.startswith("good")
-        yield from (pytest.param(*one.values, id=one.id, marks=pytest.mark.slow) for one in params) if is_slow else params
+    """Return all samples, of which one good and one in sixteen of the others run by default."""
+    for kind in (True, False):
+        chosen = [(backend, path) for path in samples(backend) if path.name.startswith("good") is kind]
+        yield from one_in(16, chosen, lambda one: f"{one[0]}-{one[1].name}", group=f"samples of {backend}, {'good' if kind else 'bad'}")
 
 
-MANY_REASONS, UNTIMED = 12, "times ("
+UNTIMED = "times ("
 SAMPLES = [sample for backend in BACKENDS for sample in select_samples(backend)]
 
 
@@ -97,7 +94,7 @@ def test_sample_gives_the_expected_outcome(backend, path):
         backend=backend, files={str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()}
     )
     reason = path.name.partition("-")[0]
-    timeout_s = 1.5 if reason == "timeout" else 60
+    timeout_s = 1.5 if reason == "timeout" else HANG_S
     outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=timeout_s))
     if reason != "not_run" and outcome.failure and outcome.failure.reason == "not_run":
         pytest.skip(outcome.failure.detail)

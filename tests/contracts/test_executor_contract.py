@@ -1,7 +1,6 @@
 """Contract of every executor: each job gets its own Outcome, errors have types, and closing leaves nothing behind."""
 
 import sys
-from pathlib import Path
 
 import pytest
 from engine_parts import make_task
@@ -11,7 +10,8 @@ from evokernel.core.plugins import make_plugin, plugin_names
 from evokernel.core.protocols import RemoteExecutor
 from evokernel.core.records import Candidate, Job, Outcome
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+pytestmark = pytest.mark.toolchain
+
 WORKER = [sys.executable, "-P", "-m", "evokernel.executors.worker"]
 
 
@@ -30,7 +30,7 @@ def executor(request):
         plugin.close()
         return
     pytest.importorskip("ray", reason="pip install 'evokernel[ray]'")
-    from ray_nodes import start_cluster
+    from benchmarks.ray_nodes import start_cluster
 
     with start_cluster(cores=2, evokernel_backend_cpp=2) as nodes:
         plugin = make_plugin("executor", "ray", address=nodes.address)

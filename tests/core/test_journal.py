@@ -41,6 +41,7 @@ def test_damaged_line_error_names_line_and_fix(tmp_path):
         list(journal.read())
 
 
+@pytest.mark.toolchain
 def test_full_disk_leaves_no_incomplete_line(tmp_path):
     journal = Journal(tmp_path / "attempts.jsonl")
     journal.append(make_attempt(0))

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hostile_tools import LIVES_S
+
 PR_SET_CHILD_SUBREAPER = 36
 COMMON = ("/dev/shm", "/tmp", "/var/tmp", "/run", "/dev/mqueue")
 
@@ -133,7 +135,7 @@ def collect_stray_processes() -> Iterator[list[str]]:
     try:
         yield problems
     finally:
-        deadline = time.monotonic() + 3
+        deadline = time.monotonic() + LIVES_S / 2
         while (remaining := list_child_processes() - before) and time.monotonic() < deadline:
             for pid in remaining:
                 with suppress(ChildProcessError):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 SCENE: dict[str, str] = {}
 """`where`: a folder with `home/`, `run/` and `bank.db` in it; `token`: a word that no other file contains; `port`: of a listener."""
-LIVES_S = 20
+LIVES_S = 120
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 

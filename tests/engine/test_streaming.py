@@ -1,13 +1,13 @@
 """Streaming schedule: no task waits for another, no attempt is lost or repeated, and credit goes to the shown items."""
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from engine_parts import ArithmeticExecutor, EchoGenerator, make_engine, make_task
@@ -128,7 +128,6 @@ def test_infrastructure_failure_costs_no_budget(tmp_path):
 
 SCRIPT = """
 import sys
-sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from test_streaming import make_streaming_engine, EchoGenerator
 
@@ -144,10 +143,11 @@ for attempt in make_streaming_engine(Path(sys.argv[1]), generator=LoggingGenerat
 """
 
 
+@pytest.mark.toolchain
 def test_killed_run_loses_no_attempt(tmp_path):
-    search_path, random_source, kills = [str(Path(__file__).parent), *sys.path], random.Random(1), 0
+    environment, random_source, kills = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, random.Random(1), 0
     for left in reversed(range(7)):
-        run = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), *search_path], stdout=subprocess.PIPE, text=True)
+        run = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path)], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(random_source.randint(1, 9) if left else 99):
             run.stdout.readline()
         if left:

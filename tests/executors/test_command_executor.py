@@ -4,10 +4,10 @@ import json
 import os
 import signal
 import sys
-import time
 
 import pytest
 from engine_parts import make_task
+from time_limits import HANG_S, wait_until
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
@@ -22,7 +22,7 @@ WORKER = [sys.executable, "-P", "-m", "evokernel.executors.worker"]
 def verify_through_command(command, **settings):
     executor = make_plugin("executor", "command", command=command, **{"max_attempts": 1, **settings})
     try:
-        return executor.submit(JOB).result(60)
+        return executor.submit(JOB).result(HANG_S)
     finally:
         executor.close()
 
@@ -69,23 +69,25 @@ def test_dead_command_is_restarted(tmp_path):
     assert verify_through_command(["sh", "-c", program], max_attempts=2).failure.reason == "compile_error"
 
 
-def test_unrequested_output_is_not_a_reply_to_the_next_job():
-    late = f"while read job; do echo '{json.dumps(PASSED)}'; sleep 0.2; echo '{json.dumps(PASSED)}'; sleep 60; done"
+def test_unrequested_output_is_not_a_reply_to_the_next_job(tmp_path):
+    reply, wait = f"echo '{json.dumps(PASSED)}'", f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; rm {tmp_path}/go"
+    late = f"while read job; do {reply}; {wait}; {reply}; touch {tmp_path}/late; sleep 900; done"
     executor = make_plugin("executor", "command", command=["sh", "-c", late], max_attempts=1)
-    executor.submit(JOB).result(60)
+    executor.submit(JOB).result(HANG_S)
     first = executor.workers[0].process.pid
-    time.sleep(1)
-    executor.submit(JOB).result(60)
+    (tmp_path / "go").touch()
+    wait_until((tmp_path / "late").exists)
+    executor.submit(JOB).result(HANG_S)
     assert executor.workers[0].process.pid != first
     executor.close()
 
 
 def test_persistent_workers_serve_several_jobs():
     executor = make_plugin("executor", "command", command=WORKER, jobs=2)
-    assert {future.result(60).failure.reason for future in [executor.submit(JOB) for _ in range(4)]} == {"compile_error"}
+    assert {future.result(HANG_S).failure.reason for future in [executor.submit(JOB) for _ in range(4)]} == {"compile_error"}
     pids = [worker.process.pid for worker in executor.workers if worker.process]
     os.kill(pids[0], signal.SIGKILL)
-    assert executor.submit(JOB).result(60).failure.reason == "compile_error"
+    assert executor.submit(JOB).result(HANG_S).failure.reason == "compile_error"
     executor.close()
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from engine_parts import make_task
+from time_limits import HANG_S, wait_until
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Job
@@ -68,7 +69,7 @@ def test_worker_ends_with_its_stdin():
     worker = subprocess.Popen([sys.executable, "-m", "evokernel.executors.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     time.sleep(0.2)
     worker.stdin.close()
-    assert worker.wait(30) == 0
+    assert worker.wait(HANG_S) == 0
     worker.stdout.close()
 
 
@@ -90,13 +91,10 @@ def test_worker_that_ends_during_a_job_leaves_nothing_behind(tmp_path):
         start_times = list(tmp_path.glob("evokernel-verify-*/scratch-*.err"))
         children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split() if start_times else []
     worker.stdin.close()
-    assert worker.wait(30) == 0
+    assert worker.wait(HANG_S) == 0
     worker.stdout.close()
     assert not start_times[0].parent.exists()
-    deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
 
 
 def test_reply_names_the_side_to_blame():

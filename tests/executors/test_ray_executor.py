@@ -5,15 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 ray = pytest.importorskip("ray", reason="pip install 'evokernel[ray]'")
 
-from ray_nodes import find_free_port, is_outcome_of, make_jobs, start_cluster  # noqa: E402
-
+from benchmarks.ray_nodes import find_free_port, is_outcome_of, make_jobs, start_cluster  # noqa: E402
 from evokernel.core.errors import InfraError, UserError  # noqa: E402
 from evokernel.executors import ray as executor_ray  # noqa: E402
 from evokernel.executors.ray import RayExecutor, parse_amounts  # noqa: E402

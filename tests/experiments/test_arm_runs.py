@@ -16,6 +16,8 @@ from evokernel.experiments.spec import ArmSpec, ExperimentSpec
 from evokernel.memory.pack_contamination import list_contamination
 from evokernel.tasks.loader import find_task_files, load_tasks
 
+pytestmark = pytest.mark.toolchain
+
 SILENT = {"generator": {"name": "from_files", "folder": "replies"}}
 TASK = '"""Twice."""\nimport torch\nN = {n}\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x {op} 2\n'
 INPUTS = "\n\ndef get_inputs():\n    return [torch.rand(N, 4)]\n"

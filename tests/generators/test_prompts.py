@@ -6,7 +6,6 @@ from prompt_cases import (
     EMPTY,
     ESTIMATED,
     FULL,
-    GOLDEN,
     HOSTILE,
     IMPROVE,
     IMPROVE_ESTIMATED,
@@ -22,11 +21,6 @@ from prompt_cases import (
 from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, Usage
 from evokernel.core.state import State
 from evokernel.generators.prompting import PromptBuilder, clean_lesson, entry_symbol, estimate_item_tokens, estimate_tokens, fit_items
-
-
-@pytest.fixture(autouse=True)
-def golden_backend_is_importable(monkeypatch):
-    monkeypatch.syspath_prepend(GOLDEN)
 
 
 @pytest.fixture

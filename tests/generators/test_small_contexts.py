@@ -2,7 +2,7 @@
 
 import pytest
 from engine_parts import EchoGenerator, make_engine
-from prompt_cases import DRAFTING, EMPTY, FULL, GOLDEN, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, assert_golden, attempt
+from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING, TASK, TRACE, assert_golden, attempt
 
 from evokernel.core.records import Context, ContextItem, GateResult, Stage
 from evokernel.core.state import State
@@ -12,11 +12,6 @@ from evokernel.generators.replay import Replay
 from evokernel.llm.context_budget import split_context
 
 EXAMPLE = TRACE.model_copy(update={"key": "def forward(self, x):\n    return gelu(x)\n"})
-
-
-@pytest.fixture(autouse=True)
-def golden_backend_is_importable(monkeypatch):
-    monkeypatch.syspath_prepend(GOLDEN)
 
 
 def test_brief_draft_equals_golden_file():

@@ -10,6 +10,8 @@ from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
 from evokernel.tasks.loader import load_tasks
 
+pytestmark = pytest.mark.toolchain
+
 STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 24\nB = 40\n"
 TAIL = "\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"

@@ -6,10 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from time_limits import HANG_S, wait_until
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.generators.llm import Llm
@@ -39,13 +39,6 @@ def machine(tmp_path, monkeypatch):
     local_server.stop_model()
 
 
-def wait_for(condition, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert condition()
-
-
 def test_model_is_started_listed_and_stopped(machine):
     assert local_server.read_state() is None
     assert local_server.stop_model() is None
@@ -70,7 +63,7 @@ def test_model_is_started_listed_and_stopped(machine):
 def test_killed_server_is_detected_and_can_be_started_again(machine):
     one = local_server.start_model("toy").instances[0]
     os.kill(one.pid, signal.SIGKILL)
-    wait_for(lambda: one.state == "exited")
+    wait_until(lambda: one.state == "exited")
     assert local_server.read_state().running_instances == ()
     again = local_server.start_model("toy").instances[0]
     assert again.pid != one.pid
@@ -161,7 +154,7 @@ def test_llama_server_replaces_xllamacpp(machine):
 def test_local_starts_a_downloaded_model_with_a_warning(machine, caplog):
     toy = models.load_catalogue()["toy"]
     toy.path.write_bytes(b"GGUF 678")
-    client = ChatClient(parse_settings(model="local", price_in=3, price_out=3, timeout_s=5))
+    client = ChatClient(parse_settings(model="local", price_in=3, price_out=3, timeout_s=HANG_S))
     assert "starting toy" in caplog.text
     completion = client.complete([{"role": "user", "content": "hello"}])
     assert (completion.usage.model, completion.usage.input_tokens, completion.usage.output_tokens, completion.usage.cost_usd) == (
@@ -191,7 +184,7 @@ def test_instances_share_the_requests(machine):
     assert client.settings.concurrency == 2
     assert {str(client.sdk_pool.get().base_url) for _ in range(2)} == {f"{one.url}/v1/" for one in server.instances}
     os.kill(server.instances[0].pid, signal.SIGKILL)
-    wait_for(lambda: len(local_server.read_state().running_instances) == 1)
+    wait_until(lambda: len(local_server.read_state().running_instances) == 1)
     assert ChatClient(parse_settings(model="local")).settings.concurrency == 1
 
 

@@ -1,7 +1,11 @@
 """Helpers for tests of banks: banks with a small history, and their values."""
 
+import threading
+from contextlib import contextmanager
+
 import pytest
 from engine_parts import make_attempt, make_task
+from time_limits import wait_until
 
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
@@ -63,3 +67,18 @@ def assert_error(error_class, action, *words):
     for word in words:
         assert word in message
     return message
+
+
+@contextmanager
+def release_when_refused(holder, caplog):
+    """End the transaction of `holder` once another writer has been refused and says that it tries again."""
+
+    def release():
+        wait_until(lambda: "trying again" in caplog.text)
+        holder.execute("ROLLBACK")
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    yield
+    thread.join()
+    holder.close()

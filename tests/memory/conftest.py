@@ -10,7 +10,7 @@ from evokernel.core.bank_uri import parse_location
 NUMBERS = count()
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.toolchain)])
 def banks(request, tmp_path):
     """A function from names to bank locations that only this test uses."""
     if request.param == "file":

@@ -76,7 +76,7 @@ def test_killed_writer_loses_no_committed_update(banks):
     time.sleep(0.003)
     writer.send_signal(signal.SIGKILL)
     last_printed = max(last_printed, *(int(line) for line in writer.stdout.read().split("\n")[:-1] or [last_printed]))
-    writer.wait(timeout=30)
+    writer.wait(timeout=200)
     values = read_stored_values(path)
     assert values["shared", "draft", ""].visits in (
         last_printed + 1,

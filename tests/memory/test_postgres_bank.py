@@ -6,7 +6,16 @@ import threading
 
 import psycopg
 import pytest
-from bank_parts import HASH, assert_error, learn, load_stage_values, make_bank_with_history, open_bank, set_schema_version
+from bank_parts import (
+    HASH,
+    assert_error,
+    learn,
+    load_stage_values,
+    make_bank_with_history,
+    open_bank,
+    release_when_refused,
+    set_schema_version,
+)
 from click.testing import CliRunner
 from engine_parts import make_task
 from test_memory_bank import item
@@ -215,11 +224,8 @@ def test_writer_waits_for_a_long_transaction(postgres, monkeypatch, caplog):
         bank.add([item("cpp/tip", "practice")])
         holder = schema.open_or_create(url)
         holder.begin_write()
-        timer = threading.Timer(0.5, lambda: holder.execute("ROLLBACK"))
-        timer.start()
-        learn(bank, "relu", 0, ["cpp/tip"])
-        timer.join()
-        holder.close()
+        with release_when_refused(holder, caplog):
+            learn(bank, "relu", 0, ["cpp/tip"])
     assert "trying again" in caplog.text
     assert load_stage_values(url)["cpp/tip", "draft"].visits == 1
 
@@ -324,6 +330,7 @@ def test_two_banks_create_the_extension_at_once(postgres):
             assert len(bank.search("t", 9)) == 2
 
 
+@pytest.mark.toolchain
 def test_bank_in_a_file_does_not_import_the_client_library():
     """Nor do the command line and the dashboard."""
     import subprocess

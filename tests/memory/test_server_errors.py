@@ -1,12 +1,12 @@
 """A server that ends sessions, is locked by other processes, or gets values that it cannot store."""
 
-import threading
-import time
+import select
 
 import psycopg
 import pytest
-from bank_parts import learn, load_stage_values, make_bank_with_history, open_bank
+from bank_parts import learn, load_stage_values, make_bank_with_history, open_bank, release_when_refused
 from test_memory_bank import item
+from time_limits import HANG_S
 
 from evokernel.core.bank_uri import parse_location
 from evokernel.core.errors import InfraError, UserError
@@ -16,12 +16,17 @@ from evokernel.memory import schema
 from evokernel.memory.queries import BankBrowser, ItemQuery
 
 
+def end_session(connection, setting):
+    """Apply a time limit and wait until the server has ended the session because of it."""
+    connection.execute(setting)
+    assert select.select([connection.fileno()], [], [], HANG_S)[0], "the server did not end the session"
+
+
 def test_writer_reconnects_after_an_idle_session_timeout(postgres, caplog):
     url = parse_location(postgres.url("idle"))
     with open_bank(url, "a") as bank:
         bank.add([item("cpp/tip", "practice")])
-        bank._connection._connection.execute("SET idle_session_timeout = '100ms'")
-        time.sleep(0.5)
+        end_session(bank._connection._connection, "SET idle_session_timeout = '100ms'")
         learn(bank, "relu", 0, ["cpp/tip"])
     assert "idle-session timeout" in caplog.text
     assert load_stage_values(url)["cpp/tip", "draft"].visits == 1
@@ -30,8 +35,7 @@ def test_writer_reconnects_after_an_idle_session_timeout(postgres, caplog):
 def test_browser_reconnects_after_an_idle_session_timeout(postgres):
     with BankBrowser(make_bank_with_history(parse_location(postgres.url("idle_page")))) as browser:
         before = browser.list_page(ItemQuery(), 9)
-        browser._connection._connection.execute("SET idle_session_timeout = '100ms'")
-        time.sleep(0.5)
+        end_session(browser._connection._connection, "SET idle_session_timeout = '100ms'")
         assert browser.list_page(ItemQuery(), 9) == before
 
 
@@ -43,8 +47,7 @@ def test_transaction_is_repeated_after_its_session_ends(postgres, monkeypatch):
 
     def slow():
         if not timeouts:
-            timeouts.append(server.execute("SET idle_in_transaction_session_timeout = '100ms'"))
-            time.sleep(0.5)
+            timeouts.append(end_session(server._connection, "SET idle_in_transaction_session_timeout = '100ms'"))
         return server.execute("SELECT 1").fetchone()[0]
 
     assert server.run_in_transaction(slow) == 1
@@ -59,11 +62,8 @@ def test_opening_a_bank_waits_for_a_long_transaction(postgres, monkeypatch, capl
     open_bank(url, "a").close()
     holder = schema.open_or_create(url)
     holder.begin_write()
-    timer = threading.Timer(0.5, lambda: holder.execute("ROLLBACK"))
-    timer.start()
-    open_bank(url, "b").close()
-    timer.join()
-    holder.close()
+    with release_when_refused(holder, caplog):
+        open_bank(url, "b").close()
     assert "trying again" in caplog.text
 
 

@@ -146,10 +146,11 @@ def test_page_names_estimates_and_their_baseline(tmp_path: Path) -> None:
     assert "speed-up over XLA, logarithmic; estimate (schedule)" in (run.folder / "plots" / "speedups.svg").read_text()
 
 
+@pytest.mark.toolchain
 def test_full_disk_is_named_and_loses_only_the_page(tmp_path: Path) -> None:
     run = sample_run.write_run(tmp_path / "run", *sample_run.make_sample())
     before = (run.folder / "attempts.jsonl").read_bytes()
-    command = f"ulimit -f 4; exec {sys.executable} -m evokernel.cli.main report {run.folder}"
+    command = f"ulimit -f 4; exec {sys.executable} -B -m evokernel.cli.main report {run.folder}"
     process = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert process.returncode == 2, process.stderr
     assert re.match(r"error: cannot write .*[Ff]ree some space", process.stderr.splitlines()[-1])

@@ -3,11 +3,11 @@
 import json
 import shutil
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from time_limits import HANG_S
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
@@ -17,11 +17,6 @@ from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.shared_buffers import Arena
 
 BACKENDS = Path(__file__).parents[1] / "verify"
-
-
-@pytest.fixture(autouse=True)
-def backends_are_importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(BACKENDS))
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +33,7 @@ def start_candidate_process(doubling, tmp_path):
         work.mkdir(exist_ok=True)
         (work / "kernel.py").write_text(text)
         candidate = Candidate(backend=name, files={"kernel.py": text})
-        job = Job(backend=name, settings={"where": str(tmp_path)}, task=doubling, candidate=candidate, timeout_s=20)
+        job = Job(backend=name, settings={"where": str(tmp_path)}, task=doubling, candidate=candidate, timeout_s=HANG_S)
         process = CandidateProcess(job, backend, work, Arena(4096, 4096, 0), 1, 1 << 30, file_bytes)
         process.wait_ready()
         return process
@@ -49,9 +44,7 @@ def start_candidate_process(doubling, tmp_path):
 @pytest.fixture(scope="session")
 def probe_process():
     """A process that runs each text in a sandboxed fork."""
-    sys.path.insert(0, str(Path(__file__).parent))
     command = isolated_python.isolated_command("probe_server", "main")
-    sys.path.pop(0)
     environment = {"PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
         yield process

@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             behaviour = self.chat.next_behaviour(request, {name.lower(): value for name, value in self.headers.items()})
             if behaviour.wait_for:
-                behaviour.wait_for.wait(30)
+                behaviour.wait_for.wait(240)
             self.answer(request, behaviour)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True

@@ -20,9 +20,9 @@ MAX_BENCH_ELEMENTS = 1 << 23
 """Largest total number of elements at bench size, so that a laptop can verify the task."""
 
 
-def parametrize_tasks(suite: str, part: int = 0, parts: int = 1):
-    """Parametrize a test with the tasks of a suite, or with every `parts`-th of them; nine of ten are marked slow."""
-    return pytest.mark.parametrize("file", one_in(10, find_task_files(suite)[part::parts], lambda file: file.id))
+def parametrize_tasks(suite: str):
+    """Parametrize a test with the tasks of a suite, of which one in ten runs by default."""
+    return pytest.mark.parametrize("file", one_in(10, find_task_files(suite), lambda file: file.id))
 
 
 def check_task(file: TaskFile) -> Task:

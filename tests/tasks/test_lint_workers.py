@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
+from time_limits import HANG_S
 
 from evokernel.tasks import lint_workers as module
 from evokernel.tasks.lint_workers import LintRequest, lint_file, lint_tasks
 from evokernel.tasks.loader import find_task_files
+
+pytestmark = pytest.mark.toolchain
 
 HEAD = "import os, time\nimport torch\nN = 64\nclass Model(torch.nn.Module):\n"
 TAIL = "def get_inputs(): return [torch.randn(N, 32)]\n"
@@ -32,12 +35,11 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_every_task_gets_a_report(folder):
-    reports = {
-        report.id.removeprefix("odd/"): report for report in lint_tasks(find_task_files(str(folder)), is_full=True, workers=2, timeout_s=12)
-    }
-    assert set(reports) == set(TEXTS)
+    (folder / "hangs.py").unlink()
+    found = lint_tasks(find_task_files(str(folder)), is_full=True, workers=2, timeout_s=HANG_S)
+    reports = {report.id.removeprefix("odd/"): report for report in found}
+    assert set(reports) == {*TEXTS} - {"hangs"}
     assert "exited with code 3" in reports["dies"].error
-    assert "took longer than 12 s" in reports["hangs"].error
     assert "planted" in reports["raises"].error
     assert "out of memory" in reports["huge"].error
     assert reports["sound"].task is not None
@@ -46,12 +48,17 @@ def test_every_task_gets_a_report(folder):
     assert {issue.size for issue in reports["vacuous"].issues} == {"bench", "small", "held_out"}
 
 
+def test_hanging_task_is_reported(folder):
+    (report,) = lint_tasks(find_task_files(f"{folder}/hangs.py"), is_full=True, workers=2, timeout_s=1)
+    assert "took longer than 1 s" in report.error
+
+
 def test_caller_that_stops_does_not_wait_for_a_hanging_task(folder):
-    reports = lint_tasks(find_task_files(f"{folder}/hangs.py,{folder}/sound.py"), is_full=False, workers=2, timeout_s=300)
+    reports = lint_tasks(find_task_files(f"{folder}/hangs.py,{folder}/sound.py"), is_full=False, workers=2, timeout_s=900)
     assert next(reports).id == "odd/sound"
     start_s = time.monotonic()
     reports.close()
-    assert time.monotonic() - start_s < 60
+    assert time.monotonic() - start_s < HANG_S
 
 
 def test_task_is_loaded_even_if_its_lint_fails(folder, monkeypatch):

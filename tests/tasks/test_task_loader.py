@@ -181,6 +181,7 @@ def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=240)
 
 
+@pytest.mark.toolchain
 def test_cached_load_needs_no_torch(private_cache):
     code = "import sys; from evokernel.tasks.loader import load_tasks, find_task_files\nfind_task_files('starter')\n"
     code += "assert 'torch' not in sys.modules\n"
@@ -189,6 +190,7 @@ def test_cached_load_needs_no_torch(private_cache):
     assert (first.stdout, second.stdout) == ("2 True\n", "2 False\n"), first.stderr + second.stderr
 
 
+@pytest.mark.toolchain
 def test_error_without_torch_names_the_package(private_cache):
     code = (
         "import sys, importlib.metadata as m\nfrom evokernel.core.errors import UserError\n"

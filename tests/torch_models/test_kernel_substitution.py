@@ -11,6 +11,8 @@ from evokernel.torch_models.kernel_substitution import substitute_kernels
 from evokernel.torch_models.profiles import profile_calls
 from evokernel.torch_models.task_extraction import create_task_folder, extract_tasks, select_operators
 
+pytestmark = pytest.mark.toolchain
+
 
 @pytest.fixture(scope="module")
 def small():

@@ -3,17 +3,13 @@
 from pathlib import Path
 
 import pytest
+from time_limits import HANG_S
 
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def hostile_is_importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(HERE))
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +21,7 @@ def doubling(tmp_path_factory):
 def hostile(doubling, tmp_path):
     """Verify Python text; `clock` is synthetic unless timing matters."""
 
-    def verify_text(text, clock="synthetic", timeout_s=20.0):
+    def verify_text(text, clock="synthetic", timeout_s=HANG_S):
         candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": text})
         job = Job(
             backend=candidate.backend,

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 from estimating_backend import EstimatingBackend
+from time_limits import HANG_S
 from traced_backend import Traced
 from verifier_helpers import HONEST
 
@@ -20,7 +21,7 @@ BENCH = 4096
 
 @pytest.fixture
 def verify_estimated(doubling):
-    def verify_text(text, timeout_s=20.0, task=doubling, **settings):
+    def verify_text(text, timeout_s=HANG_S, task=doubling, **settings):
         candidate = Candidate(backend="estimating_backend:EstimatingBackend", files={"kernel.py": text})
         return verify(Job(backend=candidate.backend, settings=settings, task=task, candidate=candidate, timeout_s=timeout_s))
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from chat_server import Behaviour, ChatServer
+from time_limits import HANG_S
 from verifier_helpers import HONEST
 
 from evokernel.core import paths
@@ -31,7 +32,7 @@ def serve_replies(*replies):
 def verify_with_review(task, url, text=HONEST, **settings):
     settings = {"model": "m", "base_url": url, "retries": 0, "price_in": 1.0, "price_out": 2.0, **settings}
     candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": text})
-    return verify(Job(backend=candidate.backend, task=task, candidate=candidate, clock="synthetic", timeout_s=20.0, llm_review=settings))
+    return verify(Job(backend=candidate.backend, task=task, candidate=candidate, clock="synthetic", timeout_s=HANG_S, llm_review=settings))
 
 
 def get_prompt(server, number=0):

@@ -3,15 +3,13 @@
 import os
 import shutil
 import socket
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from time_limits import HANG_S
 
-for folder in ("reports", "memory", "web"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -86,7 +84,7 @@ def browser():
 def page(browser):
     """A browser page that must not log any error or warning."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(45_000)
+    context.set_default_timeout(HANG_S * 1000)
     page = context.new_page()
     messages = []
     page.on("console", lambda message: messages.append(message.text) if message.type in ("error", "warning") else None)

@@ -5,6 +5,7 @@ import time
 
 import sample_run
 from sample_run import failed_outcome, make_attempt, passed_outcome
+from time_limits import HANG_S
 
 from evokernel.core.records import Stage
 from evokernel.web import runs
@@ -180,7 +181,7 @@ def test_slow_page_shows_a_waiting_page_first(tmp_path, serve, page, monkeypatch
 
     def slow_page(run_index, query, links):
         queries.append(query)
-        ready.wait(20)
+        ready.wait(HANG_S)
         return runs.run_page(run_index, query, links)
 
     from evokernel.web.server import VIEWS

@@ -37,6 +37,7 @@ def undeclared(names: list[str], folder: Path) -> set[str]:
     return set(re.findall(r"'(\w+)' has not been declared in 'AscendC'", done.stderr))
 
 
+@pytest.mark.toolchain
 def test_invented_names_do_not_exist_and_suggested_names_do(tmp_path):
     advised = sorted({word for text in NAMES.values() for word in re.findall(r"(?<![\w.])([A-Z]\w+)(?=\()", text)})
     found = undeclared([*NAMES, *advised], tmp_path)
@@ -92,6 +93,7 @@ def test_all_compiler_messages_about_unknown_names_are_parsed(text):
     assert suggest_names(text) == [f"Ascend C has no Dup: {NAMES['Dup']}"]
 
 
+@pytest.mark.toolchain
 def test_compile_error_suggests_existing_names(tmp_path):
     kernel = base("queues").replace(
         "Muls(doubled, y, 2.0f, count);", "AscendC::Dup(doubled, 2.0f, count); Maximum(doubled, doubled, y, count);"

@@ -4,7 +4,6 @@ import json
 import os
 import struct
 import subprocess
-import time
 
 import numpy as np
 import pytest
@@ -74,9 +73,7 @@ def workdir(tmp_path):
 @pytest.mark.slow
 def test_candidate_is_built_called_and_measured(toolkit, workdir):
     cann = CannPipeline(toolkit.detect()._replace(level=NPU), "Ascend910B2")
-    began = time.monotonic()
     cann.build(project(), json.dumps([DESCRIPTION]), workdir)
-    assert time.monotonic() - began < 60
     arguments = pair(SHAPE[0])
     cann.run_operator(workdir, arguments)
     x, y = (tensor.data for tensor in arguments.inputs)

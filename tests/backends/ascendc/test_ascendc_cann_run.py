@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 from cann_toolkit import FAKE, Toolkit, pair
+from time_limits import HANG_S
 
 from evokernel.backends.ascendc.cann import call, simulate
 from evokernel.backends.ascendc.cann.call import BUILD_RECORD
@@ -20,7 +21,6 @@ from evokernel.core.errors import CandidateError, InfraError, UserError
 PROCESS_SCRIPT = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
 from cann_toolkit import pair
 from evokernel.backends.ascendc.cann.call import load_operator
 from evokernel.core.errors import CandidateError, InfraError
@@ -147,9 +147,9 @@ def test_hanging_run_times_out(toolkit, workdir, monkeypatch):
 
 def run_in_process(toolkit, body):
     """Run a few lines in a separate process."""
-    code = PROCESS_SCRIPT.format(tests=str(FAKE.parent), body=body)
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(toolkit.home / "lib64")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    code = PROCESS_SCRIPT.format(body=body)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(toolkit.home / "lib64"), "PYTHONPATH": str(FAKE.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from cann_toolkit import FAKE, Toolkit, pair
+from time_limits import HANG_S, growing_limits
 
 from evokernel.backends.ascendc.cann import simulate
 from evokernel.backends.ascendc.cann.environment import build_environment
@@ -70,7 +71,7 @@ def run(toolkit, tmp_path):
     workdir = tmp_path / "work"
     workdir.mkdir()
 
-    def run(how, kernel=KERNEL, timeout_s=60.0, **tools):
+    def run(how, kernel=KERNEL, timeout_s=HANG_S, **tools):
         arguments, found = pair(), toolkit.detect()
         variables = build_environment(workdir, toolkit.home)
         found = found._replace(tools=found.tools | tools)
@@ -113,9 +114,12 @@ def test_crashing_kernel_is_reported(how, run):
 
 @pytest.mark.parametrize("how", [simulate.run_cpu_debug, pytest.param(simulate.time_on_simulator, marks=pytest.mark.slow)])
 def test_endless_kernel_times_out(how, run):
-    with pytest.raises(CandidateError) as caught:
-        run(how, KERNEL.replace("++i)", "i += 0)").replace("const uint32_t at", 'asm volatile(""); const uint32_t at'), timeout_s=5.0)
-    assert caught.value.reason == "timeout"
+    endless, reasons = KERNEL.replace("++i)", "i += 0)").replace("const uint32_t at", 'asm volatile(""); const uint32_t at'), []
+    for limit_s in growing_limits(lambda: reasons[-1] != "build_timeout"):
+        with pytest.raises(CandidateError) as caught:
+            run(how, endless, timeout_s=limit_s)
+        reasons.append(caught.value.reason)
+    assert reasons[-1] == "timeout"
 
 
 def test_missing_debug_mode_is_a_user_error(run, toolkit):

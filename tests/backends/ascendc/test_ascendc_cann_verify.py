@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cann_toolkit import FAKE, Toolkit
+from time_limits import HANG_S
 
 from evokernel import backends
 from evokernel.backends.ascendc.backend import AscendcBackend
@@ -152,7 +153,7 @@ def test_unknown_name_fails_the_build_gate(toolkit, task):
 )
 def test_failing_build_fails_the_build_gate(modes, reason, words, toolkit, task):
     toolkit.modes(bisheng="stub", **modes)
-    found = verify_failure(task, build_timeout_s=3)
+    found = verify_failure(task, build_timeout_s=3 if reason == "build_timeout" else HANG_S)
     assert (found.gate, found.reason) == ("build", reason)
     assert words in found.detail
 

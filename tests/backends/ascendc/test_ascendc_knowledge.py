@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ascendc_answers import ANSWERS, FASTER, softmax
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from sampling import one_in
+from sampling import mark_sampled, one_in
 
 from evokernel.backends.ascendc import profile
 from evokernel.backends.ascendc.api_names import suggest_names
@@ -52,8 +52,15 @@ ADVICE = {  # cards that are text alone, and what holds them to it
 }
 GROUPS = [(f"vector-{number}", [case for case in VECTOR if cards.group_of(case.card) == number]) for number in range(cards.GROUPS)]
 GROUPS.append(("meeting", MEETING))
+
+
+def mark_group(position: int) -> pytest.MarkDecorator:
+    """Mark the cases of one group, which is compiled at once: one group runs by default."""
+    return mark_sampled(position, len(GROUPS), len(GROUPS), "ascendc cards")
+
+
 EVERY = [
-    pytest.param(group, case, id=f"{group}-{case.name}", marks=[pytest.mark.slow] if position % 5 else [])
+    pytest.param(group, case, id=f"{group}-{case.name}", marks=mark_group(position))
     for position, (group, chosen) in enumerate(GROUPS)
     for case in chosen
 ]
@@ -87,10 +94,9 @@ def test_card_example_computes_expected_values(ran, group: str, case: cards.Case
 
 
 def faster() -> list[object]:
-    """Slow when one of the two prices is in a group that is."""
-    group = {case.what: case.card for case in VECTOR if case.kind == "timed"}
-    slow = {what: cards.group_of(card) != 0 for what, card in group.items()}
-    return [pytest.param(*row, id="-".join(row[:3]), marks=[pytest.mark.slow] if slow[row[1]] or slow[row[2]] else []) for row in FASTER]
+    """Runs by default when both prices are in the group that does."""
+    group = {case.what: cards.group_of(case.card) for case in VECTOR if case.kind == "timed"}
+    return [pytest.param(*row, id="-".join(row[:3]), marks=[mark_group(group[what]) for what in row[1:3]]) for row in FASTER]
 
 
 @pytest.mark.parametrize(("card", "better", "other", "ratio"), faster())

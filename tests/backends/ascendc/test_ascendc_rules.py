@@ -87,7 +87,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "base"), one_in(2, BASES, lambda one: one[1]))
+@pytest.mark.parametrize(("name", "base"), one_in(4, BASES, lambda one: one[1]))
 def test_mutants_violate_exactly_their_rule(name: str, base: str, ran: Callable[[str], Ran]):
     group, workdir, found_at = ran(base)
     for level in LEVELS:
@@ -135,7 +135,7 @@ GOOD = [path for path in sorted((HOME / "samples").iterdir()) if path.name.start
 
 @pytest.mark.slow
 @needs_compiler
-@pytest.mark.parametrize("sample", one_in(4, GOOD, lambda path: path.name))
+@pytest.mark.parametrize("sample", one_in(10, GOOD, lambda path: path.name))
 def test_good_samples_violate_no_rule(sample: Path, tmp_path: Path):
     backend = make_plugin("backend", "ascendc", toolchain="simulator")
     task = load_tasks(str(HOME / "samples" / "task.py"))[0]

@@ -113,7 +113,7 @@ def test_card_kernel_computes_its_operator(card: str, tmp_path: Path) -> None:
     """As far as the machine goes: without a GPU it is compiled and its launches are recorded."""
     task = load_tasks(cuda_card_tasks.task(card, tmp_path))[0]
     candidate = Candidate(backend="cuda", files={"kernel.cu": BLOCKS[card]})
-    outcome = verify(Job(backend="cuda", task=task, candidate=candidate, timeout_s=60, clock="synthetic"))
+    outcome = verify(Job(backend="cuda", task=task, candidate=candidate, timeout_s=TIMEOUT_S, clock="synthetic"))
     if make_plugin("backend", "cuda").device.name:
         assert outcome.feasible, outcome.failure
     else:

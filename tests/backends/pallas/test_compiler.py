@@ -6,10 +6,10 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from time_limits import wait_until
 
 from evokernel.backends.pallas import chips, compiler, compiler_process, emulator, libtpu
 from evokernel.core.errors import InfraError
@@ -139,7 +139,7 @@ def test_killing_one_of_two_workers_ends_only_its_compiler(kernels, tmp_path):
         assert Path(folder).exists(), "the folder is in use"
         worker.kill()
         worker.wait()
-    wait_for(lambda: not is_running(int(process)), "the compiler outlives its worker")
+    wait_until(lambda: not is_running(int(process)), "the compiler outlives its worker")
     compiler_process.remove_stale_folders()
     assert not Path(folder).exists()
     assert compile_and_list(kernels["good"], tmp_path / "ours"), "the other worker continues"
@@ -150,13 +150,6 @@ def is_running(pid):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_for(condition, message):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, message
-        time.sleep(0.05)
 
 
 @needs_compiler

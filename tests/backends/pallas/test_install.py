@@ -13,6 +13,8 @@ from evokernel.backends.pallas import compiler, compiler_process, emulator, inst
 from evokernel.core import paths
 from evokernel.core.errors import InfraError, UserError
 
+pytestmark = pytest.mark.toolchain
+
 ROOT = Path(__file__).parents[3]
 
 

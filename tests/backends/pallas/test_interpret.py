@@ -16,6 +16,7 @@ from interpret_kernels import data, shape, trace_for_tpu
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from time_limits import HANG_S
 
 from evokernel.backends.pallas import interpret_patches, program_codec
 from evokernel.backends.pallas.interpret import InterpretedProgram, buffer_names
@@ -180,7 +181,6 @@ def test_buffer_names_follow_the_order_of_allocation():
 WARM = """
 import os, sys
 from evokernel.backends.pallas import interpret
-sys.path.insert(0, sys.argv[1])
 import interpret_kernels as kernels
 interpret.trace_warm_up_program()
 assert len(os.listdir("/proc/self/task")) == 1, "warming up started a thread"
@@ -196,9 +196,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_warm_up_starts_no_thread_and_forked_processes_run():
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OPENBLAS_NUM_THREADS": "1"}
-    folder = str(Path(kernels.__file__).parent)
-    subprocess.run([sys.executable, "-c", WARM + FORKED, folder], env=environment, check=True, timeout=60)
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(Path(kernels.__file__).parent)}
+    subprocess.run([sys.executable, "-c", WARM + FORKED], env=environment, check=True, timeout=HANG_S)
 
 
 @pytest.mark.parametrize(("stride", "is_correct"), [(64, True), (40, False)])

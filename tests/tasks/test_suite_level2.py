@@ -1,8 +1,8 @@
-"""Half of the tasks of suite attention."""
+"""The tasks of suite level2."""
 
 from suite_checks import check_task, parametrize_tasks
 
 
-@parametrize_tasks("attention", part=0, parts=2)
+@parametrize_tasks("level2")
 def test_task_is_sound(file):
     check_task(file)
