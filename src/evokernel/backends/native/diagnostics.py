@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def raise_for_failed_compile(compiler_run: CompilerRun, output: Path, sources: M
         or "cannot allocate memory" in compiler_run.text.lower()
     ):
         raise CandidateError("memory", "the compiler ran out of memory; use smaller static tables and less compile-time code")
+    if compiler_run.code < 0:
+        signal_name = signal.Signals(-compiler_run.code).name
+        raise CandidateError(
+            "compile_error", f"the compiler crashed with {signal_name}; use simpler compile-time code and shallower nesting"
+        )
     if "No space left on device" in compiler_run.text:
         raise InfraError("no space left on the device for building")
     if lacking := LACKING.search(compiler_run.text):
