@@ -16,6 +16,8 @@ words = "import sqrt"
 [refused]
 "imports a file" = '@import(?!\("std"\))'
 "is inline assembly" = '\basm\b'
+[refused_everywhere]
+"is a block comment" = '/\*'
 """
 
 
@@ -36,6 +38,7 @@ def test_comments_and_strings_are_not_searched(text, rules_file):
     [
         ("\nasm(1)", "k.x line 2: 'asm' is inline assembly"),
         ('"a" asm "b"', "k.x line 1: 'asm' is inline assembly"),
+        ("// a /* b", "k.x line 1: '/*' is a block comment"),
         ("// a \\\nasm", "k.x line 2: 'asm' is inline assembly"),
         ('@import("other")', "k.x line 1: '@import' imports a file"),
         ("@cImport()", "k.x line 1: '@cImport' is not an allowed builtin"),

@@ -61,7 +61,8 @@ def find_pattern_violations(name: str, text: str, rules_file: Path) -> Iterator[
     """Yield each construct that the rules refuse, with its line. Comments and the contents of strings are not searched.
 
     `text.literal` matches comments and strings, `text.kept` those literals that the patterns see. `allowed` maps a message to a pattern
-    with one group and to the words that it may match; `refused` maps a message to a pattern that may not match at all.
+    with one group and to the words that it may match; `refused` maps a message to a pattern that may not match at all, and
+    `refused_everywhere` does so for comments and strings as well.
     """
     rules = read_pattern_rules(rules_file)
     kept = re.compile(rules["text"]["kept"])
@@ -73,7 +74,7 @@ def find_pattern_violations(name: str, text: str, rules_file: Path) -> Iterator[
     for message, rule in rules["allowed"].items():
         words = set(rule["words"].split())
         violations += [(one, message) for one in re.finditer(rule["pattern"], code) if one[1] not in words]
-    for message, pattern in rules["refused"].items():
-        violations += [(one, message) for one in re.finditer(pattern, code)]
+    for searched, patterns in ((code, rules["refused"]), (text, rules["refused_everywhere"])):
+        violations += [(one, message) for message, pattern in patterns.items() for one in re.finditer(pattern, searched)]
     for match, message in sorted(violations, key=lambda violation: violation[0].start()):
         yield f"{name} line {code.count(chr(10), 0, match.start()) + 1}: {clip_line(match[0])!r} {message}"
