@@ -1,11 +1,13 @@
 """What backends that compile C++ share: errors in several files, headers compiled once, rules with a backend's own added."""
 
 import os
+import signal
 
 import pytest
 
 from evokernel.backends.native import diagnostics, screen, toolchain
 from evokernel.core import plugins
+from evokernel.core.errors import CandidateError
 
 OWN = """
 [headers]
@@ -135,3 +137,12 @@ def test_header_is_precompiled_once_per_content(tmp_path, monkeypatch):
 def test_header_that_does_not_compile_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path))
     assert toolchain.precompiled(gcc(), ["-std=c++17"], '#include "nowhere.h"\n') is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"), [(signal.SIGSEGV, "compile_error"), (signal.SIGABRT, "compile_error"), (signal.SIGKILL, "killed")]
+)
+def test_compiler_that_crashes_is_told_from_one_that_is_killed(sent, reason, tmp_path):
+    with pytest.raises(CandidateError) as error:
+        diagnostics.raise_for_failed_compile(toolchain.CompilerRun(-sent, ""), tmp_path / "kernel.so", {}, 60)
+    assert error.value.reason == reason

@@ -1,25 +1,51 @@
-"""Contract of the knowledge cards of every backend; the tests of each backend check their claims."""
+"""Contract of the knowledge cards of every backend. Cards with a `task` are verified here; the tests of each backend check other claims."""
 
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from sampling import one_in
 
-from evokernel.core.plugins import find_plugin, plugin_folder, plugin_names
-from evokernel.memory.seed_cards import load_seed_cards
+from evokernel.core.plugins import find_plugin, make_plugin, plugin_folder, plugin_names
+from evokernel.core.records import Candidate, Job
+from evokernel.generators.prompting import LANGUAGES
+from evokernel.memory.seed_cards import load_seed_cards, parse_front_matter, split_front_matter
 from evokernel.tasks.family import FAMILIES
+from evokernel.tasks.loader import load_tasks
+from evokernel.verify import verify
 
 BACKENDS = plugin_names("backend")
 CARDS = {backend: {item.id.removeprefix(f"{backend}/"): item for item in load_seed_cards(backend)} for backend in BACKENDS}
 ALL_CARDS = [pytest.param(backend, card, id=f"{backend}-{card}") for backend in BACKENDS for card in sorted(CARDS[backend])]
-FENCES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python"}
+
+
+def card_task(backend, card):
+    """Return the task that the card's code solves; None if the card names none."""
+    path = plugin_folder("backend", backend) / "knowledge" / f"{card}.md"
+    return parse_front_matter(split_front_matter(path.read_text())[0]).get("task")
+
+
+KERNELS = [(backend, card) for backend in BACKENDS for card in sorted(CARDS[backend]) if card_task(backend, card)]
+
+
+@pytest.mark.parametrize(("backend", "card"), one_in(12, KERNELS, "-".join))
+def test_kernel_of_a_card_solves_its_task(backend, card):
+    plugin = make_plugin("backend", backend)
+    if problem := plugin.unavailable_reason():
+        pytest.skip(problem)
+    (task,) = (task for task in load_tasks(card_task(backend, card)) if task.id == card_task(backend, card))
+    code = re.search(r"^```\w+\n(.*?)^```", CARDS[backend][card].text, re.DOTALL | re.MULTILINE)[1]
+    candidate = Candidate(backend=backend, files={plugin.file_name: code})
+    outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=60, clock="synthetic"))
+    assert outcome.feasible, outcome.failure
 
 
 @pytest.mark.parametrize(("backend", "card"), ALL_CARDS)
 def test_card_is_short_and_has_at_most_one_code_block(backend, card):
     item = CARDS[backend][card]
-    fence = FENCES[Path(find_plugin("backend", backend).file_name).suffix]
+    suffix = Path(find_plugin("backend", backend).file_name).suffix
+    fence = LANGUAGES.get(suffix, suffix.removeprefix("."))
     blocks = re.findall(rf"^```{fence}\n(.*?)^```", item.text, re.DOTALL | re.MULTILINE)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", card)
     assert item.title

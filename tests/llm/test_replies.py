@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evokernel.core.plugins import make_plugin, plugin_folder, plugin_names
+from evokernel.generators.prompting import entry_symbol
 from evokernel.llm.replies import FILE_CHARS, read_reply
+from evokernel.tasks.loader import load_tasks
 
 CODE = 'extern "C" void kernel(const float* x) {\n  x[0];\n}\n'
 OLD = 'extern "C" void kernel(const float* x) {\n  // old\n}\n'
@@ -125,3 +128,14 @@ LONG = {
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_parsing_time_is_linear(text):
     assert read_reply(text, "kernel.cpp", "kernel").files == {}
+
+
+@pytest.mark.parametrize("backend", plugin_names("backend"))
+def test_kernel_of_every_backend_is_extracted_with_and_without_fences(backend):
+    plugin = make_plugin("backend", backend)
+    folder = plugin_folder("backend", backend) / "samples"
+    symbol = entry_symbol(plugin.entry_point(load_tasks(str(folder / "task.py"))[0]))
+    code = (folder / "good" / plugin.file_name).read_text()
+    other = "```text\nno code\n```\n"
+    assert read_reply(f"{other}```\n{code}```\n{other}", plugin.file_name, symbol).files == {plugin.file_name: code}
+    assert symbol in read_reply(f"The kernel:\n\n{code}\nIt is fast.", plugin.file_name, symbol).files[plugin.file_name]

@@ -22,7 +22,9 @@ FILE_NAME = re.compile(r"[\w][\w./+-]{0,100}\.[A-Za-z]\w{0,5}")
 THOUGHT = re.compile(r"^[ \t]*<(think|thinking)>", re.M)
 DIFF = re.compile(r"^(?:@@ |diff --git |--- a/|<<<<<<< )", re.M)
 CODE_LINE = re.compile(
-    r"^(?:#include|#pragma|#define|extern \"C\"|using |namespace |template|static |void |def |import |from \w+ import |@\w)", re.M
+    r"^(?:#include|#pragma|#define|extern \"C\"|using |namespace |template|static |void |def |pub |fn |const |"
+    r"import |from \w+ import |@\w)",
+    re.M,
 )
 PROSE_LANGUAGES = {"text", "txt", "plaintext", "console", "bash", "sh", "shell", "json", "output", "asm", "markdown", "md", "toml", "yaml"}
 
@@ -169,7 +171,7 @@ def defines_symbol(text: str, symbol: str) -> bool:
     """Whether the text defines the entry point rather than only calls it: a type or `def` precedes it on its line."""
     for match in re.finditer(rf"\b{re.escape(symbol)}\s*\(", text):
         before = text[max(0, match.start() - 80) : match.start()].rpartition("\n")[2].strip()
-        if re.search(r"(?:^|[\s*&])(?:void|def|auto|int|__global__|__aicore__)(?:\s|$)", before) and not before.startswith(
+        if re.search(r"(?:^|[\s*&])(?:void|def|fn|auto|int|__global__|__aicore__)(?:\s|$)", before) and not before.startswith(
             ("//", "*", "/*")
         ):
             return True

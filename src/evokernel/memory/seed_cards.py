@@ -10,7 +10,8 @@ from evokernel.core.plugins import did_you_mean, plugin_folder
 from evokernel.core.records import MemoryItem, MemoryKind
 
 REQUIRED_KEYS = {"kind", "title", "source"}
-ALLOWED_KEYS = sorted(REQUIRED_KEYS | {"bottleneck", "apis", "family", "always_include"})
+ALLOWED_KEYS = sorted(REQUIRED_KEYS | {"bottleneck", "apis", "family", "always_include", "task"})
+"""`task` names the task that the card's code solves. Only tests read it: they verify the code like a candidate."""
 
 
 def load_seed_cards(backend: str) -> list[MemoryItem]:

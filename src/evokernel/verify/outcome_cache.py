@@ -21,8 +21,8 @@ from evokernel.core.records import Job, Outcome, Usage
 log = logging.getLogger(__name__)
 TRANSIENT_REASONS = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
 """Reasons that may be due to the state of the machine and not to the candidate."""
-
-CODE_SUFFIXES = (".py", ".toml", ".json", ".c", ".cpp", ".h")
+DATA_FOLDERS = {"__pycache__", "knowledge", "prompts", "samples", "selftest", "export"}
+"""Folders of a backend that no outcome depends on."""
 
 
 def load_outcome(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None:
@@ -63,11 +63,11 @@ def cache_path(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
 
 @cache
 def hash_code(module: str) -> str:
-    """Hash the source code of the verifier and the backend."""
+    """Hash the source code of the verifier and the backend, in whatever languages it is written."""
     home = Path(str(evokernel.__file__)).parent
     backend_folder = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verify"
     digest = hashlib.sha256()
     for folder in sorted({home / "verify", home / "reference", home / "core", home / "backends" / "native", backend_folder}):
-        for path in sorted(path for path in folder.rglob("*") if path.suffix in CODE_SUFFIXES or path.name == "llm_review.md"):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and not DATA_FOLDERS & set(path.relative_to(home).parts)):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -67,10 +67,10 @@ class CppBackend(Backend):
         build_kernel(self.compiler, self.flags, task, candidate, workdir, self.build_timeout_s)
 
     def load(self, workdir: Path) -> Kernel:
-        from evokernel.backends.cpp.loader import CppKernel
         from evokernel.backends.cpp.sanitizer_run import SanitizedKernel, is_sanitized_process
+        from evokernel.backends.native.loader import NativeKernel
 
-        return (SanitizedKernel if is_sanitized_process() else CppKernel)(workdir / "kernel.so")
+        return (SanitizedKernel if is_sanitized_process() else NativeKernel)(workdir / "kernel.so")
 
     def sanitizer(self) -> OptionalTool:
         from evokernel.backends.cpp.sanitizer_build import find_sanitizer

@@ -13,6 +13,7 @@ from evokernel.backends.native.diagnostics import raise_for_failed_compile, rais
 from evokernel.backends.native.elf import read_elf
 from evokernel.backends.native.object_checks import check_kernel_object
 from evokernel.backends.native.screen import check_expanded_text, pastes_tokens
+from evokernel.backends.native.source_text import require_single_source
 from evokernel.backends.native.toolchain import (
     HARDENING_FLAGS,
     CompilerRun,
@@ -42,12 +43,7 @@ QUIET = ("-fdiagnostics-color=never", "-fmax-errors=8", "-w")
 
 def build_kernel(compiler: str, flags: str, task: Task, candidate: Candidate, workdir: Path, timeout_s: float = TIMEOUT_S) -> None:
     """Builds `kernel.so` in `workdir`, or raises CandidateError with a message for the next prompt."""
-    if set(candidate.files) != {SOURCE}:
-        there = ", ".join(sorted(candidate.files)) or "none"
-        raise CandidateError("no_code", f"write exactly one file called {SOURCE} (found: {there})")
-    text = candidate.files[SOURCE]
-    if not text.strip():
-        raise CandidateError("no_code", f"{SOURCE} is empty")
+    text = require_single_source(candidate, SOURCE)
     path = find_compiler(compiler)
     if path is None:
         raise UserError(missing_compiler_message(compiler) or "no C++ compiler")

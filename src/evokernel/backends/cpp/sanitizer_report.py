@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.backends.cpp.build import LIBRARY, SOURCE
 from evokernel.backends.native.diagnostics import clip_line
-from evokernel.backends.native.toolchain import run_compiler
+from evokernel.backends.native.source_text import quote_source_line, resolve_source_line
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate
 
-RESOLVERS = ("addr2line", "llvm-addr2line", "llvm-symbolizer")
-RESOLVE_S = 20.0
 TENSOR = re.compile(r"^tensor (\w+) 0x([0-9a-f]+) (\d+)$", re.MULTILINE)
 UNDEFINED = re.compile(rf"^(?:\S*/)?{re.escape(SOURCE)}:(\d+):\d+: runtime error: (.+)$", re.MULTILINE)
 UNDEFINED_ELSEWHERE = re.compile(r"^\S+:\d+:\d+: runtime error: (.+)$", re.MULTILINE)
@@ -54,22 +51,23 @@ class InvalidAccess(NamedTuple):
 
 def explain_report(report: str, candidate: Candidate, workdir: Path) -> CandidateError | None:
     """Explains the first finding of a report; None if there is none."""
+    source = candidate.files[SOURCE]
     candidate_match, any_match = UNDEFINED.search(report), UNDEFINED_ELSEWHERE.search(report)
     if any_match:
         text = re.sub(
             r"index -?\d+ ", "an index ", candidate_match[2] if candidate_match else any_match[1]
         )  # the index could reveal a hidden size
         reason = "out_of_bounds" if "out of bounds" in text else "undefined"
-        return CandidateError(reason, clip_line(text) + (quote_source_line(int(candidate_match[1]), candidate) if candidate_match else ""))
+        return CandidateError(reason, clip_line(text) + (quote_source_line(int(candidate_match[1]), source) if candidate_match else ""))
     headline = report.find("AddressSanitizer: ")
     if headline < 0:
         return CandidateError("memory", f"the kernel {TOO_MUCH}") if LIMIT in report else None
     body = report[headline:]
     reason, words = classify_finding(body, [(name, int(at, 16), int(size)) for name, at, size in TENSOR.findall(report)])
     first, _, history = re.split(r"(\n\n|\nfreed by)", body + "\n\n", maxsplit=1)
-    text = f"the kernel {words}{quote_source_line(resolve_source_line(first, workdir), candidate)}"
-    if "heap-use-after-free" in body and (free_line := resolve_source_line(history.partition("\n\n")[0], workdir)):
-        text += f"\nIt was freed here:{quote_source_line(free_line, candidate)}"
+    text = f"the kernel {words}{quote_source_line(find_frame_line(first, workdir), source)}"
+    if "heap-use-after-free" in body and (free_line := find_frame_line(history.partition("\n\n")[0], workdir)):
+        text += f"\nIt was freed here:{quote_source_line(free_line, source)}"
     return CandidateError(reason, text)
 
 
@@ -119,19 +117,6 @@ def format_distance(distance: int) -> str:
     return f"{distance} bytes " if distance > 0 else ""
 
 
-def resolve_source_line(frames: str, workdir: Path) -> int:
-    """Resolves the first stack frame inside the kernel to its source line; 0 if that is not possible."""
-    program = next((path for name in RESOLVERS if (path := shutil.which(name))), None)
-    if program is None:
-        return 0
-    for offset in FRAME.findall(frames)[:4]:
-        resolver_run = run_compiler(program, ["-i", "-e", LIBRARY, f"0x{offset}"], workdir, RESOLVE_S)
-        if lines := re.findall(rf"{re.escape(SOURCE)}:([1-9]\d*)", resolver_run.text):
-            return int(lines[0])
-    return 0
-
-
-def quote_source_line(number: int, candidate: Candidate) -> str:
-    """Quotes a source line of the kernel with its number."""
-    lines = candidate.files[SOURCE].splitlines()
-    return "\n" + clip_line(f"line {number}: {lines[number - 1].strip()}") if 0 < number <= len(lines) else ""
+def find_frame_line(frames: str, workdir: Path) -> int:
+    """Returns the source line of the first stack frame inside the kernel; 0 if that is not possible."""
+    return resolve_source_line(FRAME.findall(frames)[:4], LIBRARY, SOURCE, workdir)

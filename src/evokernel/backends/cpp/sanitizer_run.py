@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from evokernel.backends.cpp.loader import CppKernel
+from evokernel.backends.native.loader import NativeKernel
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def is_sanitized_process() -> bool:
     return find_asan_runtime() is not None
 
 
-class SanitizedKernel(CppKernel):
+class SanitizedKernel(NativeKernel):
     """A kernel that may access only its tensors and the memory it allocates."""
 
     def __init__(self, library: Path) -> None:

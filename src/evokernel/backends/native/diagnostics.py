@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,7 +26,10 @@ def raise_if_compiler_killed(compiler_run: CompilerRun) -> None:
 def raise_for_failed_compile(compiler_run: CompilerRun, output: Path, sources: Mapping[str, str], timeout_s: float) -> None:
     """Raises the error for a failed compilation, typed by its cause: candidate, machine or user. Does nothing if `output` exists."""
     if compiler_run.timed_out or "CPU time limit exceeded" in compiler_run.text:
-        raise CandidateError("build_timeout", f"the compiler did not finish within {timeout_s:g} s; use fewer templates and less unrolling")
+        raise CandidateError(
+            "build_timeout",
+            f"the compiler did not finish within {timeout_s:g} s; use less compile-time code (templates, constants, unrolling)",
+        )
     if compiler_run.code == 0 and output.exists():
         return
     raise_if_compiler_killed(compiler_run)
@@ -34,7 +38,12 @@ def raise_for_failed_compile(compiler_run: CompilerRun, output: Path, sources: M
         or "virtual memory exhausted" in compiler_run.text
         or "cannot allocate memory" in compiler_run.text.lower()
     ):
-        raise CandidateError("memory", "the compiler ran out of memory; use smaller static tables and fewer templates")
+        raise CandidateError("memory", "the compiler ran out of memory; use smaller static tables and less compile-time code")
+    if compiler_run.code < 0:
+        signal_name = signal.Signals(-compiler_run.code).name
+        raise CandidateError(
+            "compile_error", f"the compiler crashed with {signal_name}; use simpler compile-time code and shallower nesting"
+        )
     if "No space left on device" in compiler_run.text:
         raise InfraError("no space left on the device for building")
     if lacking := LACKING.search(compiler_run.text):

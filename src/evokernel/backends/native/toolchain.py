@@ -27,6 +27,8 @@ MEMORY_BYTES, FILE_BYTES = 4 << 30, 512 << 20
 HARDENING_FLAGS = "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,-z,text"
 """Linker options: loader tables are read-only and constants are not executable."""
 HEADER, HEADER_S = "base.h", 60.0
+KILL_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGXCPU)
+"""Signals from outside; with any other, a compiler that runs as one process has crashed."""
 
 
 class CompilerRun(NamedTuple):
@@ -39,7 +41,8 @@ class CompilerRun(NamedTuple):
     @property
     def is_killed(self) -> bool:
         """Whether another process killed the compiler driver or a program it started."""
-        return not self.timed_out and (self.code < 0 or bool(re.search(r"Killed signal terminated|terminated with signal 9\b", self.text)))
+        is_signalled = -self.code in KILL_SIGNALS
+        return not self.timed_out and (is_signalled or bool(re.search(r"Killed signal terminated|terminated with signal 9\b", self.text)))
 
 
 def find_compiler(compiler: str) -> str | None:

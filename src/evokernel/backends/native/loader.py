@@ -1,4 +1,4 @@
-"""Calls a built kernel through ctypes. Runs in the candidate process."""
+"""Calls a kernel with a C entry point through ctypes. Runs in the candidate process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evokernel.core.backend import Arguments
 
 
-class CppKernel:
+class NativeKernel:
     """The loaded entry point of a candidate."""
 
     def __init__(self, library: Path) -> None:

@@ -1,0 +1,22 @@
+// selftest: task=starter/softmax gate=screen reason=forbidden
+const os = @import("lib/std/os.zig");
+
+fn softmax(x: []const f32, out: []f32, cols: usize) void {
+    for (0..x.len / cols) |row| {
+        const in = x[row * cols ..][0..cols];
+        const to = out[row * cols ..][0..cols];
+        var high = in[0];
+        var sum: f32 = 0;
+        for (in) |value| high = @max(high, value);
+        for (in, to) |value, *power| {
+            power.* = @exp(value - high);
+            sum += power.*;
+        }
+        for (to) |*power| power.* /= sum;
+    }
+}
+
+pub fn kernel(x: []const f32, x_shape: *const [2]usize, out: []f32, _: *const [2]usize) void {
+    _ = os;
+    softmax(x, out, x_shape[1]);
+}
