@@ -173,7 +173,7 @@ def test_missing_reports_give_no_figures(tmp_path):
 @pytest.mark.parametrize("missing", ["TLP-hlo", ""])
 def test_folder_without_a_module_is_rejected(tmp_path, missing):
     files = {name: text for name, text in dump("add").items() if missing not in name}
-    with pytest.raises(ScheduleError, match="no scheduled module"):
+    with pytest.raises(ScheduleError, match="dumped no program"):
         estimate_schedule(unpack(files, tmp_path), V5E)
     with pytest.raises(ScheduleError):
         estimate_schedule(tmp_path / "nowhere", V5E)
