@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from evokernel.core.backend import Backend, Capabilities
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import SearchHit
 from evokernel.core.records import (
@@ -172,6 +173,26 @@ def test_task_of_the_guide_works() -> None:
     assert task.sizes["small"] != task.sizes["held_out"]
     generator = make_plugin("generator", "template_search", backend="cpp")  # the generator of the guide's `evokernel run`
     assert generator.write(State(task=task.model_copy(update={"id": "my_tasks/row_norm"})), Context(stage=Stage.DRAFT)).candidate.files
+
+
+def test_code_of_the_backend_guide_is_the_code_of_the_zig_backend() -> None:
+    folder = ROOT / "src" / "evokernel" / "backends" / "zig"
+    files = [path.read_text() for path in folder.iterdir() if path.is_file()]
+    text = (ROOT / "docs" / "add-a-backend.md").read_text()
+    blocks = [code for language, code in FENCES.findall(text) if language]
+    assert len(blocks) > 8
+    assert [code for code in blocks if not any(code in file for file in files)] == []
+    lines = sum(len(path.read_text().splitlines()) for path in folder.glob("*.py"))
+    assert f"{lines} lines of Python" in " ".join(text.split())
+    assert lines < 120
+
+
+def test_tables_of_the_backend_guide_name_every_method() -> None:
+    names = {name for name in vars(Backend) if not name.startswith("_")} | set(Capabilities.__dataclass_fields__)
+    text = (ROOT / "docs" / "add-a-backend.md").read_text()
+    assert {name for name in names if not re.search(rf"`{name}[`(]", text)} == set()
+    listed_names = set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
+    assert listed_names - names - {"requirements", "roofline_us", "writing_us", "moving_us"} == set()
 
 
 def test_settings_of_the_guide_are_valid(tmp_path: Path) -> None:
