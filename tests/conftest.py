@@ -1,5 +1,6 @@
 """Shared by all tests: the tiers, a private cache, and one database server."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from evokernel.core import paths
 
 os.environ["EVOKERNEL_TOOLS"] = str(paths.tools_folder())
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in parallel: more threads than processors would slow them down
+gc.set_threshold(100_000, 50, 50)  # much stays alive until the end, and a collection looks at all of it
 SHARED_CACHES = ("headers", "ascendc")
 """Parts of the cache that are compiled once per machine and shared by all test workers."""
 SAMPLE_VARIABLE = "EVOKERNEL_TEST_SAMPLE"
@@ -19,7 +21,7 @@ SAMPLE_VARIABLE = "EVOKERNEL_TEST_SAMPLE"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers of tests")
-    group.addoption("--fast", action="store_true", help="run only tests that start no compiler, server, browser or other program")
+    group.addoption("--fast", action="store_true", help="run only tests that need no toolchain and little time")
     group.addoption("--sample", metavar="TEXT", help=f"which cases of wide sets run: follows from TEXT (default: ${SAMPLE_VARIABLE}, else "
                     f"the commit); '{sampling.EVERYTHING}' leaves none out")  # fmt: skip
 
@@ -42,7 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if tiers.needs_toolchain(item):
             item.add_marker("toolchain")
         is_named = item.nodeid.startswith(named) if named else False
-        if (config.option.fast and item.get_closest_marker("toolchain")) or not (is_named or sampling.is_chosen(item, sample)):
+        is_fast = not item.get_closest_marker("toolchain") and not item.get_closest_marker("heavy")
+        if (config.option.fast and not is_fast) or not (is_named or sampling.is_chosen(item, sample)):
             left_out.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -165,6 +165,7 @@ def test_generator_of_the_guide_works() -> None:
     assert reply.candidate.files == {"kernel.cpp": "constexpr int64_t T = 48;"}
 
 
+@pytest.mark.toolchain
 def test_task_of_the_guide_works() -> None:
     describe = pytest.importorskip("evokernel.reference.describe").describe_task
     task = describe(python_block("add-a-task.md"), "row_norm.py")

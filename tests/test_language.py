@@ -232,12 +232,11 @@ def long_paragraphs(text: str) -> list[str]:
     return [block.strip()[:60] for block in blocks if not block.lstrip().startswith("|") and len(block.split()) > MAX_PARAGRAPH_WORDS]
 
 
-@pytest.mark.parametrize("page", list_tracked_files("*.md"), ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages_have_short_lines_and_paragraphs(page: Path) -> None:
-    name, text = str(page.relative_to(ROOT)), page.read_text()
-    if not any(re.fullmatch(pattern, name) for pattern in LAYOUT_EXCEPTIONS):
-        assert wide_lines(text) == []
-        assert long_paragraphs(text) == []
+def test_pages_have_short_lines_and_paragraphs() -> None:
+    pages = {str(page.relative_to(ROOT)): page.read_text() for page in list_tracked_files("*.md")}
+    checked = {name: text for name, text in pages.items() if not any(re.fullmatch(pattern, name) for pattern in LAYOUT_EXCEPTIONS)}
+    assert {name: lines for name, text in checked.items() if (lines := wide_lines(text))} == {}
+    assert {name: paragraphs for name, text in checked.items() if (paragraphs := long_paragraphs(text))} == {}
 
 
 def test_wide_lines_and_long_paragraphs_are_recognised() -> None:

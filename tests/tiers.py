@@ -13,29 +13,29 @@ import pytest
 HERE = Path(__file__).parent
 FOLDERS = ("crash", "executors", "sandbox", "web")
 """Every test below these folders needs a toolchain."""
+HEAVY = (
+    "torch",
+    "jax",
+    "ray",
+    "triton",
+    "playwright",
+    "torchax",
+    "evokernel.tasks.loader import load_tasks",
+    "suite_checks",
+    "model_parts",
+)
+"""Every test in a file that imports one of these needs a toolchain: the import alone takes seconds."""
 TOOLS = (
-    *(
-        "subprocess",
-        "jax",
-        "triton",
-        "ray",
-        "playwright",
-        "torchax",
-        "evokernel.app import",
-        "evokernel.app.factory",
-        "evokernel.verify import",
-    ),
-    *("evokernel.backends.native.toolchain", "cann_toolkit", "vector_bench", "library_kernels", "quick_builds"),
-    *("chat_server", "embedding_server", "package_index", "postgres_server"),
+    *("subprocess", "evokernel.app import factory", "evokernel.app.factory", "evokernel.backends.native.toolchain"),
+    *("evokernel.verify import", "evokernel.reference", "cann_toolkit", "vector_bench", "library_kernels", "quick_builds"),
+    *("chat_server", "embedding_server", "package_index"),
 )
 """Every test in a file that imports one of these needs a toolchain, unless the file itself marks some of its tests with `toolchain`."""
 FIXTURES = {"postgres", "browser", "serve", "call", "compiled", "hostile", "only_index"}
 """Every test with one of these fixtures needs a toolchain."""
-IMPORT = re.compile(rf"^(?:import|from) (?:{'|'.join(map(re.escape, TOOLS))})\b", re.MULTILINE)
 OWN_MARK = "mark.toolchain"
 PROGRAM_EVENTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.bind")
 QUICK_PROGRAMS = ("git", "uname")
-HEAVY_MODULES = ("jax", "ray", "playwright")
 
 
 def needs_toolchain(item: pytest.Item) -> bool:
@@ -50,7 +50,12 @@ def is_toolchain_path(path: Path) -> bool:
     if any(path.is_relative_to(HERE / folder) for folder in FOLDERS):
         return True
     text = path.read_text() if path.suffix == ".py" else ""
-    return OWN_MARK not in text and bool(IMPORT.search(text))
+    return imports_any(text, HEAVY) or (OWN_MARK not in text and imports_any(text, TOOLS))
+
+
+def imports_any(text: str, names: tuple[str, ...]) -> bool:
+    """Whether a module imports one of these when it is imported itself."""
+    return re.search(rf"^(?:import|from) (?:{'|'.join(map(re.escape, names))})\b", text, re.MULTILINE) is not None
 
 
 class ProgramGuard:
@@ -68,8 +73,6 @@ class ProgramGuard:
             program = Path(str(words[0])).name if isinstance(words, list | tuple) and words else str(words)
             if program not in QUICK_PROGRAMS:
                 self.refuse(f"{event} {words}"[:200])
-        elif event == "import" and arguments[0] in HEAVY_MODULES:
-            self.refuse(f"import {arguments[0]}")
 
     def refuse(self, what: str) -> None:
         self.is_watching = False
@@ -77,9 +80,11 @@ class ProgramGuard:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Fail inside the block at the first program."""
-        self.is_watching = True
+        """Fail at the first program that the block starts, or if it has imported a heavy module."""
+        self.is_watching, before = True, set(sys.modules)
         try:
             yield
         finally:
             self.is_watching = False
+        if modules := set(HEAVY) & (set(sys.modules) - before):
+            self.refuse(f"import {' and '.join(sorted(modules))}")

@@ -69,6 +69,7 @@ def test_file_that_is_not_a_bundle_is_refused(tmp_path):
         bundle.import_results(tmp_path / "other.tar.gz", tmp_path)
 
 
+@pytest.mark.heavy
 def test_missing_task_or_bank_is_refused(without_network, tmp_path):
     with pytest.raises(UserError, match=r"task file or folder .* does not exist"):
         bundle.pack_bundle(tmp_path / "run.tar.gz", (), [tmp_path / "gone.py"], None, "3.12", ["any"], ())

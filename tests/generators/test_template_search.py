@@ -93,7 +93,6 @@ def test_equal_seed_state_and_context_give_equal_reply():
     assert len({TemplateSearch(seed=s).write(state, EMPTY).candidate.id for s in range(10)}) > 5
 
 
-@pytest.mark.toolchain
 @pytest.mark.slow
 def test_result_does_not_depend_on_python_hash_seed():
     text = "from evokernel.core.records import *\n"

@@ -163,7 +163,6 @@ def test_violated_rule_blames_its_decision():
 needs_compiler = pytest.mark.skipif(bool(make_plugin("backend", "ascendc").unavailable_reason()), reason="no C++ compiler")
 
 
-@pytest.mark.toolchain
 @needs_compiler
 @pytest.mark.parametrize("name", one_in(7, VARIANTS))
 def test_safe_decisions_give_correct_kernels(tmp_path, name):
@@ -173,7 +172,6 @@ def test_safe_decisions_give_correct_kernels(tmp_path, name):
     assert outcome.feasible, outcome.failure
 
 
-@pytest.mark.toolchain
 @needs_compiler
 @pytest.mark.parametrize("decision", one_in(5, UNSAFE))
 def test_unsafe_decisions_violate_the_expected_rule(tmp_path, decision):

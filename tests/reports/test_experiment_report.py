@@ -21,6 +21,8 @@ from evokernel.experiments.summary import compare_first_attempts, summarize_resu
 from evokernel.reports import page, round_stats
 from evokernel.reports.metrics import group_by_task
 
+pytestmark = pytest.mark.heavy  # draws figures
+
 
 @pytest.fixture(scope="module")
 def two_arms(tmp_path_factory):

@@ -14,6 +14,8 @@ from evokernel.core.records import Candidate
 from evokernel.core.run import Run
 from evokernel.reports.page import ItemValues, write_report
 
+pytestmark = pytest.mark.heavy  # draws figures
+
 EVIL = '<script>alert("x")</script><img src=http://evil.example/x onerror=alert(1)>'
 
 

@@ -7,6 +7,8 @@ from evokernel.core.records import ContextRef
 from evokernel.experiments.figures import PAPER_FIGURES, curriculum, outcomes, timeline
 from evokernel.reports.metrics import group_by_task
 
+pytestmark = pytest.mark.heavy  # draws figures
+
 
 @pytest.fixture
 def task_results():

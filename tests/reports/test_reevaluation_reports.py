@@ -15,6 +15,8 @@ from evokernel.reports.export import export_kernels
 from evokernel.reports.page import write_report
 from evokernel.reports.summary import summarize_run
 
+pytestmark = pytest.mark.heavy  # draws figures
+
 
 def run_with(folder, **reevaluations):
     """The sample run; `relu_1=outcome` is the re-evaluation of made/relu/1."""
