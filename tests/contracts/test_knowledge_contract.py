@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sampling import one_in
+from time_limits import HANG_S
 
 from evokernel.core.plugins import find_plugin, make_plugin, plugin_folder, plugin_names
 from evokernel.core.records import Candidate, Job
@@ -29,6 +30,7 @@ def card_task(backend, card):
 KERNELS = [(backend, card) for backend in BACKENDS for card in sorted(CARDS[backend]) if card_task(backend, card)]
 
 
+@pytest.mark.toolchain
 @pytest.mark.parametrize(("backend", "card"), one_in(12, KERNELS, "-".join))
 def test_kernel_of_a_card_solves_its_task(backend, card):
     plugin = make_plugin("backend", backend)
@@ -37,7 +39,7 @@ def test_kernel_of_a_card_solves_its_task(backend, card):
     (task,) = (task for task in load_tasks(card_task(backend, card)) if task.id == card_task(backend, card))
     code = re.search(r"^```\w+\n(.*?)^```", CARDS[backend][card].text, re.DOTALL | re.MULTILINE)[1]
     candidate = Candidate(backend=backend, files={plugin.file_name: code})
-    outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=60, clock="synthetic"))
+    outcome = verify(Job(backend=backend, task=task, candidate=candidate, timeout_s=HANG_S, clock="synthetic"))
     assert outcome.feasible, outcome.failure
 
 
