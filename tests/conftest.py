@@ -2,6 +2,7 @@
 
 import gc
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ gc.set_threshold(100_000, 50, 50)  # much stays alive until the end, and a colle
 SHARED_CACHES = ("headers", "ascendc")
 """Parts of the cache that are compiled once per machine and shared by all test workers."""
 SAMPLE_VARIABLE = "EVOKERNEL_TEST_SAMPLE"
+FAST_TEST_S = 4.0
+"""A fast test takes less processor time; one that takes more is named at the end."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,10 +57,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class FastTier:
-    """Imports no files that need a toolchain, and fails a test that starts a program all the same."""
+    """Imports no files that need a toolchain, fails a test that starts a program all the same, and names tests that take long."""
 
     def __init__(self) -> None:
         self.guard = tiers.ProgramGuard()
+        self.long_tests: list[str] = []
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         return True if tiers.is_toolchain_path(collection_path) else None
@@ -68,9 +72,21 @@ class FastTier:
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self):
+    def pytest_runtest_call(self, item: pytest.Item):
+        start_s = time.process_time()
         with self.guard.watch():
-            return (yield)
+            result = yield
+        item.user_properties.append(("processor_s", time.process_time() - start_s))
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        seconds = dict(report.user_properties).get("processor_s", 0)
+        if report.when == "call" and seconds > FAST_TEST_S:
+            self.long_tests.append(f"{report.nodeid} took {seconds:.1f} s of processor time")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for line in self.long_tests:
+            terminalreporter.write_line(f"{line}; make it smaller, or mark it with pytest.mark.heavy", yellow=True)
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def run_line(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.skipif(bool(reason := make_plugin("backend", "pallas").unavailable_reason()), reason=str(reason))
-def test_everyday_commands(tmp_path):
+def test_everyday_commands_succeed(tmp_path):
     (tmp_path / "kernel.py").write_text(re.findall(r"```python\n(.*?)```", CARDS["pallas"], re.DOTALL)[0])
     lines = command_lines("evokernel doctor")
     assert len(lines) >= 7
@@ -53,7 +53,7 @@ def test_everyday_commands(tmp_path):
 
 
 @pytest.mark.parametrize("line", [line for line in command_lines("generator.budget_usd") if "--generator llm" in line])
-def test_model_commands(line, tmp_path):
+def test_model_commands_solve_the_task(line, tmp_path):
     with ChatServer(lambda request, n: Behaviour(text=REPLY)) as server:
         completed = run_line(
             f"{line}{SHORT} --set generator.base_url={server.base_url}", tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from hostile_environment import ACTS_FOR_ONE_WORKER, HostileEnvironment, Listener, collect_stray_processes
+from time_limits import HANG_S
 
 from evokernel.core import paths
 from evokernel.core.records import Candidate, Job, Outcome
@@ -67,7 +68,7 @@ class PersistentWorker:
         return self.local.submit(job).result()
 
     def verify_honest(self, clock: str = "synthetic") -> Outcome:
-        outcome = self.verify(HONEST[self.backend], clock, timeout_s=20)  # must not fail on a busy machine
+        outcome = self.verify(HONEST[self.backend], clock, timeout_s=HANG_S)
         assert outcome.feasible, outcome.failure
         assert list(self.scene.tmp.iterdir()) == []
         return outcome

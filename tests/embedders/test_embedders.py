@@ -141,7 +141,7 @@ def test_openai_sends_its_settings(server):
     assert "dimensions" not in server.requests[1]
 
 
-def test_openai_retries(server, monkeypatch):
+def test_openai_retries_failed_requests(server, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     server.failures = [500, 429]
     assert make_plugin("embedder", "openai", base_url=server.url, api_key_env="", retries=3).embed(["x"]).shape == (1, 32)

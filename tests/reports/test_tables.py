@@ -21,7 +21,7 @@ softmax      –              –        –       –         –           –
 matmul       –              –        –       –         –           –        –  –              0/0"""
 
 
-def test_operator_table() -> None:
+def test_operator_table_equals_golden_text() -> None:
     table = tables.operator_table(metrics.group_by_task(*sample_run.make_sample()))
     assert format_report_table(table, title=False).rpartition("\n")[0] == GOLDEN
     assert "CPU time per core" in table.note
@@ -113,14 +113,14 @@ def test_names_are_shortened_only_within_one_suite() -> None:
     ("us", "text"),
     [(None, "–"), (0.123, "0.12 µs"), (9.996, "10.0 µs"), (412.4, "412 µs"), (999.9, "1.00 ms"), (4120.0, "4.12 ms"), (2.5e6, "2.50 s")],
 )
-def test_latency_format(us: float | None, text: str) -> None:
+def test_latency_has_three_digits_and_a_unit(us: float | None, text: str) -> None:
     assert formatting.format_latency(us) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.04, "0.0 s"), (41, "41 s"), (290, "4 min 50 s"), (7384, "2 h 03 min"), (None, "not measured")]
 )
-def test_duration_format(seconds: float | None, text: str) -> None:
+def test_duration_has_units_a_person_reads(seconds: float | None, text: str) -> None:
     assert formatting.format_duration(seconds) == text
 
 

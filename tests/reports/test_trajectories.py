@@ -58,7 +58,7 @@ def test_both_formats_are_equal(run, tmp_path):
     assert lines == list(attempt_rows(run))
 
 
-def test_only_feasible_attempts(run):
+def test_only_feasible_attempts_are_exported_if_asked(run):
     assert all(row["feasible"] for row in attempt_rows(run, only_feasible=True))
     assert len(list(attempt_rows(run, only_feasible=True))) == sum(attempt.outcome.feasible for attempt in run.attempts())
 

@@ -185,7 +185,7 @@ def test_comments_do_not_reach_the_model_and_literals_are_marked(doubling):
     assert prompt_text.count(fence) == 2  # nothing in it closes the block
 
 
-def test_strip_cpp():
+def test_comments_of_cpp_are_stripped_and_texts_are_marked():
     source = """// COMMENT \\
 still COMMENT
 #define TWICE(x) /* COMMENT

@@ -20,7 +20,7 @@ def overflow(page):
     return page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
 
 
-def test_list_of_runs(tmp_path, serve, page):
+def test_list_of_runs_shows_progress_and_best_results(tmp_path, serve, page):
     write_run(tmp_path / "runs" / "one")
     write_run(tmp_path / "runs" / "two", 4)
     dashboard = serve([tmp_path / "runs"])

@@ -128,12 +128,12 @@ def test_cyclic_start_points_are_ignored():
     assert lineage.parent_numbers(attempts) == [None, 0]
 
 
-def test_tree_layout():
+def test_children_stand_below_their_start_point():
     positions = lineage.layout_tree([None, 0, 0, 1, None], range(5))
     assert positions == {0: (0, 0), 1: (1, 0), 3: (2, 0), 2: (1, 1), 4: (0, 2)}
 
 
-def test_diff_of_files():
+def test_diff_lists_changed_and_identical_files():
     diffs = diff.diff_files({"a": "x\n", "same": "s"}, {"b": "y\n", "same": "s"})
     assert [(one.name, [line.text for line in one.lines if line.kind in ("add", "del")], one.note) for one in diffs] == [
         ("a", ["-x"], ""),

@@ -40,7 +40,7 @@ def bench() -> Bench:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", COUNTS)
-def test_arithmetic_by_count(bench: Bench, dtype: str, count: int) -> None:
+def test_arithmetic_by_count_equals_numpy(bench: Bench, dtype: str, count: int) -> None:
     a, b, d = (numbers(up(count), dtype, seed) for seed in range(3))
     f = [x.astype("float32")[:count] for x in (a, b, d)]
     expected = {
@@ -60,7 +60,7 @@ def test_arithmetic_by_count(bench: Bench, dtype: str, count: int) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [16, 64, 208, 1008])
-def test_fused_by_count(bench: Bench, dtype: str, count: int) -> None:
+def test_fused_instructions_equal_numpy(bench: Bench, dtype: str, count: int) -> None:
     a, b, d = (numbers(count, dtype, seed) for seed in range(3))
     x, y, was = (v.astype("float32") for v in (a, b, d))
     expected = {
@@ -74,7 +74,7 @@ def test_fused_by_count(bench: Bench, dtype: str, count: int) -> None:
         np.testing.assert_allclose(got, wanted.astype(dtype), rtol=unit(dtype), atol=unit(dtype) * 20, err_msg=case)
 
 
-def test_mixed_types(bench: Bench) -> None:
+def test_mixed_types_equal_numpy(bench: Bench) -> None:
     x, base = numbers(96, "float16"), numbers(96, "float32", 1)
     np.testing.assert_allclose(bench.run("axpy_mixed", [x, base], [96], "float32", 96), base + x.astype("float32") / 2, rtol=1e-6)
     y = numbers(96, "float32", 2)
@@ -84,7 +84,7 @@ def test_mixed_types(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.run("mul_cast", [a, b], [96], "int8", 96), np.clip(np.rint(product.astype("float32")), -128, 127))
 
 
-def test_scaled_casts(bench: Bench) -> None:
+def test_scaled_casts_equal_numpy(bench: Bench) -> None:
     a, b = whole(64, "int32"), whole(64, "int32", seed=1)
     np.testing.assert_array_equal(bench.run("add_deq_relu", [a, b], [64], "float16", 64), np.maximum((a + b) * 0.5, 0).astype("float16"))
     np.testing.assert_array_equal(bench.run("cast_deq", [a], [64], "float16", 64), (a * 0.25).astype("float16"))
@@ -94,7 +94,7 @@ def test_scaled_casts(bench: Bench) -> None:
     assert not got[:, 1].any()
 
 
-def test_bits_and_shifts(bench: Bench) -> None:
+def test_bits_and_shifts_equal_numpy(bench: Bench) -> None:
     a, b = whole(128, "uint16", 0, 65536), whole(128, "uint16", 0, 65536, 1)
     np.testing.assert_array_equal(bench.run("and16", [a, b], [128], "uint16", 128), a & b)
     s, i = whole(128, "int16", -30000, 30000), whole(128, "int32", -(10**9), 10**9)
@@ -110,7 +110,7 @@ def test_overloads_work_through_templates(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_operators_on_complete_tensors(bench: Bench, dtype: str) -> None:
+def test_operators_on_complete_tensors_equal_numpy(bench: Bench, dtype: str) -> None:
     a, b = numbers(256, dtype), numbers(256, dtype, 1)
     for number, wanted in enumerate((a + b, a - b, a * b, a / b)):
         got = bench.run(f"operators:{dtype}", [a, b], [200, number], dtype, 256)
@@ -128,7 +128,7 @@ def test_operators_on_complete_tensors(bench: Bench, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("strides", [(1, 1, 1, 8, 8, 8), (1, 2, 1, 8, 16, 0), (2, 1, 1, 16, 8, 8)])
 @pytest.mark.parametrize(("mask", "repeats"), [(64, 3), (33, 2), (1, 5)])
-def test_masked_overloads(bench: Bench, dtype: str, strides: tuple[int, ...], mask: int, repeats: int) -> None:
+def test_masked_overloads_equal_numpy(bench: Bench, dtype: str, strides: tuple[int, ...], mask: int, repeats: int) -> None:
     a, b = numbers(4096, dtype), numbers(4096, dtype, 1)
     lanes = np.arange(width(dtype)) < mask
     to, one, other = (elements(dtype, lanes, repeats, strides[i], strides[i + 3]) for i in range(3))
@@ -138,7 +138,7 @@ def test_masked_overloads(bench: Bench, dtype: str, strides: tuple[int, ...], ma
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_masks_of_bits(bench: Bench, dtype: str) -> None:
+def test_masks_of_bits_equal_numpy(bench: Bench, dtype: str) -> None:
     a, b = numbers(512, dtype), numbers(512, dtype, 1)
     low, high = 0xF0F0_0000_1234_8001, 0 if dtype == "float32" else 0x8000_0000_0000_0101
     lanes = np.array([(low if i < 64 else high) >> (i % 64) & 1 for i in range(width(dtype))], bool)
@@ -154,7 +154,7 @@ def test_masks_of_bits(bench: Bench, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_fills_and_copies_by_mask(bench: Bench, dtype: str) -> None:
+def test_fills_and_copies_by_mask_equal_numpy(bench: Bench, dtype: str) -> None:
     a = numbers(1024, dtype)
     lanes = np.arange(width(dtype)) < 40
     wanted = np.zeros(1024, dtype)
@@ -168,7 +168,7 @@ def test_fills_and_copies_by_mask(bench: Bench, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_accumulating_into_the_second_source(bench: Bench, dtype: str) -> None:
+def test_accumulating_into_the_second_source_equals_numpy(bench: Bench, dtype: str) -> None:
     a = whole(width(dtype) * 5, dtype)
     got = bench.run(f"accumulate:{dtype}", [a], [5], dtype, width(dtype), level=HARDWARE)
     np.testing.assert_array_equal(got, a.reshape(5, -1).sum(0))
@@ -176,7 +176,7 @@ def test_accumulating_into_the_second_source(bench: Bench, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 500])
-def test_counter_mode(bench: Bench, dtype: str, count: int) -> None:
+def test_counter_mode_equals_numpy(bench: Bench, dtype: str, count: int) -> None:
     a, b = numbers(512, dtype), numbers(512, dtype, 1)
     wanted = np.zeros(512, dtype)
     wanted[:count] = (a + b)[:count]
@@ -186,7 +186,7 @@ def test_counter_mode(bench: Bench, dtype: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_mask_register(bench: Bench, dtype: str) -> None:
+def test_mask_register_selects_lanes(bench: Bench, dtype: str) -> None:
     a = numbers(256, dtype)
     lanes = np.zeros(width(dtype), bool)
     lanes[[0, 2, 5]] = True
@@ -208,7 +208,7 @@ HALVES = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49, -0.51, 3.0, 1e6, -1e6,
 @pytest.mark.parametrize(
     ("source", "target"), [("f32", "i32"), ("f32", "i16"), ("f32", "i64"), ("f32", "f32"), ("f16", "i32"), ("f16", "i8"), ("f16", "u8")]
 )
-def test_casts_to_integers(bench: Bench, mode: int, source: str, target: str) -> None:
+def test_casts_to_integers_equal_numpy(bench: Bench, mode: int, source: str, target: str) -> None:
     types = {"f32": "float32", "f16": "float16", "i32": "int32", "i16": "int16", "i64": "int64", "i8": "int8", "u8": "uint8"}
     x = np.resize(np.clip(HALVES, -60000, 60000).astype(types[source]), 48)
     wanted = ROUNDED[mode](x.astype("float64"))
@@ -225,7 +225,7 @@ def brain(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("mode", [RINT, FLOOR, CEIL, ROUND, TRUNC])
 @pytest.mark.parametrize("target", ["f16", "bf16"])
-def test_casts_to_fewer_digits(bench: Bench, mode: int, target: str) -> None:
+def test_casts_to_fewer_digits_equal_numpy(bench: Bench, mode: int, target: str) -> None:
     x = np.concatenate([numbers(500, "float32"), np.float32([1 + 2**-11, 1 + 3 * 2**-11, -1 - 2**-11, 1 + 2**-8, 1e-6, -1e-7, 0, 65504])])
     raw = bench.run(f"cast_f32_{target}", [x], [x.size, mode], "uint16", x.size)
     got = raw.view("float16").astype("float64") if target == "f16" else brain(raw).astype("float64")
@@ -246,7 +246,7 @@ def test_casts_to_fewer_digits(bench: Bench, mode: int, target: str) -> None:
         assert got[502] == -1 - 2**-10
 
 
-def test_cast_to_odd(bench: Bench) -> None:
+def test_cast_to_odd_equals_numpy(bench: Bench) -> None:
     x = numbers(300, "float32")
     got = bench.run("cast_f32_f16", [x], [300, ODD], "uint16", 300)
     exact = got.view("float16").astype("float32") == x
@@ -270,7 +270,7 @@ def test_casts_that_keep_the_value(bench: Bench, case: str, source: str, target:
     np.testing.assert_array_equal(bench.run(case, [x], [300, NONE], target, 300), x.astype(target))
 
 
-def test_casts_between_integers_and_of_int64(bench: Bench) -> None:
+def test_casts_between_integers_and_of_int64_equal_numpy(bench: Bench) -> None:
     x = np.array([5, -7, 40000, -40000, 2**31 - 1] * 4, "int32")
     np.testing.assert_array_equal(bench.run("cast_i32_i16", [x], [20, NONE], "int16", 20), np.clip(x, -32768, 32767))
     y = np.array([5, -7, 2**40, -(2**40), 2**24 + 1] * 4, "int64")
@@ -283,7 +283,7 @@ def test_casts_between_integers_and_of_int64(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.run("cast_bf16_f32", [b], [64, NONE], "float32", 64), brain(b))
 
 
-def test_int4_casts(bench: Bench) -> None:
+def test_int4_casts_equal_numpy(bench: Bench) -> None:
     x = whole(64, "float16", -12, 12)
     packed = bench.run("cast_f16_i4", [x], [64, NONE], "uint8", 32)
     values = np.stack([packed & 15, packed >> 4], 1).ravel().astype("int8")
@@ -291,7 +291,7 @@ def test_int4_casts(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.run("cast_i4_f16", [packed], [64, NONE], "float16", 64), np.clip(x, -8, 7))
 
 
-def test_casts_by_mask(bench: Bench) -> None:
+def test_casts_by_mask_equal_numpy(bench: Bench) -> None:
     x = numbers(256, "float16")
     wanted = np.zeros(256, "float32")
     for r in range(4):
@@ -381,7 +381,7 @@ def test_every_vector_rule_has_an_explanation() -> None:
         assert rules[code].keys() == {"reason", "rule", "hint"}, code
 
 
-def test_cycles_of_vector_instructions(bench: Bench) -> None:
+def test_vector_instructions_cost_the_published_cycles(bench: Bench) -> None:
     """Huawei's cycles per repeat of 256 bytes, on top of what any instruction costs."""
     x, y, offsets = numbers(640, "float32"), numbers(640, "float32", 1), np.zeros(640, "uint32")
 

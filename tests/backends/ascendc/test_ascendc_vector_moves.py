@@ -15,7 +15,7 @@ def bench() -> Bench:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [*COUNTS, 5000])
-def test_reductions_of_all(bench: Bench, dtype: str, count: int) -> None:
+def test_reductions_of_all_elements_equal_numpy(bench: Bench, dtype: str, count: int) -> None:
     x = numbers(up(count), dtype)
     total = x[:count].astype("float64").sum()
     for case in ("sum", "sum_value"):
@@ -48,7 +48,7 @@ def test_sums_are_trees_within_a_repeat(bench: Bench) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("mask", "repeats"), [(64, 4), (17, 3)])
-def test_reductions_by_repeat(bench: Bench, dtype: str, mask: int, repeats: int) -> None:
+def test_reductions_by_repeat_equal_numpy(bench: Bench, dtype: str, mask: int, repeats: int) -> None:
     w, per_block = width(dtype), 32 // np.dtype(dtype).itemsize
     x = whole(w * repeats, dtype)
     rows = x.reshape(repeats, w)[:, :mask]
@@ -83,21 +83,21 @@ def test_reductions_by_repeat(bench: Bench, dtype: str, mask: int, repeats: int)
     np.testing.assert_array_equal(run(f"pair_sum:{dtype}", [x], [mask, repeats], dtype, (repeats, w // 2)), wanted)
 
 
-def test_sum_by_bits(bench: Bench) -> None:
+def test_sum_by_bits_equals_numpy(bench: Bench) -> None:
     x = whole(128, "float32")
     wanted = (x.reshape(2, 64) * [(0b1011 >> i) & 1 if i < 4 else 0 for i in range(64)]).sum(1)
     np.testing.assert_array_equal(bench.run("whole_sum_bits:float32", [x], [0b1011, 0, 2], "float32", 2), wanted)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_sums_in_counter_mode(bench: Bench, dtype: str) -> None:
+def test_sums_in_counter_mode_equal_numpy(bench: Bench, dtype: str) -> None:
     w = width(dtype)
     x, count = whole(w * 3, dtype), 2 * w + 5
     wanted = [x[:w].sum(), x[w : 2 * w].sum(), x[2 * w : count].sum(), 0]
     np.testing.assert_array_equal(bench.run(f"whole_sum_counter:{dtype}", [x], [count], dtype, 4), wanted)
 
 
-def test_builtins(bench: Bench) -> None:
+def test_builtins_equal_numpy(bench: Bench) -> None:
     x, y = whole(256, "float32"), whole(256, "float32", seed=1)
     got = bench.run("raw_sum", [x], [4], "float32", 12)
     assert got[0] == x.sum()
@@ -114,7 +114,7 @@ COMPARED = {LT: np.less, GT: np.greater, EQ: np.equal, LE: np.less_equal, GE: np
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("mode", COMPARED)
-def test_comparisons(bench: Bench, dtype: str, mode: int) -> None:
+def test_comparisons_equal_numpy(bench: Bench, dtype: str, mode: int) -> None:
     a, b = (np.rint(numbers(256, dtype, seed)).astype(dtype) for seed in (0, 1))
     a[3] = np.nan
     bits = np.packbits(COMPARED[mode](a, b), bitorder="little")
@@ -127,7 +127,7 @@ def test_comparisons(bench: Bench, dtype: str, mode: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_selections(bench: Bench, dtype: str) -> None:
+def test_selections_equal_numpy(bench: Bench, dtype: str) -> None:
     w = width(dtype)
     a, b, bits = numbers(256, dtype), numbers(256, dtype, 1), whole(64, "uint8", 0, 256)
     flags = np.unpackbits(bits, bitorder="little")[:256].astype(bool)
@@ -151,14 +151,14 @@ def test_selections(bench: Bench, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [1, 65, 300])
-def test_gather(bench: Bench, dtype: str, count: int) -> None:
+def test_gather_equals_numpy(bench: Bench, dtype: str, count: int) -> None:
     x, size = numbers(1000, dtype), np.dtype(dtype).itemsize
     places = np.random.default_rng(2).integers(0, 900, up(count, 128)).astype("uint32")
     got = bench.run(f"gather:{dtype}", [x, places * size], [4 * size, count], dtype, count)
     np.testing.assert_array_equal(got, x[places[:count] + 4])
 
 
-def test_gather_by_mask_and_by_block(bench: Bench) -> None:
+def test_gather_by_mask_and_by_block_equals_numpy(bench: Bench) -> None:
     x = numbers(1000, "float32")
     places = np.random.default_rng(2).integers(0, 1000, 128).astype("uint32")
     wanted = np.zeros(128, "float32")
@@ -173,7 +173,7 @@ def test_gather_by_mask_and_by_block(bench: Bench) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("pattern", range(1, 8))
-def test_gather_mask_by_pattern(bench: Bench, dtype: str, pattern: int) -> None:
+def test_gather_mask_by_pattern_equals_numpy(bench: Bench, dtype: str, pattern: int) -> None:
     w = width(dtype)
     x = numbers(w * 4, dtype)
     steps = {1: (0, 2), 2: (1, 2), 3: (0, 4), 4: (1, 4), 5: (2, 4), 6: (3, 4), 7: (0, 1)}
@@ -188,7 +188,7 @@ def test_gather_mask_by_pattern(bench: Bench, dtype: str, pattern: int) -> None:
     np.testing.assert_array_equal(got.view(dtype)[: part.size], part)
 
 
-def test_gather_mask_by_bits(bench: Bench) -> None:
+def test_gather_mask_by_bits_equals_numpy(bench: Bench) -> None:
     x, bits = numbers(640, "float32"), whole(32, "uint32", 0, 2**32)
     flags = np.unpackbits(bits.view("uint8"), bitorder="little").astype(bool)
     got = bench.run("keep_bits", [x, bits], [1, 500, 1, 0], "uint8", 24 * 1024)
@@ -211,7 +211,7 @@ def records(values: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_sorting(bench: Bench, dtype: str) -> None:
+def test_sorting_equals_numpy(bench: Bench, dtype: str) -> None:
     x, order = np.rint(numbers(96, dtype) * dtype_of(dtype, 3)).astype(dtype), np.arange(96, dtype="uint32")
     wanted = []
     for r in range(3):
@@ -222,7 +222,7 @@ def test_sorting(bench: Bench, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("repeats", [1, 3, 4, 5, 17])
-def test_sorting_all(bench: Bench, dtype: str, repeats: int) -> None:
+def test_sorting_all_elements_equals_numpy(bench: Bench, dtype: str, repeats: int) -> None:
     count = repeats * 32
     x = np.random.default_rng(0).permutation(count).astype(dtype)
     got = bench.run(f"sort_full:{dtype}", [x, np.arange(count, dtype="uint32")], [repeats], "uint8", 24 * 1024)
@@ -233,7 +233,7 @@ def test_sorting_all(bench: Bench, dtype: str, repeats: int) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("lengths", "valid"), [((40, 30, 20, 10), 15), ((5, 9, 0, 0), 3), ((8, 8, 8, 0), 7)])
 @pytest.mark.parametrize("suspends", [0, 1])
-def test_merging(bench: Bench, dtype: str, lengths: tuple[int, ...], valid: int, suspends: int) -> None:
+def test_merging_equals_numpy(bench: Bench, dtype: str, lengths: tuple[int, ...], valid: int, suspends: int) -> None:
     queues = [np.sort(np.random.default_rng(i).permutation(1000)[:n].astype(dtype))[::-1] for i, n in enumerate(lengths)]
     space = np.zeros((1024, 8), np.uint8)
     for i, queue in enumerate(queues):
@@ -250,7 +250,7 @@ def test_merging(bench: Bench, dtype: str, lengths: tuple[int, ...], valid: int,
     np.testing.assert_array_equal(got.view("uint32")[-4:], taken)
 
 
-def test_transpositions(bench: Bench) -> None:
+def test_transpositions_equal_numpy(bench: Bench) -> None:
     x = numbers(256, "float16").reshape(16, 16)
     for case in ("transpose16", "raw_transpose"):
         np.testing.assert_array_equal(bench.run(case, [x], [], "float16", (16, 16)), x.T)
@@ -262,7 +262,7 @@ def test_transpositions(bench: Bench) -> None:
     )
 
 
-def test_transposed_blocks(bench: Bench) -> None:
+def test_transposed_blocks_equal_numpy(bench: Bench) -> None:
     x = numbers(256, "float16").reshape(16, 16)
     np.testing.assert_array_equal(bench.run("blocks16", [x], [1], "float16", (16, 16)), x.T)
     y = numbers(128, "float32").reshape(16, 8)
@@ -277,7 +277,7 @@ def test_transposed_blocks(bench: Bench) -> None:
 # ---- global memory
 
 
-def test_global_memory(bench: Bench) -> None:
+def test_copies_from_global_memory_fill_and_pad(bench: Bench) -> None:
     x = np.arange(1024, dtype="float32")
     got = bench.run("init_output", [x], [100], "float32", 1024)
     np.testing.assert_array_equal(got, np.where((x >= 8) & (x < 108), np.float32(2.5), x))

@@ -54,7 +54,7 @@ def estimate_dump(tmp_path):
         ("xla_softmax", 37.639, 25.1658, 19, 13704, "hbm"),
     ],
 )
-def test_estimated_figures(estimate_dump, name, us, megabytes, transfers, vmem_kib, bottleneck):
+def test_estimates_of_recorded_schedules_have_known_figures(estimate_dump, name, us, megabytes, transfers, vmem_kib, bottleneck):
     result = estimate_dump(name)
     assert result.latency_us == pytest.approx(us, rel=1e-4)
     assert result.hbm_bytes / 1e6 == pytest.approx(megabytes, rel=1e-4)
