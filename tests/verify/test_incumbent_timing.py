@@ -89,10 +89,10 @@ def test_build_cache_is_bounded(doubling, monkeypatch):
     monkeypatch.setattr(incumbent, "MAX_BUILDS", 2)
     incumbent.BUILD_CACHE.clear()
     for number in range(3):
-        verify_pair(doubling, f"{HONEST}# {number}\n", HONEST, clock="synthetic")
+        verify_pair(doubling, f"{HONEST}# {number}\n", HONEST, timing_s=0.02)
     assert len(incumbent.BUILD_CACHE) == 2
     monkeypatch.setattr(incumbent, "MAX_BUILD_BYTES", 10)
-    verify_pair(doubling, f"{HONEST}# 5\n", HONEST, clock="synthetic")
+    verify_pair(doubling, f"{HONEST}# 5\n", HONEST, timing_s=0.02)
     assert len(incumbent.BUILD_CACHE) == 2
 
 

@@ -75,5 +75,5 @@ def test_invalid_accesses_are_found_at_the_small_size(kernel, function, rows, re
         assert caught.value.reason == reason
 
 
-def test_there_is_no_separate_sanitizer():
-    assert PallasBackend(device="never").sanitizer() is None
+def test_every_run_is_checked_without_a_separate_sanitizer():
+    assert PallasBackend(device="never").capabilities.sanitizer == "every_run"
