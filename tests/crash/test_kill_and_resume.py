@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from sampling import one_in
 
 TASKS = "starter/gelu,starter/sum_rows"
 RUN = [sys.executable, "-m", "evokernel.cli.main"]
@@ -98,7 +99,7 @@ def read_results(folder: Path) -> tuple[bytes, str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
-@pytest.mark.parametrize("series", [0, *(pytest.param(series, marks=pytest.mark.slow) for series in (1, 2, 3))])
+@pytest.mark.parametrize("series", one_in(len(KILLS), range(len(KILLS))))
 def test_killed_and_resumed_run_equals_undisturbed_run(series, undisturbed_run, tmp_path):
     random_source = random.Random(series)
     random.seed(series)

@@ -31,6 +31,7 @@ class RecordedContexts:
         return Context(stage=attempt.stage, items=tuple(ContextItem(role=refs[i.id].role, item=i, q=q.get(i.id)) for i in items))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(MISSING), reason=str(MISSING))
 def test_replay_gives_the_same_outcomes_and_values(tmp_path):
     settings = Run.open(RECORDED).config.model_dump(mode="json")
