@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -135,30 +136,24 @@ def python_files() -> list[Path]:
     return [path for path in sorted(SRC.rglob("*.py")) if not NOT_PYTHON_OF_OURS.search(path.as_posix())]
 
 
-def names_in(tree: ast.AST) -> tuple[list[ast.FunctionDef | ast.AsyncFunctionDef], list[ast.Name]]:
-    """Functions, and variables where they are assigned."""
-    nodes = list(ast.walk(tree))
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return functions, [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-
-
-def count_participles(kind: int) -> tuple[list[str], int]:
-    """Bare participles among functions (0) or variables (1), each with its place, and how many names there are."""
-    places, total = [], 0
+@cache
+def list_names() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The names of functions and of variables, each with its place."""
+    functions, variables = [], []
     for path in python_files():
-        nodes = names_in(ast.parse(path.read_text()))[kind]
-        total += len(nodes)
-        for node in nodes:
-            name = node.id if isinstance(node, ast.Name) else node.name
-            if is_bare_participle(name):
-                places.append(f"{path.relative_to(SRC)}:{node.lineno} {name}")
-    return places, total
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                functions.append((node.name, f"{path.relative_to(SRC)}:{node.lineno}"))
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                variables.append((node.id, f"{path.relative_to(SRC)}:{node.lineno}"))
+    return functions, variables
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["functions", "variables"])
 def test_few_names_are_bare_participles(kind: int) -> None:
-    places, total = count_participles(kind)
-    assert len(places) <= MAX_PARTICIPLE_SHARE * total, f"{len(places)} of {total}: " + ", ".join(places[:40])
+    names = list_names()[kind]
+    places = [f"{place} {name}" for name, place in names if is_bare_participle(name)]
+    assert len(places) <= MAX_PARTICIPLE_SHARE * len(names), f"{len(places)} of {len(names)}: " + ", ".join(places[:40])
 
 
 def test_participles_are_recognised() -> None:

@@ -61,10 +61,12 @@ def small_settings(name: str, is_real: bool = True) -> list[str]:
 
 AGENT = "table2"
 """The experiment with an arm for a command."""
-REAL = one_in(99, [(name, True) for name in spec.shipped_experiments()])
+OTHERS = [name for name in spec.shipped_experiments() if name != AGENT]
+REAL = one_in(len(OTHERS) + 1, [(name, True) for name in spec.shipped_experiments()], group="experiments with kernels")
+SILENT = one_in(3, [(name, False) for name in OTHERS], group="experiments without kernels")
 
 
-@pytest.mark.parametrize(("name", "is_real"), [*((name, False) for name in spec.shipped_experiments()), *REAL])
+@pytest.mark.parametrize(("name", "is_real"), [(AGENT, False), *SILENT, *REAL])
 def test_every_experiment_runs_end_to_end(here, call, name, is_real):
     flags = [text for setting in small_settings(name, is_real) for text in ("--set", setting)]
     flags += ["--protocol", "strict"] if name == AGENT else []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -22,8 +23,9 @@ from evokernel.sandbox.layers import describe_missing_layers
 
 HERE = Path(__file__).parent
 TASKS, TIMEOUT_S, RUN_S = 5, 2, 1500
-TURNS = {20: ("honest", "hostile", "hostile", "wrong", "hostile", "hostile"), 40: ("honest", "wrong", "hostile")}
-"""The order of candidates by the number of attempts per task: each hostile candidate appears once."""
+MIXED = ("honest", "hostile", "hostile", "wrong", "hostile", "hostile")
+TURNS = {10: MIXED, 20: MIXED, 40: ("honest", "wrong", "hostile")}
+"""The order of candidates by the number of attempts per task: each hostile candidate appears once, in the shortest run half of them."""
 DISK_BYTES = 300 << 20
 RUN_FILES = {"run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "lock", "artifacts", "report.html", "plots"}
 HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")
@@ -50,22 +52,24 @@ def load_acts() -> list[tuple[str, str]]:
     return [(f"# at {('call', 'load')[number % 2]}: {path.stem}\n{path.read_text()}", "py") for number, path in enumerate(paths)]
 
 
-def order_candidates(where: Path, budget: int) -> Iterator[tuple[str, str, str]]:
+def order_candidates(where: Path, budget: int, sample: str) -> Iterator[tuple[str, str, str]]:
     """Yield kind, text and suffix of every attempt."""
     honest = cycle([*load_kernels("honest", where), *(make_python_candidate(expression) for expression in 3 * HONEST)])
     wrong = cycle([*load_kernels("wrong", where), *(make_python_candidate(expression) for expression in 3 * WRONG)])
     hostile = [*load_kernels("hostile", where), *load_acts()]
     kinds = list(islice(cycle(TURNS[budget]), TASKS * budget))
+    if budget == min(TURNS):
+        hostile = Random(sample).sample(hostile, kinds.count("hostile"))
     assert len(hostile) == kinds.count("hostile"), "each hostile candidate appears once"
     more = iter(hostile)
     for kind in kinds:
         yield (kind, *next({"hostile": more, "wrong": wrong, "honest": honest}[kind]))
 
 
-def write_scripts(scene: HostileEnvironment, folder: Path, budget: int) -> None:
+def write_scripts(scene: HostileEnvironment, folder: Path, budget: int, sample: str) -> None:
     """Write the tasks, and for every task its candidates in order."""
     (folder / "tasks").mkdir(parents=True)
-    for number, (kind, text, suffix) in enumerate(order_candidates(scene.where, budget)):
+    for number, (kind, text, suffix) in enumerate(order_candidates(scene.where, budget, sample)):
         task, turn = f"task_{number % TASKS:02}", number // TASKS
         (folder / "tasks" / f"{task}.py").write_text((HERE / "hostile_task.py").read_text())
         path = folder / "script" / task / f"{turn:02}-{kind}.{suffix}"
@@ -86,15 +90,16 @@ class FinishedRun(NamedTuple):
     disk: DiskMonitor
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(20, id="100"), pytest.param(40, id="200", marks=pytest.mark.slow(group="hostile run of 200"))]
-)
+LONGER = [pytest.param(turns, id=str(turns * TASKS), marks=pytest.mark.slow(group=f"hostile run of {turns}")) for turns in (20, 40)]
+
+
+@pytest.fixture(scope="module", params=[pytest.param(10, id="50"), *LONGER])
 def finished_run(request, tmp_path_factory) -> Iterator[FinishedRun]:
     if missing := describe_missing_layers():
         pytest.skip(f"the attacks would harm this machine without a complete sandbox: {', '.join(missing)}")
     root = tmp_path_factory.mktemp("hostile")
     scene, listener = HostileEnvironment(root, tmp_path_factory.getbasetemp() / "cache"), Listener()
-    write_scripts(scene, root, request.param)
+    write_scripts(scene, root, request.param, request.config.option.sample)
     command = [
         sys.executable,
         "-m",

@@ -99,7 +99,7 @@ def read_results(folder: Path) -> tuple[bytes, str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
-@pytest.mark.parametrize("series", one_in(4, range(4)))
+@pytest.mark.parametrize("series", one_in(len(KILLS), range(len(KILLS))))
 def test_killed_and_resumed_run_equals_undisturbed_run(series, undisturbed_run, tmp_path):
     random_source = random.Random(series)
     random.seed(series)

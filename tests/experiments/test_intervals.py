@@ -22,6 +22,7 @@ def test_p_value_accounts_for_dependence_within_a_run():
     assert sum(p < 0.05 for p in p_values) <= 10, "a sign-flip test alone gives 18"
 
 
+@pytest.mark.heavy
 def test_p_value_agrees_with_the_interval():
     random = np.random.default_rng(1)
     samples = [random_differences(random) + shift for shift in (0.0, 0.1, 0.3, 1.0) for _ in range(10)]

@@ -62,7 +62,7 @@ def layer(made, body, inputs, arguments="", values=""):
     return HEAD + head + f"    def forward(self, x):\n        return {body}\n" + TAIL.format(inputs=inputs, made=values)
 
 
-@pytest.mark.parametrize("task", one_in(6, load_tasks("starter"), lambda task: task.id))
+@pytest.mark.parametrize("task", one_in(8, load_tasks("starter"), lambda task: task.id))
 def test_safe_decisions_pass_on_every_starter_task(task):
     outcome = verify_decisions(task, FAST)
     assert outcome.feasible, outcome.failure
@@ -70,7 +70,7 @@ def test_safe_decisions_pass_on_every_starter_task(task):
 
 @pytest.mark.parametrize(
     ("name", "algorithm"),
-    one_in(16, [(name, option) for name, options in {
+    one_in(24, [(name, option) for name, options in {
         "argmax": ("serial", "twopass", "blocks", "lanes"), "softmax": ("passes", "online"),
         "layernorm": ("passes", "welford"), "rmsnorm": ("passes", "naive"),
         "cumsum": ("serial", "rows", "shift", "blocks"), "conv2d": ("direct", "shift", "im2col", "block"),
@@ -144,7 +144,7 @@ def test_variants_have_the_expected_family(tmp_path, name):
     assert list_families(write_task(tmp_path, text)) == [family]
 
 
-@pytest.mark.parametrize("name", one_in(10, VARIANTS))
+@pytest.mark.parametrize("name", one_in(16, VARIANTS))
 def test_variants_are_correct(tmp_path, name):
     outcome = verify_decisions(write_task(tmp_path, VARIANTS[name][0]), FAST)
     assert outcome.feasible, outcome.failure

@@ -107,8 +107,7 @@ def test_every_complete_kernel_of_a_card_is_checked() -> None:
 
 
 @needs_nvcc
-@pytest.mark.slow
-@pytest.mark.parametrize("card", KERNELS)
+@pytest.mark.parametrize("card", one_in(24, KERNELS))
 def test_card_kernel_computes_its_operator(card: str, tmp_path: Path) -> None:
     """As far as the machine goes: without a GPU it is compiled and its launches are recorded."""
     task = load_tasks(cuda_card_tasks.task(card, tmp_path))[0]
