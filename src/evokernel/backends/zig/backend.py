@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterable
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class ZigBackend(Backend):
     def versions(self) -> dict[str, str]:
         from evokernel.backends.native.toolchain import processor_name
 
-        return {"zig": metadata.version("ziglang"), "processor": processor_name()}
+        return {"zig": import_module("importlib.metadata").version("ziglang"), "processor": processor_name()}
 
     def sanitizer(self) -> OptionalTool:
         return OptionalTool("sanitizer", True, "Zig's checks of indices, arithmetic and casts, run on every correct kernel")
