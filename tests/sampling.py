@@ -9,7 +9,7 @@ import pytest
 EVERYTHING = "all"
 """The value of `--sample` that leaves nothing out."""
 SLOW_ONE_IN = 8
-"""One in so many of the tests marked slow runs by default."""
+"""By default, one of this many tests marked slow runs."""
 
 
 def one_in(count: int, cases: Iterable[Any], name: Callable[[Any], str] | None = None, group: str = "") -> list[Any]:

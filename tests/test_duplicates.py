@@ -59,7 +59,7 @@ def code_lines(path: str, text: str) -> list[Line]:
 
 
 def find_duplicates(texts: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield two files and the places of a block that stands in both, for each maximal block."""
+    """Yield two files and the places of a block that both contain, for each maximal block."""
     files = {path: code_lines(path, text) for path, text in texts.items()}
     places = defaultdict(list)
     for path, lines in files.items():

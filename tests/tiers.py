@@ -29,7 +29,7 @@ QUICK_PROGRAMS = ("git", "uname")
 
 
 def needs_toolchain(item: pytest.Item) -> bool:
-    """Whether a test says so itself, or stands in a file or folder or has a fixture that says so."""
+    """Whether a test says so itself, or its file, its folder or one of its fixtures does."""
     fixtures = FIXTURES.intersection(getattr(item, "fixturenames", ()))
     return item.get_closest_marker("toolchain") is not None or bool(fixtures) or is_toolchain_path(item.path)
 

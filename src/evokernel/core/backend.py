@@ -71,7 +71,7 @@ class TimingResult(NamedTuple):
     """Latency samples of a candidate, paired one to one with those of the baselines and of the incumbent."""
 
     clock: str
-    """Source of the times, shown next to every number: `process` or `estimate (schedule)`."""
+    """Source of the times, shown next to every number: `cpu`, `wall`, `gpu` or `estimate (schedule)`."""
     samples_us: tuple[float, ...]
     """Latency samples in microseconds; a single one if the estimate is deterministic."""
     baseline_us: dict[str, tuple[float, ...]]
@@ -98,7 +98,7 @@ class DeviceAccess(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a backend can do with its settings on this machine. The verifier chooses from it, once, how kernels are run and timed."""
+    """What a backend can do with its settings on this machine. The verifier chooses from it how kernels are run and timed."""
 
     timing: Literal["host", "estimate", "device"] = "host"
     """Who times a kernel: the verifier on the host's clock; `estimate_latency`; or `measure_latency`, alternately with the incumbent."""

@@ -333,6 +333,3 @@ class Cases:
     def make_baseline(self, case: Case, module: Callable[..., object] | None = None) -> Callable[[], object]:
         """Return the reference on this case as a function to time."""
         return self.reference_at(case.size).baseline_call(case.sample, module)
-
-
-__all__ = ["Case", "Cases", "find_changeable_inputs", "seed_from_text"]

@@ -11,8 +11,9 @@ import numpy as np
 
 from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
+from evokernel.core.seeds import seed_from_text
 from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.cases import Case, seed_from_text
+from evokernel.verify.cases import Case
 from evokernel.verify.feedback import describe_difference
 from evokernel.verify.scratch_dir import WRITE_RULE
 from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes

@@ -21,10 +21,11 @@ from evokernel.core.backend import TimingResult
 from evokernel.core.devices import hold_device
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
+from evokernel.core.seeds import seed_from_text
 from evokernel.core.statistics import is_significant, median_interval, quantile
 from evokernel.verify.candidate_main import PERTURB, ROTATE, SWAP_PAIR, InputChange, apply_input_changes, view_bits
 from evokernel.verify.candidate_process import CommandTiming
-from evokernel.verify.cases import Case, Cases, find_changeable_inputs, seed_from_text
+from evokernel.verify.cases import Case, Cases, find_changeable_inputs
 from evokernel.verify.compare import decode_values
 from evokernel.verify.incumbent import log_failure, start_kernel
 from evokernel.verify.shared_buffers import BufferSlot

@@ -16,8 +16,9 @@ from evokernel.core import paths
 from evokernel.core.backend import SIZES, Backend, CallShape, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Job, Profile, Usage
+from evokernel.core.seeds import seed_from_text
 from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.cases import Case, Cases, seed_from_text
+from evokernel.verify.cases import Case, Cases
 from evokernel.verify.feedback import describe_difference, is_hidden
 from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
 
