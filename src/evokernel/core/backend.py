@@ -18,7 +18,7 @@ import numpy as np
 from evokernel.core.errors import CandidateError, ToolUnavailable
 
 if TYPE_CHECKING:  # every candidate process loads this module and must not wait for pydantic
-    from evokernel.core.records import Candidate, Job, Outcome, Profile, Task
+    from evokernel.core.records import Candidate, Job, Outcome, Profile, Task, TimedSize
 
 SIZES = ("small", "held_out", "odd", "bench")
 """The sizes of a task at which the verifier runs a kernel, in this order; `bench` is the timed one."""
@@ -130,6 +130,8 @@ class Backend(ABC):
     """Suffixes of further files that are candidates of this backend."""
     part_names: ClassVar[tuple[str, ...]] = ()
     """Names of the parts that a reply may write `file_name` in, each after a line `// file: NAME`."""
+    timed_size: ClassVar[TimedSize] = "laptop"
+    """The size of tasks at which kernels are timed, unless the user chooses another."""
     environment: ClassVar[Mapping[str, str]] = {}
     """Environment variables of candidate processes."""
 

@@ -15,6 +15,8 @@ from evokernel.core.statistics import median_interval, quantile, sum_if_known
 
 Scalar = bool | int | float | str
 Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
+TimedSize = Literal["laptop", "full"]
+"""The size at which kernels are timed: one that any machine can run whole, or one of a real workload."""
 MemoryKind = Literal["api", "practice", "experience", "trace"]
 ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api"]
 
@@ -104,7 +106,8 @@ class Task(Record):
     work: Work
     """Minimum work at bench size; profiles compare latencies with it."""
     sizes: dict[str, dict[str, int]]
-    """Overrides of the module's integer constants for `bench` (none), `small` and `held_out`."""
+    """Overrides of the module's integer constants for `bench` (none), `small` and `held_out`. A task that is too large to run whole has
+    `laptop` too."""
     atol: float = Field(default=1e-4, ge=0)
     """Absolute tolerance, in units of the root mean square of the reference output."""
     rtol: float = Field(default=1e-4, ge=0)

@@ -29,6 +29,8 @@ class ConstantSlot(NamedTuple):
 
     key: str
     value: int
+    node: ast.expr
+    """The expression of the value."""
     set_value: Callable[[ast.expr], None]
 
 
@@ -43,6 +45,17 @@ def replace_constants(tree: ast.Module, overrides: Mapping[str, int]) -> None:
         if slot.key in overrides:
             slot.set_value(ast.Constant(overrides[slot.key]))
     ast.fix_missing_locations(tree)
+
+
+def rewrite_constants(source: str, overrides: Mapping[str, int]) -> str:
+    """Return the source with other values for some constants; everything else, comments included, stays as it is."""
+    lines = [line.encode() for line in source.splitlines(keepends=True)]  # positions count bytes
+    changed = [slot for slot in find_slots(ast.parse(source)) if overrides.get(slot.key, slot.value) != slot.value]
+    for slot in sorted(changed, key=lambda one: (one.node.lineno, one.node.col_offset), reverse=True):
+        first, last = slot.node.lineno - 1, (slot.node.end_lineno or slot.node.lineno) - 1
+        before, after = lines[first][: slot.node.col_offset], lines[last][slot.node.end_col_offset :]
+        lines[first : last + 1] = [before + str(overrides[slot.key]).encode() + after]
+    return b"".join(lines).decode()
 
 
 def constants_used_by(tree: ast.Module, function: str) -> set[str]:
@@ -116,7 +129,7 @@ def literal_slots(name: str, function: ast.FunctionDef) -> Iterator[ConstantSlot
         if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 1
     ]
     for i, (_, _, value, node) in enumerate(sorted(integers, key=lambda one: one[:2])):
-        yield ConstantSlot(f"{name}[{i}]", value, lambda new, node=node: setattr(node, "value", getattr(new, "value", None)))  # type: ignore[misc]
+        yield ConstantSlot(f"{name}[{i}]", value, node, lambda new, node=node: setattr(node, "value", getattr(new, "value", None)))  # type: ignore[misc]
 
 
 def module_level_slots(tree: ast.Module) -> Iterator[ConstantSlot]:
@@ -134,7 +147,7 @@ def module_level_slots(tree: ast.Module) -> Iterator[ConstantSlot]:
         elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             yield from tuple_slots([t.id if isinstance(t, ast.Name) else None for t in target.elts], value.elts)
         elif isinstance(target, ast.Name) and value is not None and (number := evaluate_integer(value)) is not None:
-            yield ConstantSlot(target.id, number, lambda new, node=node: setattr(node, "value", new))  # type: ignore[misc]
+            yield ConstantSlot(target.id, number, value, lambda new, node=node: setattr(node, "value", new))  # type: ignore[misc]
 
 
 def tuple_slots(keys: list[str] | list[str | None], values: list[ast.expr]) -> Iterator[ConstantSlot]:
@@ -142,7 +155,7 @@ def tuple_slots(keys: list[str] | list[str | None], values: list[ast.expr]) -> I
     for i, key in enumerate(keys):
         number = evaluate_integer(values[i])
         if key is not None and number is not None:
-            yield ConstantSlot(key, number, lambda new, i=i: values.__setitem__(i, new))  # type: ignore[misc]
+            yield ConstantSlot(key, number, values[i], lambda new, i=i: values.__setitem__(i, new))  # type: ignore[misc]
 
 
 def evaluate_integer(node: ast.expr) -> int | None:

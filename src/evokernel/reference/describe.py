@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
+
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Task
-from evokernel.reference.constants import remove_assignment
+from evokernel.reference.constants import find_constants, remove_assignment, rewrite_constants
 from evokernel.reference.degenerate_solutions import Tolerance, draw_samples, find_trivial_solutions
-from evokernel.reference.measure import is_finite, measure_size
+from evokernel.reference.measure import is_finite, measure_shapes, measure_size
 from evokernel.reference.module import Reference, outputs_differ
 from evokernel.reference.sizes import derive_size_classes, make_layout
 
@@ -46,6 +49,26 @@ def describe_task(source: str, name: str) -> Task:
         rtol=rtol,
         tags=tuple(note for note, holds in notes.items() if holds),
     )
+
+
+def enlarge_task(task: Task, name: str, full: Mapping[str, int]) -> Task:
+    """Return a task at its size `full`, measured from shapes only: nothing is allocated.
+
+    The constants in its source become those of `full`; the smaller sizes stay the same and include the present one as `laptop`.
+    """
+    own = find_constants(ast.parse(task.source))
+    if unknown := sorted(set(full) - set(own)):
+        raise UserError(f"size full of {name}: {unknown[0]} is not a constant of the task; its constants: {', '.join(own)}")
+    source = rewrite_constants(task.source, full)
+    measurement = measure_shapes(source, name, {})
+    if measurement is None:
+        raise UserError(f"size full of {name}: its shapes cannot be computed without values. Remove it from the suite's [full] table.")
+    if make_layout(measurement.signature, None).kinds != make_layout(task.signature, None).kinds:
+        raise UserError(f"size full of {name} changes the number, rank or dtype of tensors; change sizes only")
+    kept = {key: own[key] for key in full}
+    smaller = {label: {**kept, **overrides} for label, overrides in task.sizes.items() if label != "bench"}
+    sizes = {"bench": {}, "laptop": kept, **smaller}
+    return task.model_copy(update={"source": source, "signature": measurement.signature, "work": measurement.work, "sizes": sizes})
 
 
 def default_tolerance(signature: Signature) -> float:

@@ -11,12 +11,13 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from evokernel.core.errors import UserError
 from evokernel.core.labels import format_count
 from evokernel.core.plugins import did_you_mean
-from evokernel.core.records import Task
+from evokernel.core.records import Task, TimedSize
 from evokernel.tasks import cache, suite_paths
 from evokernel.tasks.family import classify_operator
 from evokernel.tasks.published_format import extract_reference
@@ -40,10 +41,10 @@ class TaskFile(NamedTuple):
         return {"id": self.id, "family": self.family, "families": self.families, "category": self.category, "level": self.level}
 
 
-def load_tasks(spec: str) -> list[Task]:
+def load_tasks(spec: str, size: TimedSize = "laptop") -> list[Task]:
     """Load the tasks that a specification names, in order and without repetition: a suite, `suite/name`, `suite/pat*`, a file, a folder, a
-    glob, or several of these separated by commas."""
-    return [describe_task(file) for file in find_task_files(spec)]
+    glob, or several of these separated by commas. `size` is the one at which kernels are timed."""
+    return [describe_task(file, size) for file in find_task_files(spec)]
 
 
 def find_task_files(spec: str) -> list[TaskFile]:
@@ -66,26 +67,42 @@ def suite_names() -> list[str]:
     return sorted(p.name for p in suites_folder().iterdir() if p.is_dir() and not p.name.startswith(("_", ".")))
 
 
-def describe_task(file: TaskFile) -> Task:
-    """Return the task that a file defines, from the cache or by running its reference."""
+def describe_task(file: TaskFile, size: TimedSize = "laptop") -> Task:
+    """Return the task that a file defines at a size, from the cache or by running its reference.
+
+    A file whose suite declares no size `full` has only one size: its own.
+    """
     source = read_source(file.path)
-    task = cache.load_task(source)
+    full = suite_paths.find_full_size(file.path) if size == "full" else None
+    key = source if full is None else f"{source}\0{sorted(full.items())}"
+    task = cache.load_task(key)
     if task is None:
-        task = derive_task(file, source)
-        cache.store_task(source, task)
+        task = derive_task(file, source) if full is None else enlarge_task(file, describe_task(file), full)
+        cache.store_task(key, task)
     return task.model_copy(update=file.metadata())
 
 
 def derive_task(file: TaskFile, source: str) -> Task:
     """Derive the task by running its reference."""
+    log.info("deriving sizes and signature of %s", file.id)
+    return import_describe().describe_task(source, str(file.path))
+
+
+def enlarge_task(file: TaskFile, task: Task, full: dict[str, int]) -> Task:
+    """Derive the task at size `full`, from shapes only."""
+    log.info("deriving size full of %s", file.id)
+    return import_describe().enlarge_task(task, str(file.path), full)
+
+
+def import_describe() -> ModuleType:
+    """Import the module that runs references. Raises UserError if PyTorch is missing."""
     try:
-        from evokernel.reference.describe import describe_task as run
+        from evokernel.reference import describe
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise UserError(cache.NEEDS_TORCH) from error
-    log.info("deriving sizes and signature of %s", file.id)
-    return run(source, str(file.path)).model_copy(update=file.metadata())
+    return describe
 
 
 @lru_cache

@@ -24,6 +24,8 @@ class Suite(Record):
     level: int | None = None
     category: str = ""
     """Category of every task. If empty: the name of the task's subfolder, or else its family."""
+    full: dict[str, dict[str, int]] = {}
+    """Constants of each task at size `full`, by the name of its file. The constants in the files are those of size `laptop`."""
 
 
 class Checkout(Record):
@@ -79,6 +81,13 @@ def locate_task(path: Path) -> TaskOrigin:
     return TaskOrigin(path.parent.name or "tasks", level_from_folder_name(path), "")
 
 
+def find_full_size(path: Path) -> dict[str, int] | None:
+    """Return the constants of a task file at size `full`, which its suite declares; None if the suite declares none."""
+    path = path.resolve()
+    folder = next((folder for folder in path.parents if (folder / SUITE_FILE).is_file()), None)
+    return read_suite(folder).full.get(path.stem) if folder else None
+
+
 def locate_in_checkout(name: str, checkout: Checkout, group: str) -> TaskOrigin:
     """Return the origin of a task file in a group of a known checkout."""
     category = checkout.categories.get(group, group if checkout.groups_are_categories else "")
@@ -102,6 +111,15 @@ def list_group_folders(folder: Path) -> list[Path]:
 def read_suite(folder: Path) -> Suite:
     """Read the `suite.toml` of a folder."""
     path = folder / SUITE_FILE
+    try:
+        return parse_suite(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}. Fix or remove it.") from error
+
+
+@cache
+def parse_suite(path: Path, modified_ns: int) -> Suite:
+    """Read a `suite.toml`; cached until the file changes."""
     try:
         return Suite.model_validate(read_toml(path))
     except ValidationError as error:
