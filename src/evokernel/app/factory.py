@@ -12,8 +12,9 @@ from evokernel.core.config import PARTS, RunConfig, resolve_config
 from evokernel.core.environment import describe_hardware, package_versions, toolchain_versions
 from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import check_memory
-from evokernel.core.plugins import accepts_setting, check_settings, make_plugin
+from evokernel.core.plugins import accepts_setting, check_settings, find_plugin, make_plugin
 from evokernel.core.protocols import Embedder, Executor, RemoteExecutor
+from evokernel.core.records import TimedSize
 from evokernel.core.run import Run, new_run_id
 from evokernel.engine.loop import Engine
 from evokernel.memory import provenance
@@ -42,12 +43,18 @@ def choose_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
     return config.model_copy(update={"backend": {"name": FALLBACK_BACKEND}}), reason
 
 
+def choose_timed_size(config: RunConfig) -> TimedSize:
+    """Return the size at which kernels are timed: the user's choice, or the backend's."""
+    size: TimedSize = find_plugin("backend", config.plugin_name("backend")).timed_size if config.size == "auto" else config.size
+    return size
+
+
 def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     """Create a new run in `folder` (default: `runs/<id>`). All checks happen before the folder is created."""
     parts = {"executor": make_part(config, "executor")}
     versions = verifier_toolchain(config, parts["executor"])
     check_llm_review(config)
-    tasks = load_tasks(config.tasks)
+    tasks = load_tasks(config.tasks, choose_timed_size(config))
     if not isinstance(parts["executor"], RemoteExecutor):
         check_memory(tasks)
     config = config.model_copy(update={"id": config.id or new_run_id([config.plugin_name("backend"), config.plugin_name("generator")])})
@@ -67,7 +74,7 @@ def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> 
     """Continue the run in `folder`; most settings may change for the remaining attempts."""
     run = Run.open(folder)
     config = resolve_config(None, overrides, base=run.config.model_dump(mode="json"), **flags)
-    for setting in ("id", "tasks", "fresh", "memory_read_only", "memory", "backend", "schedule"):
+    for setting in ("id", "tasks", "size", "fresh", "memory_read_only", "memory", "backend", "schedule"):
         if getattr(config, setting) != getattr(run.config, setting):
             raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run with 'evokernel run'.")
     parts = {"executor": make_part(config, "executor")}

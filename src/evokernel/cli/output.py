@@ -24,6 +24,12 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON value on stdout and nothing else.")(command)
 
 
+def size_option(command: F) -> F:
+    """Add the option `--size`."""
+    text = "Size of the tasks: laptop, or full as in published benchmarks. [full on accelerators, laptop on cpp]"
+    return click.option("--size", type=click.Choice(["laptop", "full"]), help=text)(command)
+
+
 def print_json(value: Any) -> None:
     """Print the JSON value of a command."""
     click.echo(json.dumps(value, indent=2, allow_nan=False))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.output import TERMS_EPILOG, json_option, print_text, wrap_text
+from evokernel.cli.output import TERMS_EPILOG, json_option, print_text, size_option, wrap_text
 from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.command(epilog=TERMS_EPILOG)
 @click.option("--tasks", metavar="SPEC", help="Tasks: a suite, suite/name, file, folder or glob; separate several with commas. [starter]")
 @click.option("--backend", metavar="NAME", help="Kernel language. [pallas, or cpp if pallas cannot work here]")
+@size_option
 @click.option("--generator", metavar="NAME", help="Kernel generator. [template_search, which needs no model]")
 @click.option("--policy", metavar="NAME", help="Policy that chooses the context of each prompt. [value]")
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="Number of attempts per task. [10]")
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 def command(
     tasks: str | None,
     backend: str | None,
+    size: str | None,
     generator: str | None,
     policy: str | None,
     budget: int | None,
@@ -71,6 +73,7 @@ def command(
         sets,
         tasks=tasks,
         backend=backend,
+        size=size,
         generator=generator,
         policy=policy,
         budget=budget,

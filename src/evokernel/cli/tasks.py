@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text
+from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text, size_option
 from evokernel.core.errors import UserError
 from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from evokernel.core.records import Task, Tensor
+    from evokernel.core.records import Task, Tensor, TimedSize
     from evokernel.tasks.lint_workers import LintReport
     from evokernel.tasks.loader import TaskFile
 
@@ -98,18 +98,22 @@ def list_tasks(files: list[TaskFile], as_json: bool) -> None:
 @command.command("show")
 @task_arguments(1)
 @click.option("--backend", default="pallas", metavar="NAME", help="Backend whose entry point to print. [pallas]")
+@size_option
 @json_option
-def show(files: list[TaskFile], backend: str, as_json: bool) -> None:
+def show(files: list[TaskFile], backend: str, size: TimedSize | None, as_json: bool) -> None:
     """Show the requirements of a task: signature, sizes, numeric contract, work, entry point and reference.
 
     \b
     Examples:
       evokernel tasks show starter/softmax --backend cpp
+      evokernel tasks show level1/relu --size full
       evokernel tasks show my_tasks/row_norm.py
     """
+    from evokernel.core.plugins import find_plugin
     from evokernel.tasks import loader
 
-    records = [task_record(loader.describe_task(file), backend) for file in files]
+    timed_size = size or find_plugin("backend", backend).timed_size
+    records = [task_record(loader.describe_task(file, timed_size), backend) for file in files]
     print_json(records) if as_json else print_text("\n\n".join(format_task(one) for one in records))
 
 
@@ -318,7 +322,11 @@ def format_task(record: dict[str, Any]) -> str:
     """The task as text."""
     from evokernel.reports.formatting import explain_tags, format_bytes
 
-    small = ", ".join(f"{name}={value}" for name, value in record["sizes"].get("small", {}).items())
+    smaller_sizes = "".join(
+        f"; {label}: {', '.join(f'{name}={value}' for name, value in size.items())}"
+        for label, size in record["sizes"].items()
+        if label != "bench"
+    )
     sums = (
         f"sums of up to {record['reduction_length']:.0f} terms in {record['accumulation']} or finer"
         if record["reduction_length"] > 1
@@ -336,7 +344,7 @@ def format_task(record: dict[str, Any]) -> str:
         ("outputs", " ".join(record["outputs"])),
         (
             "sizes",
-            "bench as above" + ("" if "fixed-size" in record["tags"] else f"; small: {small}; and a hidden size"),
+            "timed as above" + ("" if "fixed-size" in record["tags"] else f"{smaller_sizes}; and a hidden size"),
         ),
         ("work", f"{record['flops'] / 1e6:.3g} Mflop, {format_bytes(record['bytes'])} moved at minimum"),
         ("tolerance", f"|got - expected| <= {record['atol']:g} * rms(expected) + {record['rtol']:g} * |expected|; integers exact"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import TERMS_EPILOG, format_pairs, json_option, print_json, print_text
+from evokernel.cli.output import TERMS_EPILOG, format_pairs, json_option, print_json, print_text, size_option
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ GATES = ("screen", "build", "check", "time")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--task", "spec", required=True, metavar="SPEC", help="Task: suite/name or a .py file.")
 @click.option("--backend", metavar="NAME", help="Kernel language. [detected from FILE]")
+@size_option
 @click.option("--baseline", "baselines", multiple=True, type=click.Choice(["compile"]), help="Also time torch.compile.")
 @click.option(
     "--set",
@@ -32,7 +33,14 @@ GATES = ("screen", "build", "check", "time")
 @click.option("--require-sandbox", is_flag=True, help="Refuse to run if a layer of the sandbox is missing; 'evokernel doctor' lists them.")
 @json_option
 def command(
-    file: Path, spec: str, backend: str | None, baselines: tuple[str, ...], sets: tuple[str, ...], require_sandbox: bool, as_json: bool
+    file: Path,
+    spec: str,
+    backend: str | None,
+    size: str | None,
+    baselines: tuple[str, ...],
+    sets: tuple[str, ...],
+    require_sandbox: bool,
+    as_json: bool,
 ) -> int:
     """Verify one kernel for one task through all gates. FILE may be a folder if the kernel has several files.
 
@@ -45,6 +53,7 @@ def command(
 
     Exit codes: 0 passed every gate, 1 failed a gate, 2 error to fix, 3 infrastructure failure.
     """
+    from evokernel.app.factory import choose_timed_size
     from evokernel.app.kernel_files import detect_backend, read_candidate
     from evokernel.app.verification import verify_candidate
     from evokernel.core.config import resolve_config
@@ -53,11 +62,11 @@ def command(
     from evokernel.tasks.loader import load_tasks
 
     base = {"backend": {"name": backend or detect_backend(file)}}
-    config = resolve_config(None, sets, base=base, workers=1, require_sandbox=require_sandbox or None)
+    config = resolve_config(None, sets, base=base, workers=1, size=size, require_sandbox=require_sandbox or None)
     if config.require_sandbox:
         layers.require_all_layers()
     kernel = read_candidate(file, config.plugin_name("backend"))
-    tasks = load_tasks(spec)
+    tasks = load_tasks(spec, choose_timed_size(config))
     if len(tasks) != 1:
         raise UserError(f"'{spec}' names {len(tasks)} tasks. Name one, such as --task {tasks[0].id}.")
     outcome = verify_candidate(config, tasks[0], kernel, ("eager", *baselines))

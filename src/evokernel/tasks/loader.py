@@ -85,13 +85,15 @@ def describe_task(file: TaskFile, size: TimedSize = "laptop") -> Task:
 def derive_task(file: TaskFile, source: str) -> Task:
     """Derive the task by running its reference."""
     log.info("deriving sizes and signature of %s", file.id)
-    return import_describe().describe_task(source, str(file.path))
+    task: Task = import_describe().describe_task(source, str(file.path))
+    return task
 
 
 def enlarge_task(file: TaskFile, task: Task, full: dict[str, int]) -> Task:
     """Derive the task at size `full`, from shapes only."""
     log.info("deriving size full of %s", file.id)
-    return import_describe().enlarge_task(task, str(file.path), full)
+    large_task: Task = import_describe().enlarge_task(task, str(file.path), full)
+    return large_task
 
 
 def import_describe() -> ModuleType:
