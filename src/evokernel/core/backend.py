@@ -50,6 +50,29 @@ class Kernel(Protocol):
         """Return a function that runs the kernel once on these arguments and returns when the outputs are complete."""
 
 
+class PartialKernel(Kernel, Protocol):
+    """A kernel that can also be run in parts, at sizes too large to run completely."""
+
+    def bind_parts(self, arguments: Arguments) -> Parts:
+        """Prepare a call whose tensors are sparse memory: only the parts that `Parts.run` names may touch it."""
+
+
+class Parts(Protocol):
+    """A kernel call that can be run in parts: blocks of the launch, or output blocks of the grid.
+
+    A position is in [0, 1]: 0 is the first part, 1 the last.
+    """
+
+    def locate(self, positions: Sequence[float]) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each output, return sorted, disjoint ranges [start, stop) of flat element indices that the parts at these positions write.
+
+        Raises CandidateError("unwritten", ...) if all parts together leave elements of an output unwritten.
+        """
+
+    def run(self, positions: Sequence[float]) -> None:
+        """Run only the parts at these positions, with all steps that accumulate into them; other elements of the outputs stay untouched."""
+
+
 class OptionalTool(NamedTuple):
     """A tool or device that a backend can use but does not require."""
 

@@ -19,7 +19,8 @@ from jax.experimental.pallas import tpu as pltpu
 from time_limits import HANG_S
 
 from evokernel.backends.pallas import interpret_patches, program_codec
-from evokernel.backends.pallas.interpret import InterpretedProgram, buffer_names
+from evokernel.backends.pallas.interpret import InterpretedProgram
+from evokernel.backends.pallas.interpret_errors import buffer_names
 from evokernel.core.errors import CandidateError
 
 HIGHEST = jax.lax.Precision.HIGHEST

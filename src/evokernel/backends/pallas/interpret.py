@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
-from jax._src.pallas.mosaic.interpret import utils
 from jax.experimental import pallas
 from jax.experimental.pallas import tpu
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from evokernel.backends.pallas.interpret_patches import MemoryAccess, RunRecord, patched_interpret_mode, source_line
+from evokernel.backends.pallas.interpret_errors import FailureReporter
+from evokernel.backends.pallas.interpret_patches import patched_interpret_mode, source_line
 from evokernel.backends.pallas.tpu_rounding import add_tpu_rounding
 from evokernel.core.errors import CandidateError
 
@@ -46,19 +45,15 @@ class InterpretedProgram:
     """
 
     def __init__(self, closed: ClosedJaxpr, seed: int = 0, cores: int = 2, detect_races: bool = True) -> None:
-        self.calls = list(find_pallas_calls(closed.jaxpr))
-        steps = sum(math.prod(size for size in call.params["grid_mapping"].grid if isinstance(size, int)) for call in self.calls)
+        calls = list(find_pallas_calls(closed.jaxpr))
+        steps = sum(math.prod(size for size in call.params["grid_mapping"].grid if isinstance(size, int)) for call in calls)
         if steps > MAX_GRID_STEPS:
             raise CandidateError(
                 "timeout", f"{steps} grid steps exceed the limit of {MAX_GRID_STEPS} for interpret mode: use larger blocks"
             )
-        for call in self.calls:
-            parallel = [is_parallel(kind) for kind in dimension_semantics(call.params)]
-            if parallel != sorted(parallel, reverse=True):
-                fix = "put the parallel dimensions first, or declare all of them arbitrary, which costs nothing on a chip with one core"
-                raise CandidateError(
-                    "block_shape", f"a parallel grid dimension follows an arbitrary one{source_line(call.source_info)}: {fix}"
-                )
+        for call in calls:
+            check_parallel_prefix(call)
+        self.reporter = FailureReporter(calls)
         self.input_types = [variable.aval for variable in closed.jaxpr.invars]
         self.closed, self.seed, self.cores, self.detect_races = add_tpu_rounding(closed), seed, cores, detect_races
         self.compiled: Any = None
@@ -76,9 +71,9 @@ class InterpretedProgram:
                     self.compiled = jax.jit(self.evaluate).trace(*shapes).lower(lowering_platforms=("cpu",)).compile(XLA_OPTIONS)
                 outputs = [np.asarray(output) for output in self.compiled(*arguments)]
             except (jax.errors.JaxRuntimeError, AssertionError, AttributeError, NotImplementedError, TypeError, ValueError) as error:
-                raise self.to_candidate_error(record.failure or error, record) from error
+                raise self.reporter.to_candidate_error(record.failure or error, record) from error
         if record.races:
-            raise CandidateError("race", self.describe_race(*record.races[0]))
+            raise CandidateError("race", self.reporter.describe_race(*record.races[0]))
         return [output.view(np.uint16) if output.dtype.name == "bfloat16" else output for output in outputs]
 
     def evaluate(self, *arguments: Any) -> list[Any]:
@@ -109,14 +104,7 @@ class InterpretedProgram:
     def _run_kernel(self, operands: list[Any], params: dict[str, Any]) -> Any:
         if params["mesh"] is not None:
             raise NotImplementedError("a kernel with a `mesh` is not supported: use a grid with parallel dimensions")
-        settings = tpu.InterpretParams(
-            detect_races=self.detect_races,
-            out_of_bounds_reads="raise",
-            uninitialized_memory="nan",
-            num_cores_or_threads=self.cores if has_parallel_dimension(params) else 1,
-            vector_clock_size=64,
-            random_seed=self.seed,
-        )
+        settings = make_settings(self.detect_races, self.cores if has_parallel_dimension(params) else 1, self.seed)
         arguments = {name: value for name, value in params.items() if name != "interpret"}
         if params["grid_mapping"].vmapped_dims:
             arguments["compiler_params"] = dataclasses.replace(
@@ -127,87 +115,25 @@ class InterpretedProgram:
         # An output that aliases an input has the padded shape of that input, which ends with a complete block.
         return [output[tuple(map(slice, aval.shape))] for output, aval in zip(outputs, params["out_avals"], strict=True)]
 
-    def to_candidate_error(self, failure: Exception, record: RunRecord) -> CandidateError:
-        """The error for an exception that interpret mode raised."""
-        if isinstance(failure, CandidateError):
-            return failure
-        text = str(failure)
-        if block := re.search(
-            r"Out-of-bounds block index (\(.*?\)) for (in|out)put \"(.*?)\" in iteration (\(.*?\)).* has shape (\(.*?\))", text
-        ):
-            index, _, name, step, shape = block.groups()
-            problem = f"block {index} of {name} in grid step {step} exceeds its shape {shape}"
-            return CandidateError("out_of_bounds", f"out of bounds: {problem}: check its index map, which returns block indices")
-        if "Out-of-bounds" in text or isinstance(failure, AssertionError):
-            return CandidateError("out_of_bounds", f"out of bounds{self.describe_last_access(record)}")
-        if revisit := re.search(r"of output (\d+) in iteration (\(.*?\)).*iterations (\(.*?\)) through (\(.*?\))", text):
-            problem = (
-                f"a block of output {revisit[1]} was written out after grid step {revisit[4]} and is visited again in step {revisit[2]}"
-            )
-            return CandidateError(
-                "race", f"{problem}, so its content is lost: grid steps that use the same output block must be consecutive"
-            )
-        if "Transform' object" in text:
-            text = "a Ref is reshaped, transposed or cast: load the value with `x_ref[...]` and transform the value"
-        is_unsupported = isinstance(failure, AttributeError | NotImplementedError | TypeError | ValueError)
-        where = source_line(getattr(getattr(record.last_callback[0], "callback_func", None), "keywords", {}).get("source_info"))
-        return CandidateError(
-            "unsupported" if is_unsupported else "crash", f"interpret mode failed{where}: {type(failure).__name__}: {text}"
-        )
 
-    def describe_last_access(self, record: RunRecord) -> str:
-        """The last load or store, with its line."""
-        callback, flat = record.last_callback
-        arguments, _ = jax.tree.unflatten(callback.in_tree, flat)
-        info = getattr(callback.callback_func, "keywords", {}).get("source_info")
-        if len(arguments) < 6:
-            return source_line(info)
-        part = format_range(utils.to_range(jax.tree.map(int, arguments[5])))
-        return f"{source_line(info)}: {self.buffer_name(record.kernel_count - 1, int(arguments[4]))}[{part}] exceeds its shape"
-
-    def describe_race(self, kernel: int, buffer: tuple[Any, ...], one: MemoryAccess, other: MemoryAccess) -> str:
-        """Two unordered accesses, their lines, and the fix."""
-        actions = ["written" if access.writes else "read" for access in (one, other)]
-        agents = [
-            "by a transfer" if access.is_transfer else "by the kernel" if access.source else "by the block pipeline"
-            for access in (one, other)
-        ]
-        first = f"{actions[0]} {agents[0]}{source_line(one.source)}"
-        second = f"{actions[1]} {agents[1]}{source_line(other.source)}"
-        text = f"race: {self.buffer_name(kernel, buffer[1])} is {first} and {second}"
-        if one.is_transfer or other.is_transfer:
-            return f"{text}, without synchronisation: wait for the transfer before writing its source or accessing its target"
-        fix = "declare the dimension arbitrary, or let each step access a separate part"
-        return f"{text} in grid steps that differ in a parallel dimension, so two cores may do so at the same time: {fix}"
-
-    def buffer_name(self, kernel: int, buffer: int) -> str:
-        """The kernel's name for a buffer; interpret mode numbers buffers from 100 in a fixed order."""
-        names = buffer_names(self.calls[kernel % len(self.calls)].params)
-        return names[buffer - 100] if 0 <= buffer - 100 < len(names) else "a buffer of `pl.run_scoped`"
+def make_settings(detect_races: bool, cores: int, seed: int = 0) -> tpu.InterpretParams:
+    """The settings of interpret mode for one kernel."""
+    return tpu.InterpretParams(
+        detect_races=detect_races,
+        out_of_bounds_reads="raise",
+        uninitialized_memory="nan",
+        num_cores_or_threads=cores,
+        vector_clock_size=64,
+        random_seed=seed,
+    )
 
 
-def format_range(part: Sequence[Any]) -> str:
-    """An index range in Python notation."""
-    texts = [
-        f"{index.start}:{index.stop}" + f":{index.step}" * (index.step != 1) if isinstance(index, slice) else str(index) for index in part
-    ]
-    return ", ".join(texts)
-
-
-def buffer_names(params: dict[str, Any]) -> list[str]:
-    """Buffer names in the order of allocation: inputs and outputs in HBM, scalars, then buffers in the core's memories."""
-    mapping, variables = params["grid_mapping"], params["jaxpr"].invars
-    names = [str(name) for name in params["jaxpr"].debug_info.arg_names or [f"argument {i}" for i in range(len(variables))]]
-    scalars, inputs = mapping.num_index_operands, mapping.num_inputs
-    aliased_outputs = [output for _, output in params["input_output_aliases"]]
-    outputs = [names[scalars + inputs + i] for i in range(mapping.num_outputs) if i not in aliased_outputs]
-    core_buffers = []
-    for i, variable in enumerate(variables[scalars:]):
-        blocks = mapping.block_mappings
-        space = (blocks[i].transformed_block_aval if i < len(blocks) else variable.aval).memory_space
-        if str(getattr(space, "value", space)) not in ("any", "hbm", "semaphore_mem"):
-            core_buffers.append(names[scalars + i])
-    return [*names[scalars : scalars + inputs], *outputs, *names[:scalars], *core_buffers]
+def check_parallel_prefix(call: Any) -> None:
+    """Raises CandidateError if a parallel grid dimension follows an arbitrary one."""
+    parallel = [is_parallel(kind) for kind in dimension_semantics(call.params)]
+    if parallel != sorted(parallel, reverse=True):
+        fix = "put the parallel dimensions first, or declare all of them arbitrary, which costs nothing on a chip with one core"
+        raise CandidateError("block_shape", f"a parallel grid dimension follows an arbitrary one{source_line(call.source_info)}: {fix}")
 
 
 def find_pallas_calls(jaxpr: Jaxpr) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from evokernel.backends.pallas import lower, program_codec, program_rules
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry_point import NARROWED_DTYPES
 from evokernel.backends.pallas.interpret import InterpretedProgram
+from evokernel.backends.pallas.parts import PallasParts
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ class PallasKernel:
                 array.data[...] = result
 
         return call
+
+    def bind_parts(self, arguments: Arguments) -> PallasParts:
+        """The program for these shapes, to be run in parts."""
+        size = self.matching_sizes(arguments)[0]
+        with lower.target_chip(self.chip):
+            closed = program_codec.read_program(self.programs / f"{size}.program")
+        return PallasParts(closed, arguments, self.chip, detect_races=starts_copies(closed))
 
     def matching_sizes(self, arguments: Arguments) -> list[str]:
         """The sizes with these shapes and scalars. The timed size comes first, so that the checked program is the timed one."""
