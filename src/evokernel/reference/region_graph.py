@@ -1,4 +1,4 @@
-"""The operations of a reference at one size as a graph, traced on tensors without memory, and the plan that a rule makes for one of them."""
+"""The operations of a reference at one size as a graph, traced on tensors without memory, and plans to compute boxes of them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,10 @@ def load_decompositions() -> dict[Any, Callable[..., Any]]:
 def trace_graph(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Graph:
     """Trace a function of tensors on the device `meta` into a graph without in-place operations."""
     module = make_fx(functionalize(function), decomposition_table=load_decompositions())(*tensors)
-    if any(node.op == "call_function" and getattr(node.target, "_schema", None) and node.target._schema.is_mutable for node in module.graph.nodes):
+    if any(
+        node.op == "call_function" and getattr(node.target, "_schema", None) and node.target._schema.is_mutable
+        for node in module.graph.nodes
+    ):
         module = make_fx(functionalize(module))(*tensors)  # decompositions may write in place
     module.graph.eliminate_dead_code()
     return convert_graph(module)
