@@ -116,9 +116,7 @@ class Reference:
         """Draw a module (unless one is given) and inputs from a seed; restores the caller's random state."""
         with RANDOM_STATE_LOCK, SeededRandom(seed):
             init = self.init_arguments()
-            if module is None:
-                with TaskFileErrors(self.name, "Model(...)"):
-                    module = self.namespace["Model"](*init).eval()
+            module = self._construct_module(init) if module is None else module
             args = self._call_task_function("get_inputs")
         names = NameAllocator()
         inputs: list[NamedTensor] = []
@@ -133,6 +131,19 @@ class Reference:
             if isinstance(leaf, bool | int | float):
                 scalars.append(ScalarArgument.model_validate({"name": names.allocate(label), "kind": kind, "value": leaf}))
         return Sample(seed, module, args, tuple(inputs), params, tuple(scalars))
+
+    def make_module(self, seed: int) -> torch.nn.Module:
+        """Draw the module of `sample(seed)` without inputs."""
+        with RANDOM_STATE_LOCK, SeededRandom(seed):
+            return self._construct_module(self.init_arguments())
+
+    def make_inputs(self) -> tuple[Any, ...]:
+        """Return the arguments of `forward`, drawn from the random state of the process."""
+        return self._call_task_function("get_inputs")
+
+    def _construct_module(self, init: tuple[Any, ...]) -> torch.nn.Module:
+        with TaskFileErrors(self.name, "Model(...)"):
+            return self.namespace["Model"](*init).eval()
 
     def run(self, sample: Sample, seed: int | None = None, context: AbstractContextManager[Any] = NO_CONTEXT) -> tuple[NamedTensor, ...]:
         """Compute the outputs: row-major, not sharing memory with the sample, which stays unchanged.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -72,9 +73,16 @@ def trace_at_size(source: str, name: str, overrides: Mapping[str, int]) -> Progr
 
 def trace_call(name: str, sample: Sample, mode: str) -> Program:
     """Trace one call of the module, operation by operation."""
-    tensors_with_names = [*sample.inputs, *sample.params]
+    with call_with_tensors(sample) as call, TaskFileErrors(name, "Model.forward"), torch.no_grad():
+        graph = make_fx(call, tracing_mode=mode, pre_dispatch=True)(*(tensor for _, tensor in (*sample.inputs, *sample.params)))
+    return program_from_graph(graph, sample)
+
+
+@contextmanager
+def call_with_tensors(sample: Sample) -> Iterator[Callable[..., Any]]:
+    """Return a function that calls the module with other tensors in place of the sample's inputs and parameters, in their order."""
     flat, spec = tree_flatten(sample.args)
-    places = {id(tensor): i for i, (_, tensor) in enumerate(tensors_with_names)}
+    places = {id(tensor): i for i, (_, tensor) in enumerate((*sample.inputs, *sample.params))}
     registered_tensors = dict([*sample.module.named_parameters(), *sample.module.named_buffers()])
     plain = [(part, key, value) for part in sample.module.modules() for key, value in vars(part).items() if isinstance(value, torch.Tensor)]
 
@@ -88,12 +96,10 @@ def trace_call(name: str, sample: Sample, mode: str) -> Program:
         return functional_call(sample.module, {key: substitute(tensor) for key, tensor in registered_tensors.items()}, args)
 
     try:
-        with TaskFileErrors(name, "Model.forward"), torch.no_grad():
-            graph = make_fx(call, tracing_mode=mode, pre_dispatch=True)(*(tensor for _, tensor in tensors_with_names))
+        yield call
     finally:
         for part, key, value in plain:
             setattr(part, key, value)
-    return program_from_graph(graph, sample)
 
 
 def program_from_graph(graph: fx.GraphModule, sample: Sample) -> Program:
