@@ -20,8 +20,9 @@ from evokernel.core.errors import CandidateError, ToolUnavailable
 if TYPE_CHECKING:  # every candidate process loads this module and must not wait for pydantic
     from evokernel.core.records import Candidate, Job, Outcome, Profile, Task, TimedSize
 
-SIZES = ("small", "held_out", "odd", "bench")
-"""The sizes of a task at which the verifier runs a kernel, in this order; `bench` is the timed one."""
+SIZES = ("small", "held_out", "odd", "laptop", "bench")
+"""The sizes of a task at which the verifier runs a kernel, in this order; `bench` is the timed one. Only a task whose timed size is too
+large to run whole has a size `laptop`."""
 
 
 class Array(NamedTuple):
@@ -136,6 +137,8 @@ class Capabilities:
     """Whether a second verification of a candidate would give the same outcome, so that outcomes may be cached."""
     limitations: str = ""
     """The checks that are impossible on this machine, and why; empty if there are none."""
+    can_run_parts: bool = False
+    """Whether loaded kernels are `PartialKernel`s, so that sizes which are too large to run whole can be checked."""
     can_check_values: bool = True
     """Whether correctness can be decided on this machine."""
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evokernel.core.backend import Arguments, Array, CallShape
+from evokernel.core.backend import Arguments, Array, CallShape, Parts
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.sandbox.apply import enter_sandbox, restrict_after_loading
 
@@ -29,6 +29,8 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 MAX_DETAIL_CHARS = 4000
 STORAGE_DTYPES = {"bfloat16": "uint16"}
 PREPARE_STEPS = ("trace", "inspect", "lower")
+MAX_RANGES = 2000
+"""At most about this many ranges of one output are reported to the verifier."""
 MAX_ROTATION = 997
 """The farthest that the elements of an input move between two calls."""
 
@@ -49,7 +51,9 @@ class ReplyChannel:
         self.descriptor = descriptor
 
     def send(self, *words: str) -> None:
-        os.write(self.descriptor, " ".join(words).encode() + b"\n")
+        data = " ".join(words).encode() + b"\n"
+        while data:  # a long reply does not fit into the pipe at once
+            data = data[os.write(self.descriptor, data) :]
 
 
 class ProcessSetup(NamedTuple):
@@ -80,8 +84,13 @@ def main(setup: ProcessSetup | None = None, backend: Any = None) -> None:
         command, nonce, payload = line.decode().rstrip("\n").split(" ", 2)
         start_times = time.process_time(), time.perf_counter()
         try:
+            reply = ""
             if command == "run":
                 server.run(*json.loads(payload))
+            elif command == "run_parts":
+                server.run_parts(*json.loads(payload))
+            elif command == "locate_parts":
+                reply = server.locate_parts(*json.loads(payload))
             elif command == "bind":
                 server.bind(json.loads(payload))
             elif command == "load":
@@ -103,7 +112,7 @@ def main(setup: ProcessSetup | None = None, backend: Any = None) -> None:
             channel.send("failed", nonce, json.dumps([failure.reason, failure.detail[:MAX_DETAIL_CHARS]]))
         else:
             end_times = time.process_time(), time.perf_counter()
-            channel.send("done", nonce, *(f"{after - before:.9f}" for before, after in zip(start_times, end_times)))
+            channel.send("done", nonce, *(f"{after - before:.9f}" for before, after in zip(start_times, end_times)), *filter(None, [reply]))
 
 
 class CandidateServer:
@@ -112,6 +121,8 @@ class CandidateServer:
     def __init__(self, order: dict[str, Any], backend: Any) -> None:
         self.order, self.backend = order, backend
         self.bound_calls: list[Callable[[], None]] = []
+        self.bound_parts: dict[int, Parts] = {}
+        """The calls that run in parts, by slot."""
         self.bound_arguments: list[Arguments] = []
         self.input_bits: list[list[memoryview]] = []
         """The inputs of every slot as bits, in a writable mapping that no kernel receives."""
@@ -139,10 +150,19 @@ class CandidateServer:
             apply_input_changes(inputs, changes, index)
             call()
 
+    def locate_parts(self, slot: int, positions: list[float]) -> str:
+        """Return as JSON which ranges of each output the parts at these positions write; of very many ranges, some."""
+        ranges = self.bound_parts[slot].locate(positions)
+        return json.dumps([thin_out(one) for one in ranges], separators=(",", ":"))
+
+    def run_parts(self, slot: int, positions: list[float]) -> None:
+        """Run the parts at these positions."""
+        self.bound_parts[slot].run(positions)
+
     def bind(self, spec: dict[str, Any]) -> None:
         """Bind one call to tensors in the memory shared with the verifier: inputs are read-only, outputs are writable."""
         (inputs_at, inputs_length), (outputs_at, outputs_length) = spec["spans"]
-        populate = getattr(mmap, "MAP_POPULATE", 0)  # no timed call pays for page faults
+        populate = 0 if spec["in_parts"] else getattr(mmap, "MAP_POPULATE", 0)  # no timed call pays for page faults
         writable = mmap.PROT_READ | mmap.PROT_WRITE
         read_only_inputs = mmap.mmap(self.order["inputs_fd"], inputs_length, mmap.MAP_SHARED | populate, mmap.PROT_READ, offset=inputs_at)
         writable_inputs = mmap.mmap(self.order["inputs_fd"], inputs_length, mmap.MAP_SHARED | populate, writable, offset=inputs_at)
@@ -155,7 +175,20 @@ class CandidateServer:
         self.bound_arguments.append(arguments)  # a bound call may hold raw addresses of these arrays
         self.input_bits.append([view_bits(view_tensor(writable_inputs, *place).data) for place in spec["inputs"]])
         self.output_bits.append([view_bits(output.data) for output in arguments.outputs])
-        self.bound_calls.append(self.kernel.bind(arguments))
+        if spec["in_parts"]:
+            self.bound_parts[len(self.bound_calls)] = self.kernel.bind_parts(arguments)
+        self.bound_calls.append(refuse_whole_run if spec["in_parts"] else self.kernel.bind(arguments))
+
+
+def thin_out(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return all ranges if they are few; otherwise evenly spread ones, the first and the last included."""
+    step = max(1, -(-(len(ranges) - 1) // MAX_RANGES)) if ranges else 1
+    return [*ranges[:-1:step], *ranges[-1:]]
+
+
+def refuse_whole_run() -> None:
+    """Stand for the call of a slot that runs in parts."""
+    raise InfraError("this size is run in parts only")
 
 
 def parse_call_shape(inputs: list[Any], scalars: list[Any], outputs: list[Any]) -> CallShape:

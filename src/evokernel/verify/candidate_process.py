@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ from evokernel.verify.shared_buffers import Arena, BufferSlot
 from evokernel.verify.zygote import ForkedProcess, Zygote
 
 START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
-MAX_REPLY_BYTES = 16 << 10
+MAX_REPLY_BYTES, MAX_LOCATE_BYTES = 16 << 10, 1 << 20
 RUNTIME_THREADS = 8
 INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 QUERY_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
@@ -46,6 +47,8 @@ class CommandTiming(NamedTuple):
     self_reported_s: tuple[float, float] = (0.0, 0.0)
     """CPU and wall time as the candidate process reports them. The verifier never uses them as timings, only to cross-check its own clocks.
     """
+    reply: str = ""
+    """What else the reply says."""
 
 
 class CandidateProcess:
@@ -66,7 +69,7 @@ class CandidateProcess:
         self.arena, self.workdir, self.remaining_s = arena, workdir, job.timeout_s
         self.timeout_s, self.disk_bytes, self.is_disk_polled = job.timeout_s, 2 * file_bytes, False
         self.reply_fd, write_end = os.pipe()
-        self.reply_buffer = b""
+        self.reply_buffer, self.max_reply_bytes = b"", MAX_REPLY_BYTES
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
         self.stderr_file = self.scratch.with_suffix(".err").open("w+b")
         descriptors = (write_end, arena.inputs.descriptor, arena.outputs.descriptor)
@@ -171,10 +174,37 @@ class CandidateProcess:
                 f"the kernel changed the folder of its traced programs ({error.strerror}): {WRITE_RULE}",
             ) from error
 
-    def bind(self, slot: BufferSlot, scalars: tuple[tuple[str, str, float], ...]) -> None:
-        """Make a slot callable. Bind slots in the order of their slot ids."""
+    def bind(self, slot: BufferSlot, scalars: tuple[tuple[str, str, float], ...], in_parts: bool = False) -> None:
+        """Make a slot callable, whole or in parts. Bind slots in the order of their slot ids."""
         spec = {"spans": [slot.input_span, slot.output_span], "inputs": slot.inputs, "scalars": scalars, "outputs": slot.outputs}
-        self.send_command("bind", json.dumps(spec))
+        self.send_command("bind", json.dumps(spec | {"in_parts": in_parts}))
+
+    def locate_parts(self, slot: BufferSlot, positions: Sequence[float]) -> list[list[tuple[int, int]]]:
+        """Return for each output the ranges of flat indices that the parts at these positions write, as the process reports them."""
+        self.max_reply_bytes = MAX_LOCATE_BYTES
+        try:
+            text = self.send_command("locate_parts", json.dumps([slot.slot_id, list(positions)])).reply
+        finally:
+            self.max_reply_bytes = MAX_REPLY_BYTES
+        try:
+            ranges = [[(int(start), int(stop)) for start, stop in one] for one in json.loads(text)]
+        except (ValueError, TypeError, RecursionError) as error:
+            raise CandidateError("forbidden", CHANNEL_MISUSE) from error
+        for layout, one in zip(slot.outputs, ranges):
+            edges = [edge for pair in one for edge in pair]
+            if (
+                edges != sorted(edges)
+                or any(start == stop for start, stop in one)
+                or (edges and not 0 <= edges[0] < edges[-1] <= prod(layout.shape))
+            ):
+                raise CandidateError("forbidden", CHANNEL_MISUSE)
+        if len(ranges) != len(slot.outputs):
+            raise CandidateError("forbidden", CHANNEL_MISUSE)
+        return ranges
+
+    def run_parts(self, slot: BufferSlot, positions: Sequence[float]) -> None:
+        """Run the parts of a kernel at these positions."""
+        self.send_command("run_parts", json.dumps([slot.slot_id, list(positions)]))
 
     def run(self, slot: BufferSlot, calls: int = 1, changes: Sequence[InputChange] = ()) -> CommandTiming:
         """Run the kernel on a poisoned slot. Several calls spoil outputs and change inputs in between; zero calls measure the cost of a
@@ -210,19 +240,21 @@ class CandidateProcess:
         if line is None:
             self.raise_for_exit()
         assert line is not None
-        self_reported_s = self.parse_reply(line, nonce)
-        return CommandTiming(elapsed_s, cpu_end - cpu_start if cpu_start is not None and cpu_end is not None else None, self_reported_s)
+        *self_reported_s, reply = self.parse_reply(line, nonce)
+        cpu_s = cpu_end - cpu_start if cpu_start is not None and cpu_end is not None else None
+        return CommandTiming(elapsed_s, cpu_s, (self_reported_s[0], self_reported_s[1]), reply)
 
-    def parse_reply(self, line: bytes, nonce: str) -> tuple[float, float]:
-        """Return the times in a reply to this command, or raise the failure it reports. Any other text was written by the candidate."""
+    def parse_reply(self, line: bytes, nonce: str) -> tuple[float, float, str]:
+        """Return the times and the text in a reply to this command, or raise the failure it reports. Any other text was written by the
+        candidate."""
         word, _, rest = line.decode(errors="replace").partition(" ")
         reply_nonce, _, text = rest.partition(" ")
         if reply_nonce != nonce or word not in ("done", "failed", "infra"):
             raise CandidateError("forbidden", CHANNEL_MISUSE)
         try:
             if word == "done":
-                cpu_s, wall_s = map(float, text.split())
-                return cpu_s, wall_s
+                cpu_s, wall_s, *more = text.split(" ")
+                return float(cpu_s), float(wall_s), " ".join(more)
             content = json.loads(text)
             if word == "infra" and self.can_report_infra:
                 raise InfraError(sanitize_text(str(content)))
@@ -258,7 +290,7 @@ class CandidateProcess:
     def read_line(self, deadline: float) -> bytes | None:
         """Return the next reply line, or None if the stream ended or the line is too long for a reply."""
         while b"\n" not in self.reply_buffer:
-            if len(self.reply_buffer) > MAX_REPLY_BYTES:
+            if len(self.reply_buffer) > self.max_reply_bytes:
                 return None
             remaining_s = max(0.0, deadline - time.monotonic())
             if not select.select([self.reply_fd], [], [], min(remaining_s, DISK_POLL_S) if self.is_disk_polled else remaining_s)[0]:
@@ -275,7 +307,7 @@ class CandidateProcess:
 
     def raise_for_exit(self) -> None:
         """Raise the failure that explains why the process stopped replying."""
-        if len(self.reply_buffer) > MAX_REPLY_BYTES:
+        if len(self.reply_buffer) > self.max_reply_bytes:
             raise CandidateError(
                 "forbidden",
                 f"the kernel wrote more than {MAX_REPLY_BYTES >> 10} KiB into the verifier's reply channel: {WRITE_RULE}",

@@ -38,12 +38,16 @@ from evokernel.verify.tolerance import Tolerance, UnsuitableInputs
 
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample
+    from evokernel.reference.regions import RegionReference
 
 MAX_AGE_S, MAX_USES = 600.0, 64
 MEMORY_SHARE, MAX_CACHE_BYTES, MAX_FACTORIES = 1 / 8, 1 << 30, 256
 """Limits of the cache: the share of the machine's memory for the shared cases of all verifiers (one per core), the bytes in one verifier,
 and the number of tasks. The other facts about a task are small and take longer to compute, so they are kept longer."""
 FACTORIES: OrderedDict[str, CaseFactory] = OrderedDict()
+MAX_REGIONS = 2
+REGIONS: OrderedDict[tuple[CaseFactory, str], RegionReference] = OrderedDict()
+"""References at sizes that are never run whole, with their parameters, which may take a gigabyte."""
 
 
 class SizedReference(NamedTuple):
@@ -185,6 +189,24 @@ class CaseFactory:
             self.shared_cases[key] = case
         return case
 
+    def get_regions(self, kind: str) -> RegionReference:
+        """Return the reference at the timed size, which computes single boxes; it is kept for the next candidates.
+
+        Raises UnsuitableInputs if inputs of this kind cannot be drawn.
+        """
+        from evokernel.reference.module import Reference
+        from evokernel.reference.regions import RegionReference
+
+        key = (self, kind)
+        regions = REGIONS.pop(key, None)
+        if regions is None:
+            while len(REGIONS) >= MAX_REGIONS:
+                REGIONS.popitem(last=False)
+            reference = Reference(self.task.source, self.task.id, self.size_overrides["bench"])
+            regions = RegionReference(reference, self.derive_seed("regions", kind), kind)
+        REGIONS[key] = regions
+        return regions
+
     def recompute_expected(self, case: CaseData) -> tuple[ExpectedOutput, ...]:
         """Compute the expected outputs again after the inputs of a case were changed in place."""
         return self.tolerance.recompute_expected(self.reference_at(case.size).reference, case.size, case.sample)
@@ -310,6 +332,10 @@ class Cases:
     def outputs_at(self, size: str) -> tuple[Array, ...]:
         """Return the outputs at a size, without values."""
         return self.factory.reference_at(size).outputs
+
+    def get_regions(self, kind: str) -> RegionReference:
+        """Return the reference at the timed size, which computes single boxes."""
+        return self.factory.get_regions(kind)
 
     def has_size(self, size: str) -> bool:
         """Whether the task has a size; an odd size does not exist for every task."""

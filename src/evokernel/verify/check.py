@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.verify.cases import Case
+from evokernel.verify.parts import check_in_parts, confirm_in_parts
 from evokernel.verify.shared_buffers import NAN_GAP_BYTE, NUMBER_GAP_BYTE, Arena, BufferSlot
 from evokernel.verify.tolerance import UnsuitableInputs
 from evokernel.verify.trial import Trial, describe_size
@@ -23,6 +24,7 @@ STALE_RESULT_HINT = (
 SIZE_HINTS = {
     "held_out": "the small size was correct: handle sizes that are not a multiple of a block, and read every size from the arguments",
     "odd": "the small size was correct: handle any size, down to 1, and read every size from the arguments",
+    "laptop": "smaller sizes were correct: check long sums in a float, scratch buffers of fixed size, and narrow index types",
     "bench": "smaller sizes were correct: check long sums in a float, scratch buffers of fixed size, "
     "narrow index types, and code paths for large sizes",
 }
@@ -48,6 +50,8 @@ CONFIRMATION_CASES = {
         ("held_out", "heavy"),
         ("odd", "own"),
         ("odd", "uniform"),
+        ("laptop", "own"),
+        ("laptop", "shifted"),
         *SIMULATED_BENCH_CONFIRMATION,
     ),
 }
@@ -74,6 +78,8 @@ def check_values(trial: Trial) -> None:
                 trial.drawn_cases[size].remove(case)
                 continue
             earlier.append(case)
+    if trial.is_run_in_parts:
+        check_in_parts(trial)
     if trial.partial_run_sizes and not trial.compared_runs:
         raise UserError(f"{trial.job.task.id} is too large to run completely in simulation: verify the kernel on a task with smaller sizes")
     if (note := trial.cases.factory.tolerance.skipped_check) and note not in trial.skipped_checks:
@@ -85,12 +91,13 @@ def confirm_on_new_cases(trial: Trial) -> None:
     if trial.job.protocol != "strict":
         return
     is_simulated = trial.is_simulated
+    if trial.is_run_in_parts:
+        confirm_in_parts(trial)
     for index, (size, kind) in enumerate(CONFIRMATION_CASES[is_simulated]):
         if size in trial.partial_run_sizes:
             continue
         if (
-            is_simulated
-            and size == "bench"
+            trial.is_expensive(size)
             and trial.candidate_process
             and trial.candidate_process.remaining_s < trial.candidate_process.timeout_s / 2
         ):

@@ -9,7 +9,7 @@ from evokernel.verify.compare import Difference, compute_rms
 SAMPLE_COUNT = 5
 
 
-VISIBLE_SIZES = ("small", "bench")
+VISIBLE_SIZES = ("small", "laptop", "bench")
 NEAR_MISS_SHARE = 0.01
 """An element within this share of (|expected| + rms) is nearly correct."""
 

@@ -51,18 +51,27 @@ def refuse_impossible_latency(trial: Trial, latency_us: float) -> None:
             "compute and write every output in every call",
         )
     if latency_us < IMPOSSIBLE_MARGIN * moving_us:  # the bound depends on how much of the inputs a kernel may leave unread
-        from evokernel.reference.dependence import count_required_input_bytes
-
-        needed_total = count_required_input_bytes(trial.cases.reference_at("bench")) + sum(
-            array.data.nbytes for array in trial.cases.outputs_at("bench")
-        )
-        if latency_us < IMPOSSIBLE_MARGIN * (min_us := moving_us * min(1.0, needed_total / trial.job.task.work.bytes)):
+        min_us = moving_us * required_share(trial)
+        if latency_us < IMPOSSIBLE_MARGIN * min_us:
             work = "writing the outputs and reading the inputs they depend on"
             raise CandidateError(
                 "impossible",
                 f"measured {latency_us:.3g} µs per call, but {work} takes at least {min_us:.3g} µs: "
                 "compute every output from its inputs in every call",
             )
+
+
+def required_share(trial: Trial) -> float:
+    """Return which share of the task's tensors a call must read or write, measured at the largest size that can be run whole."""
+    from evokernel.reference.dependence import count_required_input_bytes
+
+    size = "laptop" if trial.is_run_in_parts else "bench"
+    output_bytes = sum(array.data.nbytes for array in trial.cases.outputs_at(size))
+    needed_bytes = count_required_input_bytes(trial.cases.reference_at(size)) + output_bytes
+    if not trial.is_run_in_parts:
+        return min(1.0, needed_bytes / trial.job.task.work.bytes)
+    input_bytes = sum(array.data.nbytes for array in trial.cases.draw_case(size, 0).inputs)
+    return min(1.0, needed_bytes / (input_bytes + output_bytes))
 
 
 def applies_always(trial: Trial) -> bool:

@@ -21,7 +21,7 @@ def draw_odd_size(task: Task, random: Random) -> dict[str, int] | None:
     """Return overrides of the task's constants, or None if only the known sizes are valid."""
     held_out = task.sizes.get("held_out", {})
     small = task.sizes.get("small", {})
-    known_sizes = [held_out, small, task.sizes.get("bench", {})]
+    known_sizes = [held_out, small, task.sizes.get("laptop", task.sizes.get("bench", {}))]
     keys = sorted(key for key in {*held_out, *small} if len({size.get(key) for size in known_sizes}) > 1)
     random.shuffle(keys)
     overrides = dict(held_out)

@@ -115,6 +115,20 @@ class Arena:
         self.fill_input_gaps(slot, NAN_GAP_BYTE)
         return slot
 
+    def add_sparse_slot(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> BufferSlot:
+        """Allocate a slot whose tensors take no memory until they are written; only the guard bands are."""
+        slot = self.add_slot(inputs, outputs)
+        for start, end in find_gaps(slot.outputs, slot.output_span):
+            self.outputs.bytes[start:end] = GUARD_BYTE
+        return slot
+
+    def poison_boxes(self, slot: BufferSlot, boxes: Sequence[tuple[int, tuple[slice, ...]]]) -> None:
+        """Fill boxes of the outputs, given as (output, slices), with patterns that no computation gives."""
+        self.poisons[slot.slot_id] = [make_poison(layout, self.random) for layout in slot.outputs]
+        for output, slices in boxes:
+            pattern = self.poisons[slot.slot_id][output]
+            view_tensor(self.outputs, slot.output_span[0], slot.outputs[output]).view(pattern.dtype)[slices] = pattern
+
     def write_inputs(self, slot: BufferSlot, inputs: Sequence[Array]) -> None:
         """Copy a case's inputs into a slot; the verifier keeps the originals."""
         for layout, array in zip(slot.inputs, inputs, strict=True):

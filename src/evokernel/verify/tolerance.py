@@ -148,6 +148,20 @@ class Tolerance:
             rules.append(self.make_rule(array, kind, error_share if truth is not None or kind != "own" else None))
         return rules
 
+    def make_region_rule(self, array: Array, truth: np.ndarray | None, kind: str) -> ToleranceRule:
+        """Return the tolerance for some elements of an output at a size at which the reference never runs whole."""
+        if self.protocol == "paper":
+            return PAPER_RULE
+        if array.dtype not in FLOATS:
+            return ToleranceRule(0.0, 0.0)
+        error = measure_reference_error(array, truth, None)
+        if not is_all_finite([array]) or error > (MAX_REFERENCE_ERROR_HALF if self.is_half else MAX_REFERENCE_ERROR):
+            raise UnsuitableInputs(kind)
+        if self.is_half:
+            return self.make_rule(array, kind, KAPPA_HALF * max(error, MIN_ERROR_EPSILONS_HALF * EPSILON[array.dtype]))
+        kappa = KAPPA * max(1.0, sqrt(self.task.work.reduction_length / BASE_REDUCTION_LENGTH))
+        return self.make_rule(array, kind, kappa * max(error, MIN_ERROR_EPSILONS * EPSILON[array.dtype]))
+
     def make_rule(self, array: Array, kind: str, error_share: float | None) -> ToleranceRule:
         """Combine both tolerances: the smaller on a task's own inputs; the larger on other inputs, or if the task asks for an unusually
         wide one."""

@@ -20,6 +20,7 @@ from evokernel.core.seeds import seed_from_text
 from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.cases import Case, Cases
 from evokernel.verify.feedback import describe_difference, is_hidden
+from evokernel.verify.parts import PartsCheck
 from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
 
 MIN_CASES = 3
@@ -35,13 +36,19 @@ CASE_PLANS: dict[tuple[str, bool], dict[str, tuple[str, ...]]] = {
         "odd": ("own", "uniform"),
         "bench": BENCH_KINDS,
     },
-    ("strict", True): {"small": SMALL_SIZE_KINDS, "held_out": ("own", "normal", "wide"), "odd": ("own",), "bench": ("own",)},
+    ("strict", True): {
+        "small": SMALL_SIZE_KINDS,
+        "held_out": ("own", "normal", "wide"),
+        "odd": ("own",),
+        "laptop": ("own",),
+        "bench": ("own",),
+    },
     ("paper", False): {"small": ("own",), "bench": ("own",) * 5},
-    ("paper", True): {"small": ("own",) * 5, "bench": ("own",)},
+    ("paper", True): {"small": ("own",) * 5, "laptop": ("own",), "bench": ("own",)},
 }
 """The kinds of inputs (`input_distributions.py`) at each size, by protocol and by whether kernels run in simulation, where each case is
 slow."""
-CONFIRMATION_SIZES = ("odd",)
+CONFIRMATION_SIZES = ("odd", "laptop")
 TIMED_SLOTS = 2
 MEMORY_BYTES, MAX_STDERR_BYTES = 1 << 30, 4 << 20
 SIMULATED_BYTES, PROGRAM_BYTES = 8 << 30, 64 << 20
@@ -82,6 +89,8 @@ class Trial:
     """How many complete runs had their values compared."""
     partial_run_sizes: set[str] = field(default_factory=set)
     """Sizes at which only a part of the kernel ran."""
+    parts_check: PartsCheck | None = None
+    """What was run and compared at a timed size that is run in parts."""
 
     def __enter__(self) -> Trial:
         self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # unknown when the candidate was written
@@ -99,7 +108,7 @@ class Trial:
 
     def is_expensive(self, size: str) -> bool:
         """Whether a size is large and runs in simulation, where a second run costs much and shows little."""
-        return size == "bench" and self.is_simulated
+        return size in ("laptop", "bench") and self.is_simulated
 
     @property
     def is_simulated(self) -> bool:
@@ -122,7 +131,15 @@ class Trial:
         backend_sizes = self.backend.sizes_for(self.job.candidate)
         is_single_size = backend_sizes == ("bench",)  # a kernel for a single size runs at no other
         allowed_sizes = backend_sizes if is_single_size else (*backend_sizes, *CONFIRMATION_SIZES)
-        return tuple(size for size in SIZES if size in allowed_sizes and self.case_plan.get(size) and self.cases.has_size(size))
+        left_out = "bench" if self.is_run_in_parts else "laptop"
+        return tuple(
+            size for size in SIZES if size in allowed_sizes and size != left_out and self.case_plan.get(size) and self.cases.has_size(size)
+        )
+
+    @property
+    def is_run_in_parts(self) -> bool:
+        """Whether the timed size is too large to run whole, so that only parts of it are run."""
+        return "laptop" in self.job.task.sizes and self.backend.capabilities.can_run_parts
 
     @property
     def first_sizes(self) -> tuple[str, ...]:
@@ -183,11 +200,17 @@ class Trial:
         signature = self.job.task.signature
         bench_input_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in (*signature.inputs, *signature.params)])
         bench_output_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in signature.outputs])
-        input_bytes = TIMED_SLOTS * bench_input_bytes + sum(compute_span_bytes(case.inputs) for case in cases)
-        output_bytes = TIMED_SLOTS * bench_output_bytes + sum(compute_span_bytes(case.outputs) for case in cases)
+        timed_slots = 1 if self.is_run_in_parts else TIMED_SLOTS
+        input_bytes = timed_slots * bench_input_bytes + sum(compute_span_bytes(case.inputs) for case in cases)
+        output_bytes = timed_slots * bench_output_bytes + sum(compute_span_bytes(case.outputs) for case in cases)
         self.arena = arena or Arena(input_bytes, output_bytes, seed_from_text(f"{self.seed}/poison"))
+        copies = 0 if self.is_run_in_parts else 4  # of the timed tensors, made by the kernel
         memory_bytes = (
-            2 * input_bytes + output_bytes + 4 * (bench_input_bytes + bench_output_bytes) + MEMORY_BYTES + (256 << 20) * (self.threads - 1)
+            2 * input_bytes
+            + output_bytes
+            + copies * (bench_input_bytes + bench_output_bytes)
+            + MEMORY_BYTES
+            + (256 << 20) * (self.threads - 1)
         )
         if self.is_simulated or self.is_traced:
             memory_bytes += SIMULATED_BYTES

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
 
 CLOCK = "estimate (schedule)"
-CHECKED_SIZES = ("small", "held_out", "bench")
+CHECKED_SIZES = ("small", "held_out", "laptop", "bench")
 DEVICE_MODES = ("auto", "never", "always")
 NO_TPU = "not found and not required: latencies are estimated from the compiler's schedule"
 
@@ -49,7 +49,14 @@ class PallasBackend(Backend):
     @property
     def capabilities(self) -> Capabilities:
         """Interpret mode detects races, out-of-bounds accesses and uninitialised memory in every run; latencies on a TPU vary."""
-        return Capabilities(timing="estimate", is_simulated=True, tracing="source", sanitizer="every_run", is_repeatable=not self.measures)
+        return Capabilities(
+            timing="estimate",
+            is_simulated=True,
+            tracing="source",
+            sanitizer="every_run",
+            is_repeatable=not self.measures,
+            can_run_parts=True,
+        )
 
     def versions(self) -> dict[str, str]:
         from evokernel.backends.pallas.compiler import toolchain_versions

@@ -1,0 +1,257 @@
+"""Checks a kernel at a size that cannot be run whole: runs some of its parts, and compares tiles of what they write with the reference.
+
+After the candidate is fixed, the verifier draws parts of the kernel in secret: blocks of the launch, or output blocks of the grid; the
+first and the last are always among them. It chooses tiles of the elements that these parts write, draws just the inputs that the reference
+needs for these tiles, runs the parts, and compares. All tensors are sparse memory, of which only the touched pages exist. docs/sizes.md
+says which wrong kernels escape, and with which probability.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from math import prod
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from evokernel.core.backend import Array
+from evokernel.core.errors import CandidateError, UserError
+from evokernel.core.seeds import seed_from_text
+from evokernel.verify.compare import FLOATS, Difference, ExpectedOutput, ValueRange
+from evokernel.verify.feedback import format_number
+from evokernel.verify.shared_buffers import BufferSlot, make_blank_array, view_tensor
+from evokernel.verify.tolerance import UnsuitableInputs
+
+if TYPE_CHECKING:
+    import torch
+
+    from evokernel.reference.regions import RegionReference
+    from evokernel.verify.trial import Trial
+
+    TensorPair = tuple[torch.Tensor, torch.Tensor]
+
+Box = tuple[tuple[int, int], ...]
+Range = tuple[int, int]
+TILE_ELEMENTS, RANGES_PER_OUTPUT = 512, 8
+"""The largest tile, and in how many of the ranges that a batch of parts writes tiles are compared."""
+MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
+"""The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
+FIRST_POSITIONS = (0.0, 1.0)
+BUDGET_S, MAX_BATCHES, MAX_POSITIONS = 3.0, 4, 16
+"""Further parts are run until this time is spent; each batch has at most this many parts."""
+MAX_SHOWN = 5
+
+
+class Tile(NamedTuple):
+    """A box of one output that is compared."""
+
+    output: int
+    box: Box
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(stop - start for start, stop in self.box)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        return tuple(slice(start, stop) for start, stop in self.box)
+
+
+class PartsCheck:
+    """The parts that ran and the tiles that were compared, for one candidate."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.random = Random(seed_from_text(f"{trial.seed}/parts"))
+        self.slot: BufferSlot | None = None
+        self.ranges: list[list[Range]] = [[] for _ in trial.job.task.signature.outputs]
+        self.compared_elements, self.needed_bytes, self.seconds = 0, 0, 0.0
+
+    def check(self, kind: str, batches: int = MAX_BATCHES) -> None:
+        """Run parts and compare tiles, until the time for it is spent. Raises UnsuitableInputs if no inputs of this kind can be drawn."""
+        regions = self.trial.cases.get_regions(kind)
+        if regions.unsupported_reason:
+            raise UserError(
+                f"{self.trial.job.task.id} cannot be checked at this size: {regions.unsupported_reason}. "
+                "Choose --size laptop, or reduce its sizes."
+            )
+        positions, start_s = [*FIRST_POSITIONS, self.random.random()], self.seconds
+        for _ in range(batches):
+            before_s = time.monotonic()
+            self.check_batch(regions, kind, positions)
+            self.seconds += time.monotonic() - before_s
+            batch_s = time.monotonic() - before_s
+            if self.seconds - start_s + batch_s > BUDGET_S or self.needed_bytes > MAX_NEEDED_BYTES:
+                return
+            count = min(MAX_POSITIONS, int(len(positions) * max(1.0, BUDGET_S / (4 * batch_s))))
+            positions = [self.random.random() for _ in range(count)]
+
+    def check_batch(self, regions: RegionReference, kind: str, positions: Sequence[float]) -> None:
+        """Run the parts at some positions once, and compare tiles of their outputs."""
+        process, slot = self.trial.candidate_process, self.get_slot(regions)
+        assert process is not None
+        assert self.trial.arena is not None
+        with self.trial.translate_errors():
+            ranges = process.locate_parts(slot, positions)
+        tiles = self.choose_tiles(regions, ranges)
+        expected = [regions.compute(tile.output, tile.box) for tile in tiles]
+        self.write_inputs(regions, slot, tiles)
+        self.trial.arena.poison_boxes(slot, [(tile.output, tile.slices) for tile in tiles])
+        with self.trial.translate_errors():
+            process.run_parts(slot, positions)
+        if stray_writes := self.trial.arena.find_stray_writes(slot):
+            raise CandidateError(
+                "out_of_bounds",
+                f"the kernel wrote outside its outputs: {', '.join(stray_writes)} (at the timed size); check the bounds of every store",
+            )
+        for output in sorted({tile.output for tile in tiles}):
+            chosen = [number for number, tile in enumerate(tiles) if tile.output == output]
+            self.compare(slot, kind, [tiles[number] for number in chosen], [expected[number] for number in chosen])
+        for old_ranges, new_ranges in zip(self.ranges, ranges, strict=True):
+            old_ranges[:] = merge_ranges([*old_ranges, *new_ranges])
+
+    def get_slot(self, regions: RegionReference) -> BufferSlot:
+        """Return the slot of the sparse tensors; it is bound at first use."""
+        trial = self.trial
+        assert trial.arena is not None
+        assert trial.candidate_process is not None
+        if self.slot is None:
+            self.slot = trial.arena.add_sparse_slot(
+                [make_blank_array(tensor) for tensor in regions.arguments], [make_blank_array(tensor) for tensor in regions.outputs]
+            )
+            scalars = tuple((number.name, number.kind, number.value) for number in regions.scalars)
+            with trial.translate_errors():
+                trial.candidate_process.bind(self.slot, scalars, in_parts=True)
+        return self.slot
+
+    def choose_tiles(self, regions: RegionReference, ranges: Sequence[Sequence[Range]]) -> list[Tile]:
+        """Choose tiles at the beginning and the end of the first and the last range of each output, and inside some others."""
+        tiles = []
+        for output, (tensor, own_ranges) in enumerate(zip(regions.outputs, ranges, strict=True)):
+            if not own_ranges:
+                continue
+            inner_ranges = self.random.sample(list(own_ranges), min(len(own_ranges), RANGES_PER_OUTPUT))
+            spots = [own_ranges[0][0], own_ranges[-1][1] - 1, own_ranges[0][1] - 1, own_ranges[-1][0]]
+            spots += [self.random.randrange(start, stop) for start, stop in inner_ranges]
+            limits = [own_ranges[0], own_ranges[-1], own_ranges[0], own_ranges[-1], *inner_ranges]
+            tiles += [Tile(output, find_box(tensor.shape, spot, limit)) for spot, limit in zip(spots, limits)]
+        return list(dict.fromkeys(tiles))
+
+    def write_inputs(self, regions: RegionReference, slot: BufferSlot, tiles: Sequence[Tile]) -> None:
+        """Write the parts of the inputs that the reference needs for these tiles, each box once."""
+        assert self.trial.arena is not None
+        boxes = {(index, box) for tile in tiles for index, needed in regions.find_needed(tile.output, tile.box).items() for box in needed}
+        for index, box in sorted(boxes):
+            nbytes = prod(stop - start for start, stop in box) * slot.inputs[index].storage_dtype.itemsize
+            self.needed_bytes += nbytes
+            if nbytes > MAX_TILE_BYTES:
+                raise UserError(
+                    f"{self.trial.job.task.id} cannot be checked at this size: one element depends on {nbytes / 1e9:.3g} GB of `"
+                    f"{slot.inputs[index].name}`. Choose --size laptop, or reduce its sizes."
+                )
+            view = view_tensor(self.trial.arena.inputs, slot.input_span[0], slot.inputs[index])
+            view[tuple(slice(start, stop) for start, stop in box)] = regions.draw(index, box)
+
+    def compare(self, slot: BufferSlot, kind: str, tiles: Sequence[Tile], expected: Sequence[TensorPair]) -> None:
+        """Compare all tiles of one output at once: tolerances depend on the magnitude of all of them."""
+        trial, output = self.trial, tiles[0].output
+        assert trial.arena is not None
+        layout = slot.outputs[output]
+        view = view_tensor(trial.arena.outputs, slot.output_span[0], layout)
+        actual = np.concatenate([view[tile.slices].reshape(-1) for tile in tiles])
+        array, truth = join_expected(layout.name, expected)
+        tolerance = trial.cases.factory.tolerance
+        rule = tolerance.make_region_rule(array, truth if array.dtype in FLOATS else None, kind)
+        values = (array.data.astype(np.float64), truth) if array.dtype not in FLOATS else None
+        find_ranges = (lambda _: [ValueRange(np.minimum(*values), np.maximum(*values))]) if values else None
+        one = ExpectedOutput(array, rule, truth if array.dtype in FLOATS and array.dtype != "float64" else None, find_ranges)
+        self.compared_elements += array.data.size
+        trial.compared_runs += 1
+        if difference := one.find_difference(actual, trial.arena.poisons[slot.slot_id][output]):
+            raise CandidateError(difference.reason, describe_tiles(difference, tiles, layout.shape))
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Which share of the elements of the outputs was computed by parts that ran, and which was compared."""
+        total = sum(prod(tensor.shape) for tensor in self.trial.job.task.signature.outputs)
+        return sum(stop - start for ranges in self.ranges for start, stop in ranges) / total, self.compared_elements / total
+
+
+def check_in_parts(trial: Trial) -> None:
+    """Check the timed size in parts, on inputs of the task's own kind."""
+    trial.parts_check = PartsCheck(trial)
+    trial.parts_check.check("own")
+
+
+def confirm_in_parts(trial: Trial) -> None:
+    """Check a kernel that would become the best on further parts and another kind of inputs."""
+    if trial.parts_check is None:
+        return
+    for kind in ("wide", "normal", "own"):
+        try:
+            trial.parts_check.check(kind, batches=1)
+        except UnsuitableInputs:
+            continue
+        return
+
+
+def join_expected(name: str, expected: Iterable[TensorPair]) -> tuple[Array, np.ndarray]:
+    """Return the tiles of an output one after another: in the reference's own precision, and in float64."""
+    import torch
+
+    from evokernel.reference.arrays import to_array
+
+    own, wide = (torch.cat([part.reshape(-1) for part in parts]) for parts in zip(*expected))
+    return to_array(name, own), wide.double().numpy()
+
+
+def find_box(shape: tuple[int, ...], spot: int, limit: Range) -> Box:
+    """Return a box around a flat index inside a range of flat indices: a part of its row, or several rows where rows are short."""
+    inner_size, axis = 1, len(shape) - 1
+    while axis > 0 and inner_size * shape[axis] <= TILE_ELEMENTS:
+        row_start = spot - spot % (inner_size * shape[axis])
+        if row_start < limit[0] or row_start + inner_size * shape[axis] > limit[1]:
+            break
+        inner_size, axis = inner_size * shape[axis], axis - 1
+    if axis < 0:
+        return ()
+    row_start = spot - spot % (inner_size * shape[axis])
+    here, wanted = (spot - row_start) // inner_size, max(1, TILE_ELEMENTS // inner_size)
+    low = max(here - wanted // 2, -((row_start - limit[0]) // inner_size) if row_start < limit[0] else 0, 0)
+    high = min(here + (wanted + 1) // 2, (limit[1] - row_start) // inner_size, shape[axis])
+    outer = np.unravel_index(row_start // (inner_size * shape[axis]), shape[:axis]) if axis else ()
+    return (*((int(i), int(i) + 1) for i in outer), (low, high), *((0, size) for size in shape[axis + 1 :]))
+
+
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """Return sorted, disjoint ranges that cover the same elements."""
+    merged: list[Range] = []
+    for start, stop in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def describe_tiles(difference: Difference, tiles: Sequence[Tile], shape: tuple[int, ...]) -> str:
+    """Describe the wrong elements of the compared tiles by their places in the whole output."""
+    wrong_elements = np.flatnonzero(difference.wrong_mask)
+    starts = np.cumsum([0, *(prod(tile.shape) for tile in tiles)])
+    lines = [
+        f"output `{difference.name}` of shape {list(shape)} is wrong at the timed size, of which some parts were run: "
+        f"{len(wrong_elements)} of {difference.wrong_mask.size} compared elements"
+    ]
+    if difference.unwritten_count:
+        lines.append(f"never written: {difference.unwritten_count} elements: write every element of the block")
+    shown = []
+    for element in wrong_elements[:MAX_SHOWN]:
+        number = int(np.searchsorted(starts, element, "right")) - 1
+        inside = np.unravel_index(int(element - starts[number]), tiles[number].shape)
+        place = [int(i) + start for i, (start, _) in zip(inside, tiles[number].box)]
+        shown.append(f"{place} expected {format_number(difference.expected[element])}, got {format_number(difference.actual[element])}")
+    lines.append("first wrong: " + "; ".join(shown))
+    lines.append("smaller sizes were correct: check index types, limits of counters, long sums in a float, and tails of blocks")
+    return "\n".join(lines)
