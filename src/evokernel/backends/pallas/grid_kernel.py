@@ -244,7 +244,8 @@ class KernelOutput(LazyArray):
 
     def read(self, flat: np.ndarray) -> np.ndarray:
         if self.whole is not None:
-            return self.whole.reshape(-1)[flat]
+            whole: np.ndarray = self.whole.reshape(-1)[flat]
+            return whole
         numbers, coordinates = self.find_blocks(flat)
         values = np.empty(flat.shape, self.dtype)
         for number in np.unique(numbers).tolist():

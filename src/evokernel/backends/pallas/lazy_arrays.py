@@ -137,6 +137,39 @@ class AxisMap:
             place = place * size + index
         return place, valid
 
+    @property
+    def keeps_boxes(self) -> bool:
+        """Whether a box of the result comes from a box of the operand."""
+        return all(divisor == 1 and factor in (0, 1) for factor, divisor in zip(self.factor, self.divisor))
+
+    def pull_box(self, box: Box) -> tuple[Box, Box] | None:
+        """The operand's box for a box of the result, and the part of the result's box that it fills; None if that is empty."""
+        source, target = [], list(box)
+        for size, axis, factor, offset in zip(self.operand, self.axes, self.factor, self.offset, strict=True):
+            if factor == 0:
+                source.append((offset, offset + 1))
+                continue
+            first, last = max(box[axis][0] + offset, 0), min(box[axis][1] + offset, size)
+            if first >= last:
+                return None
+            source.append((first, last))
+            target[axis] = (first - offset, last - offset)
+        return tuple(source), tuple(target)
+
+    def push_box(self, box: Box) -> Box | None:
+        """The result's box for a box of the operand; None if there is none or an element appears several times."""
+        target = [(0, size) for size in self.result]
+        if not self.keeps_boxes or 0 in self.factor or any(size != 1 for axis, size in enumerate(self.result) if axis not in self.axes):
+            return None
+        for (first, last), axis, offset in zip(box, self.axes, self.offset, strict=True):
+            target[axis] = (max(first - offset, 0), min(last - offset, self.result[axis]))
+        return tuple(target)
+
+    def arrange(self, values: np.ndarray) -> np.ndarray:
+        """Values of a box of the operand with the result's dimensions."""
+        values = values.transpose(np.argsort(self.axes))
+        return np.expand_dims(values, tuple(axis for axis in range(len(self.result)) if axis not in self.axes))
+
 
 class MovedArray(LazyArray):
     """The result of an operation that moves or casts data. Each element comes from the first operand whose rule has it, else from `fill`.
@@ -184,6 +217,46 @@ class MovedArray(LazyArray):
             if number >= 0 and self.operands[number][0].depends_on_kernel:
                 self.operands[number][0].require(source)
 
+    def pull_box(self, box: Box) -> list[tuple[LazyArray, AxisMap | None, Box, Box]] | None:
+        """Per operand that fills a part of a box: its rule, its own box, and that part; None if an operand has no box for it."""
+        pieces: list[tuple[LazyArray, AxisMap | None, Box, Box]] = []
+        for array, rule in self.operands:
+            if rule is None and array.shape == self.shape:
+                pieces.append((array, rule, box, box))
+            elif rule is None or not rule.keeps_boxes:
+                return None
+            elif (pulled := rule.pull_box(box)) is not None:
+                pieces.append((array, rule, *pulled))
+        return pieces
+
+    def read_box(self, box: Box) -> np.ndarray:
+        pieces = self.pull_box(box)
+        if pieces is None:
+            return super().read_box(box)
+        values = np.empty([stop - start for start, stop in box], self.dtype)
+        if self.fill is not None:
+            values[...] = self.fill.read(np.zeros(1, np.int64))[0]
+        for array, rule, source, target in reversed(pieces):  # the first operand that has an element wins
+            part = array.read_box(source)
+            place = tuple(slice(first - start, last - start) for (first, last), (start, _) in zip(target, box))
+            values[place] = part if rule is None else rule.arrange(part)
+        return values
+
+    def require_box(self, box: Box) -> None:
+        pieces = self.pull_box(box)
+        if pieces is None:
+            super().require_box(box)
+        else:
+            for array, _, source, _ in pieces:
+                array.require_box(source)
+
+    def push_box(self, number: int, box: Box) -> Box | None:
+        """The box that comes from a box of one operand; None if it is not a box."""
+        array, rule = self.operands[number]
+        if rule is not None:
+            return rule.push_box(box) if all(rule is not None for _, rule in self.operands) or number == 0 else None
+        return box if array.shape == self.shape and number == 0 else None
+
     def push(self, number: int, flat: np.ndarray) -> np.ndarray | None:
         """The elements that come from these elements of one operand; None if an element appears several times."""
         rule = self.operands[number][1]
@@ -220,7 +293,8 @@ class ComputedArray(LazyArray):
         return self.results[self.output]
 
     def read(self, flat: np.ndarray) -> np.ndarray:
-        return self.compute().reshape(-1)[flat]
+        values: np.ndarray = self.compute().reshape(-1)[flat]
+        return values
 
     def require(self, flat: np.ndarray) -> None:
         self.compute()
@@ -251,7 +325,8 @@ def split_box(shape: Sequence[int], box: Box) -> Iterator[tuple[slice, np.ndarra
 
 def unravel(flat: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, ...]:
     """The coordinates of elements."""
-    return tuple(np.unravel_index(flat, tuple(shape))) if shape else ()
+    coordinates: tuple[np.ndarray, ...] = tuple(np.unravel_index(flat, tuple(shape))) if shape else ()
+    return coordinates
 
 
 def element_strides(shape: Sequence[int]) -> list[int]:

@@ -78,8 +78,7 @@ class PallasParts:
 
     def run_part(self, output: LazyArray, store: np.ndarray, position: float) -> None:
         source = peel_reshapes(output)
-        if isinstance(source, KernelOutput) and source.kernel.is_divisible:
-            box = find_block_box(source, find_element(output, position))
+        if (box := find_part_box(source, find_element(output, position))) is not None:
             source.require_box(box)
             store.reshape(source.shape)[tuple(slice(*bounds) for bounds in box)] = source.read_box(box)
             return
@@ -93,8 +92,8 @@ class PallasParts:
         """The elements of the part at a position, as rows of a start and a stop index."""
         element = find_element(output, position)
         source = peel_reshapes(output)
-        if isinstance(source, KernelOutput) and source.kernel.is_divisible:
-            return box_ranges(source.shape, find_block_box(source, element))
+        if (box := find_part_box(source, element)) is not None:
+            return box_ranges(source.shape, box)
         if (flat := push_block(output, element)) is not None:
             return list_ranges(flat)
         first = element // CHUNK * CHUNK
@@ -151,8 +150,8 @@ def find_block_box(source: KernelOutput, element: int) -> Box:
     return source.kernel.table.find_box(source.number, block)
 
 
-def push_block(output: LazyArray, element: int) -> np.ndarray | None:
-    """The elements of an output that come from the same kernel block as an element; None if that block has no single image."""
+def trace_element(output: LazyArray, element: int) -> tuple[list[tuple[MovedArray, int]], KernelOutput, int] | None:
+    """The operations, with the operand of each, that move an element from a kernel's output; None if it comes from no kernel."""
     path: list[tuple[MovedArray, int]] = []
     array, flat = output, np.array([element])
     while isinstance(array, MovedArray):
@@ -161,13 +160,35 @@ def push_block(output: LazyArray, element: int) -> np.ndarray | None:
             return None
         path.append((array, number))
         array = array.operands[number][0]
-    if not isinstance(array, KernelOutput):
+    return (path, array, int(flat[0])) if isinstance(array, KernelOutput) else None
+
+
+def find_part_box(source: LazyArray, element: int) -> Box | None:
+    """The box of an array that comes from the same kernel block as an element; None if it is not a box."""
+    traced = trace_element(source, element)
+    if traced is None:
         return None
-    if not array.kernel.is_divisible:
-        elements: np.ndarray | None = np.arange(array.size)
-    else:
-        box = find_block_box(array, int(flat[0]))
-        elements = np.concatenate([part for _, part in split_box(array.shape, box)])
+    path, kernel_output, flat = traced
+    box = find_source_box(kernel_output, flat)
+    for moved, number in reversed(path):
+        if (pushed := moved.push_box(number, box)) is None:
+            return None
+        box = pushed
+    return box
+
+
+def find_source_box(output: KernelOutput, element: int) -> Box:
+    """The block of a kernel's output with an element; all of the output if the kernel cannot be divided."""
+    return find_block_box(output, element) if output.kernel.is_divisible else tuple((0, size) for size in output.shape)
+
+
+def push_block(output: LazyArray, element: int) -> np.ndarray | None:
+    """The elements of an output that come from the same kernel block as an element; None if that block has no single image."""
+    traced = trace_element(output, element)
+    if traced is None:
+        return None
+    path, source, flat = traced
+    elements: np.ndarray | None = np.concatenate([part for _, part in split_box(source.shape, find_source_box(source, flat))])
     for moved, number in reversed(path):
         if elements is not None:
             elements = moved.push(number, elements)
@@ -200,7 +221,7 @@ def box_ranges(shape: Sequence[int], box: Box) -> np.ndarray:
     strides = [int(np.prod(shape[dimension + 1 :], dtype=np.int64)) for dimension in range(len(shape))]
     if not shape:
         return np.array([[0, 1]])
-    starts = np.zeros((), np.int64)
+    starts: np.ndarray = np.zeros((), np.int64)
     for (first, last), stride in zip(box[:axis], strides[:axis]):
         starts = starts[..., None] + np.arange(first, last) * stride
     first, last = box[axis] if axis < len(box) else (0, 1)

@@ -105,7 +105,7 @@ class ScratchBuffer(shared_memory.Buffer):  # type: ignore[misc]
         self.content[...] = utils.get_uninitialized_value(self.dtype, "nan")
 
     def __getitem__(self, part: tuple[Any, ...]) -> np.ndarray:
-        values = super().__getitem__(part)
+        values: np.ndarray = super().__getitem__(part)
         is_read = self.tracker.counts_swaps or not (self.tracker.in_store or self.tracker.in_pipeline)
         if self.tracker.is_strict and is_read:
             defined = self.defined[utils.clip_range_to_shape(self._normalize_range(part), self.shape)]
