@@ -56,7 +56,7 @@ def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     check_llm_review(config)
     tasks = load_tasks(config.tasks, choose_timed_size(config))
     if not isinstance(parts["executor"], RemoteExecutor):
-        check_memory(tasks)
+        check_memory(tasks, in_parts=make_part(config, "backend").capabilities.can_run_parts)
     config = config.model_copy(update={"id": config.id or new_run_id([config.plugin_name("backend"), config.plugin_name("generator")])})
     folder = folder or Path("runs") / config.id
     environment = {"versions": versions, "hardware": describe_hardware()}

@@ -148,5 +148,10 @@ def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
                 f"{formatting.format_latency(floor_us)}, the time that the task's bytes and operations take at the limits of the device",
             )
         yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
+    if outcome.run_share is not None and outcome.compared_share is not None:
+        yield (
+            "timed size",
+            f"too large to run whole: parts with {outcome.run_share:.2%} of the output ran, {outcome.compared_share:.3%} was compared",
+        )
     yield from (("not checked", text) for text in outcome.skipped_checks)
     yield from outcome.versions.items()

@@ -8,15 +8,24 @@ from collections.abc import Sequence
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 
+PARTS_BYTES = 6e9
+"""A verification in parts: the inputs and outputs of a few tiles, the reference for them, and the simulator."""
 COPIES = 4
 """Copies of the tensors during a verification: in the verifier, in the candidate process, and in the float64 reference."""
 
 
-def memory_shortage(task: Task) -> str:
-    """Return how much memory a verification needs and how much there is, if that is too little; otherwise an empty text."""
+def estimate_memory_bytes(task: Task, *, in_parts: bool = False) -> float:
+    """Return about how much memory a verification needs; with `in_parts` of a kernel that is never run whole."""
     signature = task.signature
+    if in_parts and "laptop" in task.sizes:
+        return PARTS_BYTES + 2 * sum(tensor.nbytes for tensor in signature.params)
     tensor_bytes = sum(tensor.nbytes for tensor in (*signature.inputs, *signature.params, *signature.outputs))
-    required_bytes, total_bytes = COPIES * max(tensor_bytes, task.work.peak_bytes), total_memory_bytes()
+    return COPIES * max(tensor_bytes, task.work.peak_bytes)
+
+
+def memory_shortage(task: Task, *, in_parts: bool = False) -> str:
+    """Return how much memory a verification needs and how much there is, if that is too little; otherwise an empty text."""
+    required_bytes, total_bytes = estimate_memory_bytes(task, in_parts=in_parts), total_memory_bytes()
     if required_bytes <= total_bytes:
         return ""
     return f"about {required_bytes / 1e9:.3g} GB of memory, but this machine has {total_bytes / 1e9:.3g} GB"
@@ -27,8 +36,9 @@ def total_memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_memory(tasks: Sequence[Task]) -> None:
+def check_memory(tasks: Sequence[Task], *, in_parts: bool = False) -> None:
     """Raise UserError for a task whose verification needs more memory than this machine has."""
     for task in tasks:
-        if shortage := memory_shortage(task):
-            raise UserError(f"task {task.id} needs {shortage}. Exclude it from --tasks, or reduce its sizes.")
+        if shortage := memory_shortage(task, in_parts=in_parts):
+            hint = "Choose --size laptop" if "laptop" in task.sizes else "Exclude it from --tasks"
+            raise UserError(f"task {task.id} needs {shortage}. {hint}, or reduce its sizes.")

@@ -233,6 +233,10 @@ class Outcome(Record):
     """How correctness and time were decided: `strict` or `paper`."""
     skipped_checks: tuple[str, ...] = ()
     """Checks that the machine could not perform, one line each: a layer of the sandbox, a sanitizer."""
+    run_share: float | None = None
+    """At a timed size that is run in parts: the share of the outputs' elements that the parts computed. None if the kernel ran whole."""
+    compared_share: float | None = None
+    """At a timed size that is run in parts: the share of the outputs' elements that were compared with the reference."""
     usage: Usage = Usage()
     """Model calls of the verifier itself (LLM review)."""
 

@@ -173,10 +173,18 @@ class PartsCheck:
             raise CandidateError(difference.reason, describe_tiles(difference, tiles, layout.shape))
 
     @property
-    def shares(self) -> tuple[float, float]:
-        """Which share of the elements of the outputs was computed by parts that ran, and which was compared."""
-        total = sum(prod(tensor.shape) for tensor in self.trial.job.task.signature.outputs)
-        return sum(stop - start for ranges in self.ranges for start, stop in ranges) / total, self.compared_elements / total
+    def run_share(self) -> float:
+        """The share of the outputs' elements that parts of the kernel computed."""
+        return sum(stop - start for ranges in self.ranges for start, stop in ranges) / self.count_elements()
+
+    @property
+    def compared_share(self) -> float:
+        """The share of the outputs' elements that were compared with the reference."""
+        return self.compared_elements / self.count_elements()
+
+    def count_elements(self) -> int:
+        """Return the number of elements of all outputs."""
+        return sum(prod(tensor.shape) for tensor in self.trial.job.task.signature.outputs)
 
 
 def check_in_parts(trial: Trial) -> None:

@@ -83,6 +83,8 @@ def verify_once(job: Job, backend: Backend) -> Outcome:
                 "versions": collect_versions(backend),
                 "protocol": job.protocol,
                 "skipped_checks": tuple(trial.skipped_checks),
+                "run_share": trial.parts_check.run_share if trial.parts_check else None,
+                "compared_share": trial.parts_check.compared_share if trial.parts_check else None,
                 "usage": trial.usage,
             }
         )
