@@ -26,16 +26,21 @@ MAX_STORED_BYTES = 1 << 30
 
 
 class StepCount:
-    """Counts the grid steps that one part of a program runs, in all its kernels."""
+    """Counts the grid steps that some parts of a program run, in all its kernels."""
 
     def __init__(self) -> None:
-        self.total = 0
+        self.total, self.part_count = 0, 1
+
+    def start(self, part_count: int) -> None:
+        """Counts anew, for so many parts."""
+        self.total, self.part_count = 0, part_count
 
     def add(self, steps: int, where: str) -> None:
-        """Raises CandidateError if the part takes too many steps."""
+        """Raises CandidateError if the parts take too many steps."""
         self.total += steps
-        if self.total > MAX_GRID_STEPS:
-            text = f"one output block takes {self.total} grid steps{where}, the limit for interpret mode is {MAX_GRID_STEPS}"
+        if steps > MAX_GRID_STEPS or self.total > MAX_GRID_STEPS * self.part_count:
+            taken = max(steps, self.total // self.part_count)
+            text = f"one output block takes {taken} grid steps{where}, the limit for interpret mode is {MAX_GRID_STEPS}"
             raise CandidateError("timeout", f"{text}: use larger blocks along the dimensions that it accumulates over")
 
 
@@ -98,47 +103,48 @@ class GridKernel:
                 raise refuse_size(f"a kernel with `input_output_aliases` that visits a block twice{self.where}", "visit each block once")
         return numbers
 
-    def find_segment_steps(self, output: int, block: int) -> np.ndarray:
-        """The steps of the part that computes a block."""
-        steps = np.flatnonzero(self.visits[output] == block)
-        first, last = int(steps[0]), int(steps[-1])
+    def plan_segments(self, output: int, blocks: Sequence[int]) -> list[tuple[np.ndarray, list[int]]]:
+        """The consecutive steps that compute blocks, with the blocks. Blocks share their steps where these overlap."""
         inner = math.prod(self.table.grid[len(self.table.grid) - self.level :])
-        return np.arange(first // inner * inner, last + 1)
+        segments: list[tuple[int, int, list[int]]] = []
+        for first, last, block in sorted((*self.find_own_steps(output, block), block) for block in blocks):
+            start = first // inner * inner
+            if segments and start < segments[-1][1]:
+                segments[-1] = (segments[-1][0], last + 1, [*segments[-1][2], block])
+            else:
+                segments.append((start, last + 1, [block]))
+        return [(np.arange(start, stop), members) for start, stop, members in segments]
+
+    def find_own_steps(self, output: int, block: int) -> tuple[int, int]:
+        """The first and the last step that write a block."""
+        steps = np.flatnonzero(self.visits[output] == block)
+        return int(steps[0]), int(steps[-1])
 
     def compute_blocks(self, output: int, blocks: Sequence[int]) -> None:
         """Runs the parts that compute these blocks of an output, unless they are stored."""
-        missing = [block for block in blocks if block not in self.outputs[output].blocks]
-        for block in missing:
-            if block in self.outputs[output].blocks:
-                continue
-            while True:
-                steps = self.find_segment_steps(output, block)
-                self.count.add(len(steps), self.where)
-                is_strict = self.level < self.table.serial_count
-                try:
-                    self.run_steps(steps, int(np.argmax(self.visits[output] == block)), is_strict)
-                    break
-                except CarriedStateRead:
-                    self.count.total -= len(steps)
-                    self.level += 1
+        while missing := [block for block in blocks if block not in self.outputs[output].blocks]:
+            steps, members = self.plan_segments(output, missing)[0]
+            self.count.add(len(steps), self.where)
+            try:
+                self.run_steps(steps, [self.find_own_steps(output, block) for block in members])
+            except CarriedStateRead:
+                self.count.total -= len(steps)
+                self.level += 1
 
-    def run_steps(self, steps: np.ndarray, first: int, is_strict: bool) -> None:
-        """Runs consecutive steps and stores the blocks that steps from `first` on complete."""
+    def run_steps(self, steps: np.ndarray, targets: Sequence[tuple[int, int]]) -> None:
+        """Runs consecutive steps and stores the blocks that are complete in the steps of `targets`."""
         operands = KernelOperands([scalar.read_all() for scalar in self.scalars], self.operands)
         starts = self.table.find_starts(steps, operands.tables)
         self.require_operands(starts)
 
         def write(output: int, step: int, start: np.ndarray, value: np.ndarray) -> None:
-            visits = self.visits[output]
-            block = int(visits[step])
-            begin = int(np.argmax(visits == block))
-            is_last = step + 1 == len(visits) or visits[step + 1] != block
-            if begin >= steps[0] and step >= first and is_last:
+            first, last = self.find_own_steps(output, block := int(self.visits[output][step]))
+            if first >= steps[0] and last == step and any(begin <= step <= end for begin, end in targets):
                 self.outputs[output].store_block(block, value)
 
         for number, rows in enumerate(starts[: self.mapping.num_inputs]):
             self.table.check_bounds(number, steps, rows)
-        self.runner.run([Segment(steps, starts)], operands, write, {}, is_strict)
+        self.runner.run([Segment(steps, starts)], operands, write, {}, is_strict=self.level < self.table.serial_count)
 
     def require_operands(self, starts: Sequence[np.ndarray]) -> None:
         """Computes the parts of the operands that other kernels write and these steps read."""
@@ -207,10 +213,13 @@ class KernelOutput(LazyArray):
             raise refuse_size(subject, "compute it in one kernel")
         self.blocks[block] = value.copy()
 
-    @cached_property
-    def visited(self) -> np.ndarray:
-        """The numbers of all blocks that a step writes, in order."""
-        return np.unique(self.kernel.visits[self.output])
+    def list_unwritten_blocks(self, limit: int) -> np.ndarray:
+        """The numbers of blocks that no step writes: the first `limit` or more if there are that many."""
+        visits = self.kernel.visits[self.output]
+        total = min(math.prod(self.kernel.table.block_counts(self.number)), visits.size + limit)
+        is_written = np.zeros(total, bool)
+        is_written[visits[visits < total]] = True
+        return np.flatnonzero(~is_written)
 
     def require_blocks(self, blocks: np.ndarray) -> None:
         """Computes blocks. Blocks that no step writes are undefined."""
@@ -218,7 +227,7 @@ class KernelOutput(LazyArray):
             if self.whole is None:
                 self.kernel.run_all()
             return
-        is_written = np.isin(blocks, self.visited)
+        is_written = np.isin(blocks, self.kernel.visits[self.output])
         self.kernel.compute_blocks(self.output, blocks[is_written].tolist())
         for block in blocks[~is_written].tolist():
             sizes = self.kernel.table.sizes[self.number]

@@ -59,10 +59,21 @@ class PallasParts:
         self.forget_values()
         with lower.target_chip(self.chip):
             for output, store in zip(self.outputs, self.stores, strict=True):
+                self.count.start(len(positions))
+                self.compute_blocks(output, positions)
                 for position in dict.fromkeys(positions):
-                    self.count.total = 0
                     self.run_part(output, store, position)
         self.forget_values()
+
+    def compute_blocks(self, output: LazyArray, positions: Sequence[float]) -> None:
+        """Computes the kernel blocks at all positions together, so that they share steps where a kernel carries state."""
+        blocks: dict[KernelOutput, list[int]] = {}
+        for position in positions:
+            if (traced := trace_element(output, find_element(output, position))) is not None:
+                _, source, element = traced
+                blocks.setdefault(source, []).append(int(source.find_blocks(np.array([element]))[0][0]))
+        for source, numbers in blocks.items():
+            source.require_blocks(np.unique(numbers))
 
     def forget_values(self) -> None:
         """Drops all values that depend on the inputs."""
@@ -105,7 +116,7 @@ class PallasParts:
             if not kernel.is_divisible:
                 continue
             for source in kernel.outputs:
-                missing = np.setdiff1d(np.arange(np.prod(kernel.table.block_counts(source.number), dtype=np.int64)), source.visited)
+                missing = source.list_unwritten_blocks(MAX_UNWRITTEN_BLOCKS + 1)
                 for block in missing[:MAX_UNWRITTEN_BLOCKS].tolist():
                     box = kernel.table.find_box(source.number, block)
                     flat = np.concatenate([part for _, part in split_box(source.shape, box)])
