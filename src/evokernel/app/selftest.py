@@ -1,7 +1,8 @@
 """Runs the verifier's self-test: candidates with a known outcome, both cheats that must fail and unusual kernels that must pass.
 
 A backend ships them in `selftest/<category>/<name>.<ext>`. The first line of each file is a comment with the expected outcome:
-`selftest: task=starter/softmax gate=check reason=mismatch,unwritten`; for a kernel that must pass it only names the task.
+`selftest: task=starter/softmax gate=check reason=mismatch,unwritten`; for a kernel that must pass it only names the task. `size=full` takes
+the task at the size that is run in parts only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin, plugin_folder, plugin_names
 from evokernel.core.protocols import Executor
-from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings
+from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings, TimedSize
 from evokernel.tasks.loader import find_task_files, load_tasks
 from evokernel.verify.gates import GATES
 from evokernel.verify.reasons import REASONS
@@ -48,6 +49,7 @@ class SelftestCase(NamedTuple):
     gates: tuple[str, ...] = ()
     """Gates that may reject it; empty for a kernel that must pass."""
     reasons: tuple[str, ...] = ()
+    size: TimedSize = "laptop"
     timeout_s: float = TIMEOUT_S
     settings: Settings = {}
 
@@ -176,7 +178,7 @@ def parse_case(backend: str, path: Path, header: Mapping[str, str]) -> SelftestC
     """Build a case from the keys of its first line; unknown and missing keys are refused."""
     category, is_honest = path.parent.name, path.parent.name == HONEST
     required_keys = ("task",) if is_honest else ("task", "gate", "reason")
-    known_keys = [*required_keys, "timeout"]
+    known_keys = [*required_keys, "size", "timeout"]
     for key in header:
         if key not in known_keys and not key.startswith("backend."):
             keys = ", ".join([*known_keys, "backend.SETTING"])
@@ -190,6 +192,7 @@ def parse_case(backend: str, path: Path, header: Mapping[str, str]) -> SelftestC
         task=header["task"],
         gates=() if is_honest else parse_names(path, "gate", header["gate"], [gate.name for gate in GATES]),
         reasons=() if is_honest else parse_names(path, "reason", header["reason"], list(REASONS)),
+        size=parse_size(path, header.get("size", "laptop")),
         timeout_s=parse_timeout(path, header["timeout"]) if "timeout" in header else TIMEOUT_S,
         settings={key.removeprefix("backend."): parse_setting(value) for key, value in header.items() if key.startswith("backend.")},
     )
@@ -201,6 +204,13 @@ def parse_names(path: Path, key: str, text: str, known_names: list[str]) -> tupl
         if name not in known_names:
             raise UserError(f"{path}: unknown {key} '{name}'{did_you_mean(name, known_names)}. Known: {', '.join(known_names)}.")
     return tuple(text.split(","))
+
+
+def parse_size(path: Path, text: str) -> TimedSize:
+    """Parse the size at which the kernel is timed."""
+    if text not in ("laptop", "full"):
+        raise UserError(f"{path}: size={text} must be laptop or full")
+    return "full" if text == "full" else "laptop"
 
 
 def parse_timeout(path: Path, text: str) -> float:
@@ -225,7 +235,7 @@ def make_job(case: SelftestCase) -> Job:
         make_plugin("backend", case.backend, **case.settings)
         if (count := len(find_task_files(case.task))) != 1:
             raise UserError(f"task={case.task} matches {count} tasks. Name exactly one.")
-        (task,) = load_tasks(case.task)
+        (task,) = load_tasks(case.task, case.size)
     except UserError as error:
         raise UserError(f"{case.path}: {error}") from error
     file_name = find_plugin("backend", case.backend).file_name
