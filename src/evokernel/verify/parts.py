@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
-TILE_ELEMENTS, RANGES_PER_OUTPUT = 512, 8
-"""The largest tile, and in how many of the ranges that a batch of parts writes tiles are compared."""
+TILE_ELEMENTS, MIN_TILE_ELEMENTS, TILE_FLOPS, RANGES_PER_OUTPUT = 512, 16, 2e8, 8
+"""The largest tile; the smallest, where each element takes so many operations that a larger one would take more than this; and in how many
+of the ranges that a batch of parts writes tiles are compared."""
 MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
 """The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
 FIRST_POSITIONS = (0.0, 1.0)
@@ -68,6 +69,8 @@ class PartsCheck:
         self.slot: BufferSlot | None = None
         self.ranges: list[list[Range]] = [[] for _ in trial.job.task.signature.outputs]
         self.compared_elements, self.needed_bytes, self.seconds = 0, 0, 0.0
+        flops_per_element = trial.job.task.work.flops / self.count_elements()
+        self.tile_elements = int(min(TILE_ELEMENTS, max(MIN_TILE_ELEMENTS, TILE_FLOPS / max(flops_per_element, 1))))
 
     def check(self, kind: str, batches: int = MAX_BATCHES) -> None:
         """Run parts and compare tiles, until the time for it is spent. Raises UnsuitableInputs if no inputs of this kind can be drawn."""
@@ -136,7 +139,7 @@ class PartsCheck:
             spots = [own_ranges[0][0], own_ranges[-1][1] - 1, own_ranges[0][1] - 1, own_ranges[-1][0]]
             spots += [self.random.randrange(start, stop) for start, stop in inner_ranges]
             limits = [own_ranges[0], own_ranges[-1], own_ranges[0], own_ranges[-1], *inner_ranges]
-            tiles += [Tile(output, find_box(tensor.shape, spot, limit)) for spot, limit in zip(spots, limits)]
+            tiles += [Tile(output, find_box(tensor.shape, spot, limit, self.tile_elements)) for spot, limit in zip(spots, limits)]
         return list(dict.fromkeys(tiles))
 
     def write_inputs(self, regions: RegionReference, slot: BufferSlot, tiles: Sequence[Tile]) -> None:
@@ -215,10 +218,10 @@ def join_expected(name: str, expected: Iterable[TensorPair]) -> tuple[Array, np.
     return to_array(name, own), wide.double().numpy()
 
 
-def find_box(shape: tuple[int, ...], spot: int, limit: Range) -> Box:
+def find_box(shape: tuple[int, ...], spot: int, limit: Range, most: int = TILE_ELEMENTS) -> Box:
     """Return a box around a flat index inside a range of flat indices: a part of its row, or several rows where rows are short."""
     inner_size, axis = 1, len(shape) - 1
-    while axis > 0 and inner_size * shape[axis] <= TILE_ELEMENTS:
+    while axis > 0 and inner_size * shape[axis] <= most:
         row_start = spot - spot % (inner_size * shape[axis])
         if row_start < limit[0] or row_start + inner_size * shape[axis] > limit[1]:
             break
@@ -226,7 +229,7 @@ def find_box(shape: tuple[int, ...], spot: int, limit: Range) -> Box:
     if axis < 0:
         return ()
     row_start = spot - spot % (inner_size * shape[axis])
-    here, wanted = (spot - row_start) // inner_size, max(1, TILE_ELEMENTS // inner_size)
+    here, wanted = (spot - row_start) // inner_size, max(1, most // inner_size)
     low = max(here - wanted // 2, -((row_start - limit[0]) // inner_size) if row_start < limit[0] else 0, 0)
     high = min(here + (wanted + 1) // 2, (limit[1] - row_start) // inner_size, shape[axis])
     outer = np.unravel_index(row_start // (inner_size * shape[axis]), shape[:axis]) if axis else ()

@@ -1,0 +1,58 @@
+"""Tiles of a size that is run in parts lie inside what the parts write; wrong blocks are found, and the outcome says what was run."""
+
+from math import prod
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evokernel.core.records import Tensor
+from evokernel.verify.parts import TILE_ELEMENTS, PartsCheck, find_box, merge_ranges
+
+SHAPES = ((4096, 393216), (7,), (5, 3), (64, 3, 1, 1), (2, 3, 1000), (1, 1), (128, 64, 5, 5))
+
+
+def flat_indices(shape, box):
+    return np.arange(prod(shape)).reshape(shape)[tuple(slice(*pair) for pair in box)].reshape(-1)
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if prod(shape) < 10**6])
+def test_box_contains_its_element_and_stays_inside_the_range(shape):
+    random = Random(0)
+    for _ in range(200):
+        start = random.randrange(prod(shape))
+        stop = random.randrange(start, prod(shape)) + 1
+        spot = random.randrange(start, stop)
+        indices = flat_indices(shape, find_box(shape, spot, (start, stop)))
+        assert spot in indices
+        assert start <= indices.min() <= indices.max() < stop
+        assert len(indices) <= TILE_ELEMENTS
+
+
+def test_box_of_a_large_output_is_a_part_of_a_row():
+    assert find_box((4096, 393216), 393216 * 5 + 1000, (0, 4096 * 393216)) == ((5, 6), (744, 1256))
+    assert find_box((4096, 393216), 4096 * 393216 - 1, (0, 4096 * 393216)) == ((4095, 4096), (392959, 393215 + 1))
+    assert find_box((), 0, (0, 1)) == ()
+
+
+def test_box_of_short_rows_has_several_rows():
+    ((low, high), columns) = find_box((1000, 3), 1500, (0, 3000))
+    assert columns == (0, 3)
+    assert high - low == TILE_ELEMENTS // 3
+
+
+def test_merged_ranges_cover_the_same_elements():
+    assert merge_ranges([(5, 9), (0, 2), (2, 3), (7, 12)]) == [(0, 3), (5, 12)]
+
+
+def test_tiles_are_at_both_ends_of_what_the_parts_write():
+    task = SimpleNamespace(
+        work=SimpleNamespace(flops=1.0), signature=SimpleNamespace(outputs=[Tensor(name="out", dtype="float32", shape=(64, 4096))])
+    )
+    check = PartsCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task)))
+    ranges = [(row * 4096 + 128, row * 4096 + 256) for row in range(8, 16)]
+    tiles = check.choose_tiles(SimpleNamespace(outputs=task.signature.outputs), [ranges])
+    compared = {int(index) for tile in tiles for index in flat_indices((64, 4096), tile.box)}
+    assert {ranges[0][0], ranges[0][1] - 1, ranges[-1][0], ranges[-1][1] - 1} <= compared
+    assert all(any(start <= index < stop for start, stop in ranges) for index in compared)
