@@ -85,6 +85,6 @@ def test_unknown_constant_in_a_suite_is_refused(tmp_path):
 def test_task_that_does_not_fit_into_memory_is_refused_before_anything_is_allocated():
     tasks = load_tasks("level1/relu", "full")
     assert estimate_memory_bytes(tasks[0]) > 50e9 > estimate_memory_bytes(tasks[0], in_parts=True)
-    with pytest.raises(UserError, match="level1/relu needs about 51.5 GB of memory, but this machine has .* Choose --size laptop"):
+    with pytest.raises(UserError, match=r"level1/relu needs about 51.5 GB of memory, but this machine has .* Choose --size laptop"):
         check_memory(tasks)
     check_memory(tasks, in_parts=True)

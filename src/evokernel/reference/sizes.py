@@ -21,6 +21,8 @@ MAX_CHECK_ELEMENTS = 1 << 16
 """Largest total number of elements of a checking size."""
 MAX_RUN_ELEMENTS = 1 << 20
 """Largest total number of elements for which the reference is run to test a size."""
+MAX_WHOLE_ELEMENTS, MAX_LAPTOP_ELEMENTS = 1 << 24, 1 << 23
+"""Tasks with more elements than the first are not run whole in simulation; they get a further size with at most the second."""
 MIN_SIZE = 16
 """Constants up to this value are never scaled: they are often hyper-parameters (a kernel size, a stride, an axis)."""
 DECLARABLE_CLASSES = ("small", "held_out")
@@ -54,7 +56,10 @@ def derive_size_classes(source: str, name: str, bench: Layout) -> SizeClasses:
     small = declared_sizes["small"] if "small" in declared_sizes else search.find_small()
     held_out = declared_sizes["held_out"] if "held_out" in declared_sizes else search.find_held_out(small)
     shapes = {probe.shapes for probe in (bench, search.probe(small), search.probe(held_out)) if probe}
-    return SizeClasses({"bench": {}, "small": small, "held_out": held_out}, is_fixed=len(shapes) == 1)
+    classes = {"bench": {}, "small": small, "held_out": held_out}
+    if bench.elements > MAX_WHOLE_ELEMENTS and (laptop := search.find_fitting(MAX_LAPTOP_ELEMENTS)):
+        classes["laptop"] = laptop
+    return SizeClasses(classes, is_fixed=len(shapes) == 1)
 
 
 def make_layout(signature: Signature, finite: bool | None) -> Layout:
@@ -118,10 +123,20 @@ class SizeSearch:
 
     def find_small(self) -> Overrides:
         """Find the largest size within MAX_CHECK_ELEMENTS and half of bench, or else the smallest that works."""
-        smallest: tuple[int, Overrides] = (self.bench.elements, {})
-        limit = min(MAX_CHECK_ELEMENTS, self.bench.elements // 2)
-        every = [key for key, value in self.constants.items() if value > MIN_SIZE]
-        for keys in (every, [key for key in every if key in self.inputs]):
+        if fitting := self.find_fitting(min(MAX_CHECK_ELEMENTS, self.bench.elements // 2)):
+            return fitting
+        every = self.scalable_constants()
+        candidates = [
+            {},
+            *(overrides for keys in self.key_choices() for overrides in self.scaled_overrides(keys)),
+            self.shrink_one_by_one(every),
+        ]
+        layouts = [(layout.elements, number) for number, one in enumerate(candidates) if (layout := self.probe(one)) is not None]
+        return candidates[min(layouts)[1]]
+
+    def find_fitting(self, limit: int) -> Overrides | None:
+        """Find the largest size with at most this many elements; None if none works."""
+        for keys in self.key_choices():
             fitting: Overrides | None = None
             for overrides in self.scaled_overrides(keys):
                 size_layout = self.probe(overrides)
@@ -129,13 +144,18 @@ class SizeSearch:
                     fitting = overrides
                 elif size_layout is not None and fitting is not None:
                     break
-                if size_layout is not None and size_layout.elements < smallest[0]:
-                    smallest = (size_layout.elements, overrides)
             if fitting is not None:
                 return fitting
-        alone = self.shrink_one_by_one(every)
-        size_layout = self.probe(alone)
-        return alone if size_layout is not None and size_layout.elements < smallest[0] else smallest[1]
+        return None
+
+    def scalable_constants(self) -> list[str]:
+        """Return the constants that may be sizes."""
+        return [key for key, value in self.constants.items() if value > MIN_SIZE]
+
+    def key_choices(self) -> tuple[list[str], list[str]]:
+        """Return the constants to scale together: all that may be sizes, or only those of the inputs."""
+        every = self.scalable_constants()
+        return every, [key for key in every if key in self.inputs]
 
     def scaled_overrides(self, keys: list[str]) -> Iterator[Overrides]:
         """Yield these constants divided by a common power of two, largest power first."""
